@@ -64,16 +64,22 @@ impl<U: ForeignHeader> LentUnits<U> {
         Some(unit)
     }
 
+    /// Puts the units back that [`LentUnits::look`] did not return. The caller still calls
+    /// [`LentUnits::put_back`], whose fence covers these units too.
+    pub fn put_rest_back(&mut self, rest: &Inbox<U>) {
+        // SAFETY: these units are lent to this thread.
+        unsafe { rest.join_all(core::mem::replace(&mut self.rest, ptr::null_mut())) };
+    }
+
     /// Puts the units back: those that [`LentUnits::look`] returned into `seen`, and the others
     /// into `rest`. Ends with a sequentially consistent fence. The caller then checks whether the
     /// record is free, and drains both inboxes if it is.
-    pub fn put_back(self, seen: &Inbox<U>, rest: &Inbox<U>) {
+    pub fn put_back(mut self, seen: &Inbox<U>, rest: &Inbox<U>) {
         if let Some((first, last)) = self.seen {
             // SAFETY: the units from `first` to `last` are linked and lent to this thread.
             unsafe { seen.join(first, last) };
         }
-        // SAFETY: the others are lent to this thread too.
-        unsafe { rest.join_all(self.rest) };
+        self.put_rest_back(rest);
         if !cfg!(ephemera_weaken = "put_back_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either this thread
             // sees that the record is free, or the thread that releases it sees the units.

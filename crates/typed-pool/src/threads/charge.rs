@@ -2,7 +2,8 @@
 //!
 //! Such a block is in no unit, so a note by its address names its scope. Only the paths of these
 //! blocks write and read it. A block that grows counts for the scope in which it grows, as if it
-//! had moved to a new block. A block that shrinks stays in its scope.
+//! had moved to a new block. A block that shrinks stays in its scope, unless it gets a size class:
+//! it then counts for the scope in which it shrinks.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

@@ -89,6 +89,8 @@ pub(super) fn purge_some(heap: &ThreadHeap) -> bool {
             units += 1;
         }
     }
+    // The owner may need the other groups soon. A claimed unit has a group among those looked at.
+    lent.put_rest_back(&heap.mail.inbox);
     // C3: the fence comes after the claims and before the checks that count.
     let fenced = units != 0 && barrier::heavy();
     let mut purged = false;
