@@ -20,7 +20,7 @@ static LIVE: AtomicU64 = AtomicU64::new(0);
 static PEAK: AtomicU64 = AtomicU64::new(0);
 static DAMAGED: AtomicU64 = AtomicU64::new(0);
 
-/// The counts since the last [`reset`].
+/// The counts since the last reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CallTally {
     /// Allocations that reached the contender.

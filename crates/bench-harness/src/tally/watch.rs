@@ -16,7 +16,7 @@ struct MemoryWatch {
     points: Vec<HeldAt>,
 }
 
-/// Starts. There is a point every `every` allocations since the last [`reset`](super::reset).
+/// Starts. There is a point every `every` allocations since the last reset.
 pub(crate) fn begin(every: u64, taken: impl Fn() -> Option<u64> + Send + 'static) {
     if let Ok(mut watch) = WATCH.lock() {
         // The list has room for twice the expected points, so that it does not grow during a
