@@ -191,7 +191,10 @@ fn compiler_works(dir: &Path, probe: &PeerProbe) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{PeerNeed, RustPeers, Support};
+    use std::path::Path;
+
+    use super::{HARNESS, PeerNeed, RustPeers, Support};
+    use crate::workspace::Workspace;
 
     #[test]
     fn the_message_names_missing_contenders_and_what_to_install() {
@@ -204,6 +207,30 @@ mod tests {
         assert!(told.contains("install make") && !told.contains("gcc"), "{told}");
         let arguments = support.arguments(RustPeers::All);
         assert_eq!(arguments, ["--no-default-features", "--features=more-rust-peers"]);
+    }
+
+    /// `cargo xtask test` builds the known contenders only, and `ci` builds all of them.
+    #[test]
+    fn tests_of_the_harness_name_known_contenders_only() {
+        let harness = Workspace::load().unwrap().root.join("crates").join(HARNESS);
+        let text = |path: &Path| std::fs::read_to_string(path).unwrap();
+        let mut others = Vec::new();
+        for class in ["blocks", "buffers", "nodes", "objects"] {
+            let registry = text(&harness.join("src/contenders").join(class).join("mod.rs"));
+            for block in registry.split("if MORE_PEERS {").skip(1) {
+                let entries = block.split("]);").next().unwrap();
+                others.extend(entries.split('"').skip(1).step_by(2).map(str::to_owned));
+            }
+        }
+        assert!(others.len() > 10, "{others:?}");
+        for file in std::fs::read_dir(harness.join("tests")).unwrap() {
+            let path = file.unwrap().path();
+            if path.is_file() {
+                let source = text(&path);
+                let named: Vec<_> = others.iter().filter(|name| source.contains(name.as_str())).collect();
+                assert!(named.is_empty(), "{} names {named:?}", path.display());
+            }
+        }
     }
 
     #[test]

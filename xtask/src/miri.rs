@@ -64,7 +64,7 @@ const THREADED: &str = "conc_";
 /// The number of seeds of this command.
 const SEEDS: u32 = 64;
 
-/// The number of seeds in `cargo xtask ci`, whose steps share about half an hour.
+/// The number of seeds in `cargo xtask ci`, whose steps share about 35 minutes.
 pub(crate) const CI_SEEDS: u32 = 2;
 
 /// The flags for crates that mask addresses to find headers, which needs exposed provenance.

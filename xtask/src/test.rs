@@ -223,7 +223,7 @@ mod tests {
     use crate::workspace::Workspace;
 
     #[test]
-    fn tests_without_contenders_in_c_are_one_command_with_all_other_defaults() {
+    fn tests_with_known_contenders_are_one_command_with_all_other_defaults() {
         let ws = Workspace::load().unwrap();
         let commands = commands(&ws, TestPeers::Known, &ws.cargo().arg("test")).unwrap();
         let [command] = &commands[..] else { panic!("{commands:?}") };

@@ -97,7 +97,7 @@ pub(crate) unsafe trait RawAlloc {
 /// Ends a workload whose allocator returned null.
 #[cold]
 #[inline(never)]
-fn refused(layout: Layout) -> ! {
+pub(crate) fn refused(layout: Layout) -> ! {
     panic!("the allocator refused {} bytes aligned to {}", layout.size(), layout.align());
 }
 

@@ -43,8 +43,6 @@ pub struct Caps {
     pub shared_alloc: bool,
     /// Threads that used the contender may end while the process continues.
     pub threads_end: bool,
-    /// At least the last block can grow in place.
-    pub grow_in_place: bool,
     /// The contender can free everything at once.
     pub reset: bool,
     /// A block keeps the bytes that are written to it. This is off for the allocator that does
@@ -60,7 +58,6 @@ impl Caps {
         any_thread_free: true,
         shared_alloc: true,
         threads_end: true,
-        grow_in_place: true,
         reset: false,
         keeps_contents: true,
     };

@@ -99,7 +99,7 @@ fn a_table_is_printed_as_soon_as_its_workload_is_measured() {
 
 #[test]
 fn a_crashed_contender_becomes_a_cell() {
-    let arguments = ["--filter", "^S1/pair/16$", "--peers", "bumpalo,blink-alloc"];
+    let arguments = ["--filter", "^S1/pair/16$", "--peers", "bumpalo,upstream-ring"];
     let (output, out) = runner("crash", &arguments, Some("bumpalo"));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let summary = fs::read_to_string(out.join("summary.json")).expect("the summary exists");
@@ -107,7 +107,7 @@ fn a_crashed_contender_becomes_a_cell() {
     let table = &summary["workloads"][0];
     assert_eq!(row(table, "bumpalo")["state"], "crashed");
     assert_eq!(row(table, "bumpalo")["ratio"], Value::Null);
-    assert_eq!(row(table, "blink-alloc")["state"], "ran");
+    assert_eq!(row(table, "upstream-ring")["state"], "ran");
     assert!(text(&output.stdout).contains("crashed"));
 }
 
@@ -119,7 +119,7 @@ fn a_crash_fails_the_smoke_test() {
 
 #[test]
 fn in_a_full_run_a_crashing_contender_affects_no_other() {
-    let arguments = ["--full", "--filter", "^S1/pair/16$", "--peers", "bumpalo,blink-alloc"];
+    let arguments = ["--full", "--filter", "^S1/pair/16$", "--peers", "bumpalo,upstream-ring"];
     let (output, out) = runner("full-crash", &arguments, Some("bumpalo"));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let summary = fs::read_to_string(out.join("summary.json")).expect("the summary exists");
@@ -127,12 +127,12 @@ fn in_a_full_run_a_crashing_contender_affects_no_other() {
     let crashed = row(&summary["workloads"][0], "bumpalo");
     assert_eq!(crashed["state"], "crashed");
     assert!(crashed["reason"].as_str().is_some_and(|how| how.contains("when checked")), "{crashed}");
-    let other = row(&summary["workloads"][0], "blink-alloc");
+    let other = row(&summary["workloads"][0], "upstream-ring");
     assert!(other["state"] == "ran" && other["ns_per_op"].is_number(), "{other}");
     // The contender never shared a process with the others: it has no sample, and the others have
     // all.
     let samples = fs::read_to_string(out.join("results.jsonl")).expect("the samples exist");
-    assert!(!samples.contains("bumpalo") && samples.contains("blink-alloc"));
+    assert!(!samples.contains("bumpalo") && samples.contains("upstream-ring"));
     let page = fs::read_to_string(out.join("report.html")).expect("the page exists");
     assert!(page.contains("crashed: aborted"), "the cell says so");
 }

@@ -43,7 +43,7 @@ const LEAVE: Ordering =
 const ENTER: Ordering =
     if cfg!(ephemera_weaken = "claim_enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// What the owner may expect of a unit's contents.
+/// The state of a unit's contents, as its owner reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
     /// They are as the owner left them.

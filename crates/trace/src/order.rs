@@ -23,9 +23,6 @@ pub enum FreeOrder {
 }
 
 impl FreeOrder {
-    /// All orders, as tables show them.
-    pub const ALL: [Self; 4] = [Self::AtOnce, Self::Lifo, Self::Fifo, Self::None];
-
     /// Returns the heading of a column.
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -27,7 +27,7 @@ pub struct BlockCounts {
     pub freed: u64,
     /// Remote frees.
     pub elsewhere: u64,
-    /// Freed blocks by order, as in [`FreeOrder::ALL`].
+    /// Freed blocks by order, in the order of the variants of [`FreeOrder`].
     pub orders: [u64; 4],
     /// Calls of `realloc`.
     pub resizes: u64,

@@ -15,7 +15,10 @@ use typed_pool::PooledAllocator;
 use support::{alone, block, builder, held};
 
 /// More scopes in a row than heaps serve before they keep units.
-const MANY: usize = 300;
+const MANY: usize = if cfg!(miri) { 6 } else { 300 };
+
+/// Fewer scopes than that.
+const FEW: usize = if cfg!(miri) { 3 } else { 200 };
 
 /// The most bytes that the heaps of a thread keep.
 const ROOM: usize = 2 << 20;
@@ -40,11 +43,10 @@ fn visit(sizes: &[usize]) -> usize {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of scopes take minutes")]
 fn scopes_keep_units_for_the_next_one_after_many_in_a_row() {
     alone(|| {
         bind_thread();
-        (0..200).for_each(|_| {
+        (0..FEW).for_each(|_| {
             visit(&[10, 500, 3_000]);
             assert_eq!(held(), 0, "few scopes keep nothing");
         });
@@ -61,7 +63,6 @@ fn scopes_keep_units_for_the_next_one_after_many_in_a_row() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of scopes take minutes")]
 fn units_that_the_last_scope_did_not_use_are_freed() {
     alone(|| {
         bind_thread();
@@ -73,9 +74,9 @@ fn units_that_the_last_scope_did_not_use_are_freed() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of scopes take minutes")]
 fn scopes_of_all_classes_keep_a_bounded_number_of_bytes() {
-    let sizes: alloc::vec::Vec<_> = (1..120).map(|number| number * 270).collect();
+    let sizes: alloc::vec::Vec<_> =
+        (1..120).step_by(if cfg!(miri) { 4 } else { 1 }).map(|number| number * 270).collect();
     alone(|| {
         bind_thread();
         (0..MANY).for_each(|_| assert!(visit(&sizes) > ROOM));
@@ -84,7 +85,6 @@ fn scopes_of_all_classes_keep_a_bounded_number_of_bytes() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of scopes take minutes")]
 fn conc_kept_units_are_freed_by_a_trim_and_when_their_thread_ends() {
     alone(|| {
         bind_thread();
@@ -108,7 +108,6 @@ fn conc_kept_units_are_freed_by_a_trim_and_when_their_thread_ends() {
 
 /// Such a thread has no exit hook that would free them.
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of scopes take minutes")]
 fn a_thread_without_a_record_keeps_no_units() {
     alone(|| {
         thread::spawn(|| (0..2 * MANY).for_each(|_| _ = visit(&[10, 500, 3_000]))).join().expect("no panic");

@@ -12,6 +12,9 @@ use crate::blocks::Contender;
 use crate::card::Info;
 use crate::os;
 
+/// The panic message if the second thread has ended.
+pub(super) const GONE: &str = "the second thread ended early";
+
 /// A contender shared by several threads.
 #[derive(Debug)]
 pub(super) struct AcrossThreads<P>(pub(super) Arc<P>);
@@ -131,12 +134,12 @@ impl Mate {
     /// Requests this number of units.
     pub(super) fn order(&self, units: u64) {
         let orders = self.orders.as_ref().expect("the thread lives until the cell is dropped");
-        orders.send(units).expect("the second thread ended early");
+        orders.send(units).expect(GONE);
     }
 
     /// Waits for the answer.
     pub(super) fn answer(&self) -> u64 {
-        self.answers.recv().expect("the second thread ended early")
+        self.answers.recv().expect(GONE)
     }
 }
 

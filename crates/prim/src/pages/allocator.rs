@@ -36,17 +36,17 @@ unsafe impl Allocator for Pages {
 
     #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
-        // SAFETY: this function has the same contract.
+        // SAFETY: the block came from these pages: all values of the type are one allocator.
         unsafe { SHARED.grow(block, old, new) }
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
-        // SAFETY: this function has the same contract.
+        // SAFETY: the block came from these pages: all values of the type are one allocator.
         unsafe { SHARED.grow_zeroed(block, old, new) }
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
-        // SAFETY: this function has the same contract.
+        // SAFETY: the block came from these pages: all values of the type are one allocator.
         unsafe { SHARED.shrink(block, old, new) }
     }
 }
@@ -198,7 +198,7 @@ impl CachedPages {
     #[inline]
     #[must_use]
     pub unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
-        // SAFETY: this function has the same contract.
+        // SAFETY: the block is live and came from pages, so its span or mapping is.
         unsafe { spans::has_room(block, new) }
     }
 

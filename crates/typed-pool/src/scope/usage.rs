@@ -10,8 +10,8 @@ use crate::threads::{Ledger, LedgerCounts};
 ///
 /// Bytes are those of the scope's own units and of its blocks without a size class, wherever they
 /// are freed. Units are requested whole, so the first block of a class adds up to 64 slots, and as
-/// few as 7 of the largest. A unit with blocks of an earlier scope does not count, and its free
-/// changes no figure.
+/// few as 7 of the largest, or an empty unit of up to 256 KiB that an earlier scope left. A unit
+/// with blocks of an earlier scope does not count, and its free changes no figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {

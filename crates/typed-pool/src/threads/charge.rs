@@ -31,7 +31,7 @@ impl Charge {
     /// The caller owns the block, which came from the operating system's pages and is not of size
     /// zero.
     pub(super) unsafe fn take(block: NonNull<u8>) -> Option<Self> {
-        // SAFETY: this function has the same contract.
+        // SAFETY: G6: the caller owns the block, and with it the place of its note.
         unsafe { notes::take(block) }.map(Self)
     }
 
@@ -41,7 +41,7 @@ impl Charge {
     /// As [`take`](Self::take).
     #[inline]
     pub(super) unsafe fn is_noted(block: NonNull<u8>) -> bool {
-        // SAFETY: this function has the same contract.
+        // SAFETY: G6: the caller owns the block, and with it the place of its note.
         unsafe { notes::has(block) }
     }
 
@@ -58,7 +58,7 @@ impl Charge {
     /// Each path that frees it takes its charge first.
     pub(super) unsafe fn allocated(self, block: NonNull<u8>, layout: Layout) {
         let ledger = self.ledger();
-        // SAFETY: this function has the same contract.
+        // SAFETY: G6: the caller owns the block, whose frees take the note first.
         if layout.size() != 0 && unsafe { notes::set(block, layout, self.0) } {
             ledger.add(layout.size());
             if ledger.is_counting() {
@@ -82,7 +82,7 @@ impl Charge {
     /// # Safety
     /// As [`allocated`](Self::allocated), and the block is not of size zero.
     pub(super) unsafe fn keep(self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: this function has the same contract.
+        // SAFETY: G6: the caller owns the block, whose frees take the note first.
         if !unsafe { notes::set(block, layout, self.0) } {
             self.freed(layout.size());
         }

@@ -15,8 +15,9 @@
 //! and leave it on the list.
 //!
 //! # Invariant
-//! **I1** An item has one user at a time: the thread that changed its word from idle to in use, or
-//! that took it out of a place. An item is pushed only while it is on no list and in no place.
+//! **S5** An item is permanent memory. It has one user at a time: the thread that changed its word
+//! from idle to in use, or that took it out of a place. An item is pushed only while it is on no
+//! list and in no place.
 
 use core::ptr;
 
@@ -114,7 +115,7 @@ impl<T: IdleItem + 'static> IdleList<T> {
     fn first(&self) -> Option<&'static T> {
         // ORDERING: Acquire. Pairs with the Release in `IdleList::end`: sees the item and its link.
         let first = self.first.load(Ordering::Acquire);
-        // SAFETY: I1: items are permanent memory.
+        // SAFETY: S5: items are permanent memory.
         unsafe { first.as_ref() }
     }
 
@@ -170,7 +171,7 @@ impl<T: IdleItem + 'static> IdleList<T> {
                 return Some(item);
             }
             let below = item.listing().below.load(Ordering::Relaxed);
-            // SAFETY: I1: items are permanent memory.
+            // SAFETY: S5: items are permanent memory.
             at = unsafe { below.as_ref() };
         }
         None
@@ -211,7 +212,7 @@ impl<T: 'static> IdlePlace<T> {
     pub(super) fn take(&self) -> Option<&'static T> {
         // ORDERING: `TAKE`. Pairs with `IdlePlace::put`.
         let item = self.0.swap(ptr::null_mut(), TAKE);
-        // SAFETY: I1: items are permanent memory.
+        // SAFETY: S5: items are permanent memory.
         unsafe { item.as_ref() }
     }
 }

@@ -35,7 +35,7 @@ const HEAPS: usize = 4;
 
 /// The number of looks that do not wait for the clock after a look that left units to purge. Other
 /// heaps of the queue may come in between.
-const LOOKS: usize = 64;
+pub(super) const LOOKS: usize = 64;
 
 /// The heaps that have mail, or had some when a thread last looked at them.
 #[derive(Debug)]
@@ -87,6 +87,12 @@ pub(super) fn look() {
     if !cfg!(ephemera_weaken = "idle_owners_keep_pages") {
         QUEUE.look();
     }
+}
+
+/// Returns the number of looks that will not wait for the clock.
+#[cfg(test)]
+pub(super) fn looks_without_a_pause() -> usize {
+    QUEUE.more.get()
 }
 
 impl IdleQueue {

@@ -11,7 +11,7 @@ use allocator_api2::boxed::Box;
 // The tests take turns, because a thread of one may hold the record that has another one's heaps.
 use ephemera_testkit::suite::turn;
 
-use super::idle_queue::{IDLE_MS, look};
+use super::idle_queue::{IDLE_MS, LOOKS, look, looks_without_a_pause};
 use crate::pooled_allocator;
 
 pooled_allocator! {
@@ -106,6 +106,40 @@ fn a_thread_that_ends_leaves_no_purged_unit() {
         owner.join().expect("no panic");
     });
     assert_eq!(IdlePool.stats().bytes_held, 0);
+}
+
+/// A sleeping owner may have any number of units with a live slot. Nobody looks at all of them in a
+/// row.
+#[test]
+fn a_look_that_purges_nothing_waits_for_the_clock() {
+    let _turn = turn();
+    let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
+    let (send, values) = sync_channel::<Vec<Value>>(1);
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            send.send((0..VALUES).map(value).collect()).expect("the test receives");
+            asleep.wait();
+            awake.wait();
+        });
+        asleep.wait();
+        // Each group of 64 slots keeps a value.
+        let mut number = 0;
+        let mut values = values.recv().expect("the owner sends");
+        values.retain(|_| {
+            number += 1;
+            number % 32 == 0
+        });
+        // An earlier test may have left looks that do not wait. Each look uses one of them.
+        for _ in 0..LOOKS + 20 {
+            look();
+            #[cfg(not(miri))]
+            thread::sleep(core::time::Duration::from_millis(1));
+        }
+        let without_a_pause = looks_without_a_pause();
+        let purged = IdlePool.stats().purged_units;
+        awake.wait();
+        assert_eq!((without_a_pause, purged), (0, 0));
+    });
 }
 
 /// Drops the values that it receives, after it read them.

@@ -116,7 +116,7 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
     }
     // SAFETY: the caller owns the block.
     let charge = unsafe { Charge::take(block) };
-    // SAFETY: this function has the same contract.
+    // SAFETY: the block is live, came from pages, and has no note any more (G6).
     unsafe { large::deallocate(&own_pages(), &books(family), block, layout) };
     if let Some(charge) = charge {
         charge.freed(layout.size());
@@ -146,7 +146,8 @@ pub(crate) unsafe fn grow_large(
     // have a block there.
     // SAFETY: the caller owns the block.
     let before = unsafe { Charge::take(block) };
-    // SAFETY: this function has the same contract, and a block that did not grow is unchanged.
+    // SAFETY: the block is live, came from pages, and has no note now (G6). If it does not grow, it
+    // is unchanged.
     let grow = || unsafe { large::grow(&pages, &books, block, layouts, zeroed) };
     let grown = grow().or_else(|AllocError| {
         relieve(family);
@@ -189,7 +190,7 @@ pub(crate) unsafe fn shrink_large(
     // This takes the note of the old address first, as `grow_large` does.
     // SAFETY: the caller owns the block.
     let charge = unsafe { Charge::take(block) };
-    // SAFETY: this function has the same contract.
+    // SAFETY: the block is live, came from pages, and has no note now (G6).
     let shrunk = unsafe { large::shrink(&own_pages(), &books(family), block, layouts) };
     if let Some(charge) = charge {
         let (old, new) = layouts;

@@ -253,7 +253,7 @@ pub(super) unsafe fn visit(heaps: Heaps<'_>) {
         idle_queue::look();
     }
     if heaps.trim_asked() {
-        // SAFETY: this function has the same contract.
+        // SAFETY: the caller holds the record.
         unsafe { trim_as_asked(heaps) };
     }
 }

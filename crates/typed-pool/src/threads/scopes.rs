@@ -11,7 +11,8 @@
 //!
 //! Heaps of scopes are never freed. When a scope ends, its heaps go to a pool with the units that
 //! escaped blocks keep, and the next scope allocates from the free slots of those units. The pool
-//! has a place for each thread, so a thread usually gets the heaps that it used last.
+//! has 64 places, of which each thread uses one, so a thread usually gets the heaps that it used
+//! last.
 
 use core::alloc::Layout;
 use core::ptr;
@@ -78,7 +79,7 @@ static PLACE: [CachePadded<IdlePlace<ScopeHeaps>>; PLACES] =
 pub(super) static IDLE: [IdleList<ScopeHeaps>; 2] = [IdleList::new(), IdleList::new()];
 
 /// The number of scopes that end on the same heaps before the heaps keep units for the next one.
-const STREAK: usize = 256;
+const STREAK: usize = if cfg!(miri) { 4 } else { 256 };
 
 /// The bytes of empty units that the heaps in a thread's place keep, of at most one unit for each
 /// class that the last scope used. The small classes come first.

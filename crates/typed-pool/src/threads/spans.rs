@@ -69,7 +69,7 @@ unsafe fn grow_in_span(
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
 ) -> bool {
-    // SAFETY: this function has the same contract.
+    // SAFETY: the caller passes the heaps that its cell names.
     let outside = unsafe { pages_outside_scopes(heaps) }.is_some();
     // SAFETY: the caller passes a live block, which is not of size zero.
     if !outside || unsafe { Charge::is_noted(block) } {
@@ -98,7 +98,7 @@ pub(crate) unsafe fn allocate_block(
     family: &'static Family,
     layout: Layout,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: this function has the same contract.
+    // SAFETY: the caller passes the heaps that its cell names.
     let Some(pages) = (unsafe { pages_outside_scopes(heaps) }) else {
         return allocate_large(family, layout, false);
     };
@@ -129,7 +129,7 @@ pub(crate) unsafe fn deallocate_block(
     block: NonNull<u8>,
     layout: Layout,
 ) {
-    // SAFETY: this function has the same contract.
+    // SAFETY: the caller passes the heaps that its cell names.
     let pages = unsafe { pages_outside_scopes(heaps) };
     // SAFETY: the caller passes a live block.
     let Some(pages) = pages.filter(|_| layout.size() == 0 || !unsafe { Charge::is_noted(block) }) else {
@@ -158,7 +158,7 @@ pub(crate) unsafe fn grow_block(
     layouts: (Layout, Layout),
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: this function has the same contract.
+    // SAFETY: the caller passes a live block of the first layout; the second one is not smaller.
     if !zeroed && unsafe { grow_in_span(heaps, family, block, layouts) } {
         return Ok(block);
     }

@@ -161,7 +161,7 @@ chunked! {
     Info::new(
         "upstream OneRingAlloc",
         env!("EPHEMERA_VERSION_UPSTREAM_RING_ALLOC"),
-        Caps { grow_in_place: false, threads_end: false, ..Caps::GENERAL },
+        Caps { threads_end: false, ..Caps::GENERAL },
         "",
     )
 }

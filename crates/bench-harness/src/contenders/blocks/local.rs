@@ -56,7 +56,7 @@ local! {
     Info::counted(
         "upstream RingAlloc",
         env!("EPHEMERA_VERSION_UPSTREAM_RING_ALLOC"),
-        Caps { grow_in_place: false, ..Caps::LOCAL },
+        Caps { ..Caps::LOCAL },
         "one thread",
     )
 }

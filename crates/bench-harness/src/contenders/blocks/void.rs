@@ -79,13 +79,7 @@ impl Contender for Void {
     const INFO: Info = Info::new(
         "nothing",
         "none",
-        Caps {
-            any_size: false,
-            shared_alloc: false,
-            grow_in_place: false,
-            keeps_contents: false,
-            ..Caps::GENERAL
-        },
+        Caps { any_size: false, shared_alloc: false, keeps_contents: false, ..Caps::GENERAL },
         "the loop's own cost: a wrapping cursor, no bookkeeping, no free",
     );
     type Metered = Self;

@@ -29,7 +29,7 @@ impl Nothing {
     }
 }
 
-/// Returns the bytes of the store.
+/// A buffer in the store.
 #[derive(Clone)]
 pub(crate) struct WrappedSlot {
     at: *mut u8,

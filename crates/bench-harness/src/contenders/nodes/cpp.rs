@@ -21,7 +21,7 @@ pub(super) fn all() -> Vec<Entry> {
 }
 
 fn entry<const ALLOCATOR: i32>(key: &'static str, name: &'static str, notes: &'static str) -> Entry {
-    let caps = Caps { any_size: false, grow_in_place: false, ..Caps::LOCAL };
+    let caps = Caps { any_size: false, ..Caps::LOCAL };
     Entry {
         key,
         class: ContenderClass::Nodes,

@@ -26,7 +26,7 @@ pub(crate) struct FreeList<T> {
 
 type Chunk<T> = Box<[MaybeUninit<ListSlot<T>>; CHUNK]>;
 
-// SAFETY: the list owns all its chunks, and the trait makes objects `Send`.
+// SAFETY: the list owns all its chunks, and `T` is `Send`.
 unsafe impl<T: Send> Send for FreeList<T> {}
 
 impl<T> FreeList<T> {

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use ephemera_trace::Trace;
 use ephemera_trace::replay::{Action, ProgramOp, ReplayProgram};
 
-use crate::blocks::{Contender, RawAlloc};
+use crate::blocks::{Contender, RawAlloc, refused};
 use crate::tally;
 use crate::workloads::litter::{self, Histogram};
 use crate::workloads::{Cell, Context, StateCell, each, mix};
@@ -210,8 +210,7 @@ unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: *mut u8, layout: Layout, tag:
 /// Returns a block that cannot be null.
 #[inline(always)]
 fn came(block: *mut u8, layout: Layout) -> *mut u8 {
-    assert!(!block.is_null(), "the allocator refused {} bytes", layout.size());
-    block
+    if block.is_null() { refused(layout) } else { block }
 }
 
 /// Returns the layouts that are live when the program holds the most blocks.

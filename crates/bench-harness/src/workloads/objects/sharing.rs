@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use crate::objects::{Counter, Maker, Object, RawPool};
-use crate::workloads::crew::{AcrossThreads, Mate, MeetingSide, Travelling};
+use crate::workloads::crew::{AcrossThreads, GONE, Mate, MeetingSide, Travelling};
 use crate::workloads::{Cell, Context, StateCell};
 
 /// The objects of a thread in a unit.
@@ -49,9 +49,6 @@ fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64
     }
     sum
 }
-
-/// The panic message if the second thread has ended.
-const GONE: &str = "the second thread ended early";
 
 /// Builds a cell, passive or active.
 pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> {

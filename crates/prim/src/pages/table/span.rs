@@ -37,7 +37,7 @@ impl Span {
     /// The caller owns the block.
     #[inline]
     pub(in super::super) unsafe fn len_at(block: NonNull<u8>) -> Option<usize> {
-        // SAFETY: this function has the same contract.
+        // SAFETY: the caller passes a live block of pages.
         unsafe { Self::order_at(block) }.map(Order::span)
     }
 

@@ -16,6 +16,15 @@ impl Model {
         let heaps = Heaps::find(record, &self.0.family).expect("a table");
         purge_some(heaps.first());
     }
+
+    /// Starts a thread that frees a slot of this owner and then purges units of its heap.
+    fn free_and_purge(&self, slot: Sent, owner: &Thread<'_>) -> thread::JoinHandle<()> {
+        let (there, record) = (self.clone(), owner.record_to_send());
+        thread::spawn(move || {
+            there.free_elsewhere(slot);
+            there.purge(record);
+        })
+    }
 }
 
 impl Thread<'_> {
@@ -45,11 +54,7 @@ fn loom_a_unit_is_purged_while_its_owner_takes_it_from_the_queue() {
         let thread = Thread::start(&model);
         let [queued, last, front] = [(); 3].map(|()| thread.allocate());
         thread.free(queued);
-        let (there, record) = (model.clone(), thread.record_to_send());
-        let other = thread::spawn(move || {
-            there.free_elsewhere(last);
-            there.purge(record);
-        });
+        let other = model.free_and_purge(last, &thread);
         let again = [(); 2].map(|()| thread.allocate());
         other.join().unwrap();
         for slot in again {
@@ -68,11 +73,7 @@ fn loom_a_unit_is_purged_after_its_owners_last_use_of_it() {
         let model = Model::new();
         let thread = Thread::start(&model);
         let [mine, last, front] = [(); 3].map(|()| thread.allocate());
-        let (there, record) = (model.clone(), thread.record_to_send());
-        let other = thread::spawn(move || {
-            there.free_elsewhere(last);
-            there.purge(record);
-        });
+        let other = model.free_and_purge(last, &thread);
         thread.free(mine);
         thread.free(front);
         thread.exit();
@@ -90,14 +91,9 @@ fn loom_a_unit_is_purged_after_the_last_use_by_other_threads() {
         let thread = Thread::start(&model);
         let [first, mine, last, front] = [(); 4].map(|()| thread.allocate());
         thread.free(mine);
-        let record = thread.record_to_send();
         let there = model.clone();
         let one = thread::spawn(move || there.free_elsewhere(first));
-        let there = model.clone();
-        let other = thread::spawn(move || {
-            there.free_elsewhere(last);
-            there.purge(record);
-        });
+        let other = model.free_and_purge(last, &thread);
         one.join().unwrap();
         other.join().unwrap();
         thread.free(front);
@@ -117,11 +113,7 @@ fn loom_a_unit_is_purged_while_its_thread_exits() {
         thread.free(front);
         thread.free(mine);
         model.free_elsewhere(first);
-        let (there, record) = (model.clone(), thread.record_to_send());
-        let other = thread::spawn(move || {
-            there.free_elsewhere(last);
-            there.purge(record);
-        });
+        let other = model.free_and_purge(last, &thread);
         thread.exit();
         other.join().unwrap();
         model.all_is_back();
