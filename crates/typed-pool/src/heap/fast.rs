@@ -80,7 +80,7 @@ pub(crate) unsafe fn give<E: PoolEnv>(
     unit.free().set(unsafe { link(block, size, reach, unit.free().get()) });
     unit.claim().touch();
     if unit.count_free() == 0 {
-        slow::looked_at(env, unit);
+        slow::reclassify(env, unit);
     }
 }
 

@@ -37,7 +37,7 @@ impl UnitHeap {
         self.empties.set(unit.after().get());
         let left = self.empties_len.get() - 1;
         self.empties_len.set(left);
-        self.idle.taken(left);
+        self.kept.note_taken(left);
         Some(unit)
     }
 

@@ -10,12 +10,12 @@
 //! ```
 //!
 //! `fast` has the fast paths. `slow` requests units and frees them, and `next` chooses the next
-//! front. `idle` frees units that are no longer needed. `list` has the owner's lists, and `abandon`
-//! the units of ended threads.
+//! front. `kept` frees units that the load no longer needs. `list` has the owner's lists, and
+//! `abandon` the units of ended threads.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;
-pub(crate) mod idle;
+pub(crate) mod kept;
 mod list;
 mod next;
 pub(crate) mod slow;
@@ -34,7 +34,7 @@ use ephemera_prim::witness::Witness;
 use crate::geometry::UnitSpec;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
-use idle::IdleUnits;
+use kept::KeptUnits;
 
 /// The number of slots of each request to the backing allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,10 +70,10 @@ pub(crate) struct UnitHeap {
     empties: Cell<*mut Unit>,
     empties_len: Cell<usize>,
     /// The number of empty units to keep: those of the spec, those of the initial capacity, and one
-    /// more for each unit that was freed and then needed again (`idle`).
+    /// more for each unit that was freed and then needed again (`kept`).
     keep: Cell<usize>,
     given_back: Cell<usize>,
-    idle: IdleUnits,
+    kept: KeptUnits,
     units_len: Cell<usize>,
     /// The number of slots of all units.
     slots_len: Cell<usize>,
@@ -104,7 +104,7 @@ impl UnitHeap {
                 empties_len: Cell::new(0),
                 keep: Cell::new(spec.kept()),
                 given_back: Cell::new(0),
-                idle: IdleUnits::new(),
+                kept: KeptUnits::new(),
                 units_len: Cell::new(0),
                 slots_len: Cell::new(0),
                 chunk_len,

@@ -12,8 +12,8 @@ use ephemera_prim::account::{Account, Leaving, Limit, reserved};
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
-use super::next::{next_front, scraped};
-use super::{PoolEnv, UnitHeap, idle};
+use super::next::{next_front, take_scraped};
+use super::{PoolEnv, UnitHeap, kept};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr, UnitState, link_of};
 
@@ -26,30 +26,30 @@ const SHARE: usize = 8;
 /// It tries the front, whose slots may have been freed since, then a unit of the queue, then an
 /// empty unit. If there are none, it books remote frees and tries again; booking takes each group's
 /// cache line from other cores, so it comes second. Units that the heap learned to keep come after
-/// it: otherwise the heap would rotate through them, and `idle` would find all of them needed. At
+/// it: otherwise the heap would rotate through them, and `kept` would find all of them needed. At
 /// last it requests a unit from the backing allocator.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     heap.owned.write();
-    match take_or_install(env, size, heap.idle.learned()) {
+    match take_or_install(env, size, heap.kept.learned()) {
         Some(slot) => Ok(slot),
-        None => refill_after_settling(env, size),
+        None => refill_by_booking(env, size),
     }
 }
 
 /// As [`refill`], where the heap has no unit with a free slot that it knows of.
 #[cold]
 #[inline(never)]
-fn refill_after_settling<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
+fn refill_by_booking<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     env.settle();
     if let Some(slot) = take_or_install(env, size, 0) {
         return Ok(slot);
     }
     heap.give_up_front();
-    heap.install(obtain(env)?);
+    heap.install(request_units(env)?);
     heap.take(size).ok_or(AllocError)
 }
 
@@ -61,7 +61,7 @@ fn take_or_install<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNu
         return Some(slot);
     }
     heap.install(next_front(env, stay)?);
-    idle::after_new_front(env);
+    kept::note_new_front(env);
     heap.take(size)
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn reserve<E: PoolEnv>(env: E, slots: usize) -> Result<(), AllocError
 
 /// Requests units from the backing allocator. Returns one; other units of the same chunk become
 /// empties.
-fn obtain<E: PoolEnv>(env: E) -> Result<UnitPtr, AllocError> {
+fn request_units<E: PoolEnv>(env: E) -> Result<UnitPtr, AllocError> {
     let heap = env.heap();
     let (slots, units) = heap.next_chunk();
     if env.is_at_limit(heap.spec.layout(slots).size()) {
@@ -112,14 +112,14 @@ fn obtain<E: PoolEnv>(env: E) -> Result<UnitPtr, AllocError> {
         Ok(unit) => unit,
         Err(AllocError) => {
             // Full units with a free slot come first: taking one costs other heaps nothing.
-            if let Some(unit) = scraped(env) {
+            if let Some(unit) = take_scraped(env) {
                 return Ok(unit);
             }
             env.last_resort();
             // The last resort also booked remote frees.
-            match next_front(env, 0).or_else(|| scraped(env)) {
+            match next_front(env, 0).or_else(|| take_scraped(env)) {
                 Some(unit) => return Ok(unit),
-                None => acquire_what_there_is(env, slots)?,
+                None => acquire_shorter(env, slots)?,
             }
         }
     };
@@ -128,7 +128,7 @@ fn obtain<E: PoolEnv>(env: E) -> Result<UnitPtr, AllocError> {
         heap.given_back.set(given_back);
         if heap.keep.get() < heap.spec.kept_at_most() {
             heap.keep.set(heap.keep.get() + 1);
-            heap.idle.learn();
+            heap.kept.learn();
         }
     }
     if units == 1 {
@@ -148,9 +148,9 @@ fn obtain<E: PoolEnv>(env: E) -> Result<UnitPtr, AllocError> {
 
 /// Requests a unit of `slots` slots, then of half as many, down to one: there may be room for a
 /// shorter unit.
-fn acquire_what_there_is<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
+fn acquire_shorter<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
     match acquire(env, slots) {
-        Err(AllocError) if slots > 1 => acquire_what_there_is(env, slots / 2),
+        Err(AllocError) if slots > 1 => acquire_shorter(env, slots / 2),
         answer => answer,
     }
 }
@@ -180,10 +180,10 @@ fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> Result<UnitP
 /// slots is kept or freed.
 #[cold]
 #[inline(never)]
-pub(super) fn looked_at<E: PoolEnv>(env: E, unit: UnitPtr) {
+pub(super) fn reclassify<E: PoolEnv>(env: E, unit: UnitPtr) {
     let live = unit.live();
     if live == 0 {
-        drained(env, unit);
+        keep_or_free(env, unit);
     } else {
         env.heap().enqueue(unit, live);
     }
@@ -192,7 +192,7 @@ pub(super) fn looked_at<E: PoolEnv>(env: E, unit: UnitPtr) {
 /// Keeps a unit that ran empty, or frees it and other surplus units. The unit is not the front.
 ///
 /// The surplus includes units that could not be freed before, because a walker protected them.
-fn drained<E: PoolEnv>(env: E, unit: UnitPtr) {
+fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr) {
     let heap = env.heap();
     heap.owned.write();
     heap.unlist(unit);
@@ -274,7 +274,7 @@ pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
     }
     heap.keep.set(heap.spec.kept());
     heap.given_back.set(0);
-    heap.idle.forget_all();
+    heap.kept.forget_all();
     all
 }
 
@@ -294,7 +294,7 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
         if unit.state() == UnitState::Abandoned {
             unit.set_abandoned(false);
         }
-        drained(env, unit);
+        keep_or_free(env, unit);
         return false;
     }
     group.keep_home(given);
