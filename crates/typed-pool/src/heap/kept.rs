@@ -6,10 +6,6 @@
 
 use core::cell::Cell;
 
-use ephemera_prim::unit_list::UnitList;
-
-use super::{PoolEnv, UnitHeap, slow};
-
 /// The least number of new fronts between two looks.
 const LOOK_EVERY: usize = 64;
 
@@ -54,80 +50,51 @@ impl KeptUnits {
     pub(super) fn note_taken(&self, left: usize) {
         self.lowest.set(self.lowest.get().min(left));
     }
-}
 
-/// Counts a new front, looks for units that the load does not need if it is time, and frees one
-/// of them.
-#[inline]
-pub(super) fn note_new_front<E: PoolEnv>(env: E) {
-    let heap = env.heap();
-    let fronts = heap.kept.fronts.get() + 1;
-    heap.kept.fronts.set(fronts);
-    if fronts >= LOOK_EVERY {
-        find_unneeded(heap, fronts);
+    /// Counts a new front.
+    #[inline]
+    pub(super) fn note_front(&self) {
+        self.fronts.set(self.fronts.get() + 1);
     }
-    if heap.kept.surplus.get() != 0 {
-        free_unneeded(env);
-    }
-}
 
-/// Finds out how many units the load does not need, after twice as many new fronts as the heap has
-/// units. A load that rises to all units again and again reaches its peak in that time.
-#[cold]
-#[inline(never)]
-fn find_unneeded(heap: &UnitHeap, fronts: usize) {
-    let kept = &heap.kept;
-    if fronts / 2 < heap.units_len.get() {
-        return;
+    /// Returns whether the heap should now find the units that the load does not need.
+    #[inline]
+    pub(super) fn is_look_due(&self) -> bool {
+        self.fronts.get() >= LOOK_EVERY
     }
-    let unneeded = kept.lowest.get().saturating_sub(heap.keep.get() - kept.learned.get());
-    if !cfg!(ephemera_weaken = "learned_units_stay") {
-        kept.surplus.set(unneeded.min(kept.learned.get()));
-    }
-    kept.fronts.set(0);
-    kept.lowest.set(heap.empties_len.get());
-}
 
-/// Frees an empty unit and keeps one less, unless the load needs the units again by now.
-#[cold]
-#[inline(never)]
-fn free_unneeded<E: PoolEnv>(env: E) {
-    let heap = env.heap();
-    let kept = &heap.kept;
-    let (keep, learned) = (heap.keep.get(), kept.learned.get());
-    if heap.empties_len.get() <= keep - learned {
-        kept.surplus.set(0);
-        return;
+    /// Finds out how many units the load does not need, after twice as many new fronts as the heap
+    /// has `units`. A load that rises to all units again and again reaches its peak in that time.
+    ///
+    /// The heap keeps up to `keep` empty units and has `empties` of them.
+    pub(super) fn find_unneeded(&self, units: usize, keep: usize, empties: usize) {
+        if self.fronts.get() / 2 < units {
+            return;
+        }
+        let unneeded = self.lowest.get().saturating_sub(keep - self.learned.get());
+        if !cfg!(ephemera_weaken = "learned_units_stay") {
+            self.surplus.set(unneeded.min(self.learned.get()));
+        }
+        self.fronts.set(0);
+        self.lowest.set(empties);
     }
-    let Some(unit) = heap.pop_empty() else { return };
-    // The backing allocator may allocate from this heap, so the numbers change before it is called.
-    heap.keep.set(keep - 1);
-    kept.learned.set(learned - 1);
-    kept.surplus.set(kept.surplus.get() - 1);
-    if !slow::give_back(env, unit, UnitList::remove) {
-        slow::keep_empty(env, unit);
-    }
-}
 
-/// Does what [`slow::trim`] does at the end of a scope, but keeps one empty unit that the scope
-/// used, if it has at most `most` bytes. The unit counts for no scope until the next one allocates
-/// from it. Returns the bytes of that unit, and whether all others were freed.
-#[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
-pub(crate) fn trim_keeping_one<E: PoolEnv>(env: E, most: usize) -> (usize, bool) {
-    env.settle();
-    let heap = env.heap();
-    heap.owned.write();
-    heap.give_up_front();
-    let first = heap.pop_empty();
-    let bytes = first.map_or(0, |unit| heap.spec.layout(unit.slots()).size());
-    let keeps = first.is_some_and(|unit| bytes <= most && env.is_current(unit.birth()));
-    if let Some(unit) = first.filter(|_| !keeps) {
-        heap.push_empty(unit);
+    /// Returns whether the heap keeps units that the load does not need.
+    #[inline]
+    pub(super) fn has_surplus(&self) -> bool {
+        self.surplus.get() != 0
     }
-    let all = slow::give_back_empties(env);
-    let Some(unit) = first.filter(|_| keeps) else { return (0, all) };
-    env.uncount_unit(bytes, unit.birth());
-    unit.set_birth(0);
-    slow::keep_empty(env, unit);
-    (bytes, all)
+
+    /// Notes that one unit that the load does not need is about to be freed. Returns `false` if the
+    /// load needs them by now: all of the heap's `empties` are then units that it always keeps.
+    pub(super) fn unlearn(&self, keep: usize, empties: usize) -> bool {
+        let learned = self.learned.get();
+        if empties <= keep - learned {
+            self.surplus.set(0);
+            return false;
+        }
+        self.learned.set(learned - 1);
+        self.surplus.set(self.surplus.get() - 1);
+        true
+    }
 }

@@ -9,19 +9,28 @@
 //!   units    <-> all units, whether they are on another list or not
 //! ```
 //!
-//! `fast` has the fast paths. `slow` requests units and frees them, and `next` chooses the next
-//! front. `kept` frees units that the load no longer needs. `list` has the owner's lists, and
-//! `abandon` the units of ended threads.
+//! Each file uses this one and those to its left:
+//!
+//! ```text
+//!   kept, list   front   supply   abandon, next   fast   slow
+//! ```
+//!
+//! `fast` has the fast paths, and `slow` the slow path of an allocation. `next` chooses the next
+//! front. `supply` requests units and frees them, and `kept` counts those that the load needs.
+//! `list` has the owner's lists, and `abandon` the units of ended threads.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;
-pub(crate) mod kept;
+mod front;
+mod kept;
 mod list;
 mod next;
 pub(crate) mod slow;
+pub(crate) mod supply;
 
 pub(crate) use fast::give;
-pub(crate) use slow::{refill, reserve, trim};
+pub(crate) use slow::{refill, reserve};
+pub(crate) use supply::trim;
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -116,13 +125,6 @@ impl UnitHeap {
         }
     }
 
-    /// Takes the slot of the front that was freed last, or else one that was never used, for a
-    /// value of `size` bytes.
-    #[inline]
-    pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
-        fast::take(self, size)
-    }
-
     /// Calls `visit` for every unit, on any thread. Returns `false` if it missed some, because
     /// another walker was in the way for long or the list changed too fast.
     pub(crate) fn walk(&self, mut visit: impl FnMut(UnitPtr)) -> bool {
@@ -185,13 +187,6 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn account(&self) -> &Self::Account;
     /// Returns the identity that units of this heap carry.
     fn identity(&self) -> *const ();
-    /// Returns whether a unit of this number of bytes would exceed the limit of the heap's scope,
-    /// and a trim may help.
-    fn is_at_limit(&self, _bytes: usize) -> bool {
-        false
-    }
-    /// Frees the empty units of all heaps of this heap's owner.
-    fn trim_all(self) {}
     /// Counts a unit of this number of bytes for the scope of this heap, if it has one. Returns the
     /// number of that scope, which the unit carries as its birth.
     fn count_unit(&self, _bytes: usize) -> u64 {
@@ -215,6 +210,17 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn settle(self);
     /// Takes the unbooked remote frees, group by group. The caller books all of them.
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)>;
+}
+
+/// The environment of a heap from which a user allocates: what its owner does for other heaps.
+pub(crate) trait AllocEnv: PoolEnv {
+    /// Returns whether a unit of this number of bytes would exceed the limit of the heap's scope,
+    /// and a trim may help.
+    fn is_at_limit(&self, _bytes: usize) -> bool {
+        false
+    }
+    /// Frees the empty units of all heaps of this heap's owner.
+    fn trim_all(self) {}
     /// Frees empty units of other heaps, before a request is refused.
     fn last_resort(self);
     /// Frees a slot of a unit that this heap does not own.

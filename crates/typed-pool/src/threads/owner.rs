@@ -12,7 +12,7 @@ use super::idle_queue;
 use super::lease_end;
 use super::ledger::Ledger;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
-use crate::heap::{self, PoolEnv, UnitHeap};
+use crate::heap::{self, AllocEnv, PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{self, Reach, Unit, UnitPtr};
 
@@ -92,17 +92,6 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         if self.heap.ledger().is_some_and(Ledger::is_counting) { unit::counted(heap) } else { heap }
     }
 
-    fn is_at_limit(&self, bytes: usize) -> bool {
-        self.heap.ledger().is_some_and(|ledger| ledger.may_trim_for(bytes))
-    }
-
-    fn trim_all(self) {
-        Heaps::of_record(self.heap.record()).for_each(|heaps| {
-            // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
-            unsafe { heaps.trim() };
-        });
-    }
-
     fn count_unit(&self, bytes: usize) -> u64 {
         self.heap.ledger().map_or(0, |ledger| {
             ledger.add(bytes);
@@ -136,7 +125,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
 
     fn settle(self) {
         for (group, given) in self.mail() {
-            heap::slow::book(self, group, given);
+            heap::supply::book(self, group, given);
         }
     }
 
@@ -150,6 +139,19 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         taken
             .chain(seen)
             .map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
+    }
+}
+
+impl AllocEnv for HeapOwner<'_> {
+    fn is_at_limit(&self, bytes: usize) -> bool {
+        self.heap.ledger().is_some_and(|ledger| ledger.may_trim_for(bytes))
+    }
+
+    fn trim_all(self) {
+        Heaps::of_record(self.heap.record()).for_each(|heaps| {
+            // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
+            unsafe { heaps.trim() };
+        });
     }
 
     fn last_resort(self) {
