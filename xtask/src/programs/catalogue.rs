@@ -1,7 +1,7 @@
 //! The programs and the allocators that they run over.
 
 use anyhow::{Context, Result, bail};
-use regex::Regex;
+use regex_lite::Regex;
 
 /// A program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
