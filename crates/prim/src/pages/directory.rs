@@ -1,11 +1,11 @@
 //! Superblocks in groups of 64, with the bits that say which of them to visit.
 //!
-//! Each directory has three words with a bit for each of its superblocks. `vacant` is exact: its bit
-//! says that the superblock is not mapped, and clearing it claims the superblock. The other two are
-//! hints that save visits: `room` for superblocks with a free span, `soiled` for those with a free
-//! span that has old bytes. A hint that is set wrongly costs a visit, which clears it. No hint stays
-//! clear wrongly: a free sets it after the superblock's own bit, and a thread that clears it looks
-//! at the superblock once more.
+//! Each directory has three words with a bit for each of its superblocks. `vacant` is exact: its
+//! bit says that the superblock is not mapped, and clearing it claims the superblock. The other
+//! two are hints that save visits: `room` for superblocks with a free span, `soiled` for those
+//! with a free span that has old bytes. A hint that is set wrongly costs a visit, which clears it.
+//! No hint stays clear wrongly: a free sets it after the superblock's own bit, and a thread that
+//! clears it looks at the superblock once more.
 
 use core::alloc::Layout;
 use core::ptr;

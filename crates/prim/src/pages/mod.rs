@@ -38,9 +38,9 @@
 //!
 //! `superblock` has the words of a superblock, `directory` has 64 of them, `table` all of one span
 //! size, and `map` finds the superblock of an address. `mapping` serves larger blocks, `budget`
-//! bounds the cache, and `span_cache` has the spans that a thread keeps. `spans` stands above these:
-//! it decides which memory leaves. `os` makes the system calls, `permanent` allocates memory that is
-//! never freed, and [`notes`] keeps a pointer and a number for a block.
+//! bounds the cache, and `span_cache` has the spans that a thread keeps. `spans` stands above
+//! these: it decides which memory leaves. `os` makes the system calls, `permanent` allocates
+//! memory that is never freed, and [`notes`] keeps a pointer and a number for a block.
 //!
 //! On targets without these system calls, under Miri and under loom, the system's heap serves all
 //! blocks.

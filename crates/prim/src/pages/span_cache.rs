@@ -110,8 +110,8 @@ impl SpanCache {
         }
     }
 
-    /// Takes a span of this order, whose bytes may be old ones. Also returns whether the caller must
-    /// look for unused memory.
+    /// Takes a span of this order, whose bytes may be old ones. Also returns whether the caller
+    /// must look for unused memory.
     ///
     /// # Safety
     /// The cache belongs to the calling thread.
@@ -123,8 +123,8 @@ impl SpanCache {
         Some((span, kept.count()))
     }
 
-    /// Keeps a freed span of this order, and returns whether the caller must look for unused memory.
-    /// Returns `None`, and does nothing, if there is no place.
+    /// Keeps a freed span of this order, and returns whether the caller must look for unused
+    /// memory. Returns `None`, and does nothing, if there is no place.
     ///
     /// # Safety
     /// The cache belongs to the calling thread, which owns the span and gives it up unless this
