@@ -6,7 +6,8 @@ use core::ptr::NonNull;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Info;
 use crate::nodes::Owned;
-use crate::objects::{Maker, Object, RawPool};
+use crate::objects::{Maker, Object};
+use crate::pools::RawPool;
 
 /// A pool over a handle of an allocator, with one allocation for each value.
 pub(crate) struct Lent<R>(pub(crate) R);

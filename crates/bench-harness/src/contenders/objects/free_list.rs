@@ -6,7 +6,7 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::{self, NonNull};
 
 use crate::nodes::Owned;
-use crate::objects::RawPool;
+use crate::pools::RawPool;
 
 /// The slots of a chunk.
 const CHUNK: usize = 64;

@@ -13,7 +13,8 @@ use upstream_shared_arena as upstream;
 use super::free_list::FreeList;
 use crate::card::{Caps, Info};
 use crate::nodes::{Node, Owned};
-use crate::objects::{Counter, Maker, Object, PoolFamily, RawPool, WordObject};
+use crate::objects::{Counter, Maker, Object, PoolFamily, WordObject};
+use crate::pools::RawPool;
 
 /// Defines a contender from its pool, the constructor, and the handle.
 macro_rules! contender {

@@ -10,7 +10,8 @@ use opool::{LocalPool, Pool as Queue, PoolAllocator, RefGuard, RefLocalGuard};
 
 use super::pools::objects;
 use crate::card::{Caps, Info};
-use crate::objects::{Maker, Object, RawPool};
+use crate::objects::{Maker, Object};
+use crate::pools::RawPool;
 
 objects! {
     /// `object-pool` with boxes: a vector behind a lock.

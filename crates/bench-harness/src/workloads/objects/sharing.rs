@@ -12,7 +12,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use crate::objects::{Counter, Maker, Object, RawPool};
+use crate::objects::{Counter, Maker, Object};
+use crate::pools::RawPool;
 use crate::workloads::crew::{AcrossThreads, GONE, Mate, MeetingSide, Travelling};
 use crate::workloads::{Cell, Context, StateCell};
 
