@@ -85,3 +85,14 @@ pub(crate) unsafe trait RawPool<T>: Sized + 'static {
 fn refused<T>() -> ! {
     panic!("the pool refused a value of {} bytes", size_of::<T>());
 }
+
+/// Implements [`RawPool::look`] for handles that dereference to their values.
+macro_rules! look_through {
+    ($value:ty, $handle:ty) => {
+        #[inline(always)]
+        unsafe fn look<Seen>(&self, handle: &$handle, look: impl FnOnce(&$value) -> Seen) -> Seen {
+            look(handle)
+        }
+    };
+}
+pub(crate) use look_through;
