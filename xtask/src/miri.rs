@@ -1,12 +1,12 @@
 //! `cargo xtask miri`: runs the tests under Miri with both borrow models, and threaded tests with
 //! many seeds.
 
-mod threaded;
+mod targets;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use self::threaded::threaded_targets;
+use self::targets::{targets, threaded_targets};
 use crate::libtest::{COMPILE_FAIL, THREADED, TestRun};
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step, run};
@@ -182,10 +182,12 @@ fn plan<'w>(
                         Ok(nightly) => nightly,
                         Err(why) => return Ok(Outcome::Skipped(why)),
                     };
-                    let cargo = base(ws, package, &nightly, &flags(package, model)).arg("--lib");
+                    let cargo = base(ws, package, &nightly, &flags(package, model));
                     let cargo = match chosen {
-                        None => cargo.arg("--tests"),
-                        Some(files) => cargo.args(files.iter().flat_map(|file| ["--test", file])),
+                        None => cargo.args(targets(ws, package)?),
+                        Some(files) => {
+                            cargo.arg("--lib").args(files.iter().flat_map(|file| ["--test", file]))
+                        }
                     };
                     // A package without a test passes: the tests of the crates that use it run its
                     // code.

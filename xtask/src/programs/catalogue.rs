@@ -1,7 +1,7 @@
 //! The programs and the allocators that they run over.
 
 use anyhow::{Context, Result, bail};
-use regex::Regex;
+use regex_lite::Regex;
 
 /// The programs and allocators of a run, and its length.
 #[derive(Debug)]

@@ -18,6 +18,7 @@ mod objects;
 mod slots;
 mod stock;
 mod stragglers;
+mod travel;
 
 use std::sync::Arc;
 
