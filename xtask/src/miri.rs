@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use self::targets::{targets, threaded_targets};
-use crate::libtest::TestRun;
+use crate::libtest::{COMPILE_FAIL, THREADED, TestRun};
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step, run};
 use crate::toolchain::{self, MissingToolchain};
@@ -78,9 +78,6 @@ enum StackedExtent {
 
 /// The components that Miri needs.
 const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
-
-/// The part of a test's name that marks a threaded test.
-const THREADED: &str = "conc_";
 
 /// The number of seeds of this command.
 const SEEDS: u32 = 64;
@@ -302,7 +299,7 @@ fn seeded(package: &Package, model: BorrowModel, seeds: u32) -> String {
 /// Returns the flags that skip compile-fail tests, which start a compiler and so cannot run under
 /// Miri. With `searched` they also skip threaded tests, which the search runs with the same model.
 fn skip(searched: bool) -> Vec<String> {
-    let names = [Some(crate::test::COMPILE_FAIL), searched.then_some(THREADED)];
+    let names = [Some(COMPILE_FAIL), searched.then_some(THREADED)];
     names.into_iter().flatten().flat_map(|name| ["--skip".to_owned(), name.to_owned()]).collect()
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::THREADED;
+use crate::libtest::THREADED;
 use crate::workspace::{Package, Workspace};
 
 /// Returns the arguments that select the targets with threaded tests. One command for all of them

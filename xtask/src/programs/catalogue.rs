@@ -3,6 +3,16 @@
 use anyhow::{Context, Result, bail};
 use regex_lite::Regex;
 
+/// The programs and allocators of a run, and its length.
+#[derive(Debug)]
+pub(super) struct ProgramPlan {
+    pub(super) programs: Vec<MeasuredProgram>,
+    pub(super) allocators: Vec<GeneralAllocator>,
+    pub(super) rounds: u32,
+    /// The seed of the order.
+    pub(super) seed: u64,
+}
+
 /// A program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MeasuredProgram {

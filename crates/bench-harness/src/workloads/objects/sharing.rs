@@ -11,7 +11,8 @@
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-use crate::objects::{Counter, Maker, Object, RawPool};
+use crate::objects::{Counter, Maker, Object};
+use crate::pools::RawPool;
 use crate::workloads::crew::{AcrossThreads, GONE, Mate, MeetingSide};
 use crate::workloads::travel::vec_channel;
 use crate::workloads::{Cell, Context, StateCell};

@@ -5,7 +5,8 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 
 use super::batch::{batch, room};
-use crate::objects::{Maker, Object, RawPool, WordObject};
+use crate::objects::{Maker, Object, WordObject};
+use crate::pools::RawPool;
 use crate::workloads::crew::{AcrossThreads, Mate, MeetingSide, Travelling, run_on};
 use crate::workloads::{Cell, Context, StateCell, each, mix};
 
