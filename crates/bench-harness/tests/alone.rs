@@ -2,28 +2,47 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use bench_harness::card::ContenderClass;
 use bench_harness::contenders::{self, ALWAYS, TWIN};
 use bench_harness::workloads::{MOMENTS, SHOWN};
 use serde_json::Value;
 
-#[test]
-fn a_burst_has_a_row_for_each_contender_and_a_reading_at_each_moment() {
-    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("alone");
+/// Runs S12 with these arguments. Returns the output, its directory and the summary.
+fn run(test: &str, arguments: &[&str], fault: &str) -> (Output, PathBuf, Value) {
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     // The directory may be left from an earlier run.
     let _ = fs::remove_dir_all(&out);
     let output = Command::new(env!("CARGO_BIN_EXE_bench-runner"))
-        .args(["--quick", "--filter", "^S12/idle/local$", "--out"])
+        .args(arguments)
+        .arg("--out")
         .arg(&out)
+        .env("EPHEMERA_TEST_FAULT", fault)
         .output()
         .expect("the runner starts");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let summary = fs::read_to_string(out.join("summary.json")).expect("the summary exists");
-    let summary: Value = serde_json::from_str(&summary).expect("the summary is JSON");
+    (output, out, serde_json::from_str(&summary).expect("the summary is JSON"))
+}
+
+#[test]
+fn a_crash_in_a_process_of_its_own_becomes_a_cell() {
+    let arguments = ["--filter", "^S12/idle/reverse$", "--peers", "one-ring,pooled-allocator"];
+    let (_, _, summary) = run("alone-crash", &arguments, "one-ring");
+    let rows = summary["alone"][0]["rows"].as_array().expect("rows are an array");
+    let row = |key: &str| rows.iter().find(|row| row["key"] == key).expect("the contender has a row");
+    assert_eq!(row("one-ring")["state"], "crashed");
+    assert!(row("one-ring")["reason"].as_str().is_some_and(|reason| reason.starts_with("aborted")));
+    assert_eq!(row("one-ring")["runs"].as_array().map(Vec::len), Some(0));
+    assert_eq!(row("pooled-allocator")["runs"].as_array().map(Vec::len), Some(2));
+    assert_eq!(row("nothing")["reason"], "one thread allocates");
+}
+
+#[test]
+fn a_burst_has_a_row_for_each_contender_and_a_reading_at_each_moment() {
+    let (output, out, summary) = run("alone", &["--quick", "--filter", "^S12/idle/local$"], "");
+    let said = String::from_utf8_lossy(&output.stdout);
     assert!(summary["workloads"].as_array().is_some_and(Vec::is_empty), "it has no rounds");
     let table = &summary["alone"][0];
     let rows = table["rows"].as_array().expect("rows are an array");
@@ -49,8 +68,8 @@ fn a_burst_has_a_row_for_each_contender_and_a_reading_at_each_moment() {
         // The allocator that does nothing has a buffer of some KiB.
         assert_eq!(row["key"] == ALWAYS[0], taken < live / 2, "{row}");
     }
-    // An arena keeps its largest chunk for the next request.
-    for row in rows.iter().filter(|row| row["key"] == "bumpalo") {
+    // The published ring keeps all of its chunks.
+    for row in rows.iter().filter(|row| row["key"] == "upstream-ring") {
         assert!(row["verdict"].as_str().is_some_and(|verdict| verdict.starts_with("keeps ")), "{row}");
     }
     let judged = summary["bars"].as_array().expect("bars are an array");
