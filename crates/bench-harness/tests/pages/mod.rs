@@ -10,7 +10,7 @@ use bench_harness::runner::{
     AloneRun, ContenderState, HeldAt, Latencies, PeakMemory, TimedSample, WorkloadOutcome,
 };
 use bench_harness::stats::{Estimate, Verdict};
-use bench_harness::workloads::{AloneOrder, MOMENTS, ResidentAt, WorkloadSpec, catalogue};
+use bench_harness::workloads::{AfterBurst, AloneOrder, MOMENTS, ResidentAt, WorkloadSpec, catalogue};
 use ephemera_trace::advise::Advice;
 use ephemera_trace::replay::{ReplayRow, Replayed};
 use ephemera_trace::{Trace, TraceEvent, TraceProfile, What, Writer, page};
@@ -105,7 +105,12 @@ fn alone(spec: &WorkloadSpec, index: usize, entry: &Entry) -> Vec<AloneRun> {
         };
         let held = |at: f64| ResidentAt {
             at,
-            taken: (burst as f64 / (1.0 + at * (20 - index) as f64)) as u64,
+            // The reference keeps its memory while its threads sleep.
+            taken: if index == 1 && order.after == Some(AfterBurst::Asleep) {
+                burst
+            } else {
+                (burst as f64 / (1.0 + at * (20 - index) as f64)) as u64
+            },
             live: if spec.is_burst() { 0 } else { (2 << 20) + (at * 1e7) as u64 },
         };
         AloneRun {
