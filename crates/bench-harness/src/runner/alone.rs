@@ -89,10 +89,8 @@ pub(super) fn run(plan: &RunPlan, outcome: &mut WorkloadOutcome, job: impl Fn() 
         let work = &work;
         let lanes: Vec<_> =
             jobs.iter().enumerate().map(|(lane, job)| scope.spawn(move || work(lane, job))).collect();
-        let ended = lanes.into_iter().map(thread::ScopedJoinHandle::join);
-        ended
-            .map(|lane| lane.unwrap_or_else(|_panic| Err(io::Error::other("a lane panicked"))))
-            .collect::<io::Result<()>>()
+        let mut ended = lanes.into_iter().map(thread::ScopedJoinHandle::join);
+        ended.try_for_each(|lane| lane.unwrap_or_else(|_panic| Err(io::Error::other("a lane panicked"))))
     })?;
     for (key, after, answer) in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
         match answer {

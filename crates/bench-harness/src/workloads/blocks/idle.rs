@@ -297,12 +297,12 @@ mod tests {
     unsafe impl RawAlloc for Leaking {
         unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
             // SAFETY: the caller's duty is the callee's.
-            unsafe { std::alloc::alloc(layout) }
+            unsafe { System.by_ref().raw_alloc(layout) }
         }
 
         unsafe fn raw_alloc_zeroed(&self, layout: Layout) -> *mut u8 {
             // SAFETY: the caller's duty is the callee's.
-            unsafe { std::alloc::alloc_zeroed(layout) }
+            unsafe { System.by_ref().raw_alloc_zeroed(layout) }
         }
 
         unsafe fn raw_dealloc(&self, _ptr: *mut u8, _layout: Layout) {}
