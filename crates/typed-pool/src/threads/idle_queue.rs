@@ -35,7 +35,7 @@ const HEAPS: usize = 4;
 
 /// The number of looks that do not wait for the clock after a look that left units to purge. Other
 /// heaps of the queue may come in between.
-pub(super) const LOOKS: usize = 64;
+pub(super) const LOOKS: usize = if cfg!(miri) { 4 } else { 64 };
 
 /// The heaps that have mail, or had some when a thread last looked at them.
 #[derive(Debug)]
