@@ -3,7 +3,7 @@
 
 use core::fmt::Write as _;
 
-use ephemera_measure::page::{escaped, table};
+use ephemera_measure::page::{elements, escaped, table};
 
 use crate::report::baseline::{Comparison, LEGEND};
 
@@ -11,15 +11,12 @@ use crate::report::baseline::{Comparison, LEGEND};
 pub(super) fn changes(out: &mut String, comparison: Option<&Comparison>) {
     let Some(comparison) = comparison else { return };
     let _ = writeln!(out, "<section id=\"changes\">\n<h2>{}</h2>", escaped(&comparison.title()));
-    for line in &comparison.differs {
-        let _ = writeln!(out, "<p class=\"caveat\">The runs differ in {}</p>", escaped(line));
-    }
+    let differs = comparison.differs.iter().map(|line| format!("The runs differ in {line}"));
+    elements(out, "p class=\"caveat\"", differs);
     out.push_str(&table("changes", &comparison.grid()));
     if !comparison.missing.is_empty() {
         out.push_str("<ul>\n");
-        for line in &comparison.missing {
-            let _ = writeln!(out, "<li>Missing: {}</li>", escaped(line));
-        }
+        elements(out, "li", comparison.missing.iter().map(|line| format!("Missing: {line}")));
         out.push_str("</ul>\n");
     }
     let _ = writeln!(out, "<p>{}</p>\n</section>", escaped(LEGEND));
