@@ -13,7 +13,8 @@ use crate::runner::{HeldAt, Latencies};
 use crate::stats::Estimate;
 use ephemera_measure::picture::{Curve, Forest, ForestLine, Panel, SMALL, Scales};
 
-fn panel(out: &mut String, name: &str, figures: &str, picture: &str) {
+/// Writes a panel with its caption.
+pub(super) fn panel(out: &mut String, name: &str, figures: &str, picture: &str) {
     let _ = writeln!(
         out,
         "<figure>{picture}<figcaption><b>{}</b> {}</figcaption></figure>",
@@ -23,7 +24,7 @@ fn panel(out: &mut String, name: &str, figures: &str, picture: &str) {
 }
 
 /// Returns a section with a part for each item. `None` without items.
-fn section<I>(
+pub(super) fn section<I>(
     (id, name, about): (&'static str, &'static str, &str),
     items: Vec<I>,
     mut part: impl FnMut(&mut String, I),

@@ -2,6 +2,7 @@
 //! width, in light and dark, and for paper.
 #![forbid(unsafe_code)]
 
+mod alone;
 mod changes;
 mod curves;
 pub(crate) use core::fmt::Write as _;
@@ -46,6 +47,7 @@ pub fn html(report: &BenchReport, comparison: Option<&Comparison>) -> String {
         curves::memory(report),
         curves::tails(report),
         curves::scaling(report),
+        alone::alone(report),
         workloads(report),
     ];
     let sections: Vec<Section> = sections.into_iter().flatten().collect();
@@ -199,11 +201,10 @@ fn cell(row: &ReportRow) -> String {
 }
 
 fn bars(report: &BenchReport) -> Option<Section> {
-    let met = report.bars.iter().filter(|bar| bar.met() == Some(true)).count();
-    let run = report.bars.iter().filter(|bar| bar.met().is_some()).count();
+    let (met, run) = report.bars_met();
     let about = format!("<p>What this workspace's allocators are held to: {met} of {run} met.</p>\n");
     let body = about + &table("bars", &bar_grid(report));
-    (!report.bars.is_empty()).then(|| Section::new("bars", "Bars", body))
+    report.has_bars().then(|| Section::new("bars", "Bars", body))
 }
 
 fn workloads(report: &BenchReport) -> Option<Section> {
