@@ -19,6 +19,7 @@ mod objects;
 mod slots;
 mod stock;
 mod stragglers;
+mod travel;
 
 use std::sync::Arc;
 
