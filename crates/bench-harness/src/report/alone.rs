@@ -218,7 +218,7 @@ impl AloneTable {
                 RETURNED >> 20
             )
         } else {
-            "each contender in a process of its own. A call allocates or frees. One call in 31 is timed, with the clock's own cost"
+            "A call allocates or frees, and one in 31 is timed, with the clock's own cost. Each contender has a process of its own"
                 .to_owned()
         }
     }
