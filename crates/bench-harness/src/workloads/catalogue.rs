@@ -2,6 +2,7 @@
 //! runner needs. `--list` prints it, and `--filter` chooses from it.
 
 pub(crate) mod build;
+mod orders;
 
 use serde::Deserialize;
 
@@ -156,8 +157,8 @@ pub struct WorkloadSpec {
     pub need: Need,
     /// Units of the memory pass.
     pub memory_units: u64,
-    /// Whether its memory pass says something about the contender. This is false if it holds one block
-    /// or vector, or if its own tables or litter would count as the contender's memory.
+    /// Whether its memory pass says something about the contender. This is false if it holds one
+    /// block or vector, or if its own tables or litter would count as the contender's memory.
     pub holds_memory: bool,
     /// The least number of units in a sample.
     pub least_units: u64,
