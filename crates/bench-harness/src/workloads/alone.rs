@@ -21,8 +21,7 @@ pub const READINGS: u64 = 60;
 pub enum AfterBurst {
     /// Every thread sleeps.
     Asleep,
-    /// The thread that freed the burst replaces a few blocks each millisecond, and the others
-    /// sleep.
+    /// The thread that freed the burst replaces a few blocks each millisecond. The others sleep.
     Working,
 }
 

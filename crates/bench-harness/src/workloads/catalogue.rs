@@ -157,8 +157,9 @@ pub struct WorkloadSpec {
     pub need: Need,
     /// Units of the memory pass.
     pub memory_units: u64,
-    /// Whether its memory pass says something about the contender. This is false if it holds one
-    /// block or vector, or if its own tables or litter would count as the contender's memory.
+    /// Whether a memory pass says something about the contender. This is false if it holds one
+    /// block or vector, if its own tables or litter would count as the contender's memory, or if
+    /// the workload reads memory itself.
     pub holds_memory: bool,
     /// The least number of units in a sample.
     pub least_units: u64,

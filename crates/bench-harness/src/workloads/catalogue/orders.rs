@@ -31,7 +31,7 @@ impl WorkloadSpec {
                 [AfterBurst::Asleep, AfterBurst::Working].map(order).to_vec()
             }
             Workload::Ageing => {
-                let units = if full { 2_000_000 } else { 300_000 };
+                let units = if full { 2_000_000 } else { 250_000 };
                 vec![AloneOrder { units, after: None, until: 0.0, lane: 0 }]
             }
             _ => Vec::new(),
