@@ -11,9 +11,6 @@ use super::names::{closing, directory, library};
 use super::source::Token;
 use super::{Finding, SourceFile};
 
-/// The crates that still have a circle.
-const NOT_YET_STRAIGHT: &[&str] = &["crates/bench-harness", "xtask"];
-
 /// A path in a file.
 struct CodePath<'a> {
     /// Its parts from the root of the crate on. A module without a file is the part `{}`.
@@ -32,11 +29,9 @@ type Name<'a> = Vec<&'a str>;
 /// The files of a crate, and their paths.
 type Modules<'a> = BTreeMap<Name<'a>, (&'a SourceFile, Vec<CodePath<'a>>)>;
 
-/// Checks the crates that are not listed in [`NOT_YET_STRAIGHT`].
+/// Checks every crate.
 pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
-    let crates = crates(files);
-    let straight = crates.iter().filter(|(name, _)| !NOT_YET_STRAIGHT.contains(name));
-    straight.flat_map(|(_, modules)| circles(modules)).collect()
+    crates(files).values().flat_map(circles).collect()
 }
 
 fn crates(files: &[SourceFile]) -> BTreeMap<&str, Modules<'_>> {
