@@ -108,8 +108,7 @@ impl Need {
     #[must_use]
     pub fn missing(self, caps: &Caps) -> Option<&'static str> {
         let (met, reason) = match self {
-            Self::FreeLast => (true, ""),
-            Self::FreeOrReset => (caps.free_individually || caps.reset, "cannot free"),
+            Self::FreeLast | Self::FreeOrReset => (true, ""),
             Self::Free => (caps.free_individually, "cannot free block by block"),
             Self::Contents => (caps.keeps_contents && caps.any_size, "keeps no contents"),
             Self::OtherThread => (caps.any_thread_free && caps.free_individually, "one thread only"),

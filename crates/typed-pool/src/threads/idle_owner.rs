@@ -17,17 +17,13 @@
 //! between the purging thread and an owner that wakes up.
 
 use ephemera_prim::barrier;
-use ephemera_prim::foreign::Inbox;
 use ephemera_prim::pages;
-use ephemera_prim::sync::{AtomicBool, AtomicPtr, AtomicUsize};
-use ephemera_prim::word::OwnerUsize;
 
 use super::lease_end;
-use super::table::ThreadHeap;
+use super::state::ThreadHeap;
 use crate::heap::UnitHeap;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::UnitPtr;
-use crate::unit_header::SlotGroup;
 
 /// The bounds of one call of [`purge_units`]: the groups that it looks at, and the units that it
 /// claims. They are smaller in tests, so that one look does not see all groups.
@@ -39,45 +35,6 @@ const GROUPS: usize = if cfg!(miri) {
     512
 };
 const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
-
-/// The words of a heap that other threads write. They have their own cache line. A heap *has mail*
-/// while remote frees of its slots are not booked.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct HeapMail {
-    /// Groups with remote frees. Threads that free slots push here.
-    pub(super) inbox: Inbox<SlotGroup>,
-    /// Groups with remote frees that another thread has borrowed from the inbox and looked at.
-    pub(super) seen: Inbox<SlotGroup>,
-    /// The next heap in the queue.
-    pub(super) below: AtomicPtr<ThreadHeap>,
-    /// Whether the heap is in the queue.
-    pub(super) queued: AtomicBool,
-    /// The approximate number of pushes to the inbox.
-    pub(super) pushes: AtomicUsize,
-    /// The owner's visits to the slow path, at the last look. This word and the next belong to the
-    /// thread that adds the heap to the queue, then to the thread at the queue's gate.
-    pub(super) visits: OwnerUsize,
-    /// The time at which a thread first found this number of visits.
-    pub(super) since: OwnerUsize,
-}
-
-impl HeapMail {
-    ephemera_prim::const_unless_loom! {
-        /// Creates the words of a heap without mail, which is not in the queue of `idle_queue`.
-        pub(super) fn new() -> Self {
-            Self {
-                inbox: Inbox::new(),
-                seen: Inbox::new(),
-                below: AtomicPtr::new(core::ptr::null_mut()),
-                queued: AtomicBool::new(false),
-                pushes: AtomicUsize::new(0),
-                visits: OwnerUsize::new(0),
-                since: OwnerUsize::new(0),
-            }
-        }
-    }
-}
 
 /// Purges units of this heap that have no live slot, and have remote frees that their owner did not
 /// book. Returns whether there may be more of them. Only one thread at a time calls this.

@@ -18,7 +18,7 @@ use ephemera_prim::word::OwnerUsize;
 
 use super::idle_owner::purge_units;
 use super::lease_end;
-use super::table::ThreadHeap;
+use super::state::ThreadHeap;
 
 /// An owner that took no slow path for this time is idle. Purging and touching 32 KiB again takes a
 /// few microseconds, so an owner that wakes up after each such pause loses little.

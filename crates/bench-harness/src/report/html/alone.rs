@@ -7,6 +7,7 @@ use core::fmt::Write as _;
 use ephemera_measure::page::{escaped, table};
 use ephemera_measure::picture::{Curve, Panel, SMALL, Scales};
 
+use super::Section;
 use super::curves::{panel, section};
 use crate::report::alone::{AloneRow, AloneTable};
 use crate::report::model::BenchReport;
@@ -14,8 +15,8 @@ use crate::report::text::bytes;
 use crate::runner::AloneRun;
 use crate::workloads::{AfterBurst, ResidentAt};
 
-/// Writes the section, if such a workload was run.
-pub(super) fn alone(out: &mut String, report: &BenchReport) {
+/// Returns the section, if such a workload was run.
+pub(super) fn alone(report: &BenchReport) -> Option<Section> {
     let about = (
         "alone",
         "Resident memory",
@@ -23,7 +24,7 @@ pub(super) fn alone(out: &mut String, report: &BenchReport) {
          little work, and the grey one that of a process in which all threads sleep; the blue one hides it where they agree. While a heap ages, the grey area is the live \
          bytes. All panels of a workload have the same scales.",
     );
-    section(out, about, report.alone.iter().collect(), |out, of: &AloneTable| {
+    section(about, report.alone.iter().collect(), |out, of: &AloneTable| {
         let _ = write!(
             out,
             "<h3>{}</h3>\n<p>{}. {}.</p>\n<div class=\"noted\">{}</div>\n<div class=\"panels\">\n",
@@ -37,7 +38,7 @@ pub(super) fn alone(out: &mut String, report: &BenchReport) {
             picture(out, of, row, &scale);
         }
         out.push_str("</div>\n");
-    });
+    })
 }
 
 /// Returns the largest figure of all rows.
