@@ -17,6 +17,8 @@ use ephemera_prim::foreign::{COMPLETE, Foreign, ForeignHeader};
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 use ephemera_prim::raw;
+use ephemera_prim::sync::{AtomicBool, Ordering};
+use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use crate::cursor::{place, room_of};
@@ -45,7 +47,11 @@ pub(crate) struct Chunk {
 struct ChunkRemote {
     owner: OwnerPtr<()>,
     class: ChunkClass,
+    /// Whether the chunk is purged. The thread that has dequeued or borrowed the chunk writes this.
+    purged: AtomicBool,
     foreign: Foreign<Chunk>,
+    /// Stands for the memory of the blocks in models.
+    contents: Witness,
 }
 
 impl ChunkRemote {
@@ -54,7 +60,9 @@ impl ChunkRemote {
             Self {
                 owner: OwnerPtr::new(owner.cast_mut()),
                 class,
+                purged: AtomicBool::new(false),
                 foreign: Foreign::new(),
+                contents: Witness::new(),
             }
         }
     }
@@ -133,6 +141,8 @@ impl ChunkPtr {
         /// The sum of everything that was booked as freed.
         fn back() -> OwnerU64 = back;
         fn owner_word() -> OwnerPtr<()> = remote.owner;
+        fn purged() -> AtomicBool = remote.purged;
+        fn contents() -> Witness = remote.contents;
         /// The next chunk in the heap's list of all chunks.
         pub(crate) fn next() -> OwnerPtr<Chunk> = next;
         /// The previous chunk in that list.
@@ -270,6 +280,7 @@ impl ChunkPtr {
     #[inline]
     pub(crate) fn bump(self, size: usize, align: usize) -> Option<NonNull<u8>> {
         let place = place(self.cursor().get(), self.end(), size, align)?;
+        self.contents().write();
         self.cursor().set(place.cursor);
         self.taken().add(LiveCount::block(size).word());
         let block = self.at(place.start);
@@ -288,7 +299,8 @@ impl ChunkPtr {
     /// that free for its allocation.
     #[inline]
     pub(crate) fn free_front(self, start: usize, size: usize) {
-        if self.book(LiveCount::block(size)) {
+        // The owner publishes this sum when it replaces the front.
+        if self.book_by(LiveCount::block(size), OwnerU64::set) {
             self.rewind();
         } else if start + room_of(size) == self.cursor().get() {
             self.cursor().set(start);
@@ -298,6 +310,9 @@ impl ChunkPtr {
     /// Books a foreign word that came out of the inbox: remote frees, or a complete countdown.
     /// Returns whether the chunk ran empty; the caller then rewinds it.
     pub(crate) fn book_word(self, word: u64) -> bool {
+        if self.is_purged() {
+            self.purged().store(false, Ordering::Relaxed);
+        }
         if word == COMPLETE {
             self.back().set(self.taken().get());
             return true;
@@ -305,16 +320,25 @@ impl ChunkPtr {
         self.book(LiveCount::from_word(word))
     }
 
-    /// Books a freed block, or bytes that a block lost. Returns whether the chunk ran empty; the
-    /// caller then rewinds it.
+    /// Books a freed block, or bytes that a block lost, of a chunk that is not the front. Returns
+    /// whether the chunk ran empty; the caller then rewinds it.
     #[inline]
     #[must_use]
     pub(crate) fn book(self, given: LiveCount) -> bool {
+        // Publishes the end of use of the block, for a thread that finds the chunk empty.
+        let weak = cfg!(ephemera_weaken = "ring_local_free_relaxed");
+        self.book_by(given, if weak { OwnerU64::set } else { OwnerU64::publish })
+    }
+
+    /// Does what [`ChunkPtr::book`] does. `store` stores the new sum.
+    #[inline]
+    fn book_by(self, given: LiveCount, store: impl FnOnce(&OwnerU64, u64)) -> bool {
+        self.contents().touch();
         let back = self.back().get().wrapping_add(given.word());
         if back == self.taken().get() {
             return true;
         }
-        self.back().set(back);
+        store(self.back(), back);
         false
     }
 
@@ -366,8 +390,45 @@ impl ChunkPtr {
         if front && start + room_of(old) == self.cursor().get() {
             self.cursor().set(start + room_of(new));
         }
-        let emptied = self.book(LiveCount::resized(old - new));
+        let bytes = LiveCount::resized(old - new);
+        let emptied = if front { self.book_by(bytes, OwnerU64::set) } else { self.book(bytes) };
         ephemera_prim::invariant!(!emptied, "a chunk ran empty although a block in it was only shrunk");
+    }
+
+    /// Returns whether no block of this chunk is live, remote frees included. If so, sees the end of
+    /// use of all blocks.
+    ///
+    /// The calling thread has borrowed the chunk, and saw that the owner replaced it as the front
+    /// (B2). So `taken` is exact. The other two sums only grow. If they are out of date, a block
+    /// seems live that is not.
+    pub(crate) fn is_free_to_purge(self) -> bool {
+        let word = self.foreign().observe();
+        let back = self.back().observe();
+        // Only the last free in an abandoned chunk completes a countdown.
+        word == COMPLETE || back.wrapping_add(word) == self.taken().get()
+    }
+
+    /// Returns whether the pages of the blocks were returned to the operating system, and the owner
+    /// has not booked the frees since.
+    pub(crate) fn is_purged(self) -> bool {
+        self.purged().load(Ordering::Relaxed)
+    }
+
+    /// Returns the whole pages of the blocks to the operating system.
+    ///
+    /// # Safety
+    /// The calling thread has borrowed the chunk. No block of it is live, and it is not the front.
+    pub(crate) unsafe fn purge(self) {
+        self.foreign().reuse();
+        self.contents().write();
+        self.purged().store(true, Ordering::Relaxed);
+        #[cfg(not(ephemera_loom))]
+        {
+            let (start, len) = (self.at(self.first()), self.end() - self.first());
+            // SAFETY: the bytes belong to the chunk. No block is live (B1), so nothing needs them.
+            // The owner does not use them before it dequeues the chunk.
+            unsafe { ephemera_prim::pages::discard(start, len) };
+        }
     }
 
     /// Returns the memory of a chunk that is about to be freed. No other thread accesses it.

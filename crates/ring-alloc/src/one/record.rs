@@ -11,24 +11,33 @@ use allocator_api2::alloc::{AllocError, Global};
 use crossbeam_utils::CachePadded;
 use ephemera_prim::account::{Account, Limit, SharedAccount};
 use ephemera_prim::epoch::Epoch;
-use ephemera_prim::foreign::Inbox;
+#[cfg(not(ephemera_loom))]
+use ephemera_prim::idle::LOOK_EVERY;
+use ephemera_prim::idle::{IDLE_MS, IdleQueue, Mail};
 use ephemera_prim::record::{Lease, Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
+#[cfg(not(ephemera_loom))]
+use super::idle::IdleRings;
 use crate::chunk::{Chunk, ChunkPtr, HEADER};
 use crate::geometry::{self, ChunkClass, Geometry};
 use crate::heap::{self, ChunkHeap, RingEnv};
 use crate::live::LiveCount;
 use crate::stats::Stats;
 
-/// The heap of one owner, and the inbox of its remote frees.
+/// The record of a thread.
+pub(super) type HeapRecord<G> = Record<RingRecord<G>>;
+
+/// The heap of one owner, and its mail: the remote frees that it has not booked.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RingRecord<G> {
     pub(super) heap: ChunkHeap,
     epoch_seen: OwnerUsize,
-    /// The inbox has its own cache line, since other threads push here while the owner allocates.
-    inbox: CachePadded<Inbox<Chunk>>,
+    /// The number of visits to the slow path.
+    pub(super) visits: OwnerUsize,
+    /// The mail has its own cache line, since other threads push here while the owner allocates.
+    pub(super) mail: CachePadded<Mail<Chunk, HeapRecord<G>>>,
     geometry: PhantomData<fn() -> G>,
 }
 
@@ -56,7 +65,8 @@ impl<G: Geometry> RingRecord<G> {
             Self {
                 heap,
                 epoch_seen: OwnerUsize::new(0),
-                inbox: CachePadded::new(Inbox::new()),
+                visits: OwnerUsize::new(0),
+                mail: CachePadded::new(Mail::new()),
                 geometry: PhantomData,
             }
         }
@@ -74,12 +84,22 @@ pub(crate) struct RingWorld<G: 'static> {
     pub(crate) registry: Registry<RingRecord<G>>,
     pub(crate) account: SharedAccount,
     epoch: Epoch,
+    /// The records whose owners may be idle.
+    pub(super) idle: IdleQueue<HeapRecord<G>>,
 }
+
+/// The time after which an owner is idle. In unit tests an owner is idle at once.
+const PAUSE_MS: usize = if cfg!(any(test, miri)) { 0 } else { IDLE_MS };
 
 impl<G: Geometry> RingWorld<G> {
     ephemera_prim::const_unless_loom! {
         pub(crate) fn new(registry: Registry<RingRecord<G>>) -> Self {
-            Self { registry, account: SharedAccount::new(), epoch: Epoch::new() }
+            Self {
+                registry,
+                account: SharedAccount::new(),
+                epoch: Epoch::new(),
+                idle: IdleQueue::new(PAUSE_MS),
+            }
         }
     }
 }
@@ -135,7 +155,15 @@ pub(super) fn release<R: Realm>(realm: R, lease: Lease<'_, RingRecord<R::Geometr
 }
 
 fn has_mail<G>(data: &RingRecord<G>) -> bool {
-    !data.inbox.is_empty()
+    data.mail.is_some()
+}
+
+/// Drains a record to which this thread has pushed or put chunks back, if no thread holds it.
+pub(super) fn after_push<R: Realm>(realm: R, record: &HeapRecord<R::Geometry>) {
+    if record.is_free() {
+        // No other thread would drain that inbox before the record is leased again.
+        look_after(realm, record);
+    }
 }
 
 /// The number of times that a record was leased for a moment and drained.
@@ -166,7 +194,7 @@ impl<R: Realm> RecordOwner<'_, R> {
     fn book(self, left: impl Fn(ChunkPtr)) {
         // SAFETY: this thread holds the record, as `RingEnv` demands, or no chunk names the record
         // and its inbox stays empty (H6).
-        let taken = unsafe { self.record.data().inbox.take() };
+        let taken = unsafe { self.record.data().mail.take() };
         for (chunk, word) in taken {
             // SAFETY: a chunk is not freed before its remote frees are booked (F3), so it satisfies
             // C1.
@@ -230,6 +258,16 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         R::Geometry::RETAIN
     }
 
+    fn visit(&self) {
+        let visits = self.record.data().visits.add(1);
+        #[cfg(not(ephemera_loom))]
+        if visits % LOOK_EVERY == 0 {
+            self.realm.world().idle.look(&IdleRings(self.realm));
+        }
+        #[cfg(ephemera_loom)]
+        let _ = visits;
+    }
+
     fn settle(&self) {
         self.book(|_| ());
     }
@@ -248,13 +286,17 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         // SAFETY: the owner of a chunk is the record that it was created for, and records are never
         // freed (L3).
         let record = unsafe { &*record };
-        let inbox = &record.data().inbox;
+        let inbox = &record.data().mail.inbox;
         // SAFETY: the caller owned the blocks or bytes that `given` counts, in a live chunk of that
         // record, and frees them.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
-        if pushed && record.is_free() {
-            // No other thread would drain that inbox before the record is leased again.
-            look_after(self.realm, record);
+        if pushed {
+            after_push(self.realm, record);
+            #[cfg(not(ephemera_loom))]
+            // SAFETY: records are never freed (L3), and each always has the same mail.
+            unsafe {
+                self.realm.world().idle.note_push(&IdleRings(self.realm), record);
+            }
         }
     }
 }
