@@ -219,7 +219,8 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    fn is_empty(&self) -> bool {
+    /// Returns whether no heap is in the queue. The answer may be out of date.
+    pub(crate) fn is_empty(&self) -> bool {
         self.arrived.load(Ordering::Relaxed).is_null() && self.taken.load(Ordering::Relaxed).is_null()
     }
 
@@ -277,8 +278,8 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Purges units of a heap if its owner is idle. Returns whether there may be more to purge. Only
-    /// the thread at the gate calls this.
+    /// Purges units of a heap if its owner is idle. Returns whether there may be more to purge.
+    /// Only the thread at the gate calls this.
     fn look_at<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
         let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
         if !heaps.is_held(heap) {

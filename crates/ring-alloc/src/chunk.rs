@@ -408,8 +408,8 @@ impl ChunkPtr {
         word == COMPLETE || back.wrapping_add(word) == self.taken().get()
     }
 
-    /// Returns whether the pages of the blocks were returned to the operating system, and the owner
-    /// has not booked the frees since.
+    /// Returns whether another thread returned the pages of the blocks to the operating system, and
+    /// the owner has not booked the frees since.
     pub(crate) fn is_purged(self) -> bool {
         self.purged().load(Ordering::Relaxed)
     }

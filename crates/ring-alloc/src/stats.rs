@@ -45,8 +45,8 @@ pub struct ClassStats {
     pub chunks: usize,
     /// The chunks without a live block.
     pub empty_chunks: usize,
-    /// The empty chunks whose pages other threads returned to the operating system, because the owner
-    /// is idle. Their `bytes_held` still count.
+    /// The empty chunks whose pages other threads returned to the operating system while the owner
+    /// was idle. Their `bytes_held` still count.
     pub purged_chunks: usize,
     /// The chunks that have live blocks and are not the front. Each stays until its last block is
     /// freed.
@@ -120,7 +120,7 @@ impl Stats {
             stats.blocks_live += live.blocks();
             stats.bytes_live += live.bytes();
             stats.empty_chunks += usize::from(live.blocks() == 0);
-            stats.purged_chunks += usize::from(chunk.is_purged());
+            stats.purged_chunks += usize::from(live.blocks() == 0 && chunk.is_purged());
             stats.pinned_chunks += usize::from(live.blocks() != 0 && !heap.is_front(class, chunk));
             self.blocks_live += live.blocks();
             self.bytes_live += live.bytes();

@@ -194,8 +194,8 @@ pub(crate) fn fence_all_threads() -> bool {
     os::fence_all_threads()
 }
 
-/// Returns the whole pages of a range to the operating system, wherever the memory comes from. Their
-/// content is unknown afterwards, even if the system refuses.
+/// Returns the whole pages of a range to the operating system, wherever the memory comes from.
+/// Their content is unknown afterwards, even if the system refuses.
 ///
 /// The pages keep their addresses and stay as accessible as before. Memory that the system cannot
 /// take back, such as locked pages, keeps its content.

@@ -1,10 +1,10 @@
 //! Purges chunks of idle owners that ran empty by remote frees.
 //!
 //! `ephemera_prim::idle` decides which thread looks at which record, and when. The look borrows the
-//! chunks of the record's inbox, so that nobody can book their frees. A borrowed chunk that is not
-//! the front cannot become one either, because only an empty chunk does, and a chunk counts as empty
-//! after its frees are booked. So the loan alone keeps the owner out of the memory of its blocks
-//! (B1), and the owner needs no fence.
+//! chunks of the record's inbox, so that nobody can book their frees. The owner makes only empty
+//! chunks the front, and a chunk is not empty before its frees are booked. So a borrowed chunk that
+//! the owner replaced as the front does not become the front again. The loan alone keeps the owner
+//! out of the memory behind the header (B1), and the owner needs no fence.
 
 use ephemera_prim::foreign::LentUnits;
 use ephemera_prim::idle::{IdleHeaps, Mail};
@@ -37,6 +37,9 @@ impl<R: Realm> IdleHeaps for IdleRings<R> {
     }
 
     fn purge_some(&self, record: &Self::Heap) -> bool {
+        if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
+            return false;
+        }
         let data = record.data();
         let mut lent = data.mail.inbox.lend();
         let mut empty = [const { None }; PURGES];

@@ -4,9 +4,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Barrier;
 use std::sync::mpsc::sync_channel;
 use std::thread;
-use std::vec::Vec;
 
 use allocator_api2::boxed::Box;
+use allocator_api2::vec::Vec;
 // The tests take turns, because they count the chunks of all threads.
 use ephemera_testkit::suite::turn;
 

@@ -11,9 +11,9 @@ use allocator_api2::alloc::{AllocError, Global};
 use crossbeam_utils::CachePadded;
 use ephemera_prim::account::{Account, Limit, SharedAccount};
 use ephemera_prim::epoch::Epoch;
+use ephemera_prim::idle::Mail;
 #[cfg(not(ephemera_loom))]
-use ephemera_prim::idle::LOOK_EVERY;
-use ephemera_prim::idle::{IDLE_MS, IdleQueue, Mail};
+use ephemera_prim::idle::{IDLE_MS, IdleQueue, LOOK_EVERY};
 use ephemera_prim::record::{Lease, Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
@@ -85,10 +85,12 @@ pub(crate) struct RingWorld<G: 'static> {
     pub(crate) account: SharedAccount,
     epoch: Epoch,
     /// The records whose owners may be idle.
+    #[cfg(not(ephemera_loom))]
     pub(super) idle: IdleQueue<HeapRecord<G>>,
 }
 
 /// The time after which an owner is idle. In unit tests an owner is idle at once.
+#[cfg(not(ephemera_loom))]
 const PAUSE_MS: usize = if cfg!(any(test, miri)) { 0 } else { IDLE_MS };
 
 impl<G: Geometry> RingWorld<G> {
@@ -98,6 +100,7 @@ impl<G: Geometry> RingWorld<G> {
                 registry,
                 account: SharedAccount::new(),
                 epoch: Epoch::new(),
+                #[cfg(not(ephemera_loom))]
                 idle: IdleQueue::new(PAUSE_MS),
             }
         }
@@ -258,14 +261,11 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         R::Geometry::RETAIN
     }
 
+    #[cfg(not(ephemera_loom))]
     fn visit(&self) {
-        let visits = self.record.data().visits.add(1);
-        #[cfg(not(ephemera_loom))]
-        if visits % LOOK_EVERY == 0 {
+        if self.record.data().visits.add(1) % LOOK_EVERY == 0 {
             self.realm.world().idle.look(&IdleRings(self.realm));
         }
-        #[cfg(ephemera_loom)]
-        let _ = visits;
     }
 
     fn settle(&self) {

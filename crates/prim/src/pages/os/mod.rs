@@ -85,8 +85,8 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     !refused() && unsafe { system::purge(block, len) }
 }
 
-/// Returns the pages of a range to the operating system, wherever they were mapped. Their content is
-/// unknown afterwards.
+/// Returns the pages of a range to the operating system, wherever they were mapped. Their content
+/// is unknown afterwards.
 ///
 /// # Safety
 /// The range consists of accessible pages that belong to the caller, and its content is not needed.

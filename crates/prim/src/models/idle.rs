@@ -1,0 +1,89 @@
+//! The queue of idle owners beside pushes.
+
+use loom::thread;
+
+use super::explore;
+use super::foreign::Chunk;
+use super::memory::ModelArc;
+use crate::idle::{IdleHeaps, IdleQueue, Mail};
+
+/// A heap with one unit.
+struct Heap {
+    mail: Mail<Chunk, Heap>,
+}
+
+/// A look that finds no record with a holder, so it only passes the heaps on.
+struct Passer;
+
+impl IdleHeaps for Passer {
+    type Heap = Heap;
+    type Unit = Chunk;
+
+    fn mail<'h>(&self, heap: &'h Heap) -> &'h Mail<Chunk, Heap> {
+        &heap.mail
+    }
+
+    fn visits(&self, _heap: &Heap) -> usize {
+        0
+    }
+
+    fn is_held(&self, _heap: &Heap) -> bool {
+        false
+    }
+
+    fn purge_some(&self, _heap: &Heap) -> bool {
+        unreachable!("no thread holds the record")
+    }
+
+    fn after_push(&self, _heap: &Heap) {}
+}
+
+#[derive(Clone)]
+struct Model {
+    unit: ModelArc<Chunk>,
+    heap: ModelArc<Heap>,
+    queue: ModelArc<IdleQueue<Heap>>,
+}
+
+impl Model {
+    fn remote_free(&self, index: usize) {
+        self.unit.get().use_block(index);
+        // SAFETY: the block is this thread's, and keeps the unit live until it is booked.
+        let pushed = unsafe { self.heap.get().mail.inbox.give_back_add(self.unit.pointer(), 1) };
+        if pushed {
+            // SAFETY: the model keeps the heap until all of its threads are joined.
+            unsafe { self.queue.get().note_push(&Passer, self.heap.get()) };
+        }
+    }
+
+    fn book(&self) {
+        // SAFETY: one thread of the model calls this.
+        for (_, given) in unsafe { self.heap.get().mail.take() } {
+            self.unit.get().book(given);
+        }
+    }
+}
+
+/// A look finds a heap without mail in the queue, while another thread pushes to the heap.
+#[test]
+fn loom_heap_with_mail_is_in_the_queue() {
+    explore(|| {
+        let model = Model {
+            unit: ModelArc::new(Chunk::new(2)),
+            heap: ModelArc::new(Heap { mail: Mail::new() }),
+            queue: ModelArc::new(IdleQueue::new(0)),
+        };
+        model.remote_free(0);
+        model.book();
+        let other = {
+            let model = model.clone();
+            thread::spawn(move || model.remote_free(1))
+        };
+        model.queue.get().look(&Passer);
+        other.join().unwrap();
+        let mail = model.heap.get().mail.is_some();
+        assert!(mail && !model.queue.get().is_empty(), "no look finds the mail");
+        model.book();
+        assert_eq!(model.unit.get().live(), 0);
+    });
+}
