@@ -7,8 +7,6 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::cpeers::{HARNESS, RustPeers, Support};
-use crate::icount;
-use crate::programs::{self, ProgramOptions};
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step};
 use crate::test;
@@ -73,7 +71,7 @@ pub(crate) struct BenchOptions {
     baseline: Option<PathBuf>,
     /// Count instructions and compare them with benches/icount.json; needs valgrind.
     #[arg(long)]
-    icount: bool,
+    pub(crate) icount: bool,
     /// Record the counts.
     #[arg(long, requires = "icount", conflicts_with = "peers")]
     pub(crate) rebase: bool,
@@ -87,14 +85,26 @@ pub(crate) struct BenchOptions {
     rest: Vec<String>,
 }
 
-/// Runs the command.
+/// The options of `--programs` besides those of every measurement.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ProgramOptions {
+    /// Run programs of others over each general allocator, each in processes of its own; needs
+    /// Linux.
+    #[arg(long, conflicts_with_all = ["icount", "thin", "baseline", "rest"])]
+    pub(crate) programs: bool,
+    /// List the programs and the contenders, and run nothing.
+    #[arg(long, requires = "programs")]
+    pub(crate) list: bool,
+    /// Run this number of rounds [default: 7, with --quick 3, with --full 15].
+    #[arg(long, requires = "programs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// Write the tables to docs/benchmarks/programs.md too.
+    #[arg(long, requires = "programs")]
+    pub(crate) record: bool,
+}
+
+/// Runs the harness over the workloads.
 pub(crate) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
-    if options.icount {
-        return icount::main(ws, options);
-    }
-    if options.processes.programs {
-        return programs::main(ws, options);
-    }
     let arguments = options.passed(ws)?;
     measuring(ws, options.thin)?.args(arguments).run()
 }
@@ -169,7 +179,7 @@ impl BenchOptions {
         } else {
             7
         };
-        self.processes.rounds().unwrap_or(default)
+        self.processes.rounds.unwrap_or(default)
     }
 
     /// Returns the selection as arguments of the harness.
@@ -199,6 +209,10 @@ pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<R
     let mut cargo = ws.cargo().args([what, "--profile", profile, "--package", HARNESS, "--bin", RUNNER]);
     if [PROFILE, THIN].contains(&profile) {
         cargo = cargo.env_append("RUSTFLAGS", ALIGNED);
+    }
+    if profile == THIN && cfg!(unix) {
+        // The build of jemalloc asks for debug information, which takes a fifth of its time.
+        cargo = cargo.env_append("CFLAGS", "-g0");
     }
     Ok(match peers {
         Some(rust) => cargo.args(Support::detect(ws).arguments(rust)),

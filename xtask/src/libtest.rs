@@ -6,6 +6,13 @@ use anyhow::{Result, bail};
 use crate::shell::{Captured, Cmd};
 use crate::steps::Outcome;
 
+/// The part of a test's name that marks a comparison of compiler messages. Such tests pass on the
+/// pinned compiler only.
+pub(crate) const COMPILE_FAIL: &str = "compile_fail";
+
+/// The part of a test's name that marks a threaded test.
+pub(crate) const THREADED: &str = "conc_";
+
 /// The results that the test programs of one command printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TestCounts {

@@ -70,7 +70,7 @@ enum Command {
     /// Run every check that a change must pass.
     Ci(ci::CiOptions),
     /// Run the loom models.
-    Loom(loom::LoomOptions),
+    Loom(loom::command::LoomOptions),
     /// Run the negative controls: each weakens the code, and its test must fail.
     Controls(controls::ControlsOptions),
     /// Run the tests under Miri.
@@ -99,13 +99,13 @@ fn run(command: &Command) -> Result<ExitCode> {
     let ws = Workspace::load()?;
     let passed = match command {
         Command::Record(options) => return Ok(record::main(&ws, options)),
-        Command::Bench(options) => bench::main(&ws, options),
+        Command::Bench(options) => bench(&ws, options),
         Command::Replay(options) => replay::main(&ws, options),
         Command::Advise(options) => advise::main(&ws, options),
         Command::Readme(options) => readme::main(&ws, options),
         Command::Test(options) => test::main(&ws, options),
         Command::Ci(options) => ci::main(&ws, options),
-        Command::Loom(options) => loom::main(&ws, options),
+        Command::Loom(options) => loom::command::main(&ws, options),
         Command::Controls(options) => controls::main(&ws, options),
         Command::Miri(options) => miri::main(&ws, options),
         Command::Sanitize(options) => sanitize::main(&ws, options),
@@ -113,6 +113,17 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Toolchains => toolchain::prepare(&ws).map(|()| true),
     }?;
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs `bench`: counts instructions, runs programs, or runs the harness.
+fn bench(ws: &Workspace, options: &bench::BenchOptions) -> Result<bool> {
+    if options.icount {
+        icount::main(ws, options)
+    } else if options.processes.programs {
+        programs::main(ws, options)
+    } else {
+        bench::main(ws, options)
+    }
 }
 
 fn told(error: &anyhow::Error) -> ExitCode {

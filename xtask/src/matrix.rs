@@ -3,10 +3,9 @@
 
 use anyhow::{Result, bail};
 
-use crate::libtest::TestRun;
+use crate::libtest::{COMPILE_FAIL, TestRun};
 use crate::steps::{Outcome, Step};
-use crate::test::COMPILE_FAIL;
-use crate::toolchain::{self, MissingToolchain};
+use crate::toolchain::{self, MissingToolchain, TARGETS};
 use crate::workspace::Workspace;
 
 /// A crate and its feature sets.
@@ -43,10 +42,6 @@ const CRATES: [Crate; 5] = [
     Crate { dir: "shared_arena", features: &["", "alloc", "std"], no_std: &["alloc"], nightly: &[] },
     Crate { dir: "typed-pool", ..ALLOCATOR },
 ];
-
-/// A target without `std` and 64-bit atomics, a 32-bit target with both, and one with `std` alone.
-pub(crate) const TARGETS: &[&str] =
-    &["thumbv7em-none-eabihf", "i686-unknown-linux-gnu", "powerpc-unknown-linux-gnu"];
 
 /// The test support must build wherever the library crates do, so also without 64-bit atomics.
 const TESTKIT: MatrixCell =

@@ -1,13 +1,13 @@
 //! `cargo xtask miri`: runs the tests under Miri with both borrow models, and threaded tests with
 //! many seeds.
 
-mod threaded;
+mod targets;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use self::threaded::threaded_targets;
-use crate::libtest::TestRun;
+use self::targets::{targets, threaded_targets};
+use crate::libtest::{COMPILE_FAIL, THREADED, TestRun};
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step, run};
 use crate::toolchain::{self, MissingToolchain};
@@ -27,16 +27,37 @@ struct MiriGate {
     /// The integration tests that `ci` runs under Stacked Borrows, besides the unit tests. `None`
     /// means all. Large crates name the comparisons with an oracle, which call the whole interface.
     stacked_in_ci: Option<&'static [&'static str]>,
+    /// Tests that `ci` skips under both models, because each takes more than a minute.
+    skipped_in_ci: &'static [&'static str],
 }
 
 /// All packages that Miri checks.
 const GATES: [MiriGate; 6] = [
-    MiriGate { dir: "prim", strict: false, always: true, stacked_in_ci: None },
-    MiriGate { dir: "testkit", strict: false, always: false, stacked_in_ci: None },
-    MiriGate { dir: "ring-alloc", strict: false, always: true, stacked_in_ci: Some(&["suite"]) },
-    MiriGate { dir: "ringal", strict: true, always: true, stacked_in_ci: None },
-    MiriGate { dir: "shared_arena", strict: true, always: true, stacked_in_ci: Some(&["property"]) },
-    MiriGate { dir: "typed-pool", strict: false, always: true, stacked_in_ci: Some(&["suite"]) },
+    MiriGate { dir: "prim", strict: false, always: true, stacked_in_ci: None, skipped_in_ci: &[] },
+    MiriGate { dir: "testkit", strict: false, always: false, stacked_in_ci: None, skipped_in_ci: &[] },
+    MiriGate {
+        dir: "ring-alloc",
+        strict: false,
+        always: true,
+        stacked_in_ci: Some(&["suite"]),
+        skipped_in_ci: &[],
+    },
+    MiriGate { dir: "ringal", strict: true, always: true, stacked_in_ci: None, skipped_in_ci: &[] },
+    MiriGate {
+        dir: "shared_arena",
+        strict: true,
+        always: true,
+        stacked_in_ci: Some(&["property"]),
+        skipped_in_ci: &[],
+    },
+    MiriGate {
+        dir: "typed-pool",
+        strict: false,
+        always: true,
+        stacked_in_ci: Some(&["suite"]),
+        // Each size in a scope. The suite has each size without one.
+        skipped_in_ci: &["each_operation_in_a_scope::sizes"],
+    },
 ];
 
 /// Tests that `ci` skips under Stacked Borrows: the suite over one ring with standard chunks, which
@@ -48,8 +69,8 @@ const SKIPPED_IN_CI: &str = "standard_chunks";
 enum StackedExtent {
     /// All tests.
     Whole,
-    /// All tests under Tree Borrows. Under Stacked Borrows the unit tests, and those that
-    /// [`MiriGate::stacked_in_ci`] names.
+    /// All tests under Tree Borrows but those that [`MiriGate::skipped_in_ci`] names. Under Stacked
+    /// Borrows the unit tests, and those that [`MiriGate::stacked_in_ci`] names.
     Short,
     /// The unit tests.
     Units,
@@ -57,9 +78,6 @@ enum StackedExtent {
 
 /// The components that Miri needs.
 const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
-
-/// The part of a test's name that marks a threaded test.
-const THREADED: &str = "conc_";
 
 /// The number of seeds of this command.
 const SEEDS: u32 = 64;
@@ -176,8 +194,10 @@ fn plan<'w>(
                 }
             };
             let mut harness = skip(searched == Some(model));
-            if chosen.is_some() {
-                harness.extend(["--skip".to_owned(), SKIPPED_IN_CI.to_owned()]);
+            let short = GATES.iter().find(|gate| gate.dir == package.dir && extent == StackedExtent::Short);
+            let skipped = short.map_or(&[][..], |gate| gate.skipped_in_ci).iter().copied();
+            for name in skipped.chain(chosen.map(|_| SKIPPED_IN_CI)) {
+                harness.extend(["--skip".to_owned(), name.to_owned()]);
             }
             steps.push(
                 Step::new(name, what, move |ws| {
@@ -185,10 +205,12 @@ fn plan<'w>(
                         Ok(nightly) => nightly,
                         Err(why) => return Ok(Outcome::Skipped(why)),
                     };
-                    let cargo = base(ws, package, &nightly, &flags(package, model)).arg("--lib");
+                    let cargo = base(ws, package, &nightly, &flags(package, model));
                     let cargo = match chosen {
-                        None => cargo.arg("--tests"),
-                        Some(files) => cargo.args(files.iter().flat_map(|file| ["--test", file])),
+                        None => cargo.args(targets(ws, package)?),
+                        Some(files) => {
+                            cargo.arg("--lib").args(files.iter().flat_map(|file| ["--test", file]))
+                        }
                     };
                     // A package without a test passes: the tests of the crates that use it run its
                     // code.
@@ -277,7 +299,7 @@ fn seeded(package: &Package, model: BorrowModel, seeds: u32) -> String {
 /// Returns the flags that skip compile-fail tests, which start a compiler and so cannot run under
 /// Miri. With `searched` they also skip threaded tests, which the search runs with the same model.
 fn skip(searched: bool) -> Vec<String> {
-    let names = [Some(crate::test::COMPILE_FAIL), searched.then_some(THREADED)];
+    let names = [Some(COMPILE_FAIL), searched.then_some(THREADED)];
     names.into_iter().flatten().flat_map(|name| ["--skip".to_owned(), name.to_owned()]).collect()
 }
 

@@ -7,7 +7,6 @@
 //! built, ends with an error or computes something else gets a cell with the reason.
 
 use anyhow::Result;
-use clap::Args;
 
 use crate::bench::BenchOptions;
 use crate::workspace::Workspace;
@@ -26,31 +25,6 @@ mod preload;
 mod process;
 #[cfg(target_os = "linux")]
 mod rounds;
-
-/// The options of `--programs` besides those of every measurement.
-#[derive(Debug, Default, Args)]
-pub(crate) struct ProgramOptions {
-    /// Run programs of others over each general allocator, each in processes of its own; needs
-    /// Linux.
-    #[arg(long, conflicts_with_all = ["icount", "thin", "baseline", "rest"])]
-    pub(crate) programs: bool,
-    /// List the programs and the contenders, and run nothing.
-    #[arg(long, requires = "programs")]
-    list: bool,
-    /// Run this number of rounds [default: 7, with --quick 3, with --full 15].
-    #[arg(long, requires = "programs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: Option<u32>,
-    /// Write the tables to docs/benchmarks/programs.md too.
-    #[arg(long, requires = "programs")]
-    record: bool,
-}
-
-impl ProgramOptions {
-    /// Returns the number of rounds that the user chose.
-    pub(crate) fn rounds(&self) -> Option<u32> {
-        self.rounds
-    }
-}
 
 /// Runs the command. Returns `true` if every contender ran every program.
 #[cfg(target_os = "linux")]

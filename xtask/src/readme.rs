@@ -5,6 +5,7 @@
 //! The record `docs/benchmarks/recorded.json` is committed, so that a test can compare the tables
 //! with it.
 
+mod alone;
 mod costs;
 mod front;
 mod picture;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use crate::libtest::TestRun;
+use crate::libtest::{COMPILE_FAIL, TestRun};
 use crate::steps::{Outcome, Step, run};
 use crate::toolchain::{self, MissingToolchain};
 use crate::workspace::Workspace;
@@ -79,7 +79,7 @@ fn step(sanitizer: Sanitizer, packages: Vec<String>) -> Step<'static> {
         for package in &packages {
             cargo = cargo.args(["--package", package]);
         }
-        let mut harness = vec!["--skip".to_owned(), crate::test::COMPILE_FAIL.to_owned()];
+        let mut harness = vec!["--skip".to_owned(), COMPILE_FAIL.to_owned()];
         match sanitizer {
             Sanitizer::Address => {
                 cargo = options(cargo, "ASAN_OPTIONS", &format!("{REFUSE}:detect_stack_use_after_return=1"));

@@ -11,10 +11,6 @@ use crate::shell::Cmd;
 use crate::steps::{Outcome, Step, run};
 use crate::workspace::Workspace;
 
-/// The part of a test's name that marks a comparison of compiler messages. Such tests pass on the
-/// pinned compiler only.
-pub(crate) const COMPILE_FAIL: &str = "compile_fail";
-
 /// The package of the criterion benches, which has no tests.
 pub(crate) const BENCHES: &str = "benches";
 

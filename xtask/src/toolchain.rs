@@ -10,6 +10,10 @@ use crate::workspace::Workspace;
 /// The nightly for Miri, sanitizers and the stable `std::alloc::Allocator`.
 pub(crate) const NIGHTLY: &str = "nightly-2026-10-29";
 
+/// A target without `std` and 64-bit atomics, a 32-bit target with both, and one with `std` alone.
+pub(crate) const TARGETS: &[&str] =
+    &["thumbv7em-none-eabihf", "i686-unknown-linux-gnu", "powerpc-unknown-linux-gnu"];
+
 /// The second choice: any installed nightly.
 const ANY_NIGHTLY: &str = "nightly";
 
@@ -120,7 +124,7 @@ pub(crate) fn prepare(ws: &Workspace) -> Result<()> {
     println!("everything else: {pinned} (rust-toolchain.toml)");
     report("oldest compiler", release(&oldest(ws)?, MissingToolchain::Install));
     report("nightly", nightly(&["miri", "rust-src"], MissingToolchain::Install));
-    for triple in crate::matrix::TARGETS {
+    for triple in TARGETS {
         report("target", target(&pinned, triple, MissingToolchain::Install).map(|()| (*triple).to_owned()));
     }
     Ok(())

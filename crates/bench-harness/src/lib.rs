@@ -2,7 +2,7 @@
 //!
 //! A *contender* ([`contenders`]) is an allocator behind one of the harness's own traits: it hands
 //! out blocks of any size (`blocks::RawAlloc`), byte buffers (`buffers::Source`), objects of
-//! one type (`objects::RawPool`) or nodes (`nodes::NodeFamily`). A *workload* ([`workloads`])
+//! one type (`pools::RawPool`) or nodes (`nodes::NodeFamily`). A *workload* ([`workloads`])
 //! is a function generic over one of these. The *runner* ([`runner`]) puts all contenders of a
 //! workload into one process. In every round it takes a sample of each in random order, and it
 //! repeats that in several processes. The *statistics* ([`stats`]) are medians of ratios within a
@@ -34,6 +34,7 @@ pub mod contenders;
 pub mod host;
 mod nodes;
 mod objects;
+mod pools;
 pub mod replay;
 pub mod report;
 pub mod runner;

@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 
 use crate::blocks::Contender;
 use crate::card::Info;
-use crate::objects::RawPool;
+use crate::pools::RawPool;
 
 /// A type of node. It is `Unpin`, so a contender may move a node.
 pub(crate) trait Node: Unpin + 'static {}

@@ -10,7 +10,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Info;
 use crate::nodes::{Node, NodeFamily};
-use crate::objects::{Maker, Object, RawPool};
+use crate::objects::{Maker, Object};
+use crate::pools::RawPool;
 
 static ALLOCS: AtomicU64 = AtomicU64::new(0);
 static RESIZES: AtomicU64 = AtomicU64::new(0);

@@ -23,6 +23,10 @@ fn the_report_has_all_its_parts() {
         "<h2>Tails</h2>",
         "<h2>Scaling</h2>",
         "<h3>4 threads</h3>",
+        "<h2>Resident memory</h2>",
+        "resident memory of glibc",
+        "while asleep",
+        "million calls a second",
         "<td class=\"bad\" title=\"aborted: no &lt;luck&gt;, when timed\">crashed</td>",
     ] {
         assert!(page.contains(part), "{part}");

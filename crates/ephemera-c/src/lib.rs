@@ -20,7 +20,8 @@ mod sized;
 use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
 
-use sized::{MIN_ALIGN, PAGE};
+use live::MIN_ALIGN;
+use sized::PAGE;
 
 /// Stores the error number of a failure in `errno`.
 fn set_errno(error: c_int) {

@@ -16,7 +16,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use ephemera_prim::pages;
 
-use crate::sized::MIN_ALIGN;
+/// Every block is aligned to this, as C demands for its largest basic types.
+pub(crate) const MIN_ALIGN: usize = 16;
 
 const PIECE_BITS: u32 = 21;
 const LEAF_BITS: u32 = 13;

@@ -19,10 +19,9 @@ use core::ptr::NonNull;
 use ephemera_prim::{local, pages};
 use typed_pool::{__private as pools, PooledAllocator};
 
-use crate::{live, reserve};
+use crate::live::{self, MIN_ALIGN};
+use crate::reserve;
 
-/// Every block is aligned to this, as C demands for its largest basic types.
-pub(crate) const MIN_ALIGN: usize = 16;
 /// The size of a page.
 pub(crate) const PAGE: usize = 4 << 10;
 

@@ -4,6 +4,7 @@
 //! Every question is optional. The answer is `None` where a system has none, and reports say so.
 
 use std::fs;
+use std::io::Read as _;
 
 /// Selects the thread or the process that counters are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,22 +109,48 @@ pub fn load_average() -> Option<String> {
     Some(line.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
 }
 
-fn status_kib(field: &str) -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-    line.trim_start_matches(':').split_whitespace().next()?.parse().ok()
+/// Returns the bytes that a file of the system reports in KiB, in the line with this name.
+fn reported(file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
 }
 
-/// Returns the resident bytes of this process.
+/// Returns the resident bytes of this process. The question itself allocates nothing, so that it
+/// makes no allocator return memory.
 #[must_use]
 pub fn resident() -> Option<u64> {
-    status_kib("VmRSS").map(|kib| kib * 1024)
+    let mut text = [0; 128];
+    let length = fs::File::open("/proc/self/statm").ok()?.read(&mut text).ok()?;
+    // The first two numbers: the pages of the address space, and the resident ones.
+    let pages = str::from_utf8(&text[..length]).ok()?.split_whitespace().nth(1)?.parse::<u64>().ok()?;
+    Some(pages * page_size()?)
+}
+
+/// Returns the bytes of a page.
+#[cfg(target_os = "linux")]
+fn page_size() -> Option<u64> {
+    // SAFETY: the function takes a number and answers with a number.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()
+}
+
+/// Returns the bytes of a page: unknown on this system.
+#[cfg(not(target_os = "linux"))]
+fn page_size() -> Option<u64> {
+    None
+}
+
+/// Returns the bytes of memory that processes can still take without swapping.
+#[must_use]
+pub fn available() -> Option<u64> {
+    reported("/proc/meminfo", "MemAvailable:")
 }
 
 /// Returns the most bytes that were resident at one time since the start, or since [`reset_peak`].
 #[must_use]
 pub fn resident_peak() -> Option<u64> {
-    status_kib("VmHWM").map(|kib| kib * 1024)
+    reported("/proc/self/status", "VmHWM:")
 }
 
 /// Releases the free pages of the process's own heap, if the C library can do so. Otherwise an
@@ -170,6 +197,7 @@ mod tests {
         let block = core::hint::black_box(vec![1_u8; 64 << 20]);
         assert!(resident_peak().expect("on Linux") >= before.min(resident().expect("on Linux")));
         assert!(resident_peak().expect("on Linux") >= 64 << 20);
+        assert!(resident().expect("on Linux") >= 64 << 20, "resident bytes are not counted in pages");
         drop(block);
     }
 }

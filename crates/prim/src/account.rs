@@ -22,8 +22,8 @@ pub trait Account {
     fn reserve_beyond(&self, bytes: usize);
     /// Subtracts bytes that were freed, or reserved bytes that the backing allocator refused.
     fn release(&self, bytes: usize);
-    /// Adds large blocks and their bytes if `came`, else subtracts them. A resize passes 0 blocks.
-    fn large(&self, blocks: usize, bytes: usize, came: bool);
+    /// Adds large blocks and their bytes if `adds`, else subtracts them. A resize passes 0 blocks.
+    fn large(&self, blocks: usize, bytes: usize, adds: bool);
     /// Returns the current sums.
     fn now(&self) -> Booked;
     /// Notes that a heap keeps an empty unit, for threads whose requests were refused.
@@ -60,11 +60,11 @@ const fn within(held: usize, more: usize, limit: usize) -> Option<usize> {
     }
 }
 
-/// Returns `word + by` if something `came`, else `word - by`. A word that counts for one of several
+/// Returns `word + by` if `adds`, else `word - by`. A word that counts for one of several
 /// threads may wrap below zero.
 #[must_use]
-pub const fn changed(word: usize, by: usize, came: bool) -> usize {
-    if came { word.wrapping_add(by) } else { word.wrapping_sub(by) }
+pub const fn changed(word: usize, by: usize, adds: bool) -> usize {
+    if adds { word.wrapping_add(by) } else { word.wrapping_sub(by) }
 }
 
 /// The account of a pool for one thread. The compiler would turn adjacent cells into vector code,
@@ -106,8 +106,8 @@ impl Account for LocalAccount {
     }
 
     #[inline]
-    fn large(&self, blocks: usize, bytes: usize, came: bool) {
-        if came {
+    fn large(&self, blocks: usize, bytes: usize, adds: bool) {
+        if adds {
             self.large_blocks.add(blocks);
             self.large_bytes.add(bytes);
         } else {
@@ -241,9 +241,9 @@ impl Account for SharedAccount {
     }
 
     #[inline]
-    fn large(&self, blocks: usize, bytes: usize, came: bool) {
-        self.large_blocks.fetch_add(changed(0, blocks, came), Ordering::Relaxed);
-        self.large_bytes.fetch_add(changed(0, bytes, came), Ordering::Relaxed);
+    fn large(&self, blocks: usize, bytes: usize, adds: bool) {
+        self.large_blocks.fetch_add(changed(0, blocks, adds), Ordering::Relaxed);
+        self.large_bytes.fetch_add(changed(0, bytes, adds), Ordering::Relaxed);
     }
 
     #[inline]

@@ -37,9 +37,9 @@ const PURGED: u8 = 2;
 
 // ORDERING: Release. Pairs with the Acquire in `ContentsClaim::enter`. Publishes: the end of the
 // purge.
-const LEAVE: Ordering =
-    if cfg!(ephemera_weaken = "claim_leave_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `ContentsClaim::leave`: the purge has ended.
+const END: Ordering =
+    if cfg!(ephemera_weaken = "claim_end_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+// ORDERING: Acquire. Pairs with the Release in `ContentsClaim::end`: the purge has ended.
 const ENTER: Ordering =
     if cfg!(ephemera_weaken = "claim_enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
@@ -75,7 +75,7 @@ impl ContentsClaim {
     #[inline]
     pub fn enter(&self) -> Contents {
         barrier::light();
-        // ORDERING: `ENTER`. Pairs with `ContentsClaim::leave`.
+        // ORDERING: `ENTER`. Pairs with `ContentsClaim::end`.
         match self.word.load(ENTER) {
             KEPT => Contents::Kept,
             CLAIMED if !cfg!(ephemera_weaken = "claimed_contents_are_used") => Contents::Claimed,
@@ -114,7 +114,7 @@ impl ContentsClaim {
     /// thread that did not survive a fork is still there.
     ///
     /// The caller is the only thread that claims (C1). It calls [`heavy`](crate::barrier::heavy)
-    /// before it reads the owner's state and counts (C3), and then [`ContentsClaim::leave`].
+    /// before it reads the owner's state and counts (C3), and then [`ContentsClaim::end`].
     pub fn claim(&self) -> bool {
         let kept = self.is_kept();
         if kept {
@@ -130,9 +130,9 @@ impl ContentsClaim {
 
     /// Ends the claim of this thread. `purged` says whether it purged the contents or left them as
     /// they were.
-    pub fn leave(&self, purged: bool) {
-        // ORDERING: `LEAVE`. Pairs with `ContentsClaim::enter`.
-        self.word.store(if purged { PURGED } else { KEPT }, LEAVE);
+    pub fn end(&self, purged: bool) {
+        // ORDERING: `END`. Pairs with `ContentsClaim::enter`.
+        self.word.store(if purged { PURGED } else { KEPT }, END);
     }
 }
 
@@ -154,10 +154,10 @@ mod tests {
         assert_eq!(claim.enter(), Contents::Claimed);
         claim.renew();
         assert_eq!(claim.enter(), Contents::Claimed, "the owner ended another thread's claim");
-        claim.leave(false);
+        claim.end(false);
         assert_eq!(claim.enter(), Contents::Kept);
         assert!(claim.claim());
-        claim.leave(true);
+        claim.end(true);
         assert_eq!((claim.enter(), claim.is_purged()), (Contents::Purged, true));
         assert!(!claim.claim(), "purged contents are purged again");
         claim.renew();

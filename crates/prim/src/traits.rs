@@ -174,45 +174,28 @@ macro_rules! __impl_allocator_one {
                 unsafe { Self::deallocate(self, block, layout) }
             }
 
-            #[inline]
-            unsafe fn grow(
-                &self,
-                block: $crate::traits::__reexport::NonNull<u8>,
-                old: $crate::traits::__reexport::Layout,
-                new: $crate::traits::__reexport::Layout,
-            ) -> $crate::traits::__reexport::$api::Block {
-                use $crate::traits::__reexport::InherentMethodMissing as _;
-                // SAFETY: the caller keeps the trait's contract, which is the method's.
-                unsafe { Self::grow(self, block, old, new) }
-                    .map_err($crate::traits::__reexport::$api::error)
-            }
-
-            #[inline]
-            unsafe fn grow_zeroed(
-                &self,
-                block: $crate::traits::__reexport::NonNull<u8>,
-                old: $crate::traits::__reexport::Layout,
-                new: $crate::traits::__reexport::Layout,
-            ) -> $crate::traits::__reexport::$api::Block {
-                use $crate::traits::__reexport::InherentMethodMissing as _;
-                // SAFETY: the caller keeps the trait's contract, which is the method's.
-                unsafe { Self::grow_zeroed(self, block, old, new) }
-                    .map_err($crate::traits::__reexport::$api::error)
-            }
-
-            #[inline]
-            unsafe fn shrink(
-                &self,
-                block: $crate::traits::__reexport::NonNull<u8>,
-                old: $crate::traits::__reexport::Layout,
-                new: $crate::traits::__reexport::Layout,
-            ) -> $crate::traits::__reexport::$api::Block {
-                use $crate::traits::__reexport::InherentMethodMissing as _;
-                // SAFETY: the caller keeps the trait's contract, which is the method's.
-                unsafe { Self::shrink(self, block, old, new) }
-                    .map_err($crate::traits::__reexport::$api::error)
-            }
+            $crate::__impl_allocator_resizing!($api, grow, grow_zeroed, shrink);
         }
+    };
+}
+
+/// Implements the methods that take an old and a new layout.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __impl_allocator_resizing {
+    ($api:ident, $($method:ident),*) => {
+        $(#[inline]
+        unsafe fn $method(
+            &self,
+            block: $crate::traits::__reexport::NonNull<u8>,
+            old: $crate::traits::__reexport::Layout,
+            new: $crate::traits::__reexport::Layout,
+        ) -> $crate::traits::__reexport::$api::Block {
+            use $crate::traits::__reexport::InherentMethodMissing as _;
+            // SAFETY: the caller keeps the trait's contract, which is the method's.
+            unsafe { Self::$method(self, block, old, new) }
+                .map_err($crate::traits::__reexport::$api::error)
+        })*
     };
 }
 

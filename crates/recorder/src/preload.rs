@@ -9,7 +9,7 @@ use core::ptr::null_mut;
 use crate::alloc::{align_log2, born, goes, resized};
 use crate::format::{Origin, op};
 use crate::process::clocks::CallTimer;
-use crate::process::launch;
+use crate::process::launch::launch;
 use crate::real::{early, early_size, is_early, real};
 use crate::{DEFAULT_LIMIT, os};
 

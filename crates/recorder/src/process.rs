@@ -1,40 +1,33 @@
-//! The recording of a process: its start, the recording of one call, the effect of a fork, and its
-//! end.
+//! The recording of a process: its state, the recording of one call, and the effect of a fork.
 //!
-//! `lease` handles the start and the end of a thread, `clocks` the processor times and the measured
-//! calls, and `sandbox` a program that restricts its system calls.
+//! `launch` begins a recording, `lease` handles the start and the end of a thread, `clocks` the
+//! processor times and the measured calls, and `sandbox` a program that restricts its system calls.
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
-use crate::error::StartError;
 use crate::file::TraceFile;
-use crate::format::{self, CHUNK, HEAD, MOST_THREADS, Origin, Stop, head};
+use crate::format::{MOST_THREADS, Origin, Stop, head};
 use crate::list::StreamList;
 use crate::lock::Lock;
 use crate::os;
 use crate::stream::{Call, Stream};
 use crate::tls::{self, BUSY};
 
-use self::lease::leave;
+pub use self::launch::start;
 
 pub(crate) mod clocks;
+pub(crate) mod launch;
 mod lease;
 #[cfg(all(feature = "preload", target_arch = "x86_64"))]
 mod sandbox;
 
 /// The most threads that can write at one time.
 const STREAMS: usize = 4096;
-/// The largest size of a file.
-const MOST: u64 = 1 << 46;
 /// The size of a path with its suffix and the zero at its end.
 const PATH: usize = 2048;
-/// The longest suffix.
-const SUFFIX: usize = 24;
-/// The most programs that one process executes one after another.
-const IMAGES: u32 = 10_000;
 
 /// The states of a [`Recording`]. A fork sets zero.
 const WIPED: u32 = 0;
@@ -62,7 +55,6 @@ struct Recording {
 }
 
 static PROCESS: AtomicPtr<Recording> = AtomicPtr::new(core::ptr::null_mut());
-static STARTED: AtomicBool = AtomicBool::new(false);
 /// The number of the next event.
 static SEQUENCE: AtomicU64 = AtomicU64::new(0);
 /// The number of threads so far.
@@ -241,129 +233,6 @@ impl Recording {
         // stopped.
         let _ = self.state.compare_exchange(WIPED, state, Release, Relaxed);
     }
-
-    /// Creates a file for this process and maps it.
-    fn open(&self, origin: Origin, limit: usize) -> Result<(), StartError> {
-        let (pid, parent) = os::pids();
-        self.pid.store(pid, Relaxed);
-        let mut made = Err(StartError::System { call: "open", errno: libc::EEXIST });
-        for image in 0..IMAGES {
-            let mut suffix = [0; SUFFIX];
-            let length = write_suffix(&mut suffix, pid, image);
-            // SAFETY: `prepare` has not published the process, or the caller holds the lock.
-            unsafe { FILE.set(ASKED.get().to_bytes(), &suffix[..length]) };
-            made = self.file.make(FILE.get());
-            if !matches!(made, Err(StartError::System { errno: libc::EEXIST, .. })) {
-                break;
-            }
-        }
-        let base = made?;
-        CLOCK.store(os::clock(), Relaxed);
-        let mut bytes = [0; HEAD];
-        let command = os::command(&mut bytes[head::COMMAND..head::START_PROCESSOR]) as u32;
-        bytes[..8].copy_from_slice(&format::MAGIC);
-        let words = [
-            (head::VERSION, format::VERSION),
-            (head::CHUNK, CHUNK as u32),
-            (head::PID, pid),
-            (head::PARENT, parent),
-            (head::ORIGIN, origin as u32),
-            (head::COMMAND_LENGTH, command),
-        ];
-        for (at, word) in words {
-            bytes[at..][..4].copy_from_slice(&word.to_le_bytes());
-        }
-        bytes[head::CLOCK..][..8].copy_from_slice(&CLOCK.load(Relaxed).to_le_bytes());
-        bytes[head::LIMIT..][..8].copy_from_slice(&(limit as u64).to_le_bytes());
-        bytes[head::CLOCK_COST..][..4].copy_from_slice(&clocks::cost().to_le_bytes());
-        bytes[head::START_PROCESSOR..][..8].copy_from_slice(&clocks::start().to_le_bytes());
-        // SAFETY: the mapping begins with the head, and no other thread knows it yet.
-        unsafe { base.copy_from_nonoverlapping(bytes.as_ptr(), HEAD) };
-        // ORDERING: Release. Pairs with the Acquire in `tell_dropped`. Publishes: the mapped head.
-        self.base.store(base, Release);
-        self.tell_dropped();
-        Ok(())
-    }
-}
-
-/// Writes `.pid`, and `.image` if the process ran another program before. Returns the length.
-fn write_suffix(out: &mut [u8; SUFFIX], pid: u32, image: u32) -> usize {
-    let mut at = 0;
-    for (number, wanted) in [(pid, true), (image, image > 0)] {
-        if !wanted {
-            continue;
-        }
-        out[at] = b'.';
-        let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
-        let mut rest = number;
-        for place in (1..=digits).rev() {
-            out[at + place] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        at += 1 + digits;
-    }
-    at
-}
-
-/// Starts recording this process in at most `limit` bytes. The file's name is `path`, a dot and
-/// the number of the process.
-///
-/// # Errors
-///
-/// If the process already records, if the path or the limit is unsuitable, or if the system
-/// refuses the file or the memory.
-pub fn start(path: &CStr, limit: u64) -> Result<(), StartError> {
-    launch(path.to_bytes(), limit, Origin::Call)
-}
-
-/// As [`start`].
-pub(crate) fn launch(path: &[u8], limit: u64, origin: Origin) -> Result<(), StartError> {
-    let least = (HEAD + CHUNK) as u64;
-    let most = limit.min(MOST).next_multiple_of(HEAD as u64) as usize;
-    if limit < least {
-        return Err(StartError::Limit { least });
-    }
-    if path.is_empty() || path.len() + SUFFIX >= PATH {
-        return Err(StartError::Path { length: path.len() });
-    }
-    if STARTED.swap(true, Relaxed) {
-        return Err(StartError::Twice);
-    }
-    let started = prepare(path, most, origin);
-    if started.is_err() {
-        STARTED.store(false, Relaxed);
-    }
-    started
-}
-
-fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
-    let process: *mut Recording = os::map_wiped(size_of::<Recording>())?.cast();
-    // SAFETY: the mapping is large enough and aligned to a page. Zeros are a process without a
-    // file. A published process is never unmapped (I1).
-    let known = unsafe { &*process };
-    // SAFETY: `STARTED` was false, so no other thread is here. No thread reads the text before
-    // `PROCESS` is published.
-    unsafe { ASKED.set(path, &[]) };
-    let mut key = 0;
-    // SAFETY: the place is valid, and `leave` accepts any value.
-    let made = unsafe { libc::pthread_key_create(&raw mut key, Some(leave)) };
-    let opened = if made == 0 {
-        KEY.store(key, Relaxed);
-        LIMIT.store(most, Relaxed);
-        known.open(origin, most)
-    } else {
-        Err(StartError::System { call: "pthread_key_create", errno: made })
-    };
-    if opened.is_err() {
-        os::unmap(process.cast(), size_of::<Recording>());
-        return opened;
-    }
-    known.state.store(RECORDING, Relaxed);
-    clocks::see_the_exit();
-    // ORDERING: Release. Pairs with the Acquire in `record` and in `exits`. Publishes: the process
-    // and its settings.
-    PROCESS.store(process, Release);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 //! sequence numbers.
 #![forbid(unsafe_code)]
 
-use core::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -13,11 +12,11 @@ use crate::format::{
     self, CHUNK, CHUNK_HEAD, CHUNK_MAGIC, HEAD, MAGIC, OLDEST, Origin, Stop, VERSION, chunk, head,
 };
 use crate::shown::shown;
-use crate::timing::Timing;
 
-use self::cursor::Cursor;
+pub use self::events::Events;
 
 mod cursor;
+mod events;
 
 /// An operation on a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,89 +255,5 @@ impl Trace {
             self.streams.push(places.into_iter().map(|(_, place)| place).collect());
         }
         Ok(())
-    }
-
-    /// Returns all events in the order in which they happened.
-    #[must_use]
-    pub fn events(&self) -> Events<'_> {
-        let waiting =
-            self.firsts.iter().enumerate().map(|(stream, &first)| Reverse((first, stream))).collect();
-        let mut cursors = Vec::new();
-        cursors.resize_with(self.streams.len(), Cursor::default);
-        Events { trace: self, cursors, waiting, current: None, failed: false, timing: Timing::default() }
-    }
-}
-
-/// The events of a trace in order. The iterator ends after the first error.
-#[derive(Debug)]
-pub struct Events<'a> {
-    trace: &'a Trace,
-    cursors: Vec<Cursor>,
-    /// The streams by a lower bound of their next sequence number.
-    waiting: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The last stream that was read.
-    current: Option<usize>,
-    failed: bool,
-    timing: Timing,
-}
-
-impl Iterator for Events<'_> {
-    type Item = Result<TraceEvent, TraceError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        match self.advance() {
-            Ok(event) => {
-                let whole = |event: &TraceEvent| {
-                    event.sequence < self.trace.stop_sequence || cfg!(ephemera_weaken = "trace_ragged_end")
-                };
-                event.filter(whole).map(Ok)
-            }
-            Err(error) => {
-                self.failed = true;
-                Some(Err(error))
-            }
-        }
-    }
-}
-
-impl Events<'_> {
-    /// Returns the notes read so far. They are complete when the iterator has ended.
-    #[must_use]
-    pub fn timing(&self) -> &Timing {
-        &self.timing
-    }
-
-    fn advance(&mut self) -> Result<Option<TraceEvent>, TraceError> {
-        loop {
-            if let Some(stream) = self.current {
-                let cursor = &mut self.cursors[stream];
-                if cursor.ahead.is_none() {
-                    cursor.ahead = cursor.read(self.trace, &self.trace.streams[stream], &mut self.timing)?;
-                }
-                let Some(event) = cursor.ahead else {
-                    self.current = None;
-                    cursor.bytes = Vec::new();
-                    continue;
-                };
-                if self.waiting.peek().is_none_or(|Reverse((next, _))| event.sequence < *next) {
-                    return Ok(cursor.ahead.take());
-                }
-                self.waiting.push(Reverse((event.sequence, stream)));
-                self.current = None;
-            }
-            let Some(Reverse((next, stream))) = self.waiting.pop() else { return Ok(None) };
-            // Either its next event is read and is the first of all, or its first chunk was not
-            // read yet.
-            if let Some(event) = self.cursors[stream].ahead
-                && event.sequence == next
-            {
-                self.current = Some(stream);
-                return Ok(self.cursors[stream].ahead.take());
-            }
-            self.current = Some(stream);
-        }
     }
 }

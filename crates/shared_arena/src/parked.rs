@@ -35,7 +35,7 @@ use crate::world::{ArenaRecord, ArenaWorld, record_of};
 
 /// The number of shards that a visit handles, of the new ones and of the old ones each, and of
 /// groups that a look by another thread reads.
-pub(crate) const LOOKS: usize = 8;
+pub(crate) const LOOKS: usize = if cfg!(miri) { 4 } else { 8 };
 
 /// The number of groups that one look by the owner reads.
 const OWN_LOOKS: usize = 8 * LOOKS;

@@ -14,7 +14,8 @@ const BURST: u64 = if cfg!(miri) { 24 } else { 20_000 };
 /// Bursts until the pool has learned to keep all their units.
 const BURSTS: usize = 3;
 
-/// The values made after the bursts. Two looks for idle units, and their frees, take fewer.
+/// The values made after the bursts. Two looks for units that are not needed, and their frees, take
+/// fewer.
 const STEADY: u64 = 200_000;
 
 /// The most units that a few live values may hold, of at most 32 KiB each.
@@ -60,7 +61,7 @@ fn rounds_that_need_few_units_after_bursts_free_the_bursts() {
     assert!(held <= FEW << 15, "{held} bytes for at most 2,000 values");
 }
 
-/// Each round needs all units again, so none of them is idle.
+/// Each round needs all units again, so none of them is freed.
 #[test]
 fn rounds_of_bursts_keep_their_units() {
     let pool = if cfg!(miri) { TypedPool::<Words>::with_chunk_len(1) } else { TypedPool::new() };

@@ -1,7 +1,17 @@
 //! The programs and the allocators that they run over.
 
 use anyhow::{Context, Result, bail};
-use regex::Regex;
+use regex_lite::Regex;
+
+/// The programs and allocators of a run, and its length.
+#[derive(Debug)]
+pub(super) struct ProgramPlan {
+    pub(super) programs: Vec<MeasuredProgram>,
+    pub(super) allocators: Vec<GeneralAllocator>,
+    pub(super) rounds: u32,
+    /// The seed of the order.
+    pub(super) seed: u64,
+}
 
 /// A program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,10 @@ use ephemera_measure::stats::Estimate;
 use ephemera_measure::{host, os};
 
 use super::builds;
-use super::catalogue::{ALLOCATORS, GeneralAllocator, MeasuredProgram, OURS, ProgramWay, REFERENCE, TWIN};
+use super::catalogue::{
+    ALLOCATORS, GeneralAllocator, MeasuredProgram, OURS, ProgramPlan, ProgramWay, REFERENCE, TWIN,
+};
 use super::figures::{self, POINTS, ProgramMeans, ProgramRun, ProgramState, ProgramTable};
-use super::rounds::ProgramPlan;
 use crate::workspace::Workspace;
 
 /// The allocators that ours is compared with.

@@ -20,7 +20,7 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use super::builds::{self, BuiltPaths};
 use super::catalogue::{
-    self, ALLOCATORS, GeneralAllocator, MeasuredProgram, PROGRAMS, ProgramWay, SystemCommand,
+    self, ALLOCATORS, GeneralAllocator, MeasuredProgram, PROGRAMS, ProgramPlan, ProgramWay, SystemCommand,
 };
 use super::figures::{ProgramEnd, ProgramRun};
 use super::page::{self, ProgramReport};
@@ -40,16 +40,6 @@ const INHERITED: [&str; 2] = ["PATH", "HOME"];
 
 /// The page that `--record` writes, from the root.
 const PAGE: &str = "docs/benchmarks/programs.md";
-
-/// The programs and allocators of a run, and its length.
-#[derive(Debug)]
-pub(super) struct ProgramPlan {
-    pub(super) programs: Vec<MeasuredProgram>,
-    pub(super) allocators: Vec<GeneralAllocator>,
-    pub(super) rounds: u32,
-    /// The seed of the order.
-    pub(super) seed: u64,
-}
 
 /// Runs the command. Returns `true` if every chosen contender ran every chosen program.
 pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {

@@ -7,6 +7,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use super::alone::RecordedGrid;
+
 /// The record's path from the root.
 pub(super) const RECORD: &str = "docs/benchmarks/recorded.json";
 
@@ -32,6 +34,9 @@ pub(super) struct RecordedBench {
     pub(super) left_to_full: Vec<String>,
     pub(super) host: RecordedHost,
     pub(super) workloads: Vec<RecordedTable>,
+    /// The workloads that give each contender a process of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) alone: Vec<RecordedGrid>,
 }
 
 /// The machine and the build.
@@ -147,7 +152,8 @@ impl RecordedBench {
     pub(super) fn text(&self) -> Result<String> {
         // These patterns do not occur within strings, where the quotes would be escaped.
         let text = serde_json::to_string(self)?;
-        Ok(text.replace("{\"id\":", "\n{\"id\":").replace("{\"key\":", "\n  {\"key\":") + "\n")
+        let text = text.replace("{\"id\":", "\n{\"id\":").replace("{\"key\":", "\n  {\"key\":");
+        Ok(text.replace("],[\"", "],\n  [\"") + "\n")
     }
 
     /// Returns the workloads of a class.

@@ -59,6 +59,7 @@ pub(super) fn page(recorded: &RecordedBench) -> Result<String> {
             section(&mut out, workload)?;
         }
     }
+    super::alone::section(&mut out, recorded)?;
     Ok(out.trim_end().to_owned() + "\n")
 }
 

@@ -24,6 +24,9 @@ pub const TWIN: usize = 2;
 /// The keys of these three, the same in each class.
 pub const ALWAYS: [&str; 3] = ["nothing", ephemera_trace::replay::REFERENCE, ephemera_trace::replay::TWIN];
 
+/// Whether the allocators of this workspace take part.
+const OURS: bool = true;
+
 /// Whether the namesakes, and the contenders in Rust that most programs know, take part. Without
 /// them they are not compiled to machine code, which takes most of the time of a build.
 const PEERS: bool = cfg!(feature = "rust-peers");
@@ -31,11 +34,11 @@ const PEERS: bool = cfg!(feature = "rust-peers");
 /// Whether all other contenders in Rust take part.
 const MORE_PEERS: bool = cfg!(feature = "more-rust-peers");
 
-/// Returns the entries that each class starts with: `$nothing`, then `$over` each third-party
-/// general allocator.
-macro_rules! general {
-    ($entry:ident, $nothing:ty, $over:ident) => {
-        vec![
+/// Returns the registry of a class in the order of its tables. It starts with `$nothing`, then
+/// `$over` each third-party general allocator. The others follow if their group takes part.
+macro_rules! registry {
+    ($entry:ident, $nothing:ty, $over:ident; $($group:ident $key:literal: $contender:ty,)*) => {{
+        let mut all = vec![
             $entry::<$nothing>("nothing"),
             $entry::<$over<$crate::contenders::blocks::System>>("glibc"),
             $crate::contenders::twin($entry::<$over<$crate::contenders::blocks::System>>("glibc-aa")),
@@ -45,10 +48,14 @@ macro_rules! general {
             $entry::<$over<$crate::contenders::blocks::Jemalloc>>("jemalloc"),
             #[cfg(feature = "cpp-peers")]
             $entry::<$over<$crate::contenders::blocks::SnMalloc>>("snmalloc"),
-        ]
-    };
+        ];
+        $(if $crate::contenders::$group {
+            all.push($entry::<$contender>($key));
+        })*
+        all
+    }};
 }
-use general;
+use registry;
 
 /// Builds a cell of a workload over one contender.
 type Build = fn(&WorkloadSpec, &Context) -> Box<dyn Cell>;

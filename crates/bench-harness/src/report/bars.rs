@@ -1,9 +1,20 @@
 //! The bars: limits for this workspace's allocators, as ratios to others in the same run.
 
+use super::held::HeldBar;
 use super::pairs::{Pairs, Rounds};
 use crate::contenders::{ALWAYS, VOID};
 use crate::runner::WorkloadOutcome;
 use crate::stats::Estimate;
+
+/// A row of the file.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(untagged, bound(deserialize = "'de: 'static"))]
+pub(super) enum BarRow {
+    /// A limit of a ratio.
+    Ratio(Bar),
+    /// A limit of memory.
+    Held(HeldBar),
+}
 
 /// A limit of a contender's ratio.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -37,14 +48,23 @@ impl Judged {
     }
 }
 
-/// Returns all bars. Those of the pools apply to whole costs, as users pay them.
+/// Returns all rows of the file.
 ///
 /// # Panics
 ///
 /// Never: the file is part of the harness, and tests read it.
+pub(super) fn rows() -> Vec<BarRow> {
+    serde_json::from_str(include_str!("bars.json")).expect("rows of bars")
+}
+
+/// Returns all bars of ratios. Those of the pools apply to whole costs, as users pay them.
 #[must_use]
 pub fn bars() -> Vec<Bar> {
-    serde_json::from_str(include_str!("bars.json")).expect("rows of bars")
+    let ratio = |row| match row {
+        BarRow::Ratio(bar) => Some(bar),
+        BarRow::Held(_) => None,
+    };
+    rows().into_iter().filter_map(ratio).collect()
 }
 
 /// Evaluates every bar whose workload was run.

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
+use super::alone::{AloneTable, JUDGED_AT};
 use super::baseline::FORMAT;
 use super::model::{BenchReport, ReportRow, ReportTable};
 use super::pairs::Pairs;
@@ -81,6 +82,17 @@ pub fn summary(report: &BenchReport) -> Result<Value, serde_json::Error> {
             "met": judged.met(),
         })
     });
+    let held = report.held_bars.iter().map(|judged| {
+        json!({
+            "workload": judged.bar.workload,
+            "allocator": judged.bar.of,
+            "after": judged.bar.after,
+            "seconds": JUDGED_AT,
+            "at_most_bytes": judged.bar.at_most_mib << 20,
+            "measured_bytes": judged.measured,
+            "met": judged.met(),
+        })
+    });
     Ok(json!({
         "format": FORMAT,
         "harness": env!("CARGO_PKG_VERSION"),
@@ -93,7 +105,8 @@ pub fn summary(report: &BenchReport) -> Result<Value, serde_json::Error> {
         "host": serde_json::to_value(&report.host)?,
         "calibration": serde_json::to_value(&report.calibration)?,
         "workloads": report.tables.iter().map(table).collect::<Vec<_>>(),
-        "bars": bars.collect::<Vec<_>>(),
+        "alone": report.alone.iter().map(AloneTable::json).collect::<Vec<_>>(),
+        "bars": bars.chain(held).collect::<Vec<_>>(),
     }))
 }
 

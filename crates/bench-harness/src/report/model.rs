@@ -1,6 +1,8 @@
 //! The tables as data.
 
+use super::alone::AloneTable;
 use super::bars::{Judged, bars, judge};
+use super::held::{HeldJudged, held_bars, judge_held};
 use super::pairs::{Pairs, Rounds};
 use crate::calibrate::Calibration;
 use crate::card::ContenderClass;
@@ -100,8 +102,12 @@ pub struct BenchReport {
     pub left_to_full: Vec<String>,
     /// The tables.
     pub tables: Vec<ReportTable>,
+    /// The tables of workloads that give each contender a process of its own.
+    pub alone: Vec<AloneTable>,
     /// The bars of the project, evaluated on this run.
     pub bars: Vec<Judged>,
+    /// The bars of memory, evaluated on this run.
+    pub held_bars: Vec<HeldJudged>,
 }
 
 impl ReportTable {
@@ -201,6 +207,7 @@ impl BenchReport {
     /// Evaluates the bars on all outcomes.
     pub fn judge(&mut self, outcomes: &[WorkloadOutcome]) {
         self.bars = judge(&bars(), outcomes, self.seed);
+        self.held_bars = judge_held(&held_bars(), outcomes);
     }
 }
 

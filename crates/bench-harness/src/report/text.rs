@@ -4,6 +4,7 @@ use core::fmt::Write;
 
 use ephemera_measure::page;
 
+use super::alone;
 use super::matrix::Matrix;
 use super::model::{BenchReport, ReportRow, ReportTable};
 use super::pairs::Pairs;
@@ -156,6 +157,7 @@ pub(super) fn bar_grid(report: &BenchReport) -> Vec<Vec<String>> {
     let head = ["workload", "allocator", "against", "costs", "at most", "measured (95 % CI)", ""];
     let row = |key: &str| report.tables.iter().find_map(|table| table.row(key));
     let name = |key: &str| row(key).map_or(key, |row| row.name).to_owned();
+    let held = report.held_bars.iter().map(|judged| judged.cells(name(judged.bar.of)));
     let rows = report.bars.iter().map(|judged| {
         let bar = &judged.bar;
         let word = match judged.met() {
@@ -173,7 +175,7 @@ pub(super) fn bar_grid(report: &BenchReport) -> Vec<Vec<String>> {
             word.to_owned(),
         ]
     });
-    page::grid(head, rows)
+    page::grid(head, rows.chain(held))
 }
 
 /// Returns how the process is pinned, and which kinds of interference this system counts.
@@ -262,7 +264,7 @@ pub fn terminal_end(report: &BenchReport) -> String {
         let _ =
             writeln!(text, "\nRatios to the reference, {}\n{}", class.word(), align(&matrix.grid(), false));
     }
-    if !report.bars.is_empty() {
+    if report.has_bars() {
         let _ = writeln!(text, "\nBars\n{}", align(&bar_grid(report), false));
     }
     text
@@ -286,6 +288,7 @@ pub fn markdown(report: &BenchReport) -> String {
             let _ = writeln!(text, "{line}:\n\n{}", align(&grid, true));
         }
     }
+    text.push_str(&alone::markdown(&report.alone));
     for (class, matrix) in Matrix::all(report) {
         let _ = writeln!(
             text,
@@ -294,7 +297,7 @@ pub fn markdown(report: &BenchReport) -> String {
         );
         let _ = writeln!(text, "{}", align(&matrix.grid(), true));
     }
-    if !report.bars.is_empty() {
+    if report.has_bars() {
         let _ = writeln!(text, "## Bars\n\n{}", align(&bar_grid(report), true));
     }
     text

@@ -11,6 +11,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
 use rand::seq::SliceRandom;
 
+use super::alone::AloneRun;
 use super::record::{AnswerLine, Checked, Job, Latencies, Mode, PeakMemory, RefusalCount, TimedSample};
 use crate::card::MemoryBy;
 use crate::contenders::{self, ALWAYS, Entry, REFERENCE};
@@ -52,7 +53,12 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     };
     let entries = job.contenders.iter().map(find).collect::<io::Result<Vec<Entry>>>()?;
 
-    let cpus = os::cpus();
+    let mut cpus = os::cpus();
+    if let Some(order) = &job.alone {
+        // Processes that run at the same time share the processors.
+        let turn = order.lane % cpus.len().max(1);
+        cpus.rotate_right(turn);
+    }
     if let Some(&cpu) = cpus.last() {
         os::pin(cpu);
     }
@@ -78,6 +84,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
         Mode::CheckAndTime | Mode::Time => child.time(&mut turn, &mut lines)?,
         Mode::Memory => child.memory(&mut turn, &mut lines)?,
         Mode::Latencies => child.latencies(&mut turn, &mut lines)?,
+        Mode::Alone => child.alone(&mut turn, &mut lines)?,
     }
     for line in lines {
         serde_json::to_writer(&mut *out, &line)?;
@@ -302,18 +309,23 @@ impl Child<'_> {
             cell.run(self.spec.memory_units);
             let latencies = cell.latencies(load);
             drop(cell);
-            lines.extend(latencies.map(|latencies| {
-                AnswerLine::Latencies(Latencies {
-                    contender: entry.key.to_owned(),
-                    requests: latencies.len(),
-                    rate: self.spec.is_served().then(|| 1.0 / load.interval.as_secs_f64()),
-                    p50: latencies.value_at_quantile(0.5),
-                    p99: latencies.value_at_quantile(0.99),
-                    p999: latencies.value_at_quantile(0.999),
-                    max: latencies.max(),
-                    above: above(&latencies),
-                })
-            }));
+            let rate = self.spec.is_served().then(|| 1.0 / load.interval.as_secs_f64());
+            lines.extend(latencies.map(|latencies| AnswerLine::Latencies(tail(entry.key, rate, &latencies))));
+        }
+        Ok(())
+    }
+
+    /// Does the work of a process that has one contender and no rounds.
+    fn alone(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
+        let Some(order) = &self.job.alone else { return Ok(()) };
+        for entry in self.entries {
+            turn.of(entry.key)?;
+            let mut cell = (entry.timed)(self.spec, &self.context);
+            let Some(figures) = cell.alone(order) else { continue };
+            lines.extend(
+                figures.calls.as_ref().map(|calls| AnswerLine::Latencies(tail(entry.key, None, calls))),
+            );
+            lines.push(AnswerLine::Alone(AloneRun::new(entry.key, order, figures)));
         }
         Ok(())
     }
@@ -352,6 +364,20 @@ impl Child<'_> {
             }));
         }
         Ok(())
+    }
+}
+
+/// Returns the quantiles of a contender's latencies.
+fn tail(contender: &str, rate: Option<f64>, latencies: &Histogram<u64>) -> Latencies {
+    Latencies {
+        contender: contender.to_owned(),
+        requests: latencies.len(),
+        rate,
+        p50: latencies.value_at_quantile(0.5),
+        p99: latencies.value_at_quantile(0.99),
+        p999: latencies.value_at_quantile(0.999),
+        max: latencies.max(),
+        above: above(latencies),
     }
 }
 

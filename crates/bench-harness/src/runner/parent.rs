@@ -40,11 +40,14 @@ pub fn run(
 ) -> io::Result<Vec<WorkloadOutcome>> {
     let mut outcomes: Vec<WorkloadOutcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
     let steps = plan.steps();
-    let mut clock = Clock::start(plan.total, steps.iter().map(|step| step.weight));
+    // The time of workloads without rounds is fixed, so it is not taken from the others.
+    let fixed: Duration =
+        steps.iter().filter(|step| step.work == StepWork::Alone).map(|step| step.weight).sum();
+    let mut clock = Clock::start(plan.total + fixed, steps.iter().map(|step| step.weight));
     for (index, step) in steps.iter().enumerate() {
         let outcome = &mut outcomes[step.spec];
         let name = match step.work {
-            StepWork::Time(_) => outcome.spec.id.clone(),
+            StepWork::Time(_) | StepWork::Alone => outcome.spec.id.clone(),
             StepWork::Memory => format!("{} (memory)", outcome.spec.id),
             StepWork::Latencies => format!("{} (latencies)", outcome.spec.id),
         };
@@ -58,6 +61,11 @@ pub fn run(
             }
             StepWork::Time(0) => attempt(plan, outcome, Mode::CheckAndTime, (0, budget))?,
             StepWork::Time(process) => attempt(plan, outcome, Mode::Time, (process, budget))?,
+            StepWork::Alone => {
+                let blank = job(plan, outcome, Mode::Alone, (0, Duration::ZERO));
+                super::alone::run(plan, outcome, || Job { chance: chance(), ..blank.clone() })?;
+                super::alone::compare(outcome);
+            }
             // The loop takes no memory, and the twin takes as much as the reference.
             StepWork::Memory => {
                 alone(plan, outcome, Mode::Memory, None, |key| ![ALWAYS[VOID], ALWAYS[TWIN]].contains(&key))?;
@@ -103,6 +111,7 @@ fn pass(mode: Mode) -> &'static str {
         Mode::CheckAndTime | Mode::Time => "when timed",
         Mode::Memory => "when its memory was measured",
         Mode::Latencies => "under load",
+        Mode::Alone => "in a process of its own",
     }
 }
 
@@ -148,6 +157,7 @@ fn outcome(plan: &RunPlan, spec: &WorkloadSpec) -> WorkloadOutcome {
         memory: Vec::new(),
         refusals: Vec::new(),
         latencies: Vec::new(),
+        alone: Vec::new(),
         units: None,
         ops_per_unit: 1,
     }
@@ -180,6 +190,7 @@ fn job(plan: &RunPlan, outcome: &WorkloadOutcome, mode: Mode, (process, budget):
         document_length: plan.document_length,
         corpus: plan.corpus.clone(),
         load: None,
+        alone: None,
         marker: plan.scratch.join("turn"),
     }
 }
@@ -231,12 +242,13 @@ fn absorb(outcome: &mut WorkloadOutcome, lines: Vec<AnswerLine>) {
             AnswerLine::Memory(memory) => outcome.memory.push(memory),
             AnswerLine::Refusals(refusals) => outcome.refusals.push(refusals),
             AnswerLine::Latencies(latencies) => outcome.latencies.push(latencies),
+            AnswerLine::Alone(run) => outcome.alone.push(run),
         }
     }
 }
 
 /// Runs one child. Returns its lines, or how it died.
-fn child(job: &Job) -> io::Result<Result<Vec<AnswerLine>, String>> {
+pub(super) fn child(job: &Job) -> io::Result<Result<Vec<AnswerLine>, String>> {
     let unrun = |error: io::Error| io::Error::other(format!("a measuring process could not be run: {error}"));
     let _ = fs::remove_file(&job.marker);
     let orders = serde_json::to_string(job).map_err(|error| unrun(error.into()))?;

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use super::alone;
 use crate::card::ContenderClass;
 use crate::contenders::Entry;
 use crate::workloads::WorkloadSpec;
@@ -25,7 +26,7 @@ pub struct RunPlan {
     pub rounds: u32,
     /// The average time of a sample.
     pub target: Duration,
-    /// The time of the whole run, for any number of workloads.
+    /// The time of all workloads with rounds, for any number of them.
     pub total: Duration,
     /// The time in which latencies are measured, for workloads that have them.
     pub latencies: Duration,
@@ -55,6 +56,8 @@ pub(super) enum StepWork {
     Memory,
     /// Measure latencies.
     Latencies,
+    /// Run each contender in processes of its own.
+    Alone,
 }
 
 /// A step: measure one workload.
@@ -73,7 +76,7 @@ impl RunPlan {
         self.entries.iter().filter(move |entry| entry.class == class)
     }
 
-    /// Returns all steps in order. Steps that cannot be shortened come early, so that later ones
+    /// Returns all steps in order. Workloads without rounds come last. Steps that cannot be shortened come early, so that later ones
     /// can make up for them. The processes of a workload are spread over the run, so that a busy
     /// minute affects one process of many workloads. With `first_at_once` the steps of the first
     /// workload come before all others.
@@ -82,12 +85,14 @@ impl RunPlan {
             let specs = self.specs.iter().enumerate().filter(move |(_, spec)| wanted(spec));
             specs.map(move |(spec, of)| RunStep { spec, work, weight: self.weight(of, work) })
         };
-        let mut steps: Vec<RunStep> = all(StepWork::Time(0), |_| true).collect();
+        let timed = |spec: &WorkloadSpec| !spec.is_alone();
+        let mut steps: Vec<RunStep> = all(StepWork::Time(0), timed).collect();
         steps.extend(all(StepWork::Memory, |spec| spec.holds_memory));
         steps.extend(all(StepWork::Latencies, WorkloadSpec::has_latencies));
         for process in 1..self.processes {
-            steps.extend(all(StepWork::Time(process), |_| true));
+            steps.extend(all(StepWork::Time(process), timed));
         }
+        steps.extend(all(StepWork::Alone, WorkloadSpec::is_alone));
         if self.first_at_once {
             // The sort is stable.
             steps.sort_by_key(|step| step.spec > 0);
@@ -99,6 +104,7 @@ impl RunPlan {
         let able = |entry: &&Entry| entry.absent.is_none() && spec.need.missing(&entry.info.caps).is_none();
         let contenders = self.entries_of(spec.class).filter(able).count() as u32;
         let each = match work {
+            StepWork::Alone => return CHILD + alone::weight(spec, self.isolated, contenders),
             StepWork::Time(0) if self.isolated => CHILD + self.target * self.rounds,
             StepWork::Time(_) => self.target * self.rounds,
             StepWork::Memory => CHILD,
@@ -199,22 +205,21 @@ mod tests {
         let plan = plan();
         let steps = plan.steps();
         let count = |wanted: fn(&StepWork) -> bool| steps.iter().filter(|step| wanted(&step.work)).count();
-        assert_eq!(count(|work| matches!(work, StepWork::Time(_))), 3 * plan.specs.len());
+        let timed = plan.specs.iter().filter(|spec| !spec.is_alone()).count();
+        assert_eq!(count(|work| matches!(work, StepWork::Time(_))), 3 * timed);
         assert_eq!(
             count(|work| *work == StepWork::Memory),
             plan.specs.iter().filter(|spec| spec.holds_memory).count()
         );
         assert!(count(|work| *work == StepWork::Latencies) > 0);
-        assert!(steps[..plan.specs.len()].iter().all(|step| step.work == StepWork::Time(0)));
+        assert!(steps[..timed].iter().all(|step| step.work == StepWork::Time(0)));
+        let alone = steps.iter().rev().take_while(|step| step.work == StepWork::Alone).count();
+        assert_eq!(alone, plan.specs.len() - timed, "workloads without rounds come last");
         assert!(steps.iter().all(|step| step.weight > Duration::ZERO));
         let at_once = RunPlan { first_at_once: true, ..plan.clone() }.steps();
         let first = at_once.iter().take_while(|step| step.spec == 0).count();
         assert!(first >= 3 && at_once[first..].iter().all(|step| step.spec > 0));
-        assert_eq!(
-            at_once[first..][..plan.specs.len() - 1],
-            steps[1..plan.specs.len()],
-            "the others keep their order"
-        );
+        assert_eq!(at_once[first..][..timed - 1], steps[1..timed], "the others keep their order");
         assert_eq!(at_once.len(), steps.len());
     }
 

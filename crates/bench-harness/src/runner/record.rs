@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::alone::AloneRun;
 use crate::tally::CallTally;
-use crate::workloads::{Load, WorkloadSpec};
+use crate::workloads::{AloneOrder, Load, WorkloadSpec};
 
 /// The kinds of work of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +23,8 @@ pub enum Mode {
     Memory,
     /// Measure the latencies of one contender.
     Latencies,
+    /// Do the work of a process that has one contender and no rounds.
+    Alone,
 }
 
 /// The orders of a child, passed as JSON in one argument.
@@ -55,6 +58,8 @@ pub struct Job {
     pub corpus: Option<PathBuf>,
     /// The load under which latencies are measured.
     pub load: Option<Load>,
+    /// The work of a process that has one contender and no rounds.
+    pub alone: Option<AloneOrder>,
     /// The file in which the child notes the contender of each turn.
     pub marker: PathBuf,
 }
@@ -187,6 +192,8 @@ pub enum AnswerLine {
     Refusals(RefusalCount),
     /// The latencies of a contender.
     Latencies(Latencies),
+    /// The figures of a contender in a process of its own.
+    Alone(AloneRun),
 }
 
 /// The state of a contender in a workload.
@@ -239,6 +246,8 @@ pub struct WorkloadOutcome {
     pub refusals: Vec<RefusalCount>,
     /// The latencies, if they were measured.
     pub latencies: Vec<Latencies>,
+    /// The runs in processes of their own, for the workloads without rounds.
+    pub alone: Vec<AloneRun>,
     /// The units of a sample.
     pub units: Option<u64>,
     /// The operations of a unit.

@@ -5,6 +5,7 @@ pub(crate) mod build;
 
 use serde::Deserialize;
 
+use super::blocks::idle::BurstEnd;
 use super::blocks::replay::RecordedHeap;
 use super::buffers::csv::CsvTable;
 use super::slots::SizeSpread;
@@ -55,6 +56,10 @@ pub(crate) enum Workload {
     Frames,
     /// S11 over objects.
     Particles,
+    /// S12: the way in which a burst is freed.
+    Idle(BurstEnd),
+    /// S13.
+    Ageing,
     /// R1: whether the heap is littered.
     Json(bool),
     /// R2: whether the heap is littered.
@@ -152,7 +157,7 @@ pub struct WorkloadSpec {
     pub need: Need,
     /// Units of the memory pass.
     pub memory_units: u64,
-    /// Whether its memory says something about the contender. This is false if it holds one block
+    /// Whether its memory pass says something about the contender. This is false if it holds one block
     /// or vector, or if its own tables or litter would count as the contender's memory.
     pub holds_memory: bool,
     /// The least number of units in a sample.

@@ -101,6 +101,34 @@ impl MeetingSide {
     }
 }
 
+/// Starts a thread, on this processor if there is one. Like [`run_on`] it takes a boxed function,
+/// because the standard library compiles the start of a thread for each type of function.
+pub(super) fn spawn<R: Send + 'static>(
+    cpu: Option<usize>,
+    work: Box<dyn FnOnce() -> R + Send>,
+) -> JoinHandle<R> {
+    std::thread::spawn(move || {
+        if let Some(cpu) = cpu {
+            os::pin(cpu);
+        }
+        work()
+    })
+}
+
+/// Runs a function on a new thread, on this processor if there is one, and waits for its end.
+pub(super) fn run_on(cpu: Option<usize>, work: Box<dyn FnOnce() + Send + '_>) {
+    let body = move || {
+        if let Some(cpu) = cpu {
+            os::pin(cpu);
+        }
+        work();
+    };
+    std::thread::scope(|scope| scope.spawn(body).join()).expect("the thread ended well");
+}
+
+/// What the second thread does with a number of units. It returns a checksum.
+type Work = Box<dyn FnMut(u64) -> u64>;
+
 /// The second thread. It does a number of units on request and answers with a checksum.
 #[derive(Debug)]
 pub(super) struct Mate {
@@ -111,16 +139,17 @@ pub(super) struct Mate {
 
 impl Mate {
     /// Starts the thread. `prepare` runs on it and returns the function that does the work.
-    pub(super) fn new<W: FnMut(u64) -> u64>(
+    pub(super) fn new<W: FnMut(u64) -> u64 + 'static>(
         cpu: Option<usize>,
         prepare: impl FnOnce() -> W + Send + 'static,
     ) -> Self {
+        Self::start(cpu, Box::new(move || Box::new(prepare())))
+    }
+
+    fn start(cpu: Option<usize>, prepare: Box<dyn FnOnce() -> Work + Send>) -> Self {
         let (orders, todo) = sync_channel::<u64>(1);
         let (done, answers) = sync_channel(1);
-        let thread = std::thread::spawn(move || {
-            if let Some(cpu) = cpu {
-                os::pin(cpu);
-            }
+        let work = Box::new(move || {
             let mut work = prepare();
             while let Ok(units) = todo.recv() {
                 if done.send(work(units)).is_err() {
@@ -128,6 +157,7 @@ impl Mate {
                 }
             }
         });
+        let thread = spawn(cpu, work);
         Self { orders: Some(orders), answers, thread: Some(thread) }
     }
 
@@ -163,7 +193,7 @@ pub(super) struct Twice<C> {
     here: C,
 }
 
-impl<C: Cell> Twice<C> {
+impl<C: Cell + 'static> Twice<C> {
     /// Makes one cell on each thread.
     pub(super) fn new(make: impl FnOnce() -> C + Clone + Send + 'static) -> Self {
         let theirs = make.clone();

@@ -5,9 +5,8 @@
 //! loop, so the loop itself allocates nothing. Over the allocator that does nothing, its cost is
 //! that of the channel.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-
-use super::crew::{Mate, Travelling};
+use super::crew::Mate;
+use super::travel::{VecReceiver, VecSender, vec_channel};
 use super::{Cell, mix};
 
 /// The panic message if the second thread has ended.
@@ -16,8 +15,8 @@ const GONE: &str = "the consumer ended early";
 /// A producer on this thread and a consumer on another one. The contender frees items on any
 /// thread.
 pub(super) struct HandingOver<S, I, P> {
-    full: Option<SyncSender<Travelling<I>>>,
-    empty: Receiver<Travelling<I>>,
+    full: Option<VecSender<I>>,
+    empty: VecReceiver<I>,
     mate: Option<Mate>,
     contender: S,
     produce: P,
@@ -53,17 +52,18 @@ impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> HandingOver<S, I, P> {
         cpu: Option<usize>,
         mut consume: impl FnMut(I, u64, &mut u64) + Send + 'static,
     ) -> Self {
-        let (full, arriving) = sync_channel::<Travelling<I>>(in_flight);
-        let (back, free) = sync_channel(in_flight + 2);
+        let (full, arriving) = vec_channel(in_flight);
+        let (back, free) = vec_channel(in_flight + 2);
         for _ in 0..in_flight + 2 {
             // The channel has room for all batches, and its other end is live.
-            let _ = back.send(Travelling(Vec::with_capacity(n)));
+            let _ = back.send(Vec::with_capacity(n));
         }
         let mate = Mate::new(cpu, move || {
             move |units| {
                 let mut sum = 0;
-                for mut batch in arriving.iter().take(units as usize) {
-                    empty(&mut batch.0, &mut |item, tag| consume(item, tag, &mut sum));
+                for _ in 0..units {
+                    let Ok(mut batch) = arriving.recv() else { break };
+                    empty(&mut batch, &mut |item, tag| consume(item, tag, &mut sum));
                     if back.send(batch).is_err() {
                         break;
                     }
@@ -81,7 +81,7 @@ impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> Cell for HandingOver<S, I, P> {
         mate.order(units);
         for _ in 0..units {
             let mut batch = self.empty.recv().expect(GONE);
-            fill(&mut batch.0, self.n, &mut self.contender, &mut self.produce);
+            fill(&mut batch, self.n, &mut self.contender, &mut self.produce);
             full.send(batch).expect(GONE);
         }
         mix(0, mate.answer())

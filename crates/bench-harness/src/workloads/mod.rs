@@ -5,6 +5,7 @@
 //! one sample to the next. Dispatch within a sample is static. The runner calls a cell through
 //! `dyn` once per sample. `cargo bench` runs the same cells.
 
+mod alone;
 pub(crate) mod blocks;
 pub(crate) mod buffers;
 mod catalogue;
@@ -18,11 +19,13 @@ mod objects;
 mod slots;
 mod stock;
 mod stragglers;
+mod travel;
 
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
 
+pub use self::alone::{AfterBurst, AloneFigures, AloneOrder, MOMENTS, READINGS, ResidentAt, SHOWN};
 pub use self::blocks::json::Document;
 pub use self::buffers::http::answer;
 pub use self::catalogue::{Need, Scale, WorkloadSpec, catalogue};
@@ -63,6 +66,13 @@ pub trait Cell {
     /// unit after the other. `None` if the workload has no latencies.
     fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
         let _ = load;
+        None
+    }
+
+    /// Does the work of a process that has no other contender. `None` if the workload has rounds,
+    /// or if the system does not report resident memory.
+    fn alone(&mut self, order: &AloneOrder) -> Option<AloneFigures> {
+        let _ = order;
         None
     }
 }

@@ -6,14 +6,16 @@ use bench_harness::calibrate::Calibration;
 use bench_harness::contenders::{self, ALWAYS, Entry};
 use bench_harness::host::Host;
 use bench_harness::report::{self, BenchReport};
-use bench_harness::runner::{ContenderState, HeldAt, Latencies, PeakMemory, TimedSample, WorkloadOutcome};
+use bench_harness::runner::{
+    AloneRun, ContenderState, HeldAt, Latencies, PeakMemory, TimedSample, WorkloadOutcome,
+};
 use bench_harness::stats::{Estimate, Verdict};
-use bench_harness::workloads::{WorkloadSpec, catalogue};
+use bench_harness::workloads::{AfterBurst, AloneOrder, MOMENTS, ResidentAt, WorkloadSpec, catalogue};
 use ephemera_trace::advise::Advice;
 use ephemera_trace::replay::{ReplayRow, Replayed};
 use ephemera_trace::{Trace, TraceEvent, TraceProfile, What, Writer, page};
 
-const IDS: [&str; 9] = [
+const IDS: [&str; 11] = [
     "S1/pair/64",
     "W/window/16x136",
     "S6/straggler/1e-2",
@@ -23,6 +25,8 @@ const IDS: [&str; 9] = [
     "S1-objects/pair/40",
     "S6-objects/straggler/1e-2",
     "R3/http",
+    "S12/idle/remote",
+    "S13/ageing",
 ];
 
 /// The workloads of the page.
@@ -91,6 +95,38 @@ fn latencies(index: usize, entry: &Entry) -> Latencies {
     }
 }
 
+/// Returns the processes of a contender, whose resident memory falls with time or grows with work.
+fn alone(spec: &WorkloadSpec, index: usize, entry: &Entry) -> Vec<AloneRun> {
+    let run = |order: AloneOrder| {
+        let burst: u64 = 64 << 20;
+        let at: Vec<f64> = match order.after {
+            Some(_) => MOMENTS.into_iter().filter(|at| *at <= order.until).collect(),
+            None => (1..=60).map(|reading| f64::from(reading) / 60.0).collect(),
+        };
+        let held = |at: f64| ResidentAt {
+            at,
+            // The reference keeps its memory while its threads sleep.
+            taken: if index == 1 && order.after == Some(AfterBurst::Asleep) {
+                burst
+            } else {
+                (burst as f64 / (1.0 + at * (20 - index) as f64)) as u64
+            },
+            live: if spec.is_burst() { 0 } else { (2 << 20) + (at * 1e7) as u64 },
+        };
+        AloneRun {
+            contender: entry.key.to_owned(),
+            after: order.after,
+            checksum: 7,
+            ops: 100,
+            seconds: 0.5,
+            peak_live: burst,
+            peak: burst + (index << 20) as u64,
+            held: at.into_iter().map(held).collect(),
+        }
+    };
+    spec.alone_orders(false).into_iter().map(run).collect()
+}
+
 fn outcome(spec: WorkloadSpec, all: &[Entry], twin: f64) -> WorkloadOutcome {
     let entries: Vec<&Entry> = all.iter().filter(|entry| entry.class == spec.class).collect();
     let state = |index: usize, entry: &Entry| match spec.need.missing(&entry.info.caps) {
@@ -113,7 +149,10 @@ fn outcome(spec: WorkloadSpec, all: &[Entry], twin: f64) -> WorkloadOutcome {
         checks: Vec::new(),
         memory: watched(straggles).map(|&(index, entry)| memory(index, entry)).collect(),
         refusals: Vec::new(),
-        latencies: watched(spec.has_latencies()).map(|&(index, entry)| latencies(index, entry)).collect(),
+        latencies: watched(spec.has_latencies() || spec.is_alone())
+            .map(|&(index, entry)| latencies(index, entry))
+            .collect(),
+        alone: watched(spec.is_alone()).flat_map(|&(index, entry)| alone(&spec, index, entry)).collect(),
         units: Some(100),
         ops_per_unit: 1,
         spec,
@@ -156,10 +195,16 @@ pub(crate) fn compared(twin: f64) -> BenchReport {
         trials: (2, 6),
         left_to_full: vec!["S2/batch/25x16".to_owned()],
         tables: Vec::new(),
+        alone: Vec::new(),
         bars: Vec::new(),
+        held_bars: Vec::new(),
     };
     for outcome in &outcomes {
-        report.add(outcome, &entries);
+        if outcome.spec.is_alone() {
+            report.add_alone(outcome, &entries);
+        } else {
+            report.add(outcome, &entries);
+        }
     }
     report.judge(&outcomes);
     report

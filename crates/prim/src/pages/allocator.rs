@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::order::Order;
-use super::table::Span;
+use super::span::Span;
 use super::{CachedPages, Pages, spans};
 use crate::traits::{AllocError, Allocator};
 
@@ -172,7 +172,11 @@ impl CachedPages {
     pub fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
         let cache = self.cache.filter(|_| layout.size() != 0)?;
         // SAFETY: the cache belongs to the calling thread (`CachedPages::new`).
-        unsafe { cache.take(Order::of(layout)?) }
+        let (span, look) = unsafe { cache.take(Order::of(layout)?) }?;
+        if look {
+            spans::shed_one();
+        }
+        Some(span)
     }
 
     /// Frees a block to the thread's own cache. Returns `false`, and does nothing, if the cache has
@@ -188,7 +192,11 @@ impl CachedPages {
         let Some(order) = (unsafe { Span::order_at(block) }) else { return false };
         // SAFETY: the cache belongs to the calling thread (`CachedPages::new`), which gives up the
         // span at whose start the block lies.
-        unsafe { cache.keep(order, block) }
+        let Some(look) = (unsafe { cache.keep(order, block) }) else { return false };
+        if look {
+            spans::shed_one();
+        }
+        true
     }
 
     /// Returns whether a block can grow to a layout where it is, because its span has room.

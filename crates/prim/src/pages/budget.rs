@@ -3,7 +3,6 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::CACHE;
-use super::span_cache::KEPT_MAX;
 
 /// Bytes of spans and mappings that are allocated.
 static USED: AtomicUsize = AtomicUsize::new(0);
@@ -123,10 +122,10 @@ pub(super) fn any_cached() -> bool {
     CACHED.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "cache_never_decays")
 }
 
-/// Returns whether threads may keep freed spans for themselves.
+/// Returns the least bound on the bytes that are cached.
 #[inline]
-pub(super) fn threads_keep() -> bool {
-    LEAST.load(Ordering::Relaxed) >= KEPT_MAX
+pub(super) fn least() -> usize {
+    LEAST.load(Ordering::Relaxed)
 }
 
 /// Returns the bytes in use, cached and mapped.

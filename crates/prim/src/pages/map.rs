@@ -9,8 +9,8 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use super::directory::Home;
 use super::os;
-use super::table::Home;
 
 /// Superblocks are aligned to this, and their lengths are multiples of it.
 pub(super) const PIECE: usize = 1 << PIECE_BITS;

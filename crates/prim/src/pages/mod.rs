@@ -36,10 +36,11 @@
 //! thread. One span of each length moves to the process's cache if the thread has not used that
 //! length since the last look at it. A thread counts its own allocations and frees for each length.
 //!
-//! `superblock` has the words of a superblock, `table` the superblocks of one span size, `map`
-//! finds the superblock of an address, `mapping` serves larger blocks, `budget` bounds the cache,
-//! `span_cache` has the spans that a thread keeps, `os` makes the system calls, `permanent`
-//! allocates memory that is never freed, and [`notes`] keeps a pointer and a number for a block.
+//! `superblock` has the words of a superblock, `directory` has 64 of them, `table` all of one span
+//! size, and `map` finds the superblock of an address. `mapping` serves larger blocks, `budget`
+//! bounds the cache, and `span_cache` has the spans that a thread keeps. `spans` stands above
+//! these: it decides which memory leaves. `os` makes the system calls, `permanent` allocates
+//! memory that is never freed, and [`notes`] keeps a pointer and a number for a block.
 //!
 //! On targets without these system calls, under Miri and under loom, the system's heap serves all
 //! blocks.
@@ -48,6 +49,8 @@
 mod allocator;
 #[cfg(ephemera_pages)]
 mod budget;
+#[cfg(ephemera_pages)]
+mod directory;
 #[cfg(not(ephemera_pages))]
 mod fallback;
 #[cfg(ephemera_pages)]
@@ -62,6 +65,8 @@ mod order;
 mod os;
 #[cfg(ephemera_pages)]
 mod permanent;
+#[cfg(ephemera_pages)]
+mod span;
 #[cfg(ephemera_pages)]
 mod span_cache;
 #[cfg(any(ephemera_pages, all(test, ephemera_loom)))]
@@ -146,7 +151,7 @@ pub use order::{SPAN_MAX, SPAN_MIN};
 #[must_use]
 pub fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
     // SAFETY: only the words of the superblock are read, which are never freed.
-    let span = unsafe { table::Span::at(block) }?;
+    let span = unsafe { span::Span::at(block) }?;
     Some((span.start(), span.len()))
 }
 

@@ -36,15 +36,15 @@ const UPPER_BITS: u32 = ADDRESS_BITS - PLACE_BITS - LEAF_BITS;
 const BRANCH_BITS: u32 = if UPPER_BITS < 11 { UPPER_BITS } else { 11 };
 const ROOT_BITS: u32 = UPPER_BITS - BRANCH_BITS;
 
-/// The place of a note. `whose` is null if there is none.
+/// The words of a note, at its place in the tree. `whose` is null if there is none.
 #[repr(C)]
-struct NotePlace {
+struct NoteWords {
     whose: AtomicPtr<()>,
     number: AtomicU64,
 }
 
 /// The places of 32 MiB. A leaf of zeros has no notes.
-type NoteLeaf = [NotePlace; 1 << LEAF_BITS];
+type NoteLeaf = [NoteWords; 1 << LEAF_BITS];
 
 /// The leaves of 64 GiB.
 type NoteBranch = [AtomicPtr<NoteLeaf>; 1 << BRANCH_BITS];
@@ -78,9 +78,9 @@ unsafe fn follow_or_make<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     follow(link)
 }
 
-/// Returns the numbers of the branch, the leaf and the place for a block.
+/// Returns the indices of the branch, the leaf and the place for a block.
 #[inline]
-fn way(block: NonNull<u8>) -> (usize, usize, usize) {
+fn tree_indices(block: NonNull<u8>) -> (usize, usize, usize) {
     let place = block.addr().get() >> PLACE_BITS;
     let leaf = place >> LEAF_BITS;
     (leaf >> BRANCH_BITS, leaf & ((1 << BRANCH_BITS) - 1), place & ((1 << LEAF_BITS) - 1))
@@ -100,7 +100,7 @@ pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
     if !cfg!(ephemera_pages) && layout.size() < 1 << PLACE_BITS {
         return false;
     }
-    let (branch, leaf, place) = way(block);
+    let (branch, leaf, place) = tree_indices(block);
     let Some(branch) = ROOT.get(branch) else { return false };
     // SAFETY: a branch of zeros has null links.
     let Some(branch) = (unsafe { follow_or_make(branch) }) else { return false };
@@ -114,8 +114,8 @@ pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
 
 /// Returns the place of a block, if the tree has its leaf.
 #[inline]
-fn place(block: NonNull<u8>) -> Option<&'static NotePlace> {
-    let (branch, leaf, place) = way(block);
+fn place(block: NonNull<u8>) -> Option<&'static NoteWords> {
+    let (branch, leaf, place) = tree_indices(block);
     follow(follow(ROOT.get(branch)?)?.get(leaf)?)?.get(place)
 }
 

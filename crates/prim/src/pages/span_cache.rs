@@ -18,9 +18,9 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use super::budget;
 use super::order::{ORDERS, Order};
 use super::span_place::SpanPlace;
-use super::{budget, spans};
 use crate::sync::push;
 use crate::word::OwnerUsize;
 
@@ -31,7 +31,7 @@ const PLACES: [usize; 3] = [4, 2, 1];
 const PLACES_MAX: usize = 4;
 
 /// Bytes that a thread keeps at most.
-pub(super) const KEPT_MAX: usize = {
+const KEPT_MAX: usize = {
     let (mut sum, mut at) = (0, 0);
     while at < PLACES.len() {
         sum += PLACES[at] * Order::ALL[FIRST + at].span();
@@ -80,12 +80,11 @@ impl KeptSpans {
         }
     }
 
-    /// Counts a use. One in [`budget::DECAY`] uses looks for unused memory.
+    /// Counts a use. Returns whether the caller must look for unused memory: after one in
+    /// [`budget::DECAY`] uses.
     #[inline]
-    fn count(&self) {
-        if self.uses.add(1) % budget::DECAY == 0 {
-            spans::shed_one();
-        }
+    fn count(&self) -> bool {
+        self.uses.add(1) % budget::DECAY == 0
     }
 
     fn steal(&self) -> Option<NonNull<u8>> {
@@ -111,40 +110,38 @@ impl SpanCache {
         }
     }
 
-    /// Takes a span of this order, whose bytes may be old ones.
+    /// Takes a span of this order, whose bytes may be old ones. Also returns whether the caller
+    /// must look for unused memory.
     ///
     /// # Safety
     /// The cache belongs to the calling thread.
     #[inline]
-    pub(super) unsafe fn take(&self, order: Order) -> Option<NonNull<u8>> {
+    pub(super) unsafe fn take(&self, order: Order) -> Option<(NonNull<u8>, bool)> {
         let index = order.index().wrapping_sub(FIRST);
         let kept = self.orders.get(index)?;
         let span = kept.places[..PLACES[index]].iter().find_map(SpanPlace::take)?;
-        kept.count();
-        Some(span)
+        Some((span, kept.count()))
     }
 
-    /// Keeps a freed span of this order. Returns `false`, and does nothing, if there is no place.
+    /// Keeps a freed span of this order, and returns whether the caller must look for unused
+    /// memory. Returns `None`, and does nothing, if there is no place.
     ///
     /// # Safety
-    /// The cache belongs to the calling thread, which owns the span and gives it up if this returns
-    /// `true`.
+    /// The cache belongs to the calling thread, which owns the span and gives it up unless this
+    /// returns `None`.
     #[inline]
-    pub(super) unsafe fn keep(&'static self, order: Order, span: NonNull<u8>) -> bool {
+    pub(super) unsafe fn keep(&'static self, order: Order, span: NonNull<u8>) -> Option<bool> {
         let index = order.index().wrapping_sub(FIRST);
-        let Some(kept) = self.orders.get(index) else { return false };
-        let Some(place) = kept.places[..PLACES[index]].iter().find(|place| place.is_empty()) else {
-            return false;
-        };
+        let kept = self.orders.get(index)?;
+        let place = kept.places[..PLACES[index]].iter().find(|place| place.is_empty())?;
         if self.listed.get() == 0 {
             self.list();
         }
-        if !budget::threads_keep() {
-            return false;
+        if budget::least() < KEPT_MAX {
+            return None;
         }
         place.put(span);
-        kept.count();
-        true
+        Some(kept.count())
     }
 
     /// Adds the cache to the list that other threads read.
@@ -158,7 +155,7 @@ impl SpanCache {
     }
 
     /// Returns the caches of all threads that have kept a span.
-    fn listed() -> impl Iterator<Item = &'static Self> {
+    pub(super) fn listed() -> impl Iterator<Item = &'static Self> {
         // ORDERING: Acquire. Pairs with the Release in `SpanCache::list`.
         let first = LISTED.load(Ordering::Acquire);
         // SAFETY: the pointers are null or name listed caches, which are `'static`.
@@ -166,22 +163,21 @@ impl SpanCache {
         core::iter::successors(at(first), move |cache| at(cache.next.load(Ordering::Relaxed)))
     }
 
-    /// Frees the spans of the cache to the process.
-    pub fn clear(&self) {
-        for kept in &self.orders {
-            while let Some(span) = kept.steal() {
-                // SAFETY: the span was in a place, so this thread owns it now (G5).
-                unsafe { spans::free_start(span) };
-            }
-        }
+    /// Takes the spans of the cache, on any thread, until it is empty.
+    pub(super) fn steal_all(&self) -> impl Iterator<Item = NonNull<u8>> {
+        self.orders.iter().flat_map(|kept| core::iter::from_fn(|| kept.steal()))
     }
 
-    /// Frees spans of orders that the owner does not use to the process: at most one of each order.
-    fn clear_unused(&self) {
-        for span in self.orders.iter().filter_map(KeptSpans::steal_unused) {
-            // SAFETY: the span was in a place, so this thread owns it now (G5).
-            unsafe { spans::free_start(span) };
+    /// Visits the cache of one thread, and takes spans of the orders that the thread does not use:
+    /// at most one of each.
+    pub(super) fn look() -> impl Iterator<Item = NonNull<u8>> {
+        // SAFETY: the pointer is null or names a listed cache, which is `'static`.
+        let hand = unsafe { HAND.load(Ordering::Relaxed).as_ref() };
+        let cache = hand.or_else(|| Self::listed().next());
+        if let Some(cache) = cache {
+            HAND.store(cache.next.load(Ordering::Relaxed), Ordering::Relaxed);
         }
+        cache.into_iter().flat_map(|cache| cache.orders.iter().filter_map(KeptSpans::steal_unused))
     }
 }
 
@@ -189,20 +185,6 @@ impl Default for SpanCache {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// Visits the cache of one thread, and frees spans that the thread does not use.
-pub(super) fn look() {
-    // SAFETY: the pointer is null or names a listed cache, which is `'static`.
-    let hand = unsafe { HAND.load(Ordering::Relaxed).as_ref() };
-    let Some(cache) = hand.or_else(|| SpanCache::listed().next()) else { return };
-    HAND.store(cache.next.load(Ordering::Relaxed), Ordering::Relaxed);
-    cache.clear_unused();
-}
-
-/// Frees the spans of all threads' caches to the process.
-pub(super) fn clear_all() {
-    SpanCache::listed().for_each(SpanCache::clear);
 }
 
 /// Returns the bytes in the caches of all threads.

@@ -6,9 +6,11 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::order::{ORDERS, Order};
+use super::span::Span;
+use super::span_cache::SpanCache;
 use super::superblock::Prefer;
-use super::table::{Span, TABLES};
-use super::{budget, mapping, os, span_cache};
+use super::table::TABLES;
+use super::{budget, mapping, os};
 
 /// Every mapping can be moved to an address with this alignment: no page is smaller.
 const PAGE: usize = 4 << 10;
@@ -96,11 +98,21 @@ unsafe fn free_span(span: Span) {
 ///
 /// # Safety
 /// The caller owns the span, and nothing uses it any more.
-pub(super) unsafe fn free_start(start: NonNull<u8>) {
+unsafe fn free_start(start: NonNull<u8>) {
     // SAFETY: the caller owns the span.
     if let Some(span) = unsafe { Span::at(start) } {
         // SAFETY: the caller gives up the span.
         unsafe { free_span(span) };
+    }
+}
+
+impl SpanCache {
+    /// Frees the spans of the cache to the process.
+    pub fn clear(&self) {
+        for span in self.steal_all() {
+            // SAFETY: the span was in a place, so this thread owns it now (G5).
+            unsafe { free_start(span) };
+        }
     }
 }
 
@@ -115,7 +127,10 @@ pub(super) fn shed_one() {
             None => mapping::unmap_idle(look),
         });
     }
-    span_cache::look();
+    for span in SpanCache::look() {
+        // SAFETY: the span was in a place, so this thread owns it now (G5).
+        unsafe { free_start(span) };
+    }
 }
 
 /// Returns the numbers of all tables, and one more for the mappings. The number of this look
@@ -153,7 +168,7 @@ fn purge_span(span: Span) -> bool {
 /// also works if the operating system refuses to purge a part of them.
 pub(super) fn purge() {
     if !cfg!(ephemera_weaken = "purge_leaves_threads") {
-        span_cache::clear_all();
+        SpanCache::listed().for_each(SpanCache::clear);
     }
     while mapping::unmap_one() {}
     for table in &TABLES {

@@ -119,30 +119,28 @@ impl Superblock {
         self.free.store(all, Ordering::Release);
     }
 
-    /// Takes a free span, if there is one that `prefer` allows.
+    /// Takes a free span, if there is one, and one that `prefer` names if there is such a one.
     pub(crate) fn take(&self, prefer: Prefer) -> Option<Taken> {
-        let mut free = self.free.load(Ordering::Relaxed);
-        loop {
-            let dirty = self.dirty.load(Ordering::Relaxed);
+        self.take_of(|free, dirty| {
             let wanted = if prefer == Prefer::Clean { free & !dirty } else { free & dirty };
-            let choice = if wanted == 0 { free } else { wanted };
-            if choice == 0 {
-                return None;
-            }
-            match self.take_first(free, choice) {
-                Ok(taken) => return Some(taken),
-                Err(now) => free = now,
-            }
-        }
+            if wanted == 0 { free } else { wanted }
+        })
     }
 
     /// Takes the first free span with old bytes whose index is at least `from`.
     #[cfg(ephemera_pages)]
     pub(crate) fn take_dirty(&self, from: u32) -> Option<Taken> {
         let after = u64::MAX.checked_shl(from)?;
+        self.take_of(|free, dirty| free & dirty & after)
+    }
+
+    /// Takes the first of the free spans that `choose` returns. Its arguments are the bits of all
+    /// free spans and of all spans with old bytes.
+    #[inline]
+    fn take_of(&self, choose: impl Fn(u64, u64) -> u64) -> Option<Taken> {
         let mut free = self.free.load(Ordering::Relaxed);
         loop {
-            let choice = free & self.dirty.load(Ordering::Relaxed) & after;
+            let choice = choose(free, self.dirty.load(Ordering::Relaxed));
             if choice == 0 {
                 return None;
             }

@@ -2,8 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::launch::{SUFFIX, launch, write_suffix};
 use super::*;
-use crate::format::{Base, lead, op};
+use crate::error::StartError;
+use crate::format::{Base, CHUNK, lead, op};
 use crate::{Trace, TraceEvent};
 
 /// Held by a test that changes or needs the statics of a recording.

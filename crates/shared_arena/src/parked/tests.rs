@@ -10,7 +10,7 @@ use ephemera_prim::account::UNLIMITED;
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
-use super::LOOKS;
+use super::{LOOKS, OWN_LOOKS};
 use crate::geometry::ArenaGeometry;
 use crate::group::{Far, Of, PageGroupPtr};
 use crate::parked;
@@ -133,8 +133,8 @@ fn overtake_a_free(local: bool, slots: usize, overtaken: usize) {
 
 #[test]
 fn a_free_overtaken_by_the_drop_keeps_no_memory() {
-    let many = if cfg!(miri) { 66 } else { 5_000 };
-    let cases = [(3, 1), (many, 64), (1, 0), (2, 0), (2, 1), (many, 0), (many, many - 1)];
+    let many = if cfg!(miri) { OWN_LOOKS + 2 } else { 5_000 };
+    let cases = [(3, 1), (many, OWN_LOOKS), (1, 0), (2, 0), (2, 1), (many, 0), (many, many - 1)];
     for local in [false, true] {
         // Miri is slow, so it checks one case of each kind.
         let (skipped, taken) = if cfg!(miri) { (usize::from(local), 1) } else { (0, cases.len()) };

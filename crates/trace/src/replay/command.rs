@@ -37,14 +37,12 @@ pub struct ReplayOptions {
     child: ChildOptions,
 }
 
-/// The subcommand by which the calling program runs [`run`].
-pub const SUBCOMMAND: &str = "replay";
-
 /// Runs a replay over the allocators of `field`. It is called with whether the program has several
 /// threads, and with the keys that the user named; an empty list means all. `known` are all keys.
 ///
-/// A replay starts the calling program again, with [`SUBCOMMAND`] and [`ReplayOptions`] as its
-/// arguments, to measure the memory of one allocator in a process of its own.
+/// A replay starts the calling program again, with [`SUBCOMMAND`](super::SUBCOMMAND) and
+/// [`ReplayOptions`] as its arguments, to measure the memory of one allocator in a process of its
+/// own.
 ///
 /// # Errors
 ///

@@ -12,7 +12,10 @@ use std::{fs, io};
 use crate::units::bytes;
 use ephemera_measure::os;
 
-use super::{Field, ReplayProgram, SUBCOMMAND, room};
+use super::{Field, ReplayProgram, room};
+
+/// The subcommand by which the calling program runs [`run`](super::run).
+pub const SUBCOMMAND: &str = "replay";
 
 /// The arguments that the command passes to its child processes, and those of tests.
 #[derive(Debug, Default, clap::Args)]

@@ -6,7 +6,7 @@ use std::thread::LocalKey;
 
 use allocator_api2::alloc::AllocError;
 
-use super::route;
+use super::resize;
 use crate::threads::{Family, FamilyCell};
 
 /// Returns the address of a block, or null.
@@ -37,9 +37,9 @@ pub unsafe fn reallocate(
     let new = unsafe { Layout::from_size_align_unchecked(new_size, old.align()) };
     or_null(if new_size >= old.size() {
         // SAFETY: the caller passes a live block of layout `old`; the new one is not smaller.
-        unsafe { route::grow(cell, family, block, old, new, false) }
+        unsafe { resize::grow(cell, family, block, old, new, false) }
     } else {
         // SAFETY: the caller passes a live block of layout `old`; the new one is not larger.
-        unsafe { route::shrink(cell, family, block, old, new) }
+        unsafe { resize::shrink(cell, family, block, old, new) }
     })
 }

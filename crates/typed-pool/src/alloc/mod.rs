@@ -4,12 +4,14 @@
 mod global;
 mod macros;
 mod medium;
+mod resize;
 mod route;
+mod slots;
 
 pub use global::{or_null, reallocate};
-pub use medium::{has_class, stride_of_slot};
-pub use route::{allocate, allocate_zeroed, deallocate, grow, shrink, stats, trim_all};
-pub use route::{set_limit, trim};
+pub use resize::{grow, shrink};
+pub use route::{allocate, allocate_zeroed, deallocate, set_limit, stats, trim, trim_all};
+pub use slots::{has_class, stride_of_slot};
 
 crate::pooled_allocator! {
     /// Zero-sized allocator with free lists by size class on each thread, for any container.

@@ -9,9 +9,9 @@
 //! queue until the next holder of the record *adopts* it: that thread stops the countdowns and
 //! books the bits that arrived.
 
-use super::{PoolEnv, UnitHeap, slow};
+use super::{PoolEnv, UnitHeap, supply};
 use crate::slot_group::SlotGroupPtr;
-use crate::unit::{UnitPtr, UnitState};
+use crate::unit::UnitState;
 
 /// Books the remote frees of a heap and frees its empty units, for a thread that leases the record
 /// only for that. Units with live slots become abandoned. Returns `false` if empty units stayed
@@ -21,11 +21,11 @@ pub(crate) fn drain<E: PoolEnv>(env: E) -> bool {
     heap.owned.write();
     heap.give_up_front();
     for (group, given) in env.mail() {
-        if slow::book(env, group, given) {
+        if supply::book(env, group, given) {
             heap.abandon(group);
         }
     }
-    slow::give_back_empties(env)
+    supply::give_back_empties(env)
 }
 
 impl UnitHeap {
@@ -51,25 +51,4 @@ impl UnitHeap {
         }
         group.start_countdown();
     }
-}
-
-/// Turns an abandoned unit into an ordinary one of the queue. Returns `false` if a countdown is
-/// complete and not booked: the unit then stays abandoned until it is booked.
-///
-/// The word of a complete countdown does not say which slots were freed during it. Only the `home`
-/// bits do, and they change when the unit becomes the front.
-pub(super) fn adopt(unit: UnitPtr) -> bool {
-    let (mut live, mut complete) = (unit.live(), false);
-    for group in unit.groups() {
-        match group.stop_countdown() {
-            Some(freed) => live -= freed,
-            None => complete = true,
-        }
-    }
-    unit.set_live(live, live);
-    if !complete {
-        unit.set_abandoned(false);
-        unit.set_state(UnitState::Partial);
-    }
-    !complete
 }

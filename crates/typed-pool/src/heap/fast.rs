@@ -8,29 +8,32 @@ use ephemera_prim::header::{base_addr, header_of};
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 
-use super::{PoolEnv, UnitHeap, slow};
+use super::{AllocEnv, UnitHeap, supply};
 use crate::geometry::LINK;
 use crate::unit::{Reach, Unit, UnitPtr, link, link_of};
 
-/// Takes a free slot of the front, or its next slot that was never used.
-#[inline]
-pub(super) fn take(heap: &UnitHeap, size: usize) -> Option<NonNull<u8>> {
-    let slot = heap.free.get();
-    if !slot.is_null() {
-        // SAFETY: H3: the slots that the heap links are free.
-        heap.free.set(unsafe { link_of(slot) });
-        // SAFETY: the pointer was just compared with null.
-        return Some(hand_out(unsafe { NonNull::new_unchecked(slot) }, size));
+impl UnitHeap {
+    /// Takes the slot of the front that was freed last, or else one that was never used, for a
+    /// value of `size` bytes.
+    #[inline]
+    pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
+        let slot = self.free.get();
+        if !slot.is_null() {
+            // SAFETY: H3: the slots that the heap links are free.
+            self.free.set(unsafe { link_of(slot) });
+            // SAFETY: the pointer was just compared with null.
+            return Some(hand_out(unsafe { NonNull::new_unchecked(slot) }, size));
+        }
+        let fresh = self.cursor.get();
+        if fresh != self.end.get() {
+            let next = fresh.wrapping_add(self.spec.stride);
+            self.cursor.set(next);
+            prefetch::for_write(next);
+            // SAFETY: the cursor is at a slot here: it is null only if it equals `end`.
+            return Some(hand_out(unsafe { NonNull::new_unchecked(fresh) }, size));
+        }
+        None
     }
-    let fresh = heap.cursor.get();
-    if fresh != heap.end.get() {
-        let next = fresh.wrapping_add(heap.spec.stride);
-        heap.cursor.set(next);
-        prefetch::for_write(next);
-        // SAFETY: the cursor is at a slot here: it is null only if it equals `end`.
-        return Some(hand_out(unsafe { NonNull::new_unchecked(fresh) }, size));
-    }
-    None
 }
 
 #[inline]
@@ -46,7 +49,7 @@ fn hand_out(slot: NonNull<u8>, size: usize) -> NonNull<u8> {
 /// `block` is a live slot of a heap of the same kind as `env`'s, with this unit size and for a
 /// value of this size. `reach` describes its pointer.
 #[inline]
-pub(crate) unsafe fn give<E: PoolEnv>(
+pub(crate) unsafe fn give<E: AllocEnv>(
     env: E,
     block: NonNull<u8>,
     unit_size: usize,
@@ -80,7 +83,7 @@ pub(crate) unsafe fn give<E: PoolEnv>(
     unit.free().set(unsafe { link(block, size, reach, unit.free().get()) });
     unit.claim().touch();
     if unit.count_free() == 0 {
-        slow::looked_at(env, unit);
+        supply::reclassify(env, unit);
     }
 }
 

@@ -7,7 +7,6 @@ use core::ptr;
 use ephemera_prim::claim::Contents;
 
 use super::UnitHeap;
-use super::abandon::adopt;
 use crate::unit::{Unit, UnitPtr, UnitState};
 
 /// Returns the unit at an end or a link of a list.
@@ -37,7 +36,7 @@ impl UnitHeap {
         self.empties.set(unit.after().get());
         let left = self.empties_len.get() - 1;
         self.empties_len.set(left);
-        self.idle.taken(left);
+        self.kept.note_taken(left);
         Some(unit)
     }
 
@@ -207,4 +206,25 @@ impl UnitHeap {
         }
         true
     }
+}
+
+/// Turns an abandoned unit into an ordinary one of the queue. Returns `false` if a countdown is
+/// complete and not booked: the unit then stays abandoned until it is booked.
+///
+/// The word of a complete countdown does not say which slots were freed during it. Only the `home`
+/// bits do, and they change when the unit becomes the front.
+fn adopt(unit: UnitPtr) -> bool {
+    let (mut live, mut complete) = (unit.live(), false);
+    for group in unit.groups() {
+        match group.stop_countdown() {
+            Some(freed) => live -= freed,
+            None => complete = true,
+        }
+    }
+    unit.set_live(live, live);
+    if !complete {
+        unit.set_abandoned(false);
+        unit.set_state(UnitState::Partial);
+    }
+    !complete
 }

@@ -9,19 +9,28 @@
 //!   units    <-> all units, whether they are on another list or not
 //! ```
 //!
-//! `fast` has the fast paths. `slow` requests units and frees them, and `next` chooses the next
-//! front. `idle` frees units that are no longer needed. `list` has the owner's lists, and `abandon`
-//! the units of ended threads.
+//! Each file uses this one and those to its left:
+//!
+//! ```text
+//!   kept, list   front   supply   abandon, next   fast   slow
+//! ```
+//!
+//! `fast` has the fast paths, and `slow` the slow path of an allocation. `next` chooses the next
+//! front. `supply` requests units and frees them, and `kept` counts those that the load needs.
+//! `list` has the owner's lists, and `abandon` the units of ended threads.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;
-pub(crate) mod idle;
+mod front;
+mod kept;
 mod list;
 mod next;
 pub(crate) mod slow;
+pub(crate) mod supply;
 
 pub(crate) use fast::give;
-pub(crate) use slow::{refill, reserve, trim};
+pub(crate) use slow::{refill, reserve};
+pub(crate) use supply::trim;
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -34,7 +43,7 @@ use ephemera_prim::witness::Witness;
 use crate::geometry::UnitSpec;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
-use idle::IdleUnits;
+use kept::KeptUnits;
 
 /// The number of slots of each request to the backing allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,10 +79,10 @@ pub(crate) struct UnitHeap {
     empties: Cell<*mut Unit>,
     empties_len: Cell<usize>,
     /// The number of empty units to keep: those of the spec, those of the initial capacity, and one
-    /// more for each unit that was freed and then needed again (`idle`).
+    /// more for each unit that was freed and then needed again (`kept`).
     keep: Cell<usize>,
     given_back: Cell<usize>,
-    idle: IdleUnits,
+    kept: KeptUnits,
     units_len: Cell<usize>,
     /// The number of slots of all units.
     slots_len: Cell<usize>,
@@ -104,7 +113,7 @@ impl UnitHeap {
                 empties_len: Cell::new(0),
                 keep: Cell::new(spec.kept()),
                 given_back: Cell::new(0),
-                idle: IdleUnits::new(),
+                kept: KeptUnits::new(),
                 units_len: Cell::new(0),
                 slots_len: Cell::new(0),
                 chunk_len,
@@ -114,13 +123,6 @@ impl UnitHeap {
                 owned: Witness::new(),
             }
         }
-    }
-
-    /// Takes the slot of the front that was freed last, or else one that was never used, for a
-    /// value of `size` bytes.
-    #[inline]
-    pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
-        fast::take(self, size)
     }
 
     /// Calls `visit` for every unit, on any thread. Returns `false` if it missed some, because
@@ -185,13 +187,6 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn account(&self) -> &Self::Account;
     /// Returns the identity that units of this heap carry.
     fn identity(&self) -> *const ();
-    /// Returns whether a unit of this number of bytes would exceed the limit of the heap's scope,
-    /// and a trim may help.
-    fn is_at_limit(&self, _bytes: usize) -> bool {
-        false
-    }
-    /// Frees the empty units of all heaps of this heap's owner.
-    fn trim_all(self) {}
     /// Counts a unit of this number of bytes for the scope of this heap, if it has one. Returns the
     /// number of that scope, which the unit carries as its birth.
     fn count_unit(&self, _bytes: usize) -> u64 {
@@ -215,6 +210,17 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn settle(self);
     /// Takes the unbooked remote frees, group by group. The caller books all of them.
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)>;
+}
+
+/// The environment of a heap from which a user allocates: what its owner does for other heaps.
+pub(crate) trait AllocEnv: PoolEnv {
+    /// Returns whether a unit of this number of bytes would exceed the limit of the heap's scope,
+    /// and a trim may help.
+    fn is_at_limit(&self, _bytes: usize) -> bool {
+        false
+    }
+    /// Frees the empty units of all heaps of this heap's owner.
+    fn trim_all(self) {}
     /// Frees empty units of other heaps, before a request is refused.
     fn last_resort(self);
     /// Frees a slot of a unit that this heap does not own.

@@ -29,7 +29,7 @@ fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
 }
 
 /// Takes a unit of the queue after all full units with a free slot were queued.
-pub(super) fn scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
+pub(super) fn take_scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     env.heap().scrape();
     pop_queue(env)
 }

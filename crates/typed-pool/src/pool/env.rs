@@ -9,7 +9,7 @@ use ephemera_prim::account::{Account, Limit, LocalAccount, reserved};
 
 use super::TypedPool;
 use crate::abandoned;
-use crate::heap::{self, PoolEnv, UnitHeap};
+use crate::heap::{self, AllocEnv, PoolEnv, UnitHeap};
 use crate::unit::UnitPtr;
 
 /// A reservation of more bytes than this is first requested as one block. An overcommitting heap
@@ -80,7 +80,9 @@ unsafe impl<T, A: Allocator> PoolEnv for &TypedPool<T, A> {
     fn mail(self) -> impl Iterator<Item = (crate::slot_group::SlotGroupPtr, u64)> {
         core::iter::empty()
     }
+}
 
+impl<T, A: Allocator> AllocEnv for &TypedPool<T, A> {
     fn last_resort(self) {}
 
     #[inline]

@@ -13,7 +13,7 @@ use super::cell::{CellState, FamilyCell, NOTHING};
 use super::spans::clear_spans;
 use super::statistics;
 use super::table::{Heaps, PoolRecord};
-use super::{ends, large, owner, room, scopes};
+use super::{large, last_resort, lease_end, owner, scopes};
 use crate::alloc::pooled_family;
 use crate::class;
 use crate::stats::Stats;
@@ -33,7 +33,7 @@ impl Tenant for PoolRecord {
     /// Frees empty units, then resets the thread's cells. From here on each free of this thread is
     /// remote.
     fn leave(record: &'static Record<Self>) {
-        ends::leave(record);
+        lease_end::trim_record(record);
         scopes::trim_place(true);
         if cfg!(ephemera_weaken = "cells_keep_the_record") {
             return;
@@ -44,7 +44,7 @@ impl Tenant for PoolRecord {
     }
 
     fn release(lease: Lease<'static, Self>) {
-        ends::release(lease);
+        lease_end::release(lease);
     }
 }
 
@@ -117,7 +117,7 @@ fn with_heaps(
         }
         return Ok(slot);
     }
-    let slot = holding(|held| {
+    let slot = with_record(|held| {
         // SAFETY: the thread holds the record; records and families are never freed.
         let heaps = unsafe { Heaps::find_or_make(held.record(), family) }.ok_or(AllocError)?;
         if matches!(held, Held::Bound(_)) {
@@ -130,13 +130,13 @@ fn with_heaps(
 
 /// Calls `work` with a record that this thread holds until `work` returns, or longer. Returns
 /// `None` if there is no memory for a record.
-fn holding<R>(work: impl FnOnce(&Held<PoolRecord>) -> R) -> Option<R> {
-    local::hold::<PoolRecord>().map(|held| during(held, work))
+fn with_record<R>(work: impl FnOnce(&Held<PoolRecord>) -> R) -> Option<R> {
+    local::hold::<PoolRecord>().map(|held| run_then_release(held, work))
 }
 
 /// Calls `work`, then ends a momentary lease. Other threads may have pushed to the record in the
 /// meantime, so the end of the lease looks at the inboxes, also if `work` failed.
-fn during<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecord>) -> R) -> R {
+fn run_then_release<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecord>) -> R) -> R {
     let result = work(&held);
     if !cfg!(ephemera_weaken = "momentary_lease_ends_without_a_look") {
         held.release();
@@ -155,7 +155,7 @@ pub(super) fn bind(family: &'static Family) {
     if ptr::eq(this_record(), PoolRecord::statics().gone) {
         return;
     }
-    holding(|held| {
+    with_record(|held| {
         if matches!(held, Held::Bound(_)) {
             // SAFETY: the thread holds the record; records and families are never freed.
             if let Some(heaps) = unsafe { Heaps::find_or_make(held.record(), family) } {
@@ -172,11 +172,11 @@ pub(super) fn own_heaps(family: &Family) -> Option<Heaps<'_>> {
 
 /// Before a refusal, frees empty units of this thread and of ended ones, and asks other threads to
 /// free theirs.
-pub(super) fn relieve(family: &'static Family) {
+pub(super) fn make_room_for_thread(family: &'static Family) {
     match FamilyCell::table((family.cell)()) {
         // SAFETY: T2: the thread holds the record of the table in its cell.
-        Some(heaps) => unsafe { room::make_room(heaps) },
-        None => room::make_room_elsewhere(family),
+        Some(heaps) => unsafe { last_resort::make_room(heaps) },
+        None => last_resort::make_room_elsewhere(family),
     }
 }
 
@@ -215,7 +215,7 @@ pub(super) fn look_after_own() {
 pub(crate) fn trim_all(family: &'static Family) {
     trim_here(family);
     family.epoch.raise();
-    room::clean_free(family);
+    last_resort::trim_free_records(family);
 }
 
 impl Family {
@@ -234,7 +234,7 @@ mod tests {
 
     use ephemera_prim::pages;
 
-    use super::{Heaps, Held, REGISTRY, Record, during, ends};
+    use super::{Heaps, Held, REGISTRY, Record, lease_end, run_then_release};
     use crate::{Pooled, PooledBox};
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(value.0, 7);
         drop(value);
         assert_ne!(held(), 0, "the holder of the record drains it");
-        ends::release(lease);
+        lease_end::release(lease);
         assert_eq!(held(), 0);
     }
 
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(value.0, 7);
         // Without pages of the system, as under Miri, nothing refuses the table.
         let refuses = pages::usage().mapped != 0;
-        let (heaps, before) = during(Held::Leased(lease), |held| {
+        let (heaps, before) = run_then_release(Held::Leased(lease), |held| {
             pages::refuse_call(usize::MAX);
             // A table fits the permanent memory that is left.
             while refuses && pages::permanent(Layout::new::<[u64; 8]>()).is_ok() {}

@@ -37,10 +37,10 @@ impl Account for Books<'_> {
         self.account.release(bytes);
     }
 
-    fn large(&self, blocks: usize, bytes: usize, came: bool) {
+    fn large(&self, blocks: usize, bytes: usize, adds: bool) {
         match self.tally {
-            Some(tally) => tally.change(blocks, bytes, came),
-            None => self.account.large(blocks, bytes, came),
+            Some(tally) => tally.change(blocks, bytes, adds),
+            None => self.account.large(blocks, bytes, adds),
         }
     }
 

@@ -56,7 +56,7 @@ impl Charge {
     /// # Safety
     /// The caller owns the block, which has this layout and came from the operating system's pages.
     /// Each path that frees it takes its charge first.
-    pub(super) unsafe fn allocated(self, block: NonNull<u8>, layout: Layout) {
+    pub(super) unsafe fn count_block(self, block: NonNull<u8>, layout: Layout) {
         let ledger = self.ledger();
         // SAFETY: G6: the caller owns the block, whose frees take the note first.
         if layout.size() != 0 && unsafe { notes::set(block, layout, self.0) } {
@@ -68,7 +68,7 @@ impl Charge {
     }
 
     /// Counts the free of a block that counted for this scope.
-    pub(super) fn freed(self, bytes: usize) {
+    pub(super) fn count_free(self, bytes: usize) {
         let ledger = self.ledger();
         ledger.sub(bytes, self.0.number);
         if ledger.is_counting() {
@@ -80,16 +80,16 @@ impl Charge {
     /// there is no memory for the note, the block counts for no scope from now on.
     ///
     /// # Safety
-    /// As [`allocated`](Self::allocated), and the block is not of size zero.
-    pub(super) unsafe fn keep(self, block: NonNull<u8>, layout: Layout) {
+    /// As [`count_block`](Self::count_block), and the block is not of size zero.
+    pub(super) unsafe fn put_back(self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: G6: the caller owns the block, whose frees take the note first.
         if !unsafe { notes::set(block, layout, self.0) } {
-            self.freed(layout.size());
+            self.count_free(layout.size());
         }
     }
 
     /// Counts a block that grew by `more` bytes, in the scope that it counts for.
-    pub(super) fn grew(self, more: usize) {
+    pub(super) fn count_growth(self, more: usize) {
         let ledger = self.ledger();
         ledger.add(more);
         if ledger.is_counting() {
@@ -98,7 +98,7 @@ impl Charge {
     }
 
     /// Counts a block that shrank by `less` bytes.
-    pub(super) fn shrank(self, less: usize) {
+    pub(super) fn count_shrink(self, less: usize) {
         let ledger = self.ledger();
         ledger.sub(less, self.0.number);
         if ledger.is_counting() {

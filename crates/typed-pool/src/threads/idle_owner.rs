@@ -22,14 +22,14 @@ use ephemera_prim::pages;
 use ephemera_prim::sync::{AtomicBool, AtomicPtr, AtomicUsize};
 use ephemera_prim::word::OwnerUsize;
 
-use super::ends;
+use super::lease_end;
 use super::table::ThreadHeap;
 use crate::heap::UnitHeap;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::UnitPtr;
 use crate::unit_header::SlotGroup;
 
-/// The bounds of one call of [`purge_some`]: the groups that it looks at, and the units that it
+/// The bounds of one call of [`purge_units`]: the groups that it looks at, and the units that it
 /// claims. They are smaller in tests, so that one look does not see all groups.
 const GROUPS: usize = if cfg!(miri) {
     2
@@ -81,7 +81,7 @@ impl HeapMail {
 
 /// Purges units of this heap that have no live slot, and have remote frees that their owner did not
 /// book. Returns whether there may be more of them. Only one thread at a time calls this.
-pub(super) fn purge_some(heap: &ThreadHeap) -> bool {
+pub(super) fn purge_units(heap: &ThreadHeap) -> bool {
     let mut lent = heap.mail.inbox.lend();
     let mut claimed = [const { None }; UNITS];
     let (mut units, mut groups) = (0, 0);
@@ -108,10 +108,10 @@ pub(super) fn purge_some(heap: &ThreadHeap) -> bool {
             unsafe { purge(&heap.heap, unit) };
             purged = true;
         }
-        unit.claim().leave(purges);
+        unit.claim().end(purges);
     }
     lent.put_back(&heap.mail.seen, &heap.mail.inbox);
-    ends::after_push(heap);
+    lease_end::drain_free_record(heap);
     purged && (units == UNITS || groups == GROUPS)
 }
 

@@ -16,8 +16,8 @@ use ephemera_prim::pages;
 use ephemera_prim::sync::{AtomicPtr, Ordering, fence, push};
 use ephemera_prim::word::OwnerUsize;
 
-use super::ends;
-use super::idle_owner::purge_some;
+use super::idle_owner::purge_units;
+use super::lease_end;
 use super::table::ThreadHeap;
 
 /// An owner that took no slow path for this time is idle. Purging and touching 32 KiB again takes a
@@ -35,7 +35,7 @@ const HEAPS: usize = 4;
 
 /// The number of looks that do not wait for the clock after a look that left units to purge. Other
 /// heaps of the queue may come in between.
-pub(super) const LOOKS: usize = 64;
+pub(super) const LOOKS: usize = if cfg!(miri) { 4 } else { 64 };
 
 /// The heaps that have mail, or had some when a thread last looked at them.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ impl IdleQueue {
         self.more.set(more.saturating_sub(1));
         for _ in 0..HEAPS {
             let Some(heap) = self.pop() else { return };
-            let more = look_at(heap, now);
+            let more = visit_heap(heap, now);
             self.put_back(heap);
             if more {
                 self.more.set(LOOKS);
@@ -166,7 +166,7 @@ impl IdleQueue {
 
 /// Purges units of a heap if its owner is idle. Returns whether there may be more to purge. Only
 /// the thread at the gate calls this.
-fn look_at(heap: &ThreadHeap, now: usize) -> bool {
+fn visit_heap(heap: &ThreadHeap, now: usize) -> bool {
     let (mark, visits) = (&heap.mail, heap.record().data().visits.get());
     // A record without a holder is drained by the threads that push to it.
     if heap.record().is_free() {
@@ -186,8 +186,8 @@ fn look_at(heap: &ThreadHeap, now: usize) -> bool {
         // A unit may have run empty since its groups were looked at.
         mark.since.set(now);
         mark.seen.lend().put_back(&mark.seen, &heap.mail.inbox);
-        ends::after_push(heap);
+        lease_end::drain_free_record(heap);
         return false;
     }
-    purge_some(heap)
+    purge_units(heap)
 }

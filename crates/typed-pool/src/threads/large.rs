@@ -7,7 +7,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::Limit;
 use ephemera_prim::large;
 
-use super::binding::{bind, books, relieve};
+use super::binding::{bind, books, make_room_for_thread};
 use super::books::Books;
 use super::cell::FamilyCell;
 use super::charge::Charge;
@@ -36,7 +36,7 @@ pub(super) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
     let block = large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false)?;
     if let Some(charge) = scope_of_thread(family) {
         // SAFETY: the block is new, and all its frees take its charge.
-        unsafe { charge.allocated(block, layout) };
+        unsafe { charge.count_block(block, layout) };
     }
     Ok(block)
 }
@@ -58,10 +58,11 @@ pub(crate) fn allocate_large(
     unsafe { owner::visit(heaps) };
     // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
     unsafe { trim_at_limit(heaps, layout.size()) };
-    let block = ask_twice(family, &own_pages(), &Books::new(family, Some(heaps)), layout, zeroed)?;
+    let block =
+        allocate_or_make_room(family, &own_pages(), &Books::new(family, Some(heaps)), layout, zeroed)?;
     if let Some(charge) = Charge::of_table(heaps) {
         // SAFETY: the block is new, and all its frees take its charge.
-        unsafe { charge.allocated(block, layout) };
+        unsafe { charge.count_block(block, layout) };
     }
     Ok(block)
 }
@@ -83,12 +84,12 @@ fn allocate_large_unbound(
             return allocate_large(family, layout, zeroed);
         }
     }
-    ask_twice(family, &own_pages(), &books(family), layout, zeroed)
+    allocate_or_make_room(family, &own_pages(), &books(family), layout, zeroed)
 }
 
 /// Allocates pages for a block. If that fails, makes room and tries once more.
 #[inline]
-pub(super) fn ask_twice(
+pub(super) fn allocate_or_make_room(
     family: &'static Family,
     pages: &impl Allocator,
     books: &Books<'static>,
@@ -97,7 +98,7 @@ pub(super) fn ask_twice(
 ) -> Result<NonNull<u8>, AllocError> {
     let ask = || large::allocate(pages, books, layout, Limit::Applies, zeroed);
     ask().or_else(|AllocError| {
-        relieve(family);
+        make_room_for_thread(family);
         ask()
     })
 }
@@ -119,7 +120,7 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
     // SAFETY: the block is live, came from pages, and has no note any more (G6).
     unsafe { large::deallocate(&own_pages(), &books(family), block, layout) };
     if let Some(charge) = charge {
-        charge.freed(layout.size());
+        charge.count_free(layout.size());
     }
 }
 
@@ -150,24 +151,24 @@ pub(crate) unsafe fn grow_large(
     // is unchanged.
     let grow = || unsafe { large::grow(&pages, &books, block, layouts, zeroed) };
     let grown = grow().or_else(|AllocError| {
-        relieve(family);
+        make_room_for_thread(family);
         grow()
     });
     match (grown, before, scope_of_thread(family)) {
         // SAFETY: the block is as it was, and all its frees take its charge.
-        (Err(AllocError), Some(before), _) => unsafe { before.keep(block, old) },
+        (Err(AllocError), Some(before), _) => unsafe { before.put_back(block, old) },
         (Ok(grown), Some(before), Some(now)) if before == now => {
-            now.grew(new.size() - old.size());
+            now.count_growth(new.size() - old.size());
             // SAFETY: the block is live with the new layout, and all its frees take its charge.
-            unsafe { now.keep(grown, new) };
+            unsafe { now.put_back(grown, new) };
         }
         (Ok(grown), before, now) => {
             if let Some(before) = before {
-                before.freed(old.size());
+                before.count_free(old.size());
             }
             if let Some(now) = now {
                 // SAFETY: the block is live with the new layout, and all its frees take its charge.
-                unsafe { now.allocated(grown, new) };
+                unsafe { now.count_block(grown, new) };
             }
         }
         (Err(AllocError), None, _) => {}
@@ -196,12 +197,12 @@ pub(crate) unsafe fn shrink_large(
         let (old, new) = layouts;
         match shrunk {
             Ok(shrunk) => {
-                charge.shrank(old.size() - new.size());
+                charge.count_shrink(old.size() - new.size());
                 // SAFETY: the block is live with the new layout, and all its frees take its charge.
-                unsafe { charge.keep(shrunk, new) };
+                unsafe { charge.put_back(shrunk, new) };
             }
             // SAFETY: the block is as it was, and all its frees take its charge.
-            Err(AllocError) => unsafe { charge.keep(block, old) },
+            Err(AllocError) => unsafe { charge.put_back(block, old) },
         }
     }
     shrunk

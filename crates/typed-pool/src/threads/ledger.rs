@@ -108,7 +108,7 @@ impl Ledger {
     /// Counts the end of a scope. Returns whether this number of scopes ended without a trim in
     /// between: the next one probably needs the same units.
     #[cfg(not(ephemera_loom))]
-    pub(crate) fn ended_after(&self, scopes: usize) -> bool {
+    pub(crate) fn note_end(&self, scopes: usize) -> bool {
         self.streak.fetch_add(1, Ordering::Relaxed) >= scopes
     }
 

@@ -21,22 +21,20 @@ mod books;
 mod cell;
 #[cfg(not(ephemera_loom))]
 mod charge;
-mod ends;
 mod family;
-#[cfg(any(test, not(ephemera_loom)))]
-mod idle;
 mod idle_owner;
 #[cfg(not(ephemera_loom))]
 mod idle_queue;
-#[cfg(all(test, not(ephemera_loom)))]
-mod idle_tests;
 #[cfg(not(ephemera_loom))]
 mod large;
+mod last_resort;
+mod lease_end;
 mod ledger;
 #[cfg(all(test, ephemera_loom))]
 mod models;
 mod owner;
-mod room;
+#[cfg(all(test, not(ephemera_loom)))]
+mod purge_tests;
 #[cfg(not(ephemera_loom))]
 mod scope_ref;
 #[cfg(all(test, not(ephemera_loom)))]
@@ -51,6 +49,8 @@ mod tagged;
 mod tally;
 #[cfg(all(test, not(ephemera_loom)))]
 mod tests;
+#[cfg(any(test, not(ephemera_loom)))]
+mod unused;
 
 #[cfg(not(ephemera_loom))]
 pub(crate) use binding::{allocate_beyond, refill, this_record, trim_all, trim_here};

@@ -7,12 +7,12 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::pages::Pages;
 use ephemera_prim::record::Record;
 
-use super::ends;
 #[cfg(not(ephemera_loom))]
 use super::idle_queue;
+use super::lease_end;
 use super::ledger::Ledger;
 use super::table::{Heaps, PoolRecord, ThreadHeap};
-use crate::heap::{self, PoolEnv, UnitHeap};
+use crate::heap::{self, AllocEnv, PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{self, Reach, Unit, UnitPtr};
 
@@ -92,17 +92,6 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         if self.heap.ledger().is_some_and(Ledger::is_counting) { unit::counted(heap) } else { heap }
     }
 
-    fn is_at_limit(&self, bytes: usize) -> bool {
-        self.heap.ledger().is_some_and(|ledger| ledger.may_trim_for(bytes))
-    }
-
-    fn trim_all(self) {
-        Heaps::of_record(self.heap.record()).for_each(|heaps| {
-            // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
-            unsafe { heaps.trim() };
-        });
-    }
-
     fn count_unit(&self, bytes: usize) -> u64 {
         self.heap.ledger().map_or(0, |ledger| {
             ledger.add(bytes);
@@ -136,7 +125,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
 
     fn settle(self) {
         for (group, given) in self.mail() {
-            heap::slow::book(self, group, given);
+            heap::supply::book(self, group, given);
         }
     }
 
@@ -151,11 +140,24 @@ unsafe impl PoolEnv for HeapOwner<'_> {
             .chain(seen)
             .map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
     }
+}
+
+impl AllocEnv for HeapOwner<'_> {
+    fn is_at_limit(&self, bytes: usize) -> bool {
+        self.heap.ledger().is_some_and(|ledger| ledger.may_trim_for(bytes))
+    }
+
+    fn trim_all(self) {
+        Heaps::of_record(self.heap.record()).for_each(|heaps| {
+            // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
+            unsafe { heaps.trim() };
+        });
+    }
 
     fn last_resort(self) {
         if let Some(heaps) = Heaps::find(self.heap.record(), self.heap.family()) {
             // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
-            unsafe { super::room::make_room(heaps) };
+            unsafe { super::last_resort::make_room(heaps) };
         }
     }
 
@@ -181,7 +183,7 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     // SAFETY: the caller frees a live slot of this heap, so no other free sets its bit.
     let pushed = unsafe { heap.mail.inbox.give_back_bits(group.as_non_null(), bit) };
     if pushed {
-        ends::after_push(heap);
+        lease_end::drain_free_record(heap);
         #[cfg(not(ephemera_loom))]
         idle_queue::note_push(heap);
     }
@@ -252,9 +254,9 @@ pub(super) unsafe fn visit(heaps: Heaps<'_>) {
     if visits % idle_queue::LOOK_EVERY == 0 {
         idle_queue::look();
     }
-    if heaps.trim_asked() {
+    if heaps.take_trim_request() {
         // SAFETY: the caller holds the record.
-        unsafe { trim_as_asked(heaps) };
+        unsafe { trim_on_request(heaps) };
     }
 }
 
@@ -264,7 +266,7 @@ pub(super) unsafe fn visit(heaps: Heaps<'_>) {
 /// The calling thread holds the table's record.
 #[cold]
 #[inline(never)]
-unsafe fn trim_as_asked(heaps: Heaps<'_>) {
+unsafe fn trim_on_request(heaps: Heaps<'_>) {
     // SAFETY: the caller holds the record.
     unsafe { heaps.trim() };
     #[cfg(not(ephemera_loom))]
@@ -313,7 +315,7 @@ pub(super) fn look_after_all(record: &Record<PoolRecord>) {
 /// requested. The thread may use only some of them: earlier holders of the record made the others.
 fn look_after(record: &Record<PoolRecord>) {
     for heaps in Heaps::of_record(record) {
-        if heaps.trim_asked() {
+        if heaps.take_trim_request() {
             // SAFETY: this thread holds the record.
             unsafe { heaps.trim() };
         } else {

@@ -10,7 +10,7 @@ use ephemera_prim::record::Lease;
 use super::cell::{CellState, FamilyCell};
 use super::scopes::ScopeHeaps;
 use super::table::{Heaps, PoolRecord};
-use super::{ends, statistics};
+use super::{lease_end, statistics};
 use crate::alloc::pooled_family;
 use crate::stats::Stats;
 
@@ -20,14 +20,14 @@ pub(crate) struct ScopeRef(&'static ScopeHeaps);
 
 impl Clone for ScopeRef {
     fn clone(&self) -> Self {
-        self.0.users.join();
+        self.0.users.add();
         Self(self.0)
     }
 }
 
 impl Drop for ScopeRef {
     fn drop(&mut self) {
-        if self.0.users.leave() {
+        if self.0.users.remove() {
             self.0.end();
         }
     }
@@ -84,7 +84,7 @@ impl ScopeRef {
                 Some(Entered { stay: Some(stay), thread: PhantomData })
             }
             None => {
-                ends::release(lease);
+                lease_end::release(lease);
                 None
             }
         })
@@ -96,7 +96,7 @@ impl ScopeRef {
         if self.0.users.is_one() {
             self.0.free_units();
         } else {
-            self.0.records().for_each(ends::end_scope);
+            self.0.records().for_each(lease_end::end_scope);
         }
     }
 
@@ -132,7 +132,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         if let Some(Stay { inside, before, lease }) = self.stay.take() {
             FamilyCell::restore((pooled_family().cell)(), inside, before);
-            ends::leave_scope(lease);
+            lease_end::leave_scope(lease);
         }
     }
 }

@@ -9,10 +9,10 @@
 //! thread-local of `PooledAllocator`. When it leaves, it restores the former table and releases the
 //! lease. So the fast path does not change, and a block of a scope is an ordinary block.
 //!
-//! Heaps of scopes are never freed. When a scope ends, its heaps go to a pool with the units that
-//! escaped blocks keep, and the next scope allocates from the free slots of those units. The pool
-//! has 64 places, of which each thread uses one, so a thread usually gets the heaps that it used
-//! last.
+//! Heaps of scopes are never freed. When a scope ends, its heaps go to a pool with the units
+//! that escaped blocks keep, and the next scope allocates from the free slots of those units. The
+//! pool has 64 places, of which each thread uses one, so a thread usually gets the heaps that it
+//! used last.
 
 use core::alloc::Layout;
 use core::ptr;
@@ -25,11 +25,11 @@ use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, push};
 
 use super::Family;
 use super::cell::FamilyCell;
-use super::ends;
-use super::idle::{IdleItem, IdleList, IdlePlace, Listing, Users};
+use super::lease_end;
 use super::ledger::{Ledger, NO_LIMIT};
 use super::scope_ref::ScopeRef;
 use super::table::{Heaps, PoolRecord};
+use super::unused::{ListedItem, Listing, UnusedList, UnusedPlace, Users};
 use crate::alloc::pooled_family;
 
 /// The heaps of one scope.
@@ -45,7 +45,7 @@ pub(crate) struct ScopeHeaps {
     pub(super) users: Users,
     /// The next heaps of the list [`ALL`].
     later: AtomicPtr<ScopeHeaps>,
-    idle: Listing<ScopeHeaps>,
+    listing: Listing<ScopeHeaps>,
     /// Which empty units were freed at the end of the scope. Only the thread that ends it uses it.
     freed: AtomicUsize,
 }
@@ -72,18 +72,18 @@ static ALL: AtomicPtr<ScopeHeaps> = AtomicPtr::new(ptr::null_mut());
 const PLACES: usize = 64;
 
 /// The heaps that threads used last, by a hash of the thread.
-static PLACE: [CachePadded<IdlePlace<ScopeHeaps>>; PLACES] =
-    [const { CachePadded::new(IdlePlace::new()) }; PLACES];
+static PLACE: [CachePadded<UnusedPlace<ScopeHeaps>>; PLACES] =
+    [const { CachePadded::new(UnusedPlace::new()) }; PLACES];
 
 /// Other heaps that no scope uses: those of ordinary scopes, and those of counting scopes.
-pub(super) static IDLE: [IdleList<ScopeHeaps>; 2] = [IdleList::new(), IdleList::new()];
+pub(super) static UNUSED: [UnusedList<ScopeHeaps>; 2] = [UnusedList::new(), UnusedList::new()];
 
 /// The number of scopes that end on the same heaps before the heaps keep units for the next one.
 const STREAK: usize = if cfg!(miri) { 4 } else { 256 };
 
 /// The bytes of empty units that the heaps in a thread's place keep, of at most one unit for each
 /// class that the last scope used. The small classes come first.
-const ROOM: usize = 2 << 20;
+const KEPT_BYTES: usize = 2 << 20;
 
 /// The number of times that a thread waits for a record before it makes a further one. Each try
 /// costs little beside the table that the further record needs.
@@ -129,7 +129,7 @@ pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Recor
 }
 
 /// Returns the place of the calling thread.
-fn place() -> &'static IdlePlace<ScopeHeaps> {
+fn place() -> &'static UnusedPlace<ScopeHeaps> {
     let key = (pooled_family().cell)();
     let thread = key.try_with(|cell| ptr::from_ref(cell).addr()).unwrap_or(0) as u64;
     let hash = thread.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
@@ -140,35 +140,35 @@ fn place() -> &'static IdlePlace<ScopeHeaps> {
 /// thread `ends`, the heaps leave the place.
 pub(super) fn trim_place(ends: bool) {
     if let Some(heaps) = place().take() {
-        heaps.give_up_units();
+        heaps.free_kept_units();
         if ends || !place().put(heaps) {
-            IDLE[0].end(heaps);
+            UNUSED[0].put(heaps);
         }
     }
 }
 
-impl IdleItem for ScopeHeaps {
+impl ListedItem for ScopeHeaps {
     fn listing(&self) -> &Listing<Self> {
-        &self.idle
+        &self.listing
     }
 }
 
 impl ScopeHeaps {
     /// Returns heaps that no scope uses, or new ones. Returns `None` if there is no memory.
     pub(crate) fn start(limit: usize, counting: bool) -> Option<ScopeRef> {
-        let heaps = Self::idle(counting).or_else(|| Self::make(counting))?;
+        let heaps = Self::take_unused(counting).or_else(|| Self::make(counting))?;
         heaps.ledger.begin(limit);
         Some(ScopeRef::new(heaps))
     }
 
-    fn idle(counting: bool) -> Option<&'static Self> {
+    fn take_unused(counting: bool) -> Option<&'static Self> {
         if counting {
-            return IDLE[1].take();
+            return UNUSED[1].take();
         }
         // The threads of other places may have ended.
-        let full = |place: &&CachePadded<IdlePlace<Self>>| !place.is_empty();
+        let full = |place: &&CachePadded<UnusedPlace<Self>>| !place.is_empty();
         let of_others = || PLACE.iter().filter(full).find_map(|place| place.take());
-        place().take().or_else(|| IDLE[0].take()).or_else(of_others)
+        place().take().or_else(|| UNUSED[0].take()).or_else(of_others)
     }
 
     #[cold]
@@ -180,7 +180,7 @@ impl ScopeHeaps {
             records: AtomicPtr::new(ptr::null_mut()),
             users: Users::new(),
             later: AtomicPtr::new(ptr::null_mut()),
-            idle: Listing::new(),
+            listing: Listing::new(),
             freed: AtomicUsize::new(FREED_NONE),
         })?;
         add_to(&ALL, heaps, &heaps.later);
@@ -258,11 +258,11 @@ impl ScopeHeaps {
         // SAFETY: this thread holds the record; records and families are never freed.
         match unsafe { Heaps::find_or_make(lease.record(), pooled_family()) } {
             Some(heaps) => {
-                ends::trim_ended(lease.record());
+                lease_end::trim_ended(lease.record());
                 Some((lease, heaps))
             }
             None => {
-                ends::release(lease);
+                lease_end::release(lease);
                 None
             }
         }
@@ -272,19 +272,19 @@ impl ScopeHeaps {
     /// many scopes have ended there, some units stay for the next one.
     pub(super) fn free_units(&'static self) {
         let counting = self.ledger.is_counting();
-        let mut room = 0;
+        let mut kept = 0;
         // The exit hook of a thread frees what its place keeps. A thread without a record has none.
         let is_bound = local::bound::<PoolRecord>().is_some();
-        let keeps = !counting && is_bound && self.ledger.ended_after(STREAK) && place().is_empty();
+        let keeps = !counting && is_bound && self.ledger.note_end(STREAK) && place().is_empty();
         if keeps && !cfg!(ephemera_weaken = "scopes_keep_no_units") {
-            room = ROOM;
+            kept = KEPT_BYTES;
         }
-        if room == 0 {
-            self.records().for_each(ends::end_scope);
+        if kept == 0 {
+            self.records().for_each(lease_end::end_scope);
         } else {
-            self.records().fold(room, |room, record| ends::end_scope_keeping(record, room));
+            self.records().fold(kept, |left, record| lease_end::end_scope_keeping(record, left));
         }
-        self.freed.store(if room == 0 { FREED } else { FREED_MOST }, Ordering::Relaxed);
+        self.freed.store(if kept == 0 { FREED } else { FREED_MOST }, Ordering::Relaxed);
     }
 
     /// Ends the scope. Its heaps go to the pool.
@@ -297,16 +297,16 @@ impl ScopeHeaps {
         let counting = self.ledger.is_counting();
         if counting || !place().put(self) {
             if keeps {
-                self.give_up_units();
+                self.free_kept_units();
             }
-            IDLE[usize::from(counting)].end(self);
+            UNUSED[usize::from(counting)].put(self);
         }
     }
 
     /// Frees the units that ended scopes left for the next one.
-    fn give_up_units(&'static self) {
+    fn free_kept_units(&'static self) {
         self.ledger.forget_streak();
-        self.records().for_each(ends::end_scope);
+        self.records().for_each(lease_end::end_scope);
     }
 
     pub(crate) fn ledger(&self) -> &Ledger {

@@ -17,7 +17,7 @@ use super::Family;
 use super::books::Books;
 use super::cell::NOTHING;
 use super::charge::Charge;
-use super::large::{allocate_large, ask_twice, deallocate_large, grow_large};
+use super::large::{allocate_large, allocate_or_make_room, deallocate_large, grow_large};
 use super::owner;
 use super::table::{Heaps, PoolRecord};
 
@@ -105,7 +105,7 @@ pub(crate) unsafe fn allocate_block(
     // SAFETY: T2: the thread holds the record of the table that its cell names.
     unsafe { owner::visit(heaps) };
     let Some(block) = pages.take(layout) else {
-        return ask_twice(family, &Pages, &Books::new(family, Some(heaps)), layout, false);
+        return allocate_or_make_room(family, &Pages, &Books::new(family, Some(heaps)), layout, false);
     };
     if family.account().reserve(layout.size()) {
         heaps.tally().change(1, layout.size(), true);

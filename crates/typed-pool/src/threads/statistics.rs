@@ -7,7 +7,7 @@ use ephemera_prim::record::Record;
 use ephemera_prim::sync::{Ordering, fence};
 
 use super::Family;
-use super::ends::{collect_rest, release};
+use super::lease_end::{release, trim_rest};
 use super::table::{Heaps, PoolRecord, ThreadHeap};
 use crate::stats::Stats;
 
@@ -41,7 +41,7 @@ fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
             // that it left.
             fence(Ordering::SeqCst);
             if !cfg!(ephemera_weaken = "walker_leaves_the_rest") {
-                collect_rest(record);
+                trim_rest(record);
             }
         }
         None => {}

@@ -195,8 +195,8 @@ impl Account for ThreadHeap {
         self.family().account().release(bytes);
     }
 
-    fn large(&self, blocks: usize, bytes: usize, came: bool) {
-        self.family().account().large(blocks, bytes, came);
+    fn large(&self, blocks: usize, bytes: usize, adds: bool) {
+        self.family().account().large(blocks, bytes, adds);
     }
 
     fn now(&self) -> Booked {
@@ -354,7 +354,7 @@ impl<'w> Heaps<'w> {
     }
 
     /// Returns whether a trim was requested since the holder of this table last asked.
-    pub(super) fn trim_asked(self) -> bool {
+    pub(super) fn take_trim_request(self) -> bool {
         let first = self.first();
         first.family().epoch.turned(&first.epoch_seen)
     }

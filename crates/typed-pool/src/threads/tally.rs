@@ -24,12 +24,13 @@ impl LargeTally {
         }
     }
 
-    /// Counts blocks that were allocated (`came`) or freed, or that changed their size by `bytes`.
-    /// Only the owner calls this.
+    /// Counts blocks that were allocated or freed, or that changed their size by `bytes`.
+    /// They are added if `adds`,
+    /// else subtracted. Only the owner calls this.
     #[cfg(not(ephemera_loom))]
-    pub(super) fn change(&self, blocks: usize, bytes: usize, came: bool) {
-        self.blocks.set(changed(self.blocks.get(), blocks, came));
-        self.bytes.set(changed(self.bytes.get(), bytes, came));
+    pub(super) fn change(&self, blocks: usize, bytes: usize, adds: bool) {
+        self.blocks.set(changed(self.blocks.get(), blocks, adds));
+        self.bytes.set(changed(self.bytes.get(), bytes, adds));
     }
 
     /// Adds this tally to a number of blocks and their bytes.

@@ -1,10 +1,9 @@
 //! Tests of the report.
 
 use super::{HEAD, ProgramFacts, ProgramReport, aligned, facts, piped};
-use crate::programs::catalogue::{ALLOCATORS, OURS, PROGRAMS};
+use crate::programs::catalogue::{ALLOCATORS, OURS, PROGRAMS, ProgramPlan};
 use crate::programs::figures::{ProgramEnd, ProgramRun};
 use crate::programs::process::ProcessFigures;
-use crate::programs::rounds::ProgramPlan;
 use crate::workspace::Workspace;
 
 fn plan() -> ProgramPlan {

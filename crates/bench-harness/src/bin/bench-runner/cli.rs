@@ -12,9 +12,9 @@ use clap::{Parser, Subcommand};
 use ephemera_trace::replay::{ReplayOptions, SUBCOMMAND};
 use regex::Regex;
 
-/// The time of a quick run, with a margin for its head and its report.
+/// The time of the workloads with rounds in a quick run, with a margin for its head and its report.
 const QUICK: Duration = Duration::from_secs(115);
-/// The time of a full run, with a margin of four and a half minutes. With few rounds, steps take
+/// The time of these workloads in a full run, with a margin of four and a half minutes. With few rounds, steps take
 /// longer than planned.
 const FULL: Duration = Duration::from_secs(10 * 60 + 30);
 
@@ -35,11 +35,12 @@ const FULL: Duration = Duration::from_secs(10 * 60 + 30);
 pub(crate) struct RunnerArguments {
     #[command(subcommand)]
     pub(crate) task: Option<RunnerTask>,
-    /// Run three processes of at most 15 rounds in two minutes (the default)
+    /// Run three processes of at most 15 rounds in two minutes, then S12 and S13 for a quarter of a
+    /// minute (the default)
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
     /// Run seven processes of at most 40 rounds, and more workloads, in fifteen minutes on two
-    /// cores
+    /// cores, then S12 and S13 for three
     #[arg(long)]
     pub(crate) full: bool,
     /// Run only workloads whose name matches this regular expression

@@ -127,7 +127,9 @@ impl RunnerArguments {
             trials: (plan.processes, plan.rounds),
             left_to_full: self.left_to_full(),
             tables: Vec::new(),
+            alone: Vec::new(),
             bars: Vec::new(),
+            held_bars: Vec::new(),
         };
         for spec in plan.specs.iter_mut().filter(|spec| spec.parses()) {
             spec.title = format!("{}: {}", spec.title, document.origin);
@@ -151,7 +153,11 @@ impl RunnerArguments {
             &plan,
             |progress| show(&bar, &progress),
             |outcome| {
-                let table = report::terminal_table(report.add(outcome, &plan.entries));
+                let table = if outcome.spec.is_alone() {
+                    report::terminal_alone(report.add_alone(outcome, &plan.entries))
+                } else {
+                    report::terminal_table(report.add(outcome, &plan.entries))
+                };
                 bar.suspend(|| print!("{table}"));
             },
         )?;

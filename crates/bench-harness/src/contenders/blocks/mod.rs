@@ -14,29 +14,21 @@ pub(crate) use self::general::{OurOneRing, OurPooled, System, UpstreamOneRing};
 pub(crate) use self::local::{Blink, BumpScope, Bumpalo, Chunked, OurRing, UpstreamRing};
 pub(crate) use self::void::Void;
 
-use super::{Entry, MORE_PEERS, PEERS, blocks as entry, general};
+use super::{Entry, blocks as entry, registry};
 
 /// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     type Itself<C> = C;
-    let mut all = general!(entry, Void, Itself);
-    if PEERS {
-        all.extend([entry::<Bumpalo>("bumpalo")]);
+    registry! {
+        entry, Void, Itself;
+        PEERS "bumpalo": Bumpalo,
+        MORE_PEERS "bump-scope": BumpScope,
+        MORE_PEERS "blink-alloc": Blink,
+        MORE_PEERS "multitude": Chunked,
+        PEERS "upstream-ring": UpstreamRing,
+        PEERS "upstream-one-ring": UpstreamOneRing,
+        OURS "ring": OurRing,
+        OURS "one-ring": OurOneRing,
+        OURS "pooled-allocator": OurPooled,
     }
-    if MORE_PEERS {
-        all.extend([
-            entry::<BumpScope>("bump-scope"),
-            entry::<Blink>("blink-alloc"),
-            entry::<Chunked>("multitude"),
-        ]);
-    }
-    if PEERS {
-        all.extend([entry::<UpstreamRing>("upstream-ring"), entry::<UpstreamOneRing>("upstream-one-ring")]);
-    }
-    all.extend([
-        entry::<OurRing>("ring"),
-        entry::<OurOneRing>("one-ring"),
-        entry::<OurPooled>("pooled-allocator"),
-    ]);
-    all
 }

@@ -15,27 +15,20 @@ use self::recycled::RecycledVectors;
 use self::rings::{OurBufferRing, UpstreamBufferRing};
 pub(crate) use self::vectors::Vectors;
 use super::blocks::OurOneRing;
-use super::{Entry, MORE_PEERS, PEERS, buffers as entry, general};
+use super::{Entry, buffers as entry, registry};
 
 /// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
-    let mut all = general!(entry, Nothing, Vectors);
-    all.push(entry::<Vectors<OurOneRing>>("one-ring"));
-    if PEERS {
-        all.extend([entry::<EachBytesMut>("bytes")]);
+    registry! {
+        entry, Nothing, Vectors;
+        OURS "one-ring": Vectors<OurOneRing>,
+        PEERS "bytes": EachBytesMut,
+        MORE_PEERS "bytes-split": SplitBytesMut,
+        MORE_PEERS "bytesbuf": BytesBufPool,
+        MORE_PEERS "object-pool": RecycledVectors,
+        PEERS "upstream-ringal": UpstreamBufferRing,
+        OURS "ringal": OurBufferRing,
     }
-    if MORE_PEERS {
-        all.extend([
-            entry::<SplitBytesMut>("bytes-split"),
-            entry::<BytesBufPool>("bytesbuf"),
-            entry::<RecycledVectors>("object-pool"),
-        ]);
-    }
-    if PEERS {
-        all.extend([entry::<UpstreamBufferRing>("upstream-ringal")]);
-    }
-    all.push(entry::<OurBufferRing>("ringal"));
-    all
 }
 
 #[cfg(test)]

@@ -12,41 +12,32 @@ use super::objects::{
     Multitude, OurArena, OurPool, OurShared, Plurality, Textbook, Typed, TypedArena, UpstreamArena,
     UpstreamPool, UpstreamShared,
 };
-use super::{Entry, MORE_PEERS, PEERS, general, nodes as entry};
+use super::{Entry, nodes as entry, registry};
 
 /// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
-    let mut all = general!(entry, NodeHeap<Void>, NodeHeap);
-    if PEERS {
-        all.extend([entry::<NodeHeap<Bumpalo>>("bumpalo")]);
-    }
-    if MORE_PEERS {
-        all.extend([entry::<NodeHeap<BumpScope>>("bump-scope"), entry::<NodeHeap<Blink>>("blink-alloc")]);
-    }
-    if PEERS {
-        all.extend([entry::<Textbook>("textbook"), entry::<TypedArena>("typed-arena")]);
-    }
-    if MORE_PEERS {
-        all.extend([entry::<Multitude>("multitude"), entry::<Plurality>("plurality")]);
-    }
-    if PEERS {
-        all.extend([
-            entry::<UpstreamPool>("upstream-pool"),
-            entry::<UpstreamArena>("upstream-arena"),
-            entry::<UpstreamShared>("upstream-shared"),
-            entry::<NodeHeap<UpstreamRing>>("upstream-ring"),
-            entry::<NodeHeap<UpstreamOneRing>>("upstream-one-ring"),
-        ]);
-    }
-    all.extend([
-        entry::<NodeHeap<OurRing>>("ring"),
-        entry::<NodeHeap<OurOneRing>>("one-ring"),
-        entry::<OurPool>("pool"),
-        entry::<OurArena>("arena"),
-        entry::<OurShared>("shared"),
-        entry::<Typed>("typed-pool"),
-        entry::<NodeHeap<OurPooled>>("pooled-allocator"),
-    ]);
+    let mut all = registry! {
+        entry, NodeHeap<Void>, NodeHeap;
+        PEERS "bumpalo": NodeHeap<Bumpalo>,
+        MORE_PEERS "bump-scope": NodeHeap<BumpScope>,
+        MORE_PEERS "blink-alloc": NodeHeap<Blink>,
+        PEERS "textbook": Textbook,
+        PEERS "typed-arena": TypedArena,
+        MORE_PEERS "multitude": Multitude,
+        MORE_PEERS "plurality": Plurality,
+        PEERS "upstream-pool": UpstreamPool,
+        PEERS "upstream-arena": UpstreamArena,
+        PEERS "upstream-shared": UpstreamShared,
+        PEERS "upstream-ring": NodeHeap<UpstreamRing>,
+        PEERS "upstream-one-ring": NodeHeap<UpstreamOneRing>,
+        OURS "ring": NodeHeap<OurRing>,
+        OURS "one-ring": NodeHeap<OurOneRing>,
+        OURS "pool": OurPool,
+        OURS "arena": OurArena,
+        OURS "shared": OurShared,
+        OURS "typed-pool": Typed,
+        OURS "pooled-allocator": NodeHeap<OurPooled>,
+    };
     all.extend(cpp::all());
     all
 }

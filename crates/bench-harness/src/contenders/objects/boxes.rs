@@ -6,7 +6,8 @@ use core::ptr::NonNull;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Info;
 use crate::nodes::Owned;
-use crate::objects::{Maker, Object, RawPool};
+use crate::objects::{Maker, Object};
+use crate::pools::{RawPool, look_through};
 
 /// A pool over a handle of an allocator, with one allocation for each value.
 pub(crate) struct Lent<R>(pub(crate) R);
@@ -21,10 +22,7 @@ unsafe impl<R: RawAlloc + 'static, T: 'static> RawPool<T> for Lent<R> {
         put(&self.0, value)
     }
 
-    #[inline(always)]
-    unsafe fn look<L>(&self, handle: &Owned<T>, look: impl FnOnce(&T) -> L) -> L {
-        look(handle)
-    }
+    look_through! { T, Owned<T> }
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Owned<T>) {
@@ -80,10 +78,7 @@ unsafe impl<C: Contender, T: Object> RawPool<T> for Boxes<C> {
         put(&self.0.by_ref(), value)
     }
 
-    #[inline(always)]
-    unsafe fn look<R>(&self, handle: &Owned<T>, look: impl FnOnce(&T) -> R) -> R {
-        look(handle)
-    }
+    look_through! { T, Owned<T> }
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Owned<T>) {

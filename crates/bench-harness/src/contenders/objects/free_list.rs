@@ -6,7 +6,7 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::{self, NonNull};
 
 use crate::nodes::Owned;
-use crate::objects::RawPool;
+use crate::pools::{RawPool, look_through};
 
 /// The slots of a chunk.
 const CHUNK: usize = 64;
@@ -72,10 +72,7 @@ unsafe impl<T: 'static> RawPool<T> for FreeList<T> {
         Some(unsafe { Owned::new(value_at) })
     }
 
-    #[inline(always)]
-    unsafe fn look<R>(&self, handle: &Owned<T>, look: impl FnOnce(&T) -> R) -> R {
-        look(handle)
-    }
+    look_through! { T, Owned<T> }
 
     /// Drops a value and puts its slot onto the list.
     #[inline(always)]

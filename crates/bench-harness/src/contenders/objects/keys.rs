@@ -8,7 +8,8 @@ use slab::Slab;
 
 use super::pools::objects;
 use crate::card::{Caps, Info};
-use crate::objects::{Maker, Object, RawPool};
+use crate::objects::{Maker, Object};
+use crate::pools::RawPool;
 
 objects! {
     /// `slab` behind a `RefCell`, so that a shared reference suffices, as for the others.

@@ -15,50 +15,34 @@ pub(crate) use self::pools::{
 };
 use self::recycled::{OPool, OPoolLocal, ObjectPool};
 use super::blocks::{OurOneRing, OurPooled, Void};
-use super::{Entry, MORE_PEERS, PEERS, general, objects as entry};
+use super::{Entry, objects as entry, registry};
 
 /// Returns the registry in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
-    let mut all = general!(entry, Boxes<Void>, Boxes);
-    if PEERS {
-        all.extend([
-            entry::<Textbook>("textbook"),
-            entry::<LockedTextbook>("textbook-mutex"),
-            entry::<PlainSlab>("slab"),
-        ]);
+    registry! {
+        entry, Boxes<Void>, Boxes;
+        PEERS "textbook": Textbook,
+        PEERS "textbook-mutex": LockedTextbook,
+        PEERS "slab": PlainSlab,
+        MORE_PEERS "slab-mutex": LockedSlab,
+        MORE_PEERS "sharded-slab": ShardedSlab,
+        PEERS "typed-arena": TypedArena,
+        MORE_PEERS "object-pool": ObjectPool,
+        MORE_PEERS "opool": OPool,
+        MORE_PEERS "opool-local": OPoolLocal,
+        MORE_PEERS "multitude": Multitude,
+        MORE_PEERS "plurality": Plurality,
+        MORE_PEERS "infinity": Infinity,
+        MORE_PEERS "infinity-local": InfinityLocal,
+        PEERS "upstream-pool": UpstreamPool,
+        PEERS "upstream-arena": UpstreamArena,
+        PEERS "upstream-shared": UpstreamShared,
+        OURS "one-ring": Boxes<OurOneRing>,
+        OURS "pool": OurPool,
+        OURS "arena": OurArena,
+        OURS "shared": OurShared,
+        OURS "typed-pool": Typed,
+        OURS "pooled-box": Boxed,
+        OURS "pooled-allocator": Boxes<OurPooled>,
     }
-    if MORE_PEERS {
-        all.extend([entry::<LockedSlab>("slab-mutex"), entry::<ShardedSlab>("sharded-slab")]);
-    }
-    if PEERS {
-        all.extend([entry::<TypedArena>("typed-arena")]);
-    }
-    if MORE_PEERS {
-        all.extend([
-            entry::<ObjectPool>("object-pool"),
-            entry::<OPool>("opool"),
-            entry::<OPoolLocal>("opool-local"),
-            entry::<Multitude>("multitude"),
-            entry::<Plurality>("plurality"),
-            entry::<Infinity>("infinity"),
-            entry::<InfinityLocal>("infinity-local"),
-        ]);
-    }
-    if PEERS {
-        all.extend([
-            entry::<UpstreamPool>("upstream-pool"),
-            entry::<UpstreamArena>("upstream-arena"),
-            entry::<UpstreamShared>("upstream-shared"),
-        ]);
-    }
-    all.extend([
-        entry::<Boxes<OurOneRing>>("one-ring"),
-        entry::<OurPool>("pool"),
-        entry::<OurArena>("arena"),
-        entry::<OurShared>("shared"),
-        entry::<Typed>("typed-pool"),
-        entry::<Boxed>("pooled-box"),
-        entry::<Boxes<OurPooled>>("pooled-allocator"),
-    ]);
-    all
 }

@@ -13,7 +13,8 @@ use upstream_shared_arena as upstream;
 use super::free_list::FreeList;
 use crate::card::{Caps, Info};
 use crate::nodes::{Node, Owned};
-use crate::objects::{Counter, Maker, Object, PoolFamily, RawPool, WordObject};
+use crate::objects::{Counter, Maker, Object, PoolFamily, WordObject};
+use crate::pools::{RawPool, look_through};
 
 /// Defines a contender from its pool, the constructor, and the handle.
 macro_rules! contender {
@@ -50,10 +51,7 @@ macro_rules! pool {
                 Some(self.0.$method(value))
             }
 
-            #[inline(always)]
-            unsafe fn look<R>(&self, handle: &$handle, look: impl FnOnce(&T) -> R) -> R {
-                look(handle)
-            }
+            look_through! { T, $handle }
 
             #[inline(always)]
             unsafe fn raw_take(&self, handle: $handle) {
@@ -150,10 +148,7 @@ unsafe impl<T: 'static> RawPool<T> for Bump<T> {
         Some(unsafe { Owned::new(NonNull::from(self.alloc(value))) })
     }
 
-    #[inline(always)]
-    unsafe fn look<R>(&self, handle: &Owned<T>, look: impl FnOnce(&T) -> R) -> R {
-        look(handle)
-    }
+    look_through! { T, Owned<T> }
 
     #[inline(always)]
     unsafe fn raw_take(&self, _handle: Owned<T>) {}
@@ -176,10 +171,7 @@ unsafe impl<T: 'static> RawPool<T> for TypedPool<T> {
         Some(unsafe { Owned::new(slot) })
     }
 
-    #[inline(always)]
-    unsafe fn look<R>(&self, handle: &Owned<T>, look: impl FnOnce(&T) -> R) -> R {
-        look(handle)
-    }
+    look_through! { T, Owned<T> }
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Owned<T>) {
@@ -251,10 +243,7 @@ unsafe impl<T: Object> RawPool<T> for EveryPool {
         Some(PooledBox::new(value))
     }
 
-    #[inline(always)]
-    unsafe fn look<R>(&self, handle: &PooledBox<T>, look: impl FnOnce(&T) -> R) -> R {
-        look(handle)
-    }
+    look_through! { T, PooledBox<T> }
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: PooledBox<T>) {
@@ -272,10 +261,7 @@ unsafe impl<T: Object> RawPool<T> for Mutex<FreeList<T>> {
         unsafe { self.lock().unwrap_or_else(PoisonError::into_inner).raw_put(value) }
     }
 
-    #[inline(always)]
-    unsafe fn look<R>(&self, handle: &Owned<T>, look: impl FnOnce(&T) -> R) -> R {
-        look(handle)
-    }
+    look_through! { T, Owned<T> }
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Owned<T>) {

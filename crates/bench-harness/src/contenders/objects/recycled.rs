@@ -10,7 +10,8 @@ use opool::{LocalPool, Pool as Queue, PoolAllocator, RefGuard, RefLocalGuard};
 
 use super::pools::objects;
 use crate::card::{Caps, Info};
-use crate::objects::{Maker, Object, RawPool};
+use crate::objects::{Maker, Object};
+use crate::pools::{RawPool, look_through};
 
 objects! {
     /// `object-pool` with boxes: a vector behind a lock.
@@ -36,10 +37,7 @@ unsafe impl<T: Object> RawPool<T> for Stack<Box<T>> {
         Some(object)
     }
 
-    #[inline(always)]
-    unsafe fn look<R>(&self, handle: &Box<T>, look: impl FnOnce(&T) -> R) -> R {
-        look(handle)
-    }
+    look_through! { T, Box<T> }
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Box<T>) {
@@ -105,10 +103,7 @@ macro_rules! contender {
                 Some(ManuallyDrop::new(guard))
             }
 
-            #[inline(always)]
-            unsafe fn look<R>(&self, handle: &Self::Handle, look: impl FnOnce(&T) -> R) -> R {
-                look(handle)
-            }
+            look_through! { T, Self::Handle }
 
             #[inline(always)]
             unsafe fn raw_take(&self, handle: Self::Handle) {

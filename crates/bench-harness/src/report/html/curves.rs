@@ -12,7 +12,8 @@ use crate::runner::{HeldAt, Latencies};
 use crate::stats::Estimate;
 use ephemera_measure::picture::{Curve, Forest, ForestLine, Panel, SMALL, Scales};
 
-fn panel(out: &mut String, name: &str, figures: &str, picture: &str) {
+/// Writes a panel with its caption.
+pub(super) fn panel(out: &mut String, name: &str, figures: &str, picture: &str) {
     let _ = writeln!(
         out,
         "<figure>{picture}<figcaption><b>{}</b> {}</figcaption></figure>",
@@ -22,7 +23,7 @@ fn panel(out: &mut String, name: &str, figures: &str, picture: &str) {
 }
 
 /// Writes a section with a part for each item, or nothing if there are none.
-fn section<I>(
+pub(super) fn section<I>(
     out: &mut String,
     (id, heading, about): (&str, &str, &str),
     items: Vec<I>,

@@ -2,6 +2,7 @@
 //! width, in light and dark, and for paper.
 #![forbid(unsafe_code)]
 
+mod alone;
 mod changes;
 mod curves;
 pub(crate) use core::fmt::Write as _;
@@ -28,6 +29,7 @@ pub fn html(report: &BenchReport, comparison: Option<&Comparison>) -> String {
     curves::memory(&mut out, report);
     curves::tails(&mut out, report);
     curves::scaling(&mut out, report);
+    alone::alone(&mut out, report);
     workloads(&mut out, report);
     page(&format!("Allocators compared ({})", report.mode), &out)
 }
@@ -64,10 +66,11 @@ fn sections(report: &BenchReport, changes: bool) -> Vec<(&'static str, &'static 
         ("host", "Host and run", true),
         ("changes", "Changes", changes),
         ("matrix", "Matrix", !Matrix::all(report).is_empty()),
-        ("bars", "Bars", !report.bars.is_empty()),
+        ("bars", "Bars", report.has_bars()),
         ("memory", "Memory over time", any(|row| !row.over_time.is_empty())),
         ("tails", "Tails", any(|row| row.latencies.as_ref().is_some_and(|one| !one.above.is_empty()))),
         ("scaling", "Scaling", !super::scaling::scaling(report).is_empty()),
+        ("alone", "Resident memory", !report.alone.is_empty()),
         ("workloads", "Workloads", !report.tables.is_empty()),
     ];
     all.into_iter().filter(|(_, _, there)| *there).map(|(id, name, _)| (id, name)).collect()
@@ -188,11 +191,10 @@ fn cell(row: &ReportRow) -> String {
 }
 
 fn bars(out: &mut String, report: &BenchReport) {
-    if report.bars.is_empty() {
+    if !report.has_bars() {
         return;
     }
-    let met = report.bars.iter().filter(|bar| bar.met() == Some(true)).count();
-    let run = report.bars.iter().filter(|bar| bar.met().is_some()).count();
+    let (met, run) = report.bars_met();
     let _ = write!(
         out,
         "<section id=\"bars\">\n<h2>Bars</h2>\n<p>What this workspace's allocators are held to: {met} of {run} met.</p>\n{}\

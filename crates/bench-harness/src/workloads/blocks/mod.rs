@@ -1,9 +1,11 @@
 //! Workloads over allocators of blocks of any size.
 
+pub(crate) mod ageing;
 pub(crate) mod batch;
 pub(crate) mod frames;
 pub(crate) mod grow;
 pub(crate) mod handoff;
+pub(crate) mod idle;
 pub(crate) mod json;
 pub(crate) mod pair;
 pub(crate) mod pareto;

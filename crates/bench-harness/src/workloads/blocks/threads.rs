@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use super::BlockStock;
 use crate::blocks::Contender;
-use crate::os;
-use crate::workloads::crew::{AcrossThreads, Meeting};
+use crate::workloads::crew::{AcrossThreads, Meeting, spawn};
 use crate::workloads::slots::{SizeSpread, Slots, replace};
 use crate::workloads::stock::LiveItems;
 use crate::workloads::{Cell, Context, StateCell, each, mix};
@@ -43,16 +42,14 @@ impl<C: Contender> BlockGenerations<C> {
             // on.
             let cpu = self.second_cpu.filter(|_| index % 2 == 1);
             let meeting = Arc::clone(&meeting);
-            std::thread::spawn(move || {
-                if let Some(cpu) = cpu {
-                    os::pin(cpu);
-                }
+            let work = move || {
                 let (theirs, mut array) = (theirs, array);
                 meeting.wait(0);
                 // SAFETY: this contender filled all arrays.
                 let sum = unsafe { replace(&mut BlockStock(theirs), &mut array.0, LIFE) };
                 (array, sum)
-            })
+            };
+            spawn(cpu, Box::new(work))
         };
         let threads: Vec<_> = core::mem::take(&mut self.arrays).into_iter().enumerate().map(start).collect();
         let mut sum = 0;

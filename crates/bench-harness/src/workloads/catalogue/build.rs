@@ -1,8 +1,9 @@
 //! Builds the cell of a workload over one contender, for each class.
 
 use super::Workload::{
-    Ast, AtOnce, Batch, Csv, Extend, Frames, Freeze, Generations, Grow, Handoff, Http, Json, Larson, Packets,
-    Pair, Pairs, Pareto, Particles, Replay, Set, Sharing, Slots, Store, Straggler, Visit, Window,
+    Ageing, Ast, AtOnce, Batch, Csv, Extend, Frames, Freeze, Generations, Grow, Handoff, Http, Idle, Json,
+    Larson, Packets, Pair, Pairs, Pareto, Particles, Replay, Set, Sharing, Slots, Store, Straggler, Visit,
+    Window,
 };
 use super::WorkloadSpec;
 use crate::blocks::Contender;
@@ -20,7 +21,8 @@ fn other_class(spec: &WorkloadSpec) -> ! {
 /// Builds a cell over blocks.
 pub(crate) fn blocks<C: Contender>(spec: &WorkloadSpec, context: &Context) -> Box<dyn Cell> {
     use all::blocks::{
-        batch, frames, grow, handoff, json, pair, pareto, replay, slots, stragglers, threads, window,
+        ageing, batch, frames, grow, handoff, idle, json, pair, pareto, replay, slots, stragglers, threads,
+        window,
     };
     use all::objects::sharing;
 
@@ -37,6 +39,8 @@ pub(crate) fn blocks<C: Contender>(spec: &WorkloadSpec, context: &Context) -> Bo
         Larson(count) => threads::cell::<C>(count, context),
         Sharing(passive) => sharing::cell::<Boxes<C>>(passive, context),
         Frames => frames::cell::<C>(context),
+        Idle(end) => idle::cell::<C>(end, context),
+        Ageing => ageing::cell::<C>(context),
         Json(littered) => json::cell::<C>(littered, context),
         Replay(recorded, littered) => replay::cell::<C>(recorded, littered, context),
         _ => other_class(spec),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use allocator_api2::alloc::Global;
 
 use crate::nodes::NodeFamily;
-use crate::objects::RawPool;
+use crate::pools::RawPool;
 use crate::tally;
 use crate::workloads::blocks::json::{JsonNode, ParseError, Storage, parse, walk};
 use crate::workloads::{Cell, Context, StateCell, litter};

@@ -9,7 +9,7 @@ use core::alloc::Layout;
 use rand::seq::index;
 
 use crate::nodes::NodeFamily;
-use crate::objects::RawPool;
+use crate::pools::RawPool;
 use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context, StateCell, mix};
 

@@ -11,7 +11,7 @@ use core::mem;
 
 use super::words::{Key, SourceWords};
 use crate::nodes::NodeFamily;
-use crate::objects::RawPool;
+use crate::pools::RawPool;
 use crate::workloads::{Cell, Context, StateCell, each, litter, mix};
 
 type Link<F> = Option<<F as NodeFamily>::Box<TreapEntry<F>>>;

@@ -1,7 +1,8 @@
 //! S2, batch: `n` live objects, then all dropped, the oldest first, like the elements of a vector.
 
 use super::{by_words, verify};
-use crate::objects::{Maker, Object, RawPool};
+use crate::objects::{Maker, Object};
+use crate::pools::RawPool;
 use crate::workloads::{Cell, StateCell, each};
 
 /// Fills `handles` to its capacity, then drops all objects.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{by_words, verify};
-use crate::objects::{Maker, Object, RawPool};
+use crate::objects::{Maker, Object};
+use crate::pools::RawPool;
 use crate::workloads::crew::{AcrossThreads, Twice};
 use crate::workloads::handoff::HandingOver;
 use crate::workloads::{Cell, Context};

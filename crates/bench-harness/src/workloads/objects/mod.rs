@@ -13,7 +13,8 @@ use super::slots::{SizeSpread, Slots};
 use super::stock::{Lasting, Stock};
 use super::stragglers::{self, LONGER, WINDOW};
 use super::{Cell, Context, mix};
-use crate::objects::{Maker, Object, RawPool, WordObject};
+use crate::objects::{Maker, Object, WordObject};
+use crate::pools::RawPool;
 use crate::tally;
 
 /// Live objects of S3.

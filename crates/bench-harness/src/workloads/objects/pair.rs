@@ -1,7 +1,8 @@
 //! S1, pair: make one object and drop it. This is the fast path alone.
 
 use super::{by_words, verify};
-use crate::objects::{Maker, Object, RawPool};
+use crate::objects::{Maker, Object};
+use crate::pools::RawPool;
 use crate::workloads::{Cell, StateCell, stretches};
 
 /// The pairs after which an arena is reset. It does not reuse even its last object.

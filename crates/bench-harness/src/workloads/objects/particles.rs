@@ -5,7 +5,8 @@
 use rand::seq::SliceRandom;
 
 use super::verify;
-use crate::objects::{Maker, Object, RawPool, WordObject};
+use crate::objects::{Maker, Object, WordObject};
+use crate::pools::RawPool;
 use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context, StateCell, each};
 

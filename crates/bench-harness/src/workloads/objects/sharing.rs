@@ -10,10 +10,11 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 
-use crate::objects::{Counter, Maker, Object, RawPool};
-use crate::workloads::crew::{AcrossThreads, GONE, Mate, MeetingSide, Travelling};
+use crate::objects::{Counter, Maker, Object};
+use crate::pools::RawPool;
+use crate::workloads::crew::{AcrossThreads, GONE, Mate, MeetingSide};
+use crate::workloads::travel::vec_channel;
 use crate::workloads::{Cell, Context, StateCell};
 
 /// The objects of a thread in a unit.
@@ -54,12 +55,12 @@ fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64
 pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> {
     let pool = AcrossThreads(Arc::new(M::make_for::<Counter>(4)));
     let [meeting, mut theirs] = MeetingSide::two();
-    let (gifts, given) = sync_channel::<Travelling<_>>(1);
+    let (gifts, given) = vec_channel(1);
     let their_pool = pool.clone();
     let mate = Mate::new(context.second_cpu, move || {
         let pool = their_pool;
         move |units| {
-            let first = given.recv().ok().and_then(|gift| { gift }.0.pop());
+            let first = given.recv().ok().and_then(|mut gift| gift.pop());
             theirs.wait();
             scratch(&*pool.0, first, units * OBJECTS)
         }
@@ -70,7 +71,7 @@ pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> 
         // SAFETY: `scratch` drops the object.
         let make = || passive.then(|| unsafe { pool.0.put(Counter::new(0)) });
         let (mine, theirs) = (make(), make());
-        gifts.send(Travelling(theirs.into_iter().collect())).expect(GONE);
+        gifts.send(theirs.into_iter().collect()).expect(GONE);
         mate.order(units);
         meeting.wait();
         scratch(&*pool.0, mine, units * OBJECTS) + mate.answer()

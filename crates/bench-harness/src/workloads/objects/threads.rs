@@ -5,9 +5,9 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 
 use super::batch::{batch, room};
-use crate::objects::{Maker, Object, RawPool, WordObject};
-use crate::os;
-use crate::workloads::crew::{AcrossThreads, Mate, MeetingSide, Travelling};
+use crate::objects::{Maker, Object, WordObject};
+use crate::pools::RawPool;
+use crate::workloads::crew::{AcrossThreads, Mate, MeetingSide, Travelling, run_on};
 use crate::workloads::{Cell, Context, StateCell, each, mix};
 
 /// Builds a cell of two threads with `n` objects of 40 bytes each. A time is the cost of one
@@ -46,14 +46,10 @@ impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
     /// Replaces every object on a new thread.
     fn next(&mut self) -> u64 {
         let theirs = AcrossThreads(Arc::clone(&self.pool.0));
-        let left = Travelling(core::mem::take(&mut self.left));
-        let (n, cpu) = (self.n, self.cpu);
-        let thread = std::thread::spawn(move || {
-            if let Some(cpu) = cpu {
-                os::pin(cpu);
-            }
-            let (theirs, mut left) = (theirs, left);
-            let mut sum = 0;
+        let mut left = Travelling(core::mem::take(&mut self.left));
+        let (n, mut sum, travelling) = (self.n, 0, &mut left);
+        let work = || {
+            let (theirs, left) = (theirs, travelling);
             left.0.reserve_exact(n - left.0.len());
             for i in 0..n {
                 // SAFETY: `drop` or the next thread drops the object before the pool ends.
@@ -68,9 +64,8 @@ impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
                 // SAFETY: the handle is this pool's.
                 unsafe { theirs.0.take(old) };
             }
-            (left, sum)
-        });
-        let (left, sum) = thread.join().expect("the thread ended well");
+        };
+        run_on(self.cpu, Box::new(work));
         self.left = left.0;
         sum
     }

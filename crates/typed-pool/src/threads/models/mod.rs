@@ -18,7 +18,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::Family;
-use super::ends;
+use super::lease_end;
 use super::ledger::Ledger;
 use super::owner::{self, HeapOwner};
 use super::statistics;
@@ -33,9 +33,9 @@ const SLOT: Layout = Layout::new::<[u64; 512]>();
 
 mod exits;
 mod groups;
-mod idle;
 mod purge;
 mod scopes;
+mod unused;
 
 #[derive(Clone)]
 struct Model(Arc<PoolWorld>);
@@ -98,8 +98,8 @@ impl<'w> Thread<'w> {
 
     /// Ends the thread: frees empty units, then releases the lease.
     fn exit(self) {
-        ends::leave(self.record());
-        ends::release(self.lease);
+        lease_end::trim_record(self.record());
+        lease_end::release(self.lease);
     }
 }
 

@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::{Heaps, Model, NonNull, PoolRecord, Record, Sent, Thread, check};
 use crate::heap::PoolEnv;
-use crate::threads::idle_owner::purge_some;
+use crate::threads::idle_owner::purge_units;
 
 impl Model {
     /// Purges units of this record's heap, as a thread that finds its owner idle.
@@ -14,7 +14,7 @@ impl Model {
         // SAFETY: a model keeps its records until all of its threads are joined.
         let record = unsafe { record.0.cast::<Record<PoolRecord>>().as_ref() };
         let heaps = Heaps::find(record, &self.0.family).expect("a table");
-        purge_some(heaps.first());
+        purge_units(heaps.first());
     }
 
     /// Starts a thread that frees a slot of this owner and then purges units of its heap.
@@ -66,7 +66,8 @@ fn loom_a_unit_is_purged_while_its_owner_takes_it_from_the_queue() {
     });
 }
 
-/// The owner frees a slot and ends, while another thread frees the other slot and purges the unit.
+/// The owner frees a slot and ends, while another thread frees the other slot and purges the
+/// unit.
 #[test]
 fn loom_a_unit_is_purged_after_its_owners_last_use_of_it() {
     check(|| {

@@ -4,7 +4,7 @@
 use ephemera_prim::record::Record;
 use loom::thread;
 
-use super::{Heaps, Model, PoolRecord, Sent, Thread, check, ends, statistics};
+use super::{Heaps, Model, PoolRecord, Sent, Thread, check, lease_end, statistics};
 
 impl<'w> Thread<'w> {
     /// Enters the scope of a model: leases the first record that no thread holds.
@@ -14,7 +14,7 @@ impl<'w> Thread<'w> {
 
     /// Leaves the scope. Its units stay.
     fn leave(self) {
-        ends::leave_scope(self.lease);
+        lease_end::leave_scope(self.lease);
     }
 }
 
@@ -24,7 +24,7 @@ impl Model {
     }
 
     fn end_scope(&self) {
-        self.scope_records().for_each(ends::end_scope);
+        self.scope_records().for_each(lease_end::end_scope);
     }
 
     fn unbooked(&self) -> usize {

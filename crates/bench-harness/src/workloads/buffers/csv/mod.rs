@@ -10,14 +10,12 @@ use std::sync::Arc;
 
 use csv::ByteRecord;
 
-use self::table::COLUMNS;
+use self::table::{COLUMNS, ROWS};
 use super::{digest, verify};
 use crate::buffers::{Demand, OrHeap, Readable, Source, give};
 use crate::tally;
 use crate::workloads::{Cell, Context, StateCell, each, litter, mix};
 
-/// The rows in the window.
-const ROWS: usize = 1000;
 /// The number of groups. Keys with the same group are counted together.
 const GROUPS: usize = 4096;
 

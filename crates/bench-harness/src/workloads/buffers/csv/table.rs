@@ -9,9 +9,10 @@ use std::{env, fs};
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use rand::RngExt;
 
-use super::ROWS;
 use crate::workloads::draws::stream;
 
+/// The rows in the window.
+pub(super) const ROWS: usize = 1000;
 /// The fields of a row that are read.
 pub(super) const COLUMNS: usize = 16;
 

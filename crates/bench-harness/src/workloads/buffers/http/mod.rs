@@ -22,7 +22,7 @@ use hdrhistogram::Histogram;
 use self::client::Client;
 use crate::buffers::Source;
 use crate::contenders::buffers::EachBytesMut;
-use crate::os;
+use crate::workloads::crew::spawn;
 use crate::workloads::{Cell, Context, Load, litter};
 
 /// Connections.
@@ -48,10 +48,7 @@ impl<S: Source> Http<S> {
             stream.set_nodelay(true)?;
             let (pages, refused, cpu) = (Arc::clone(&pages), Arc::clone(&refused), context.second_cpu);
             let seed = context.seed;
-            servers.push(std::thread::spawn(move || {
-                if let Some(cpu) = cpu {
-                    os::pin(cpu);
-                }
+            let serve = move || {
                 // Heaps have parts for each thread, and this thread's part is used.
                 if littered {
                     let lengths = || pages.iter().map(Vec::len).collect();
@@ -59,7 +56,8 @@ impl<S: Source> Http<S> {
                 }
                 // The client sees the end of the connection and reports it.
                 let _ = server::serve::<S>(stream, &pages, &refused);
-            }));
+            };
+            servers.push(spawn(cpu, Box::new(serve)));
         }
         let client = Client::new(streams, pages, S::CHECKED, context.second_cpu.is_some())?;
         Ok(Self { client: Some(client), servers, refused, contender: PhantomData })

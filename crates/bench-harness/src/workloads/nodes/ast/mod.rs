@@ -56,7 +56,7 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
     StateCell::boxed(nodes, state, |(pools, family, syntax), units| {
         each(units, || {
             let present = pools.get_or_insert_with(|| Pools::of(family));
-            let roots = lower(present, syntax);
+            let roots = lower(present, &syntax.events);
             let walk = visit::<F>(&roots);
             if F::INFO.caps.free_individually {
                 // SAFETY: the roots are from these pools.
@@ -79,7 +79,7 @@ pub(crate) fn visits<F: NodeFamily>(littered: bool, context: &Context) -> Box<dy
     let syntax = prepare::<F>(littered, context);
     let family = F::create();
     let pools = Pools::of(&family);
-    let roots = lower(&pools, &syntax);
+    let roots = lower(&pools, &syntax.events);
     let tree = TreeVisits { roots, pools, _family: family };
     StateCell::boxed(syntax.nodes() as usize, tree, |tree, units| each(units, || visit::<F>(&tree.roots).sum))
 }

@@ -58,7 +58,7 @@ fn agrees_with_the_naive_tree<F: NodeFamily>() {
 
     let family = F::create();
     let pools = Pools::of(&family);
-    let roots = lower(&pools, &syntax);
+    let roots = lower(&pools, &syntax.events);
     assert_eq!(visit::<F>(&roots), expected);
     // SAFETY: the roots are from these pools.
     unsafe { release(&pools, roots) };

@@ -4,9 +4,8 @@
 use core::alloc::Layout;
 use core::ptr::null_mut;
 
-use super::Syntax;
 use crate::nodes::NodeFamily;
-use crate::objects::RawPool;
+use crate::pools::RawPool;
 use crate::workloads::litter::Histogram;
 use crate::workloads::mix;
 
@@ -225,10 +224,10 @@ tree! {
     Attr: attrs { segments: Segment, exprs: Expr }
 }
 
-/// Builds the trees of all files. Returns their roots.
+/// Builds the trees of all files from their events. Returns their roots.
 #[inline(never)]
-pub(super) fn lower<F: NodeFamily>(pools: &Pools<F>, syntax: &Syntax) -> List<F, Item<F>> {
-    let mut builder = TreeBuilder { pools, events: syntax.events.iter() };
+pub(super) fn lower<F: NodeFamily>(pools: &Pools<F>, events: &[SyntaxEvent]) -> List<F, Item<F>> {
+    let mut builder = TreeBuilder { pools, events: events.iter() };
     let mut roots = SiblingChain::<F, Item<F>>::new();
     while let Some(&SyntaxEvent { head, .. }) = builder.events.next() {
         let root = Item::build(&mut builder, head);

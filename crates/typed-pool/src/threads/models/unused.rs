@@ -6,7 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 use std_alloc::boxed::Box;
 
-use super::super::idle::{IdleItem, IdleList, IdlePlace, Listing, Users};
+use super::super::unused::{ListedItem, Listing, UnusedList, UnusedPlace, Users};
 use super::check;
 
 struct ModelHeaps {
@@ -19,7 +19,7 @@ struct ModelHeaps {
 // accesses to its cells.
 unsafe impl Sync for ModelHeaps {}
 
-impl IdleItem for ModelHeaps {
+impl ListedItem for ModelHeaps {
     fn listing(&self) -> &Listing<Self> {
         &self.listing
     }
@@ -27,8 +27,8 @@ impl IdleItem for ModelHeaps {
 
 /// The pool of one run: a list and a place.
 struct ModelPool {
-    list: IdleList<ModelHeaps>,
-    place: IdlePlace<ModelHeaps>,
+    list: UnusedList<ModelHeaps>,
+    place: UnusedPlace<ModelHeaps>,
 }
 
 impl ModelHeaps {
@@ -48,7 +48,7 @@ impl ModelHeaps {
 /// Runs a model with a pool and two items. Both are freed at its end.
 fn with_pool(model: impl Fn(&'static ModelPool, [&'static ModelHeaps; 2]) + Sync + Send + 'static) {
     check(move || {
-        let pool = Box::into_raw(Box::new(ModelPool { list: IdleList::new(), place: IdlePlace::new() }));
+        let pool = Box::into_raw(Box::new(ModelPool { list: UnusedList::new(), place: UnusedPlace::new() }));
         let items = [(); 2].map(|()| {
             let work = [UnsafeCell::new(0), UnsafeCell::new(0)];
             Box::into_raw(Box::new(ModelHeaps { listing: Listing::new(), users: Users::new(), work }))
@@ -71,65 +71,66 @@ fn with_pool(model: impl Fn(&'static ModelPool, [&'static ModelHeaps; 2]) + Sync
 fn loom_heaps_of_ended_scopes_have_one_user_each() {
     with_pool(|pool, [first, second]| {
         first.work_alone();
-        pool.list.end(first);
+        pool.list.put(first);
         let other = thread::spawn(move || {
             second.work_alone();
-            pool.list.end(second);
+            pool.list.put(second);
             if let Some(item) = pool.list.take() {
                 item.work_alone();
-                pool.list.end(item);
+                pool.list.put(item);
             }
         });
         if let Some(item) = pool.list.take() {
             item.work_alone();
-            pool.list.end(item);
+            pool.list.put(item);
         }
         other.join().unwrap();
-        let rest = [pool.list.take(), pool.list.take()].map(|item| item.expect("both are idle"));
+        let rest = [pool.list.take(), pool.list.take()].map(|item| item.expect("both are unused"));
         assert!(!core::ptr::eq(rest[0], rest[1]));
         rest.into_iter().for_each(ModelHeaps::work_alone);
         assert!(pool.list.take().is_none());
     });
 }
 
-/// A thread claims an item and ends its use, while the thread at the gate takes items.
+/// A thread takes an item beside the gate and ends its use, while the thread at the gate takes
+/// items.
 #[test]
-fn loom_heaps_that_are_claimed_beside_the_gate_have_one_user_each() {
+fn loom_heaps_that_are_taken_beside_the_gate_have_one_user_each() {
     with_pool(|pool, [first, second]| {
-        pool.list.end(first);
-        pool.list.end(second);
+        pool.list.put(first);
+        pool.list.put(second);
         let pass = pool.list.shut().expect("the gate is open");
         let other = thread::spawn(move || {
-            if let Some(item) = pool.list.claim() {
+            if let Some(item) = pool.list.take_beside_gate() {
                 item.work_alone();
-                pool.list.end(item);
+                pool.list.put(item);
             }
         });
-        let item = pool.list.take_at_gate(&pass).expect("one of two items is idle");
+        let item = pool.list.take_at_gate(&pass).expect("one of two items is unused");
         item.work_alone();
         other.join().unwrap();
-        let rest = pool.list.take_at_gate(&pass).expect("the other one is idle");
+        let rest = pool.list.take_at_gate(&pass).expect("the other one is unused");
         assert!(!core::ptr::eq(item, rest));
         rest.work_alone();
         assert!(pool.list.take_at_gate(&pass).is_none());
     });
 }
 
-/// Two threads claim the only item while the gate is shut.
+/// Two threads take the only item while the gate is shut.
 #[test]
-fn loom_heaps_are_claimed_by_one_thread_after_the_other() {
+fn loom_heaps_are_taken_by_one_thread_after_the_other() {
     with_pool(|pool, [item, _]| {
-        pool.list.end(item);
+        pool.list.put(item);
         let visit = move || {
-            if let Some(item) = pool.list.claim() {
+            if let Some(item) = pool.list.take_beside_gate() {
                 item.work_alone();
-                pool.list.end(item);
+                pool.list.put(item);
             }
         };
         let other = thread::spawn(visit);
         visit();
         other.join().unwrap();
-        assert!(pool.list.claim().is_some());
+        assert!(pool.list.take_beside_gate().is_some());
     });
 }
 
@@ -140,7 +141,7 @@ fn loom_heaps_in_a_place_are_seen_complete() {
         let other = thread::spawn(move || {
             first.work_alone();
             if !pool.place.put(first) {
-                pool.list.end(first);
+                pool.list.put(first);
             }
         });
         if let Some(item) = pool.place.take() {
@@ -149,7 +150,7 @@ fn loom_heaps_in_a_place_are_seen_complete() {
         }
         second.work_alone();
         if !pool.place.put(second) {
-            pool.list.end(second);
+            pool.list.put(second);
         }
         other.join().unwrap();
         let (item, rest) = (pool.place.take().expect("one"), pool.list.take().expect("the other"));
@@ -164,12 +165,12 @@ fn loom_heaps_in_a_place_are_seen_complete() {
 fn loom_the_last_user_of_a_scope_sees_the_work_of_the_others() {
     with_pool(|pool, [item, _]| {
         item.users.set(1);
-        item.users.join();
+        item.users.add();
         let leave = move |which| {
             item.work(which);
-            if item.users.leave() {
+            if item.users.remove() {
                 item.work_alone();
-                pool.list.end(item);
+                pool.list.put(item);
             }
         };
         let other = thread::spawn(move || leave(0));

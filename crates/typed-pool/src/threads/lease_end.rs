@@ -13,7 +13,7 @@ use crate::heap;
 pub(super) fn release(lease: Lease<'_, PoolRecord>) {
     let record = lease.record();
     lease.release(has_mail, drain);
-    collect_rest(record);
+    trim_rest(record);
 }
 
 /// Releases the record of a scope that this thread leaves. Its units stay.
@@ -25,7 +25,7 @@ pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
 }
 
 /// Trims all tables of a record that this thread is about to release.
-pub(super) fn leave(record: &Record<PoolRecord>) {
+pub(super) fn trim_record(record: &Record<PoolRecord>) {
     let mut rest = false;
     for heaps in Heaps::of_record(record) {
         // SAFETY: this thread holds the record.
@@ -44,13 +44,13 @@ pub(super) fn leave(record: &Record<PoolRecord>) {
 /// A fence separates the release from the reads of `walks` and `ended`, and their writes from the
 /// check of the lease. So either the former holder sees the write and trims again, or the other
 /// thread sees a free record and trims it.
-pub(super) fn collect_rest(record: &Record<PoolRecord>) {
+pub(super) fn trim_rest(record: &Record<PoolRecord>) {
     let data = record.data();
     while data.rest.get() != 0 || has_ended(data) {
         let walks = data.walks.load(Ordering::Relaxed);
         let Some(lease) = record.try_lease() else { return };
         data.ended.store(0, Ordering::Relaxed);
-        leave(record);
+        trim_record(record);
         if cfg!(ephemera_weaken = "scope_ends_without_a_look") {
             return;
         }
@@ -62,27 +62,27 @@ pub(super) fn collect_rest(record: &Record<PoolRecord>) {
 }
 
 /// Frees the empty units of a scope's record at the end of the scope, except for those that the
-/// next scope of the same heaps probably needs. Returns the rest of `room`, the bytes that may
-/// stay.
+/// next scope of the same heaps probably needs. They have at most `bytes`
+/// bytes together. Returns the rest of that number.
 ///
 /// If another thread holds the record for a moment, that thread frees all of them.
 #[cfg(not(ephemera_loom))]
-pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut room: usize) -> usize {
+pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize) -> usize {
     let Some(lease) = record.try_lease() else {
         end_scope(record);
-        return room;
+        return bytes;
     };
     let mut all = true;
-    // The heaps of small slots come first, and their units take the least room.
+    // The heaps of small slots come first, and their units are the shortest.
     for heap in Heaps::of_record(record).flat_map(Heaps::used) {
         // SAFETY: the lease makes this thread the holder.
-        let (kept, freed) = heap::idle::end_scope(unsafe { HeapOwner::new(heap) }, room);
-        room -= kept;
+        let (kept, freed) = heap::supply::trim_keeping_one(unsafe { HeapOwner::new(heap) }, bytes);
+        bytes -= kept;
         all &= freed;
     }
     record.data().rest.set(usize::from(!all));
     release(lease);
-    room
+    bytes
 }
 
 /// Returns whether the record's scope ended and its empty units are still to be freed.
@@ -99,22 +99,22 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
     fence(Ordering::SeqCst);
     if cfg!(ephemera_weaken = "ended_scope_is_not_trimmed") {
         if let Some(lease) = record.try_lease() {
-            leave(record);
+            trim_record(record);
             release(lease);
         }
     }
-    collect_rest(record);
+    trim_rest(record);
 }
 
 /// Drains the record of a heap to which this thread has pushed, if no thread holds it. Without
 /// this, the inbox would wait until a thread leases the record. Frees the empty units too, because
 /// no thread needs them. A fence separates the push from this call.
 #[inline]
-pub(super) fn after_push(heap: &ThreadHeap) {
+pub(super) fn drain_free_record(heap: &ThreadHeap) {
     let record = heap.record();
     if record.is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
         record.look_after(has_mail, drain);
-        collect_rest(record);
+        trim_rest(record);
     }
 }
 
@@ -125,7 +125,7 @@ pub(super) fn after_push(heap: &ThreadHeap) {
 pub(super) fn trim_ended(record: &Record<PoolRecord>) {
     if has_ended(record.data()) {
         record.data().ended.store(0, Ordering::Relaxed);
-        leave(record);
+        trim_record(record);
     }
 }
 

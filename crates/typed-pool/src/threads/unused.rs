@@ -1,22 +1,22 @@
 //! Heaps of scopes that no scope uses: a list from which threads take them, places for one each,
-//! and the count of a scope's users. The *items* are such heaps, in permanent memory. Here, *idle*
-//! means that an item has no user.
+//! and the count of a scope's users. The *items* are such heaps, in permanent memory. An item
+//! without a user is *unused*.
 //!
 //! ```text
-//!               push                            pop, at the gate
-//!   UNLISTED ----------> LISTED, idle --------------------------------> UNLISTED, in use
+//!               put                             take, at the gate
+//!   UNLISTED ----------> LISTED, unused ------------------------------> UNLISTED, in use
 //!   in use                |        ^                                       ^
-//!             claim,      v        | end                                   | pop: goes on
+//!             take,       v        | put                                   | unlist: goes on
 //!             gate shut  LISTED, in use -----------------------------------'
 //! ```
 //!
 //! Only the thread at the gate removes items from the list, so an item that is on the list keeps
-//! its link. If that thread is preempted, other threads do not make new heaps: they *claim* an item
-//! and leave it on the list.
+//! its link. If that thread is preempted, other threads do not make new heaps: they take an
+//! item and leave it on the list.
 //!
 //! # Invariant
 //! **S5** An item is permanent memory. It has one user at a time: the thread that changed its word
-//! from idle to in use, or that took it out of a place. An item is pushed only while it is on no
+//! from unused to in use, or that took it out of a place. An item is pushed only while it is on no
 //! list and in no place.
 
 use core::ptr;
@@ -25,35 +25,36 @@ use ephemera_prim::gate::{Gate, Pass};
 use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
 
 /// Weakens an ordering in a negative control.
-const fn unless(weak: bool, order: Ordering) -> Ordering {
+const fn order_unless(weak: bool, order: Ordering) -> Ordering {
     if weak { Ordering::Relaxed } else { order }
 }
 
-// ORDERING: Release. Pairs with the Acquire in `IdleList::first`. Publishes: the item's link, and
+// ORDERING: Release. Pairs with the Acquire in `UnusedList::first`. Publishes: the item's link, and
 // the item itself if it is new.
 const PUSH: Ordering = Ordering::Release;
-// ORDERING: Release. Pairs with the Acquire in `Listing::claim` and `Listing::unlist`. Publishes:
-// the last user's work on the item.
-const END: Ordering = unless(cfg!(ephemera_weaken = "idle_end_relaxed"), Ordering::Release);
-// ORDERING: Acquire. Pairs with the Release in `Listing::end`: sees the last user's work.
-const CLAIM: Ordering = unless(cfg!(ephemera_weaken = "idle_claim_relaxed"), Ordering::Acquire);
-// ORDERING: Acquire. Pairs with the Release in `Listing::end`: sees the last user's work.
-const UNLIST: Ordering = unless(cfg!(ephemera_weaken = "idle_unlist_relaxed"), Ordering::Acquire);
-// ORDERING: Release. Pairs with the Acquire in `IdlePlace::take`. Publishes: the last user's work
+// ORDERING: Release. Pairs with the Acquire in `Listing::take_listed` and `Listing::unlist`.
+// Publishes: the last user's work on the item.
+const MARK_UNUSED: Ordering = order_unless(cfg!(ephemera_weaken = "unused_put_relaxed"), Ordering::Release);
+// ORDERING: Acquire. Pairs with the Release in `Listing::mark_unused`: sees the last user's work.
+const TAKE_LISTED: Ordering =
+    order_unless(cfg!(ephemera_weaken = "unused_take_beside_gate_relaxed"), Ordering::Acquire);
+// ORDERING: Acquire. Pairs with the Release in `Listing::mark_unused`: sees the last user's work.
+const UNLIST: Ordering = order_unless(cfg!(ephemera_weaken = "unused_unlist_relaxed"), Ordering::Acquire);
+// ORDERING: Release. Pairs with the Acquire in `UnusedPlace::take`. Publishes: the last user's work
 // on the item.
-const PUT: Ordering = unless(cfg!(ephemera_weaken = "idle_place_put_relaxed"), Ordering::Release);
-// ORDERING: Acquire. Pairs with the Release in `IdlePlace::put`: sees the last user's work.
-const TAKE: Ordering = unless(cfg!(ephemera_weaken = "idle_place_take_relaxed"), Ordering::Acquire);
-// ORDERING: Release. Pairs with the Acquire fence in `Users::leave`, in the last user. Publishes:
+const PUT: Ordering = order_unless(cfg!(ephemera_weaken = "unused_place_put_relaxed"), Ordering::Release);
+// ORDERING: Acquire. Pairs with the Release in `UnusedPlace::put`: sees the last user's work.
+const TAKE: Ordering = order_unless(cfg!(ephemera_weaken = "unused_place_take_relaxed"), Ordering::Acquire);
+// ORDERING: Release. Pairs with the Acquire fence in `Users::remove`, in the last user. Publishes:
 // this user's work.
-const LEAVE: Ordering = unless(cfg!(ephemera_weaken = "scope_users_relaxed"), Ordering::Release);
+const REMOVE: Ordering = order_unless(cfg!(ephemera_weaken = "scope_users_relaxed"), Ordering::Release);
 
 /// In use, and on no list.
 const UNLISTED: usize = 0;
-/// Idle, and on the list.
-const IDLE: usize = 1;
+/// Unused, and on the list.
+const LISTED: usize = 1;
 /// In use, and on the list.
-const CLAIMED: usize = 2;
+const LISTED_IN_USE: usize = 2;
 
 /// The number of items that a thread looks at when the gate is shut.
 const LOOKS: usize = if cfg!(ephemera_loom) { 2 } else { 64 };
@@ -65,8 +66,8 @@ pub(super) struct Listing<T> {
     below: AtomicPtr<T>,
 }
 
-/// An item of an [`IdleList`].
-pub(super) trait IdleItem: Sized {
+/// An item of an [`UnusedList`].
+pub(super) trait ListedItem: Sized {
     fn listing(&self) -> &Listing<Self>;
 }
 
@@ -78,33 +79,33 @@ impl<T> Listing<T> {
         }
     }
 
-    /// Marks the item as idle. Returns whether it must be pushed, because it is on no list.
-    fn end(&self) -> bool {
-        // ORDERING: `END`. Pairs with `Listing::claim` and `Listing::unlist`.
-        self.word.swap(IDLE, END) == UNLISTED
+    /// Marks the item as unused. Returns whether it must be pushed, because it is on no list.
+    fn mark_unused(&self) -> bool {
+        // ORDERING: `MARK_UNUSED`. Pairs with `Listing::take_listed` and `Listing::unlist`.
+        self.word.swap(LISTED, MARK_UNUSED) == UNLISTED
     }
 
-    /// Takes the item, which stays on the list, if it is idle.
-    fn claim(&self) -> bool {
-        // ORDERING: `CLAIM`. Pairs with `Listing::end`.
-        self.word.compare_exchange(IDLE, CLAIMED, CLAIM, Ordering::Relaxed).is_ok()
+    /// Takes the item, which stays on the list, if it is unused.
+    fn take_listed(&self) -> bool {
+        // ORDERING: `TAKE_LISTED`. Pairs with `Listing::mark_unused`.
+        self.word.compare_exchange(LISTED, LISTED_IN_USE, TAKE_LISTED, Ordering::Relaxed).is_ok()
     }
 
-    /// Marks the item as being on no list. Returns whether it was idle. If so, this thread is its
+    /// Marks the item as being on no list. Returns whether it was unused. If so, this thread is its
     /// user.
     fn unlist(&self) -> bool {
-        // ORDERING: `UNLIST`. Pairs with `Listing::end`.
-        self.word.swap(UNLISTED, UNLIST) == IDLE
+        // ORDERING: `UNLIST`. Pairs with `Listing::mark_unused`.
+        self.word.swap(UNLISTED, UNLIST) == LISTED
     }
 }
 
-/// A list of idle items, the newest first.
-pub(super) struct IdleList<T> {
+/// A list of unused items, the newest first.
+pub(super) struct UnusedList<T> {
     first: AtomicPtr<T>,
     gate: Gate,
 }
 
-impl<T: IdleItem + 'static> IdleList<T> {
+impl<T: ListedItem + 'static> UnusedList<T> {
     ephemera_prim::const_unless_loom! {
         /// Creates an empty list.
         pub(super) fn new() -> Self {
@@ -113,27 +114,28 @@ impl<T: IdleItem + 'static> IdleList<T> {
     }
 
     fn first(&self) -> Option<&'static T> {
-        // ORDERING: Acquire. Pairs with the Release in `IdleList::end`: sees the item and its link.
+        // ORDERING: Acquire. Pairs with the Release in `UnusedList::put`: sees the item and its
+        // link.
         let first = self.first.load(Ordering::Acquire);
         // SAFETY: S5: items are permanent memory.
         unsafe { first.as_ref() }
     }
 
     /// Ends the use of an item. It is on the list when this returns.
-    pub(super) fn end(&self, item: &'static T) {
+    pub(super) fn put(&self, item: &'static T) {
         let listing = item.listing();
-        if listing.end() {
+        if listing.mark_unused() {
             let link = |below| listing.below.store(below, Ordering::Relaxed);
-            // ORDERING: `PUSH`. Pairs with `IdleList::first`. Publishes: the item and its link.
+            // ORDERING: `PUSH`. Pairs with `UnusedList::first`. Publishes: the item and its link.
             push(&self.first, ptr::from_ref(item).cast_mut(), None, PUSH, link);
         }
     }
 
-    /// Takes the item that was pushed last, of those that are idle.
+    /// Takes the item that was pushed last, of those that are unused.
     pub(super) fn take(&self) -> Option<&'static T> {
         match self.gate.enter() {
             Some(pass) => self.take_at_gate(&pass),
-            None => self.claim(),
+            None => self.take_beside_gate(),
         }
     }
 
@@ -157,17 +159,17 @@ impl<T: IdleItem + 'static> IdleList<T> {
         self.first.compare_exchange(item, below, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Claims one of the first items without the gate. Another thread may remove items from the
-    /// list meanwhile, so this may see old links. Each of them names an item.
+    /// Takes one of the first items without the gate and leaves it on the list. Another thread may
+    /// remove items from the list meanwhile, so this may see old links. Each of them names an item.
     #[cold]
-    pub(super) fn claim(&self) -> Option<&'static T> {
-        if cfg!(ephemera_weaken = "shut_gate_hides_idle_heaps") {
+    pub(super) fn take_beside_gate(&self) -> Option<&'static T> {
+        if cfg!(ephemera_weaken = "shut_gate_hides_unused_heaps") {
             return None;
         }
         let mut at = self.first();
         for _ in 0..LOOKS {
             let item = at?;
-            if item.listing().claim() {
+            if item.listing().take_listed() {
                 return Some(item);
             }
             let below = item.listing().below.load(Ordering::Relaxed);
@@ -184,10 +186,10 @@ impl<T: IdleItem + 'static> IdleList<T> {
     }
 }
 
-/// A place for one idle item.
-pub(super) struct IdlePlace<T>(AtomicPtr<T>);
+/// A place for one unused item.
+pub(super) struct UnusedPlace<T>(AtomicPtr<T>);
 
-impl<T: 'static> IdlePlace<T> {
+impl<T: 'static> UnusedPlace<T> {
     ephemera_prim::const_unless_loom! {
         /// Creates an empty place.
         pub(super) fn new() -> Self {
@@ -198,7 +200,7 @@ impl<T: 'static> IdlePlace<T> {
     /// Puts an item into the place if it is empty. Returns whether it did.
     pub(super) fn put(&self, item: &'static T) -> bool {
         let item = ptr::from_ref(item).cast_mut();
-        // ORDERING: `PUT`. Pairs with `IdlePlace::take`.
+        // ORDERING: `PUT`. Pairs with `UnusedPlace::take`.
         self.0.compare_exchange(ptr::null_mut(), item, PUT, Ordering::Relaxed).is_ok()
     }
 
@@ -210,7 +212,7 @@ impl<T: 'static> IdlePlace<T> {
 
     /// Takes the item out of the place.
     pub(super) fn take(&self) -> Option<&'static T> {
-        // ORDERING: `TAKE`. Pairs with `IdlePlace::put`.
+        // ORDERING: `TAKE`. Pairs with `UnusedPlace::put`.
         let item = self.0.swap(ptr::null_mut(), TAKE);
         // SAFETY: S5: items are permanent memory.
         unsafe { item.as_ref() }
@@ -237,7 +239,8 @@ impl Users {
     /// Returns whether the caller is the only user. If so, no other thread becomes one.
     #[cfg(not(ephemera_loom))]
     pub(super) fn is_one(&self) -> bool {
-        // ORDERING: Acquire. Pairs with the Release in `Users::leave`: sees the work of the others.
+        // ORDERING: Acquire. Pairs with the Release in `Users::remove`: sees the work of the
+        // others.
         self.0.load(Ordering::Acquire) == 1
     }
 
@@ -246,18 +249,18 @@ impl Users {
     /// # Aborts
     /// If there are more than `isize::MAX` users. A program that forgets references could otherwise
     /// wrap the count, and the scope would end early.
-    pub(super) fn join(&self) {
+    pub(super) fn add(&self) {
         if self.0.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
             ephemera_prim::invariant::broken("a scope has too many references");
         }
     }
 
     /// Removes a user. Returns whether it was the last one, which sees the work of all others.
-    pub(super) fn leave(&self) -> bool {
-        // ORDERING: `LEAVE`. Pairs with the fence in `Users::leave`.
-        let last = self.0.fetch_sub(1, LEAVE) == 1;
+    pub(super) fn remove(&self) -> bool {
+        // ORDERING: `REMOVE`. Pairs with the fence in `Users::remove`.
+        let last = self.0.fetch_sub(1, REMOVE) == 1;
         if last && !cfg!(ephemera_weaken = "last_user_without_fence") {
-            // ORDERING: Acquire fence. Pairs with the Release in `Users::leave`.
+            // ORDERING: Acquire fence. Pairs with the Release in `Users::remove`.
             fence(Ordering::Acquire);
         }
         last

@@ -4,7 +4,7 @@
 use ephemera_prim::record::Record;
 
 use super::table::{Heaps, ThreadHeap};
-use super::{Family, ends};
+use super::{Family, lease_end};
 
 /// Frees the empty units of this table and of the records that no thread holds, and asks running
 /// threads to free theirs at their next slow path. A running thread may keep the memory that this
@@ -21,7 +21,7 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     let spares = family.account().spares();
     // SAFETY: the caller holds the record.
     let trim = || unsafe { heaps.trim() };
-    let memory = memory_of_search(heaps);
+    let memory = heap_that_remembers(heaps);
     let waited = &memory.waited;
     // A preempted walker is no reason for a refusal, so this thread waits for it. It waits only
     // once: a walker that does not move on may not have survived a fork.
@@ -35,18 +35,18 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
         if !cfg!(ephemera_weaken = "refusal_asks_once") {
             family.epoch.raise();
         }
-        heaps.trim_asked();
+        heaps.take_trim_request();
         return;
     }
     looked.set(spares.unwrap_or(0));
     make_room_elsewhere(family);
     // The raised epoch also asks this thread, which has just trimmed.
-    heaps.trim_asked();
+    heaps.take_trim_request();
 }
 
 /// Returns the heap that remembers a fruitless search: the first one of the thread's own table if
 /// it has one. Otherwise each scope that the thread enters would search once.
-fn memory_of_search(heaps: Heaps<'_>) -> &ThreadHeap {
+fn heap_that_remembers(heaps: Heaps<'_>) -> &ThreadHeap {
     #[cfg(not(ephemera_loom))]
     if heaps.first().ledger().is_some() && !cfg!(ephemera_weaken = "each_scope_searches") {
         if let Some(own) = super::binding::own_heaps(heaps.family()) {
@@ -76,11 +76,11 @@ pub(super) fn make_room_elsewhere(family: &Family) {
     }
     #[cfg(not(ephemera_loom))]
     super::binding::trim_outside(family);
-    clean_free(family);
+    trim_free_records(family);
 }
 
 /// Frees the empty units of records that no thread holds.
-pub(super) fn clean_free(family: &Family) {
+pub(super) fn trim_free_records(family: &Family) {
     for lease in family.records().filter_map(Record::try_lease) {
         if let Some(ledger) = lease.record().data().ledger() {
             ledger.forget_streak();
@@ -91,6 +91,6 @@ pub(super) fn clean_free(family: &Family) {
                 lease.record().data().rest.set(1);
             }
         }
-        ends::release(lease);
+        lease_end::release(lease);
     }
 }

@@ -130,7 +130,7 @@ fn a_look_that_purges_nothing_waits_for_the_clock() {
             number % 32 == 0
         });
         // An earlier test may have left looks that do not wait. Each look uses one of them.
-        for _ in 0..LOOKS + 20 {
+        for _ in 0..2 * LOOKS {
             look();
             #[cfg(not(miri))]
             thread::sleep(core::time::Duration::from_millis(1));

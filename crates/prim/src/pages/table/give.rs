@@ -1,25 +1,41 @@
-//! How a superblock finds its table, and how one without a used span is unmapped.
+//! How a span is freed, and how a superblock without a used span is unmapped.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering;
 
-use super::{Directory, Home, TABLES, Table};
+use super::{TABLES, Table};
+use crate::pages::directory::Home;
+use crate::pages::span::Span;
 use crate::pages::{budget, map, os};
 
+impl Span {
+    /// Frees the span. `dirty` says whether it may hold old bytes.
+    pub(in super::super) fn give(self, dirty: bool) {
+        // After the superblock's bit is set, another thread may unmap the superblock. Its words
+        // stay.
+        let (home, directory) = (self.home, self.home.directory());
+        let empty = home.superblock.give(self.index, dirty, home.table().order().all_bits());
+        directory.note_room(home.number(), dirty);
+        let hint = home.table().hint.load(Ordering::Relaxed);
+        // SAFETY: the hint is null or names a directory, which is never freed.
+        if unsafe { hint.as_ref() }.is_some_and(|hint| hint.number > directory.number) {
+            home.table().hint.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
+        }
+        if empty && !cfg!(ephemera_weaken = "empty_superblock_stays") {
+            home.retire();
+        }
+    }
+
+    /// Frees the span with its old bytes, which the operating system refused to purge. If the
+    /// superblock has no used span, it is unmapped as a whole.
+    pub(in super::super) fn give_unpurged(self) {
+        self.give(true);
+        self.home.unmap_if_empty(self.home.table());
+    }
+}
+
 impl Home {
-    pub(super) fn directory(&self) -> &'static Directory {
-        // SAFETY: the pointer was written before the superblock first opened, and directories are
-        // never freed.
-        unsafe { &*self.directory.load(Ordering::Relaxed) }
-    }
-
-    /// Returns the number of the superblock in its directory.
-    pub(super) fn number(&self) -> u32 {
-        let first = self.directory().homes.as_ptr().addr();
-        ((ptr::from_ref(self).addr() - first) / size_of::<Self>()) as u32
-    }
-
-    pub(super) fn table(&self) -> &'static Table {
+    fn table(&self) -> &'static Table {
         &TABLES[self.directory().order.index()]
     }
 
@@ -28,7 +44,7 @@ impl Home {
     /// If at least half of them are cached and the cache is within its bound, the superblock stays
     /// mapped; a later purge calls this again. Otherwise it becomes the spare one, and the former
     /// spare is unmapped with its cached spans.
-    pub(super) fn retire(&'static self) {
+    fn retire(&'static self) {
         let table = self.table();
         let cached = self.superblock.dirty_spans() * 2 >= table.order().spans();
         if cached && budget::has_room(0) {

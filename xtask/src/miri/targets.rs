@@ -1,10 +1,10 @@
-//! Finds the test targets of a package that have threaded tests.
+//! Finds the test targets of a package that Miri can run, and those that have threaded tests.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::THREADED;
+use crate::libtest::THREADED;
 use crate::workspace::{Package, Workspace};
 
 /// Returns the arguments that select the targets with threaded tests. One command for all of them
@@ -24,6 +24,28 @@ pub(super) fn threaded_targets(ws: &Workspace, package: &Package) -> Result<Vec<
         }
     }
     Ok(targets)
+}
+
+/// Returns the arguments that select the unit tests, and the integration tests that Miri can run. A
+/// program without a test would take Miri seconds to build and start.
+pub(super) fn targets(ws: &Workspace, package: &Package) -> Result<Vec<String>> {
+    let folder = package_folder(ws, package).join("tests");
+    let mut targets = vec!["--lib".to_owned()];
+    for name in &package.tests {
+        if !is_empty_under_miri(&folder.join(format!("{name}.rs")))? {
+            targets.extend(["--test".to_owned(), name.clone()]);
+        }
+    }
+    Ok(targets)
+}
+
+/// Returns whether the first attribute of a source file removes all of it under Miri.
+fn is_empty_under_miri(path: &Path) -> Result<bool> {
+    let source = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let first = source.lines().find(|line| line.starts_with("#!["));
+    Ok(first.is_some_and(|line| {
+        line.starts_with("#![cfg(") && ["not(miri", "not(any(miri"].iter().any(|not| line.contains(not))
+    }))
 }
 
 /// Returns the folder of a library crate.
@@ -47,7 +69,7 @@ fn has_threaded(path: &Path) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_threaded, package_folder};
+    use super::{has_threaded, is_empty_under_miri, package_folder};
     use crate::workspace::Workspace;
 
     #[test]
@@ -58,5 +80,14 @@ mod tests {
         assert!(has_threaded(&folder.join("tests/threads.rs")).unwrap());
         assert!(!has_threaded(&folder.join("tests/traits.rs")).unwrap());
         assert!(has_threaded(&folder.join("tests/none.rs")).is_err());
+    }
+
+    #[test]
+    fn files_that_miri_cannot_run_are_told_by_their_first_attribute() {
+        let ws = Workspace::load().unwrap();
+        let tests = package_folder(&ws, ws.package("typed-pool").unwrap()).join("tests");
+        assert!(is_empty_under_miri(&tests.join("forked.rs")).unwrap());
+        assert!(!is_empty_under_miri(&tests.join("threads.rs")).unwrap());
+        assert!(is_empty_under_miri(&tests.join("none.rs")).is_err());
     }
 }

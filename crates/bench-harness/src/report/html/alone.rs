@@ -1,0 +1,101 @@
+//! The section of the page that shows contenders in processes of their own: a table for each
+//! workload, and resident memory over time in panels.
+#![forbid(unsafe_code)]
+
+use core::fmt::Write as _;
+
+use ephemera_measure::page::{escaped, table};
+use ephemera_measure::picture::{Curve, Panel, SMALL, Scales};
+
+use super::curves::{panel, section};
+use crate::report::alone::{AloneRow, AloneTable};
+use crate::report::model::BenchReport;
+use crate::report::text::bytes;
+use crate::runner::AloneRun;
+use crate::workloads::{AfterBurst, ResidentAt};
+
+/// Writes the section, if such a workload was run.
+pub(super) fn alone(out: &mut String, report: &BenchReport) {
+    let about = (
+        "alone",
+        "Resident memory",
+        "Each contender in a process of its own. After a burst, the blue curve is that of a process in which one thread does a \
+         little work, and the grey one that of a process in which all threads sleep. While a heap ages, the grey area is the live \
+         bytes. All panels of a workload have the same scales.",
+    );
+    section(out, about, report.alone.iter().collect(), |out, of: &AloneTable| {
+        let _ = write!(
+            out,
+            "<h3>{}</h3>\n<p>{}. {}.</p>\n<div class=\"noted\">{}</div>\n<div class=\"panels\">\n",
+            escaped(&of.id),
+            escaped(&of.title),
+            escaped(&of.legend()),
+            table(&of.id, &of.grid())
+        );
+        let scale = if of.burst { after_burst(of) } else { ageing(of) };
+        for row in of.rows.iter().filter(|row| !row.runs.is_empty()) {
+            picture(out, of, row, &scale);
+        }
+        out.push_str("</div>\n");
+    });
+}
+
+/// Returns the largest figure of all rows.
+fn most(of: &AloneTable, get: fn(&ResidentAt) -> u64) -> f64 {
+    let runs = of.rows.iter().flat_map(|row| &row.runs);
+    runs.flat_map(|run| &run.held).map(get).max().unwrap_or(0).max(1 << 21) as f64
+}
+
+/// Returns the scales of a burst: powers of ten of seconds and of MiB.
+fn after_burst(of: &AloneTable) -> Panel {
+    let runs = of.rows.iter().flat_map(|row| &row.runs);
+    let last = runs.flat_map(|run| &run.held).map(|held| held.at).fold(1.0, f64::max);
+    let peak = of.rows.iter().flat_map(|row| &row.runs).map(|run| run.peak).max().unwrap_or(0);
+    Panel {
+        size: SMALL,
+        x: 0.01..last,
+        y: 0.1..(peak as f64 / f64::from(1 << 20)).max(10.0),
+        scales: Scales::Powers,
+        x_label: |value| format!("{value} s"),
+        y_label: |value| format!("{value} MiB"),
+        filled: false,
+    }
+}
+
+/// Returns the scales of a heap that ages: the share of the requests, and powers of two of bytes.
+fn ageing(of: &AloneTable) -> Panel {
+    let least = of.rows.iter().flat_map(|row| &row.runs).flat_map(|run| &run.held).map(|held| held.live);
+    let least = (least.min().unwrap_or(1).max(2) as f64 / 2.0).log2().floor().exp2();
+    Panel {
+        size: SMALL,
+        x: 0.0..1.0,
+        y: least..most(of, |held| held.taken.max(held.live)).log2().ceil().exp2(),
+        scales: Scales::PowersUp,
+        x_label: |value| format!("{:.0} %", value * 100.0),
+        y_label: |value| bytes(value as u64),
+        filled: true,
+    }
+}
+
+fn picture(out: &mut String, of: &AloneTable, row: &AloneRow, scale: &Panel) {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let (curve, beside, figures): (Curve, Curve, String) = if of.burst {
+        let points = |after: AfterBurst| -> Curve {
+            let held = row.run(Some(after)).map(|run| run.held.as_slice()).unwrap_or_default();
+            // The scale begins after the first reading, which the table shows.
+            let shown = held.iter().filter(|held| held.at >= scale.x.start);
+            shown.map(|held| (held.at, mib(held.taken).max(scale.y.start))).collect()
+        };
+        let figures = row.verdict().unwrap_or_default();
+        (points(AfterBurst::Working), points(AfterBurst::Asleep), figures)
+    } else {
+        let points = |get: fn(&ResidentAt) -> u64| -> Curve {
+            let held = row.run(None).map(|run| run.held.as_slice()).unwrap_or_default();
+            held.iter().map(|held| (held.at, (get(held) as f64).max(scale.y.start))).collect()
+        };
+        let peak = |run: &AloneRun| format!("{} at most", bytes(run.peak));
+        (points(|held| held.taken), points(|held| held.live), row.run(None).map(peak).unwrap_or_default())
+    };
+    let title = format!("{}: resident memory of {} over time", of.id, row.name);
+    panel(out, &row.name, &figures, &scale.inline(&title, &figures, &curve, &beside));
+}

@@ -1,0 +1,181 @@
+//! Workloads that give each contender a process of its own: starts the processes, several at a
+//! time, and compares their checksums.
+
+use core::time::Duration;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use super::parent::child;
+use super::plan::RunPlan;
+use super::record::{AnswerLine, ContenderState, Job, WorkloadOutcome};
+use crate::contenders::{ALWAYS, REFERENCE, TWIN, VOID};
+use crate::os;
+use crate::workloads::{AfterBurst, AloneFigures, AloneOrder, ResidentAt, WorkloadSpec};
+
+/// The figures of one contender in one process of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AloneRun {
+    /// The contender's key.
+    pub contender: String,
+    /// The activity after the burst. `None` if there was no burst.
+    pub after: Option<AfterBurst>,
+    /// A checksum of everything that was read back, and of the number of calls.
+    pub checksum: u64,
+    /// The calls that allocate or free.
+    pub ops: u64,
+    /// The duration of the work in seconds.
+    pub seconds: f64,
+    /// The most live bytes at a time.
+    pub peak_live: u64,
+    /// The most resident bytes, above those before the first allocation.
+    pub peak: u64,
+    /// Resident memory over time.
+    pub held: Vec<ResidentAt>,
+}
+
+impl AloneRun {
+    /// Returns the figures of a process as an answer.
+    pub(super) fn new(contender: &str, order: &AloneOrder, figures: AloneFigures) -> Self {
+        let AloneFigures { checksum, ops, seconds, peak_live, peak, held, calls: _ } = figures;
+        let contender = contender.to_owned();
+        Self { contender, after: order.after, checksum, ops, seconds, peak_live, peak, held }
+    }
+
+    /// Returns the resident bytes at a moment after the burst, if they were read then.
+    #[must_use]
+    pub fn taken_at(&self, seconds: f64) -> Option<u64> {
+        self.held.iter().find(|held| (held.at - seconds).abs() < 1e-9).map(|held| held.taken)
+    }
+}
+
+/// Returns the time that such a workload takes over `contenders` contenders.
+pub(super) fn weight(spec: &WorkloadSpec, full: bool, contenders: u32) -> Duration {
+    let processes = contenders * spec.alone_orders(full).len() as u32;
+    spec.alone_time(full) * processes.div_ceil(lanes(spec, full) as u32)
+}
+
+fn lanes(spec: &WorkloadSpec, full: bool) -> usize {
+    spec.lanes(full, os::cpus().len())
+}
+
+/// Runs each contender in processes of its own. A process that dies becomes a cell.
+///
+/// # Errors
+///
+/// If a child does not start, or if its answer cannot be read.
+pub(super) fn run(plan: &RunPlan, outcome: &mut WorkloadOutcome, job: impl Fn() -> Job) -> io::Result<()> {
+    let keys = outcome.states.iter().filter(|(key, state)| state.ran() && **key != ALWAYS[TWIN]);
+    let orders = outcome.spec.alone_orders(plan.isolated);
+    let todo: Vec<(String, AloneOrder)> =
+        keys.flat_map(|(key, _)| orders.iter().map(|order| (key.clone(), *order))).collect();
+    let lanes = lanes(&outcome.spec, plan.isolated).min(todo.len());
+    let jobs = (0..lanes).map(|lane| Job { marker: plan.scratch.join(format!("turn-{lane}")), ..job() });
+    let jobs: Vec<Job> = jobs.collect();
+    let todo = Mutex::new(todo.into_iter());
+    let done = Mutex::new(Vec::new());
+    let work = |lane: usize, job: &Job| -> io::Result<()> {
+        loop {
+            let next = todo.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((key, order)) = next else { return Ok(()) };
+            let alone = Some(AloneOrder { lane, ..order });
+            let answer = child(&Job { contenders: vec![key.clone()], alone, ..job.clone() })?;
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((key, order.after, answer));
+        }
+    };
+    thread::scope(|scope| {
+        let work = &work;
+        let lanes: Vec<_> =
+            jobs.iter().enumerate().map(|(lane, job)| scope.spawn(move || work(lane, job))).collect();
+        let mut ended = lanes.into_iter().map(thread::ScopedJoinHandle::join);
+        ended.try_for_each(|lane| lane.unwrap_or_else(|_panic| Err(io::Error::other("a lane panicked"))))
+    })?;
+    for (key, after, answer) in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        match answer {
+            Ok(lines) => outcome.alone.extend(lines.into_iter().filter_map(|line| match line {
+                AnswerLine::Latencies(latencies) => {
+                    outcome.latencies.push(latencies);
+                    None
+                }
+                AnswerLine::Alone(run) => Some(run),
+                _ => None,
+            })),
+            Err(how) => {
+                let when = after.map_or("in its process", AfterBurst::word);
+                outcome.states.insert(key, ContenderState::Crashed(format!("{how}, {when}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Compares the runs with those of the reference. A contender that did other work gets no figures.
+pub(super) fn compare(outcome: &mut WorkloadOutcome) {
+    let find = |of: &AloneRun| {
+        outcome.alone.iter().find(|run| run.contender == ALWAYS[REFERENCE] && run.after == of.after)
+    };
+    let differs = |run: &AloneRun| match find(run) {
+        None => None,
+        Some(reference) if run.ops != reference.ops => {
+            Some(format!("{} calls, the reference {}", run.ops, reference.ops))
+        }
+        // Blocks of the allocator that does nothing overlap.
+        Some(reference) if run.checksum != reference.checksum && run.contender != ALWAYS[VOID] => {
+            Some("checksum differs from the reference's".to_owned())
+        }
+        Some(_) => None,
+    };
+    let wrong: Vec<(String, String)> =
+        outcome.alone.iter().filter_map(|run| Some((run.contender.clone(), differs(run)?))).collect();
+    for (key, what) in wrong {
+        outcome.states.insert(key, ContenderState::Wrong(what));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads::catalogue;
+
+    fn run(contender: &str, checksum: u64, ops: u64) -> AloneRun {
+        AloneRun {
+            contender: contender.to_owned(),
+            after: Some(AfterBurst::Asleep),
+            checksum,
+            ops,
+            seconds: 1.0,
+            peak_live: 1,
+            peak: 1,
+            held: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_contender_that_did_other_work_has_no_figures() {
+        let spec = catalogue().into_iter().find(WorkloadSpec::is_burst).expect("S12 is there");
+        let states = [ALWAYS[VOID], ALWAYS[REFERENCE], "same", "less", "other"];
+        let mut outcome = WorkloadOutcome {
+            spec,
+            states: states.map(|key| (key.to_owned(), ContenderState::Ran)).into(),
+            samples: Vec::new(),
+            checks: Vec::new(),
+            memory: Vec::new(),
+            refusals: Vec::new(),
+            latencies: Vec::new(),
+            alone: vec![
+                run(ALWAYS[VOID], 1, 20),
+                run(ALWAYS[REFERENCE], 7, 20),
+                run("same", 7, 20),
+                run("less", 7, 19),
+                run("other", 8, 20),
+            ],
+            units: None,
+            ops_per_unit: 1,
+        };
+        compare(&mut outcome);
+        let wrong = |key: &str| matches!(&outcome.states[key], ContenderState::Wrong(_));
+        assert_eq!(states.map(wrong), [false, false, false, true, true]);
+    }
+}

@@ -1,0 +1,123 @@
+//! A bounded channel for vectors of items that travel to another thread.
+//!
+//! The standard library's channel is compiled for each type of message. There are hundreds of item
+//! types, so the channel here carries the parts of a vector and forgets the type. Its ends know it.
+
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use std::sync::mpsc::{Receiver, RecvError, SendError, SyncSender, sync_channel};
+
+/// The parts of a vector whose items have a forgotten type.
+#[derive(Debug)]
+struct VecParts {
+    items: *mut (),
+    len: usize,
+    capacity: usize,
+    /// Drops the vector.
+    end: unsafe fn(*mut (), usize, usize),
+}
+
+// SAFETY: the `Need` of a workload that sends items admits contenders whose items may be used and
+// dropped on any thread.
+unsafe impl Send for VecParts {}
+
+impl VecParts {
+    fn new<I>(vec: Vec<I>) -> Self {
+        let mut vec = ManuallyDrop::new(vec);
+        let (len, capacity) = (vec.len(), vec.capacity());
+        Self { items: vec.as_mut_ptr().cast(), len, capacity, end: drop_vec::<I> }
+    }
+
+    /// Returns the vector.
+    ///
+    /// # Safety
+    ///
+    /// It was given to [`VecParts::new`] with this type of items.
+    unsafe fn into_vec<I>(self) -> Vec<I> {
+        let parts = ManuallyDrop::new(self);
+        // SAFETY: these are the parts of such a vector, and nothing else uses them from here on.
+        unsafe { Vec::from_raw_parts(parts.items.cast(), parts.len, parts.capacity) }
+    }
+}
+
+impl Drop for VecParts {
+    fn drop(&mut self) {
+        // SAFETY: `end` is for the type of these items.
+        unsafe { (self.end)(self.items, self.len, self.capacity) };
+    }
+}
+
+/// Drops a vector.
+///
+/// # Safety
+///
+/// The arguments are the parts of a vector of this type, which nothing else uses.
+unsafe fn drop_vec<I>(items: *mut (), len: usize, capacity: usize) {
+    // SAFETY: the caller guarantees this.
+    drop(unsafe { Vec::<I>::from_raw_parts(items.cast(), len, capacity) });
+}
+
+/// The sending end.
+#[derive(Debug)]
+pub(super) struct VecSender<I>(SyncSender<VecParts>, PhantomData<fn(I)>);
+
+/// The receiving end.
+#[derive(Debug)]
+pub(super) struct VecReceiver<I>(Receiver<VecParts>, PhantomData<fn() -> I>);
+
+/// Creates a channel with room for this number of vectors. Both ends may move to other threads.
+pub(super) fn vec_channel<I>(bound: usize) -> (VecSender<I>, VecReceiver<I>) {
+    let (send, receive) = sync_channel(bound);
+    (VecSender(send, PhantomData), VecReceiver(receive, PhantomData))
+}
+
+impl<I> VecSender<I> {
+    /// Sends a vector, and waits while the channel is full.
+    ///
+    /// # Errors
+    ///
+    /// The other end does not exist any more. The vector was dropped.
+    pub(super) fn send(&self, vec: Vec<I>) -> Result<(), SendError<()>> {
+        self.0.send(VecParts::new(vec)).map_err(|_| SendError(()))
+    }
+}
+
+impl<I> VecReceiver<I> {
+    /// Waits for a vector.
+    ///
+    /// # Errors
+    ///
+    /// The channel is empty, and the other end does not exist any more.
+    pub(super) fn recv(&self) -> Result<Vec<I>, RecvError> {
+        // SAFETY: a channel has one type of items, and its sender made the parts.
+        self.0.recv().map(|parts| unsafe { parts.into_vec() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn vectors_arrive_whole_and_those_that_nobody_receives_are_dropped() {
+        let counted = Rc::new(());
+        let (send, receive) = vec_channel(2);
+        for len in [3, 2] {
+            let mut vec = Vec::with_capacity(10);
+            vec.extend((0..len).map(|_| Rc::clone(&counted)));
+            send.send(vec).expect("the other end exists");
+        }
+        let first = receive.recv().expect("a vector is in the channel");
+        assert_eq!((first.len(), first.capacity(), Rc::strong_count(&counted)), (3, 10, 6));
+        drop((send, receive));
+        assert_eq!(Rc::strong_count(&counted), 4);
+        drop(first);
+        assert_eq!(Rc::strong_count(&counted), 1);
+        let (send, receive) = vec_channel(1);
+        drop(receive);
+        assert!(send.send(vec![Rc::clone(&counted)]).is_err());
+        assert_eq!(Rc::strong_count(&counted), 1);
+    }
+}

@@ -1,0 +1,144 @@
+//! Superblocks in groups of 64, with the bits that say which of them to visit.
+//!
+//! Each directory has three words with a bit for each of its superblocks. `vacant` is exact: its
+//! bit says that the superblock is not mapped, and clearing it claims the superblock. The other
+//! two are hints that save visits: `room` for superblocks with a free span, `soiled` for those
+//! with a free span that has old bytes. A hint that is set wrongly costs a visit, which clears it.
+//! No hint stays clear wrongly: a free sets it after the superblock's own bit, and a thread that
+//! clears it looks at the superblock once more.
+
+use core::alloc::Layout;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+use super::order::Order;
+use super::permanent;
+use super::superblock::Superblock;
+
+/// 64 superblocks of one span size.
+pub(super) struct Directory {
+    pub(super) order: Order,
+    pub(super) number: usize,
+    vacant: AtomicU64,
+    pub(super) room: AtomicU64,
+    pub(super) soiled: AtomicU64,
+    /// The number of the span, among those of all superblocks, at which the next search for a dirty
+    /// span starts. So a span that the operating system refuses to purge does not keep others from
+    /// being purged.
+    pub(super) purge_at: AtomicUsize,
+    /// The number of the superblock at which the next search for an idle span starts.
+    pub(super) idle_at: AtomicUsize,
+    next: AtomicPtr<Directory>,
+    pub(super) homes: [Home; 64],
+}
+
+/// A superblock and its place in the table.
+pub(super) struct Home {
+    pub(super) superblock: Superblock,
+    /// The directory of this superblock. It is written before the superblock first opens.
+    pub(super) directory: AtomicPtr<Directory>,
+}
+
+impl Directory {
+    /// Creates a directory of superblocks that are not mapped.
+    pub(super) const fn new(order: Order, number: usize) -> Self {
+        Self {
+            order,
+            number,
+            vacant: AtomicU64::new(u64::MAX),
+            room: AtomicU64::new(0),
+            soiled: AtomicU64::new(0),
+            purge_at: AtomicUsize::new(0),
+            idle_at: AtomicUsize::new(0),
+            next: AtomicPtr::new(ptr::null_mut()),
+            homes: [const { Home { superblock: Superblock::new(), directory: AtomicPtr::new(ptr::null_mut()) } };
+                64],
+        }
+    }
+
+    /// Returns the next directory, if there is one.
+    pub(super) fn next(&self) -> Option<&'static Self> {
+        // ORDERING: Acquire. Pairs with the Release in `Directory::next_or_new`.
+        let next = self.next.load(Ordering::Acquire);
+        // SAFETY: the pointer is null or names a directory, which is never freed.
+        unsafe { next.as_ref() }
+    }
+
+    /// Returns the next directory, and makes it if this is the last one.
+    pub(super) fn next_or_new(&self) -> Option<&'static Self> {
+        if let Some(next) = self.next() {
+            return Some(next);
+        }
+        let fresh = permanent::allocate(Layout::new::<Self>())?.cast::<Self>();
+        // SAFETY: the memory has this layout, and no other thread knows it.
+        unsafe { fresh.write(Self::new(self.order, self.number + 1)) };
+        let (new, null) = (fresh.as_ptr(), ptr::null_mut());
+        // ORDERING: Release. Pairs with the Acquire in `Directory::next`. Publishes: the directory.
+        // If another thread was faster, this one is lost; a table makes few.
+        let _ = self.next.compare_exchange(null, new, Ordering::Release, Ordering::Relaxed);
+        self.next()
+    }
+
+    /// Clears the hints of a superblock that seems to have no free span, then sets them again if it
+    /// has one after all.
+    pub(super) fn look_again(&self, number: u32) {
+        let (bit, superblock) = (1 << number, &self.homes[number as usize].superblock);
+        // ORDERING: AcqRel. Pairs with the Release in `Directory::note_room`: if that came first,
+        // this thread sees the free span.
+        self.room.fetch_and(!bit, Ordering::AcqRel);
+        // ORDERING: AcqRel. Pairs with the Release in `Directory::note_room`.
+        self.soiled.fetch_and(!bit, Ordering::AcqRel);
+        if superblock.has_free() {
+            self.note_room(number, superblock.has_free_dirty());
+        }
+    }
+
+    /// Sets the hints of a superblock with a free span.
+    pub(super) fn note_room(&self, number: u32, soiled: bool) {
+        // ORDERING: Release. Pairs with the AcqRel in `Directory::look_again`. Publishes: the free
+        // span's bit.
+        self.room.fetch_or(1 << number, Ordering::Release);
+        if soiled {
+            // ORDERING: Release. Pairs with the AcqRel in `Directory::look_again`.
+            self.soiled.fetch_or(1 << number, Ordering::Release);
+        }
+    }
+
+    /// Claims a superblock that is not mapped, and returns its number.
+    pub(super) fn claim(&self) -> Option<u32> {
+        let mut vacant = self.vacant.load(Ordering::Relaxed);
+        while vacant != 0 {
+            let number = vacant.trailing_zeros();
+            let rest = vacant & !(1 << number);
+            // ORDERING: Acquire. Pairs with the Release in `Directory::vacate`: the last mapping is
+            // gone.
+            match self.vacant.compare_exchange_weak(vacant, rest, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(number),
+                Err(now) => vacant = now,
+            }
+        }
+        None
+    }
+
+    /// Ends the claim on a superblock that is not mapped.
+    pub(super) fn vacate(&self, number: u32) {
+        // ORDERING: Release. Pairs with the Acquire in `Directory::claim`. Publishes: the end of
+        // the mapping.
+        self.vacant.fetch_or(1 << number, Ordering::Release);
+    }
+}
+
+impl Home {
+    /// Returns the directory of an open superblock.
+    pub(super) fn directory(&self) -> &'static Directory {
+        // SAFETY: the pointer was written before the superblock first opened, and directories are
+        // never freed.
+        unsafe { &*self.directory.load(Ordering::Relaxed) }
+    }
+
+    /// Returns the number of the superblock in its directory.
+    pub(super) fn number(&self) -> u32 {
+        let first = self.directory().homes.as_ptr().addr();
+        ((ptr::from_ref(self).addr() - first) / size_of::<Self>()) as u32
+    }
+}

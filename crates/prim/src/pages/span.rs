@@ -1,0 +1,65 @@
+//! A span, as its owner sees it, and how its address leads to its superblock.
+
+use core::ptr::NonNull;
+
+use super::directory::Home;
+use super::map;
+use super::order::Order;
+
+/// A span that the calling thread owns.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    pub(super) home: &'static Home,
+    pub(super) index: u32,
+}
+
+impl Span {
+    /// Returns the span at an address, if a superblock has it.
+    ///
+    /// # Safety
+    /// If the address is that of a span, the caller owns the span.
+    pub(super) unsafe fn at(block: NonNull<u8>) -> Option<Self> {
+        // SAFETY: entries name the words of superblocks, which are never freed (G4).
+        let home: &'static Home = unsafe { map::find(block.addr().get())?.as_ref() };
+        let base = home.superblock.base();
+        // If no thread owns a span there, the superblock may be unmapped or have other addresses.
+        let (distance, order) = (block.addr().get().wrapping_sub(base.addr()), home.directory().order);
+        if base.is_null() || distance >= order.superblock() {
+            return None;
+        }
+        Some(Self { home, index: (distance / order.span()) as u32 })
+    }
+
+    /// Returns the length of the span that has a block. `None` if the block is a mapping.
+    ///
+    /// # Safety
+    /// The caller owns the block.
+    #[inline]
+    pub(super) unsafe fn len_at(block: NonNull<u8>) -> Option<usize> {
+        // SAFETY: the caller passes a live block of pages.
+        unsafe { Self::order_at(block) }.map(Order::span)
+    }
+
+    /// Returns the order of the span that has a block. `None` if the block is a mapping.
+    ///
+    /// # Safety
+    /// The caller owns the block.
+    #[inline]
+    pub(super) unsafe fn order_at(block: NonNull<u8>) -> Option<Order> {
+        // SAFETY: entries name the words of superblocks, which are never freed. Those for the
+        // address of an owned block are right (G4).
+        let home: &'static Home = unsafe { map::find(block.addr().get())?.as_ref() };
+        Some(home.directory().order)
+    }
+
+    /// Returns the bytes of the span.
+    pub(super) fn len(self) -> usize {
+        self.home.directory().order.span()
+    }
+
+    pub(super) fn start(self) -> NonNull<u8> {
+        let start = self.home.superblock.base().wrapping_add(self.index as usize * self.len());
+        // SAFETY: the base of a superblock with an owned span is not null (G2).
+        unsafe { NonNull::new_unchecked(start) }
+    }
+}

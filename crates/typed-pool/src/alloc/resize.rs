@@ -1,0 +1,261 @@
+//! Grows and shrinks blocks: in place, or by a move to a block of another class.
+//!
+//! The functions for blocks without a small class are not inlined, as those of `medium`.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::AllocError;
+use ephemera_prim::poison::unpoison;
+
+use super::route::{allocate, deallocate};
+use super::slots::{Block, CellKey, block_of, shrink_in_place, whole_slot};
+use crate::class;
+use crate::threads::{self, Family, FamilyCell};
+
+/// Grows a block: in place if its class stays the same. With `zeroed`, the bytes from `old.size()`
+/// on are zero.
+///
+/// # Errors
+/// As [`allocate`]; the old block is then unchanged.
+///
+/// # Safety
+/// `block` is a live block of this family, `old` fits it, and `new` is not smaller.
+#[inline]
+pub unsafe fn grow(
+    cell: CellKey,
+    family: &'static Family,
+    block: NonNull<u8>,
+    old: Layout,
+    new: Layout,
+    zeroed: bool,
+) -> Block {
+    let slot = match (class::of(old), class::of(new)) {
+        (Some(class), Some(same)) if class == same => {
+            // SAFETY: the block is live and of this class, whose slots hold all layouts of the
+            // class.
+            let slot = unsafe { whole_slot(block, class) };
+            // SAFETY: the old block ends within its slot.
+            let tail = unsafe { slot.add(old.size()) };
+            // SAFETY: the tail of the slot belongs to the block, and no value uses it yet.
+            unsafe { unpoison(tail, new.size() - old.size()) };
+            slot
+        }
+        (None, None) if old.size() != 0 => {
+            // SAFETY: the caller passes a live block; neither layout has a small class.
+            let grown = unsafe { grow_medium(cell, family, block, (old, new), zeroed) }?;
+            return Ok(block_of(grown, new));
+        }
+        // SAFETY: the caller passes a live block; the old size is the smaller one.
+        _ => unsafe { relocate(cell, family, block, (old, new), old.size()) }?,
+    };
+    if zeroed {
+        // SAFETY: the new block has more than `old.size()` bytes, or as many.
+        let tail = unsafe { slot.add(old.size()) };
+        // SAFETY: the new block ends at `new.size()`.
+        unsafe { tail.write_bytes(0, new.size() - old.size()) };
+    }
+    Ok(block_of(slot, new))
+}
+
+/// Shrinks a block: in place if its class stays the same. The limit refuses no shrink, see
+/// `shrink_at_the_limit`.
+///
+/// # Errors
+/// `AllocError` if the operating system refuses; the old block is then unchanged.
+///
+/// # Safety
+/// `block` is a live block of this family, `old` fits it, and `new` is not larger.
+#[inline]
+pub unsafe fn shrink(
+    cell: CellKey,
+    family: &'static Family,
+    block: NonNull<u8>,
+    old: Layout,
+    new: Layout,
+) -> Block {
+    let slot = match (class::of(old), class::of(new)) {
+        (Some(class), Some(same)) if class == same => {
+            // SAFETY: the caller passes a live block, which is of this class.
+            unsafe { shrink_in_place(block, class, (old, new)) }
+        }
+        (None, None) if new.size() != 0 => {
+            // SAFETY: the caller passes a live block; neither layout has a small class.
+            unsafe { shrink_medium(cell, family, block, (old, new)) }?
+        }
+        // SAFETY: the caller passes a live block; the new size is the smaller one.
+        _ => match unsafe { relocate(cell, family, block, (old, new), new.size()) } {
+            Ok(moved) => moved,
+            // SAFETY: the caller passes a live block, which did not move.
+            Err(AllocError) => unsafe { shrink_at_the_limit(cell, family, block, (old, new)) }?,
+        },
+    };
+    Ok(block_of(slot, new))
+}
+
+/// Shrinks a block to another class, or from or to pages, if the limit leaves no memory
+/// to move it.
+///
+/// The block stays in its slot if the units of both classes have the same alignment. The slot then
+/// still is one of the old class, and a free finds its heap through the unit's header, as a remote
+/// free does. Otherwise the block moves, beyond the limit.
+///
+/// # Errors
+/// `AllocError` if the operating system refuses; the old block is then unchanged.
+///
+/// # Safety
+/// As [`shrink`].
+#[cold]
+#[inline(never)]
+unsafe fn shrink_at_the_limit(
+    cell: CellKey,
+    family: &'static Family,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+) -> Result<NonNull<u8>, AllocError> {
+    if let (Some(class), Some(other)) = (class::any(old), class::any(new)) {
+        if class::unit_size(class) == class::unit_size(other) && block.addr().get() % new.align() == 0 {
+            // SAFETY: the caller passes a live block, whose layout has the first class.
+            return Ok(unsafe { shrink_in_place(block, class, (old, new)) });
+        }
+    }
+    let moved = threads::allocate_beyond(family, new)?;
+    // SAFETY: the old block is live, and the fresh one has the new size, which is the smaller one.
+    unsafe { move_to(cell, family, moved, (block, old), new.size()) };
+    Ok(moved)
+}
+
+/// Grows a block without a small class. With `zeroed`, the bytes from the old size on are zero.
+///
+/// # Safety
+/// `block` is a live block of this family, and the first layout fits it. Neither layout has a small
+/// class, the first is not of size zero, and the second is not smaller.
+#[cold]
+#[inline(never)]
+unsafe fn grow_medium(
+    cell: CellKey,
+    family: &'static Family,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    if old.size() > class::MEDIUM_MAX {
+        // SAFETY: the caller passes a live block that is too large for a class. The new layout is
+        // not smaller.
+        return unsafe { threads::grow_block(FamilyCell::get(cell), family, block, (old, new), zeroed) };
+    }
+    let Some(class) = class::medium(old) else {
+        if class::medium(new).is_none() {
+            // SAFETY: the caller passes a live block without a class, which came from pages. The
+            // new layout is not smaller and has no class either.
+            return unsafe { threads::grow_large(family, block, (old, new), zeroed) };
+        }
+        // SAFETY: the caller passes a live block; the old size is the smaller one.
+        return unsafe { move_and_grow(cell, family, block, (old, new), zeroed) };
+    };
+    if class::medium(new) != Some(class) {
+        // SAFETY: the caller passes a live block; the old size is the smaller one.
+        return unsafe { move_and_grow(cell, family, block, (old, new), zeroed) };
+    }
+    // SAFETY: the block is live and of this class, whose slots hold all layouts of it.
+    let slot = unsafe { whole_slot(block, class) };
+    // SAFETY: the old block ends within its slot.
+    let tail = unsafe { slot.add(old.size()) };
+    // SAFETY: the tail of the slot belongs to the block, and no value uses it yet.
+    unsafe { unpoison(tail, new.size() - old.size()) };
+    if zeroed {
+        // SAFETY: the new block ends at `new.size()`, and the tail starts at the old size.
+        unsafe { tail.write_bytes(0, new.size() - old.size()) };
+    }
+    Ok(slot)
+}
+
+/// Moves a block to a larger one of another class, or from or to pages.
+///
+/// # Safety
+/// As [`grow_medium`].
+#[inline(never)]
+unsafe fn move_and_grow(
+    cell: CellKey,
+    family: &'static Family,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: the caller passes a live block; the old size is the smaller one.
+    let slot = unsafe { relocate(cell, family, block, (old, new), old.size()) }?;
+    if zeroed {
+        // SAFETY: the new block has at least `old.size()` bytes.
+        let tail = unsafe { slot.add(old.size()) };
+        // SAFETY: the new block ends at `new.size()`.
+        unsafe { tail.write_bytes(0, new.size() - old.size()) };
+    }
+    Ok(slot)
+}
+
+/// Shrinks a block without a small class.
+///
+/// # Safety
+/// As [`grow_medium`], but the second layout is not larger and not of size zero.
+#[cold]
+#[inline(never)]
+unsafe fn shrink_medium(
+    cell: CellKey,
+    family: &'static Family,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+) -> Result<NonNull<u8>, AllocError> {
+    match (class::medium(old), class::medium(new)) {
+        // SAFETY: the caller passes a live block, which has no class and so came from pages.
+        (None, None) => unsafe { threads::shrink_large(family, block, (old, new)) },
+        (Some(class), Some(same)) if class == same => {
+            // SAFETY: the caller passes a live block, which is of this class.
+            Ok(unsafe { shrink_in_place(block, class, (old, new)) })
+        }
+        // SAFETY: the caller passes a live block; the new size is the smaller one.
+        _ => match unsafe { relocate(cell, family, block, (old, new), new.size()) } {
+            Ok(moved) => Ok(moved),
+            // SAFETY: the caller passes a live block, which did not move.
+            Err(AllocError) => unsafe { shrink_at_the_limit(cell, family, block, (old, new)) },
+        },
+    }
+}
+
+/// Moves a block to a new one that this function allocates. If that fails, the old block is
+/// unchanged.
+///
+/// # Safety
+/// `block` is a live block of the first layout; neither layout has less than `keep` bytes.
+#[inline(never)]
+unsafe fn relocate(
+    cell: CellKey,
+    family: &'static Family,
+    block: NonNull<u8>,
+    (old, new): (Layout, Layout),
+    keep: usize,
+) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: the block's allocator has this thread-local and this family.
+    let moved = unsafe { allocate(cell, family, new) }?.cast::<u8>();
+    // SAFETY: both blocks are live and have at least `keep` bytes.
+    unsafe { move_to(cell, family, moved, (block, old), keep) };
+    Ok(moved)
+}
+
+/// Copies `keep` bytes of a block to a fresh block, and frees the old one.
+///
+/// # Safety
+/// `block` is a live block of layout `old`; `moved` is another live block. Both have at least
+/// `keep` bytes.
+#[inline(always)]
+unsafe fn move_to(
+    cell: CellKey,
+    family: &'static Family,
+    moved: NonNull<u8>,
+    (block, old): (NonNull<u8>, Layout),
+    keep: usize,
+) {
+    // SAFETY: both blocks have `keep` bytes, and live blocks do not overlap.
+    unsafe { moved.copy_from_nonoverlapping(block, keep) };
+    // SAFETY: the block is live and is not used again.
+    unsafe { deallocate(cell, family, block, old) };
+}

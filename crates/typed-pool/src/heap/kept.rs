@@ -1,0 +1,100 @@
+//! Frees empty units that a heap learned to keep and no longer needs.
+//!
+//! A heap keeps one more empty unit each time it needs a unit after it freed one. So it must also
+//! keep fewer after the load has changed. Over a number of slow paths, it notes the least number of
+//! its empty units, which the load did not need. The next slow paths free them, one each.
+
+use core::cell::Cell;
+
+/// The least number of new fronts between two looks.
+const LOOK_EVERY: usize = 64;
+
+/// Counts of a heap's empty units, and of those that it learned to keep. Only the heap's owner uses
+/// them.
+#[derive(Debug)]
+pub(super) struct KeptUnits {
+    /// New fronts since the last look.
+    fronts: Cell<usize>,
+    /// The least number of empty units since the last look.
+    lowest: Cell<usize>,
+    /// The number of units that the heap keeps because it freed and then needed them.
+    learned: Cell<usize>,
+    /// The number of units that the load does not need and that are not freed yet.
+    surplus: Cell<usize>,
+}
+
+impl KeptUnits {
+    pub(super) const fn new() -> Self {
+        Self { fronts: Cell::new(0), lowest: Cell::new(0), learned: Cell::new(0), surplus: Cell::new(0) }
+    }
+
+    /// Returns the number of units that the heap keeps because it freed and then needed them.
+    #[inline]
+    pub(super) fn learned(&self) -> usize {
+        if cfg!(ephemera_weaken = "learned_units_first") { 0 } else { self.learned.get() }
+    }
+
+    /// Notes that the heap keeps one more unit.
+    pub(super) fn learn(&self) {
+        self.learned.set(self.learned.get() + 1);
+    }
+
+    /// Notes that the heap keeps no unit that it learned to keep.
+    pub(super) fn forget_all(&self) {
+        self.learned.set(0);
+        self.surplus.set(0);
+    }
+
+    /// Notes that an empty unit was taken, and that this number of them is left.
+    #[inline]
+    pub(super) fn note_taken(&self, left: usize) {
+        self.lowest.set(self.lowest.get().min(left));
+    }
+
+    /// Counts a new front.
+    #[inline]
+    pub(super) fn note_front(&self) {
+        self.fronts.set(self.fronts.get() + 1);
+    }
+
+    /// Returns whether the heap should now find the units that the load does not need.
+    #[inline]
+    pub(super) fn is_look_due(&self) -> bool {
+        self.fronts.get() >= LOOK_EVERY
+    }
+
+    /// Finds out how many units the load does not need, after twice as many new fronts as the heap
+    /// has `units`. A load that rises to all units again and again reaches its peak in that time.
+    ///
+    /// The heap keeps up to `keep` empty units and has `empties` of them.
+    pub(super) fn find_unneeded(&self, units: usize, keep: usize, empties: usize) {
+        if self.fronts.get() / 2 < units {
+            return;
+        }
+        let unneeded = self.lowest.get().saturating_sub(keep - self.learned.get());
+        if !cfg!(ephemera_weaken = "learned_units_stay") {
+            self.surplus.set(unneeded.min(self.learned.get()));
+        }
+        self.fronts.set(0);
+        self.lowest.set(empties);
+    }
+
+    /// Returns whether the heap keeps units that the load does not need.
+    #[inline]
+    pub(super) fn has_surplus(&self) -> bool {
+        self.surplus.get() != 0
+    }
+
+    /// Notes that one unit that the load does not need is about to be freed. Returns `false` if the
+    /// load needs them by now: all of the heap's `empties` are then units that it always keeps.
+    pub(super) fn unlearn(&self, keep: usize, empties: usize) -> bool {
+        let learned = self.learned.get();
+        if empties <= keep - learned {
+            self.surplus.set(0);
+            return false;
+        }
+        self.learned.set(learned - 1);
+        self.surplus.set(self.surplus.get() - 1);
+        true
+    }
+}

@@ -1,0 +1,223 @@
+//! The units of a heap: requests to the backing allocator, and frees to it. A unit that ran empty
+//! is kept or freed.
+
+use core::ptr::{self, NonNull};
+
+use allocator_api2::alloc::AllocError;
+use ephemera_prim::account::{Account, Leaving, Limit, reserved};
+use ephemera_prim::raw;
+use ephemera_prim::unit_list::UnitList;
+
+use super::{PoolEnv, UnitHeap};
+use crate::slot_group::SlotGroupPtr;
+use crate::unit::{Unit, UnitPtr, UnitState};
+
+/// Requests one unit under the limit. It is empty and only on the list of all units.
+pub(super) fn acquire<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
+    acquire_under(env, Limit::Applies, slots)
+}
+
+/// Requests one unit as [`acquire`] does, where the limit may not apply.
+pub(super) fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> Result<UnitPtr, AllocError> {
+    let spec = env.heap().spec;
+    let layout = spec.layout(slots);
+    let memory = reserved(env.account(), layout.size(), limit, || raw::acquire(env.backing(), layout))?;
+    let birth = env.count_unit(layout.size());
+    // SAFETY: the memory was just acquired with this layout.
+    let unit = unsafe { UnitPtr::create(memory, spec, slots, (env.identity(), birth)) };
+    let heap = env.heap();
+    // SAFETY: the caller owns the heap (H1), and the unit is new, so it is on no list yet (H6).
+    unsafe { heap.units.add(unit.as_non_null()) };
+    heap.units_len.set(heap.units_len.get() + 1);
+    heap.slots_len.set(heap.slots_len.get() + slots);
+    Ok(unit)
+}
+
+/// Handles a unit of which `until` slots were freed: a full unit is queued, and one without live
+/// slots is kept or freed.
+#[cold]
+#[inline(never)]
+pub(super) fn reclassify<E: PoolEnv>(env: E, unit: UnitPtr) {
+    let live = unit.live();
+    if live == 0 {
+        keep_or_free(env, unit);
+    } else {
+        env.heap().enqueue(unit, live);
+    }
+}
+
+/// Keeps a unit that ran empty, or frees it and other surplus units. The unit is not the front.
+///
+/// The surplus includes units that could not be freed before, because a walker protected them.
+fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr) {
+    let heap = env.heap();
+    heap.owned.write();
+    heap.unlist(unit);
+    unit.rewind(heap.spec);
+    if heap.empties_len.get() < heap.keep.get() {
+        return keep_empty(env, unit);
+    }
+    let mut surplus = Some(unit);
+    while let Some(unit) = surplus.take() {
+        if !give_back(env, unit, UnitList::remove) {
+            return keep_empty(env, unit);
+        }
+        if heap.empties_len.get() > heap.keep.get() && !cfg!(ephemera_weaken = "surplus_stays") {
+            surplus = heap.pop_empty();
+        }
+    }
+}
+
+/// Keeps an empty unit, and notes that a thread whose request was refused may want it.
+pub(super) fn keep_empty<E: PoolEnv>(env: E, unit: UnitPtr) {
+    env.heap().push_empty(unit);
+    env.account().spare();
+}
+
+/// A function that removes a unit from the list of all units.
+type Remove = unsafe fn(&UnitList<Unit>, NonNull<Unit>) -> bool;
+
+/// The function that waits a bounded time for walkers. Models do not wait, because a preempted
+/// walker may protect its unit for as long as they run.
+const PATIENT: Remove = if cfg!(ephemera_loom) { UnitList::remove } else { UnitList::remove_patiently };
+
+/// Frees an empty unit that is not among the empties. Returns `false`, and does nothing, if a
+/// walker protects it.
+fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
+    let heap = env.heap();
+    // SAFETY: the caller owns the heap (H1), and its units are on the list of all units (H6).
+    if !unsafe { remove(&heap.units, unit.as_non_null()) } {
+        return false;
+    }
+    heap.units_len.set(heap.units_len.get() - 1);
+    heap.slots_len.set(heap.slots_len.get() - unit.slots());
+    heap.given_back.set(heap.given_back.get() + 1);
+    let layout = heap.spec.layout(unit.slots());
+    env.uncount_unit(layout.size(), unit.birth());
+    // Releases the bytes after the deallocation: another thread may request them at once.
+    let _booked = Leaving::new(env.account(), layout.size());
+    // SAFETY: the unit came from `backing` with this layout. It has no live slot and is on no list
+    // (H4, H6), so no pointer to it is left.
+    unsafe { raw::release(env.backing(), unit.end_of_life(), layout) };
+    true
+}
+
+/// Books remote frees, then frees every empty unit, including an empty front. Returns `false` if
+/// some stayed because a walker protected them for long.
+pub(crate) fn trim<E: PoolEnv>(env: E) -> bool {
+    env.settle();
+    let heap = env.heap();
+    heap.owned.write();
+    heap.give_up_front();
+    give_back_empties(env)
+}
+
+/// Frees all empty units, and waits a bounded time for walkers. Returns `false` if some units
+/// stayed.
+pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
+    let heap = env.heap();
+    let mut stay = None;
+    while let Some(unit) = heap.pop_empty() {
+        if !give_back(env, unit, PATIENT) {
+            unit.after().set(stay.map_or(ptr::null_mut(), UnitPtr::as_ptr));
+            stay = Some(unit);
+        }
+    }
+    let all = stay.is_none();
+    while let Some(unit) = stay {
+        // SAFETY: U1: a unit of the heap that was not freed.
+        stay = unsafe { UnitPtr::from_raw(unit.after().get()) };
+        heap.push_empty(unit);
+    }
+    heap.keep.set(heap.spec.kept());
+    heap.given_back.set(0);
+    heap.kept.forget_all();
+    all
+}
+
+/// Books the remote frees of one group, given its foreign word from the inbox. Returns whether the
+/// unit still is the front or has a live slot.
+pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool {
+    let (heap, unit) = (env.heap(), group.unit());
+    heap.owned.write();
+    let given = group.freed(given);
+    if heap.front() == Some(unit) {
+        heap.free.set(group.link(given, heap.spec, heap.free.get()));
+        return true;
+    }
+    let (count, until) = (given.count_ones() as usize, unit.until().get());
+    let live = unit.live() - count;
+    if live == 0 {
+        if unit.state() == UnitState::Abandoned {
+            unit.set_abandoned(false);
+        }
+        keep_or_free(env, unit);
+        return false;
+    }
+    group.keep_home(given);
+    if count < until {
+        unit.until().publish(until - count);
+    } else {
+        heap.enqueue(unit, live);
+    }
+    true
+}
+
+/// Counts a new front. Frees a unit that the load no longer needs, if there is one.
+#[inline]
+pub(super) fn note_new_front<E: PoolEnv>(env: E) {
+    let heap = env.heap();
+    heap.kept.note_front();
+    if heap.kept.is_look_due() {
+        find_unneeded(heap);
+    }
+    if heap.kept.has_surplus() {
+        free_unneeded(env);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn find_unneeded(heap: &UnitHeap) {
+    heap.kept.find_unneeded(heap.units_len.get(), heap.keep.get(), heap.empties_len.get());
+}
+
+/// Frees an empty unit and keeps one less, unless the load needs the units again by now.
+#[cold]
+#[inline(never)]
+fn free_unneeded<E: PoolEnv>(env: E) {
+    let heap = env.heap();
+    let keep = heap.keep.get();
+    // The backing allocator may allocate from this heap, so the numbers change before it is called.
+    if !heap.kept.unlearn(keep, heap.empties_len.get()) {
+        return;
+    }
+    heap.keep.set(keep - 1);
+    let Some(unit) = heap.pop_empty() else { return };
+    if !give_back(env, unit, UnitList::remove) {
+        keep_empty(env, unit);
+    }
+}
+
+/// Does what [`trim`] does at the end of a scope, but keeps one empty unit that the scope
+/// used, if it has at most `most` bytes. The unit counts for no scope until the next one allocates
+/// from it. Returns the bytes of that unit, and whether all others were freed.
+#[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
+pub(crate) fn trim_keeping_one<E: PoolEnv>(env: E, most: usize) -> (usize, bool) {
+    env.settle();
+    let heap = env.heap();
+    heap.owned.write();
+    heap.give_up_front();
+    let first = heap.pop_empty();
+    let bytes = first.map_or(0, |unit| heap.spec.layout(unit.slots()).size());
+    let keeps = first.is_some_and(|unit| bytes <= most && env.is_current(unit.birth()));
+    if let Some(unit) = first.filter(|_| !keeps) {
+        heap.push_empty(unit);
+    }
+    let all = give_back_empties(env);
+    let Some(unit) = first.filter(|_| keeps) else { return (0, all) };
+    env.uncount_unit(bytes, unit.birth());
+    unit.set_birth(0);
+    keep_empty(env, unit);
+    (bytes, all)
+}
