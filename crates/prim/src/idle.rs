@@ -41,7 +41,7 @@ const HEAPS: usize = 4;
 
 /// The number of looks that do not wait for the clock after a look that left units to purge. Other
 /// heaps of the queue may come in between.
-pub const LOOKS: usize = 64;
+pub const LOOKS: usize = if cfg!(miri) { 4 } else { 64 };
 
 /// The inboxes of a heap in an [`IdleQueue`], with the words of the queue. Other threads write all
 /// of them, so they have their own cache line.
@@ -135,11 +135,11 @@ pub trait IdleHeaps {
 
     /// Purges some units of this heap that have no live block and that are in its inbox. Returns
     /// whether there may be more of them. Only one thread at a time calls this.
-    fn purge_some(&self, heap: &Self::Heap) -> bool;
+    fn purge_units(&self, heap: &Self::Heap) -> bool;
 
     /// Drains the heap's mail if no thread holds its record. The calling thread has just put units
     /// back.
-    fn after_push(&self, heap: &Self::Heap);
+    fn drain_free_record(&self, heap: &Self::Heap);
 }
 
 /// The heaps that have mail, or had some when a thread last looked at them.
@@ -269,7 +269,7 @@ impl<H> IdleQueue<H> {
         self.more.set(more.saturating_sub(1));
         for _ in 0..HEAPS {
             let Some(heap) = self.pop(heaps) else { return };
-            let more = self.look_at(heaps, heap, now);
+            let more = self.visit_heap(heaps, heap, now);
             self.put_back(heaps, heap);
             if more {
                 self.more.set(LOOKS);
@@ -280,7 +280,7 @@ impl<H> IdleQueue<H> {
 
     /// Purges units of a heap if its owner is idle. Returns whether there may be more to purge.
     /// Only the thread at the gate calls this.
-    fn look_at<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
+    fn visit_heap<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
         let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
         if !heaps.is_held(heap) {
             return false;
@@ -299,9 +299,9 @@ impl<H> IdleQueue<H> {
             // A unit may have run empty since it was looked at.
             mail.since.set(now);
             mail.put_back(mail.seen.lend());
-            heaps.after_push(heap);
+            heaps.drain_free_record(heap);
             return false;
         }
-        heaps.purge_some(heap)
+        heaps.purge_units(heap)
     }
 }

@@ -11,13 +11,15 @@
 //! everything that was allocated, and `back` for everything that was booked as freed. A chunk whose
 //! sums are equal is *empty*: it has no live block.
 
+mod purge;
+
 use core::ptr::{self, NonNull};
 
 use ephemera_prim::foreign::{COMPLETE, Foreign, ForeignHeader};
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 use ephemera_prim::raw;
-use ephemera_prim::sync::{AtomicBool, Ordering};
+use ephemera_prim::sync::AtomicBool;
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
@@ -310,9 +312,7 @@ impl ChunkPtr {
     /// Books a foreign word that came out of the inbox: remote frees, or a complete countdown.
     /// Returns whether the chunk ran empty; the caller then rewinds it.
     pub(crate) fn book_word(self, word: u64) -> bool {
-        if self.is_purged() {
-            self.purged().store(false, Ordering::Relaxed);
-        }
+        self.end_purge();
         if word == COMPLETE {
             self.back().set(self.taken().get());
             return true;
@@ -393,42 +393,6 @@ impl ChunkPtr {
         let bytes = LiveCount::resized(old - new);
         let emptied = if front { self.book_by(bytes, OwnerU64::set) } else { self.book(bytes) };
         ephemera_prim::invariant!(!emptied, "a chunk ran empty although a block in it was only shrunk");
-    }
-
-    /// Returns whether no block of this chunk is live, remote frees included. If so, sees the end of
-    /// use of all blocks.
-    ///
-    /// The calling thread has borrowed the chunk, and saw that the owner replaced it as the front
-    /// (B2). So `taken` is exact. The other two sums only grow. If they are out of date, a block
-    /// seems live that is not.
-    pub(crate) fn is_free_to_purge(self) -> bool {
-        let word = self.foreign().observe();
-        let back = self.back().observe();
-        // Only the last free in an abandoned chunk completes a countdown.
-        word == COMPLETE || back.wrapping_add(word) == self.taken().get()
-    }
-
-    /// Returns whether another thread returned the pages of the blocks to the operating system, and
-    /// the owner has not booked the frees since.
-    pub(crate) fn is_purged(self) -> bool {
-        self.purged().load(Ordering::Relaxed)
-    }
-
-    /// Returns the whole pages of the blocks to the operating system.
-    ///
-    /// # Safety
-    /// The calling thread has borrowed the chunk. No block of it is live, and it is not the front.
-    pub(crate) unsafe fn purge(self) {
-        self.foreign().reuse();
-        self.contents().write();
-        self.purged().store(true, Ordering::Relaxed);
-        #[cfg(not(ephemera_loom))]
-        {
-            let (start, len) = (self.at(self.first()), self.end() - self.first());
-            // SAFETY: the bytes belong to the chunk. No block is live (B1), so nothing needs them.
-            // The owner does not use them before it dequeues the chunk.
-            unsafe { ephemera_prim::pages::discard(start, len) };
-        }
     }
 
     /// Returns the memory of a chunk that is about to be freed. No other thread accesses it.

@@ -31,11 +31,11 @@ impl IdleHeaps for Passer {
         false
     }
 
-    fn purge_some(&self, _heap: &Heap) -> bool {
+    fn purge_units(&self, _heap: &Heap) -> bool {
         unreachable!("no thread holds the record")
     }
 
-    fn after_push(&self, _heap: &Heap) {}
+    fn drain_free_record(&self, _heap: &Heap) {}
 }
 
 #[derive(Clone)]

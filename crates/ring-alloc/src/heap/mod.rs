@@ -153,8 +153,8 @@ pub(crate) unsafe trait RingEnv: Copy {
     fn owns(&self, chunk: ChunkPtr) -> bool;
     /// Returns the number of empty chunks of each class to keep.
     fn retain(&self) -> usize;
-    /// Counts a visit to the slow path of a heap that this thread owns. One in some visits looks for
-    /// idle owners.
+    /// Counts a visit to the slow path of a heap that this thread owns. Some visits look for idle
+    /// owners.
     fn visit(&self) {}
     /// Books the remote frees in the inbox.
     fn settle(&self);

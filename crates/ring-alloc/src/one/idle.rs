@@ -9,7 +9,7 @@
 use ephemera_prim::foreign::LentUnits;
 use ephemera_prim::idle::{IdleHeaps, Mail};
 
-use super::record::{HeapRecord, Realm, after_push};
+use super::record::{HeapRecord, Realm, drain_free_record};
 use crate::chunk::{Chunk, ChunkPtr};
 
 /// The bounds of one look: the chunks that it borrows and looks at, and the chunks that it purges.
@@ -36,7 +36,7 @@ impl<R: Realm> IdleHeaps for IdleRings<R> {
         !record.is_free()
     }
 
-    fn purge_some(&self, record: &Self::Heap) -> bool {
+    fn purge_units(&self, record: &Self::Heap) -> bool {
         if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
             return false;
         }
@@ -61,12 +61,12 @@ impl<R: Realm> IdleHeaps for IdleRings<R> {
             unsafe { chunk.purge() };
         }
         data.mail.put_back(lent);
-        self.after_push(record);
+        self.drain_free_record(record);
         empties != 0 && (empties == PURGES || chunks == CHUNKS)
     }
 
-    fn after_push(&self, record: &Self::Heap) {
-        after_push(self.0, record);
+    fn drain_free_record(&self, record: &Self::Heap) {
+        drain_free_record(self.0, record);
     }
 }
 

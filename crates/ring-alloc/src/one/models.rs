@@ -319,7 +319,7 @@ impl Thread<'_> {
             there.free_elsewhere(block);
             let record = record;
             // SAFETY: a model keeps its records until all of its threads are joined.
-            IdleRings(ModelRealm(&there.0)).purge_some(unsafe { record.0.as_ref() });
+            IdleRings(ModelRealm(&there.0)).purge_units(unsafe { record.0.as_ref() });
         })
     }
 }

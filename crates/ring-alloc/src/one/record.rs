@@ -162,7 +162,7 @@ fn has_mail<G>(data: &RingRecord<G>) -> bool {
 }
 
 /// Drains a record to which this thread has pushed or put chunks back, if no thread holds it.
-pub(super) fn after_push<R: Realm>(realm: R, record: &HeapRecord<R::Geometry>) {
+pub(super) fn drain_free_record<R: Realm>(realm: R, record: &HeapRecord<R::Geometry>) {
     if record.is_free() {
         // No other thread would drain that inbox before the record is leased again.
         look_after(realm, record);
@@ -291,7 +291,7 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         // record, and frees them.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
         if pushed {
-            after_push(self.realm, record);
+            drain_free_record(self.realm, record);
             #[cfg(not(ephemera_loom))]
             // SAFETY: records are never freed (L3), and each always has the same mail.
             unsafe {

@@ -1,26 +1,16 @@
 //! Purges units of idle owners that ran empty by remote frees.
 //!
-//! The groups of slots that other threads free wait in the heap's inbox until the owner takes a
-//! slow path. An owner that sleeps never does. So another thread borrows the groups of the inbox,
-//! purges the slots of the units without a live slot, and puts the groups back. `idle_queue`
-//! decides which thread does so, and when.
-//!
-//! ```text
-//!   remote free --> inbox --lend--> looks at groups --put back--> seen       (one thread at once)
-//!                     ^             unit empty? claim, purge       |
-//!                     '----------------- after a pause ------------'
-//!                  owner: takes the groups of both, and books them
-//! ```
+//! The groups of slots that other threads free wait in the heap's inbox. `ephemera_prim::idle`
+//! decides which thread looks at them, and when. The look borrows the groups of the inbox, purges
+//! the slots of the units without a live slot, and puts the groups back.
 //!
 //! For its owner, a purged unit is still a unit whose remote frees are not booked. Its header stays
 //! resident, and with it the page that the header is on. `ephemera_prim::claim` has the protocol
 //! between the purging thread and an owner that wakes up.
 
 use ephemera_prim::barrier;
-use ephemera_prim::foreign::Inbox;
+use ephemera_prim::idle::Mail;
 use ephemera_prim::pages;
-use ephemera_prim::sync::{AtomicBool, AtomicPtr, AtomicUsize};
-use ephemera_prim::word::OwnerUsize;
 
 use super::lease_end;
 use super::table::ThreadHeap;
@@ -40,44 +30,9 @@ const GROUPS: usize = if cfg!(miri) {
 };
 const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
 
-/// The words of a heap that other threads write. They have their own cache line. A heap *has mail*
-/// while remote frees of its slots are not booked.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct HeapMail {
-    /// Groups with remote frees. Threads that free slots push here.
-    pub(super) inbox: Inbox<SlotGroup>,
-    /// Groups with remote frees that another thread has borrowed from the inbox and looked at.
-    pub(super) seen: Inbox<SlotGroup>,
-    /// The next heap in the queue.
-    pub(super) below: AtomicPtr<ThreadHeap>,
-    /// Whether the heap is in the queue.
-    pub(super) queued: AtomicBool,
-    /// The approximate number of pushes to the inbox.
-    pub(super) pushes: AtomicUsize,
-    /// The owner's visits to the slow path, at the last look. This word and the next belong to the
-    /// thread that adds the heap to the queue, then to the thread at the queue's gate.
-    pub(super) visits: OwnerUsize,
-    /// The time at which a thread first found this number of visits.
-    pub(super) since: OwnerUsize,
-}
-
-impl HeapMail {
-    ephemera_prim::const_unless_loom! {
-        /// Creates the words of a heap without mail, which is not in the queue of `idle_queue`.
-        pub(super) fn new() -> Self {
-            Self {
-                inbox: Inbox::new(),
-                seen: Inbox::new(),
-                below: AtomicPtr::new(core::ptr::null_mut()),
-                queued: AtomicBool::new(false),
-                pushes: AtomicUsize::new(0),
-                visits: OwnerUsize::new(0),
-                since: OwnerUsize::new(0),
-            }
-        }
-    }
-}
+/// The remote frees of a heap that are not booked. Other threads write these words, so they have
+/// their own cache line.
+pub(super) type HeapMail = Mail<SlotGroup, ThreadHeap>;
 
 /// Purges units of this heap that have no live slot, and have remote frees that their owner did not
 /// book. Returns whether there may be more of them. Only one thread at a time calls this.
@@ -110,7 +65,7 @@ pub(super) fn purge_units(heap: &ThreadHeap) -> bool {
         }
         unit.claim().end(purges);
     }
-    lent.put_back(&heap.mail.seen, &heap.mail.inbox);
+    heap.mail.put_back(lent);
     lease_end::drain_free_record(heap);
     purged && (units == UNITS || groups == GROUPS)
 }

@@ -4,6 +4,8 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::AllocError;
+#[cfg(not(ephemera_loom))]
+use ephemera_prim::idle::LOOK_EVERY;
 use ephemera_prim::pages::Pages;
 use ephemera_prim::record::Record;
 
@@ -131,14 +133,10 @@ unsafe impl PoolEnv for HeapOwner<'_> {
 
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)> {
         // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
-        let taken = unsafe { self.heap.mail.inbox.take() };
-        // SAFETY: as above.
-        let seen = unsafe { self.heap.mail.seen.take() };
+        let taken = unsafe { self.heap.mail.take() };
         // SAFETY: U1: the inboxes are this heap's, so the groups are too. A unit whose frees are
         // not all booked is not freed (F3).
-        taken
-            .chain(seen)
-            .map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
+        taken.map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
     }
 }
 
@@ -251,7 +249,7 @@ pub(super) unsafe fn visit(heaps: Heaps<'_>) {
         look_after_all(record);
     }
     #[cfg(not(ephemera_loom))]
-    if visits % idle_queue::LOOK_EVERY == 0 {
+    if visits % LOOK_EVERY == 0 {
         idle_queue::look();
     }
     if heaps.take_trim_request() {

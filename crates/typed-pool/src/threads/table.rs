@@ -167,7 +167,7 @@ impl ThreadHeap {
 
     /// Returns whether remote frees wait to be booked. The answer may be out of date.
     pub(super) fn has_mail(&self) -> bool {
-        !self.mail.inbox.is_empty() || !self.mail.seen.is_empty()
+        self.mail.is_some()
     }
 
     fn is_of(&self, family: &Family) -> bool {
