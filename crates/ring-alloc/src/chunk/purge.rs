@@ -6,8 +6,8 @@ use ephemera_prim::sync::Ordering;
 use super::ChunkPtr;
 
 impl ChunkPtr {
-    /// Returns whether no block of this chunk is live, remote frees included. If so, sees the end of
-    /// use of all blocks.
+    /// Returns whether no block of this chunk is live, remote frees included. If so, sees the end
+    /// of use of all blocks.
     ///
     /// The calling thread has borrowed the chunk, and saw that the owner replaced it as the front
     /// (B2). So `taken` is exact. The other two sums only grow. If they are out of date, a block
