@@ -43,6 +43,13 @@ const HEAPS: usize = 4;
 /// heaps of the queue may come in between.
 pub const LOOKS: usize = if cfg!(miri) { 4 } else { 64 };
 
+// ORDERING: Release. Pairs with the Acquire in `IdleQueue::pop`. Publishes: the heap's link.
+const ADD: Ordering =
+    if cfg!(ephemera_weaken = "queue_add_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+// ORDERING: Acquire. Pairs with the Release in `IdleQueue::add`.
+const POP: Ordering =
+    if cfg!(ephemera_weaken = "queue_pop_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+
 /// The inboxes of a heap in an [`IdleQueue`], with the words of the queue. Other threads write all
 /// of them, so they have their own cache line.
 #[derive(Debug)]
@@ -214,8 +221,8 @@ impl<H> IdleQueue<H> {
                 mail.since.set(pages::now_ms());
             }
             let link = |below| mail.below.store(below, Ordering::Relaxed);
-            // ORDERING: Release. Pairs with the Acquire in `IdleQueue::pop`. Publishes: the link.
-            push(&self.arrived, ptr::from_ref(heap).cast_mut(), None, Ordering::Release, link);
+            // ORDERING: `ADD`. Pairs with `IdleQueue::pop`.
+            push(&self.arrived, ptr::from_ref(heap).cast_mut(), None, ADD, link);
         }
     }
 
@@ -228,8 +235,8 @@ impl<H> IdleQueue<H> {
     fn pop<E: IdleHeaps<Heap = H>>(&self, heaps: &E) -> Option<&H> {
         let mut first = self.taken.load(Ordering::Relaxed);
         if first.is_null() {
-            // ORDERING: Acquire. Pairs with the Release in `IdleQueue::add`.
-            first = self.arrived.swap(ptr::null_mut(), Ordering::Acquire);
+            // ORDERING: `POP`. Pairs with `IdleQueue::add`.
+            first = self.arrived.swap(ptr::null_mut(), POP);
         }
         // SAFETY: the pointer is null or names a heap that `note_push` added, which is not freed
         // while the queue is used.

@@ -1,5 +1,7 @@
 //! The queue of idle owners beside pushes.
 
+use core::sync::atomic::{AtomicUsize, Ordering};
+
 use loom::thread;
 
 use super::explore;
@@ -10,6 +12,15 @@ use crate::idle::{IdleHeaps, IdleQueue, Mail};
 /// A heap with one unit.
 struct Heap {
     mail: Mail<Chunk, Heap>,
+    /// The number of looks that visited the heap. The standard library's word is no step of the
+    /// model.
+    visited: AtomicUsize,
+}
+
+impl Heap {
+    fn new() -> Self {
+        Self { mail: Mail::new(), visited: AtomicUsize::new(0) }
+    }
 }
 
 /// A look that finds no record with a holder, so it only passes the heaps on.
@@ -27,7 +38,8 @@ impl IdleHeaps for Passer {
         0
     }
 
-    fn is_held(&self, _heap: &Heap) -> bool {
+    fn is_held(&self, heap: &Heap) -> bool {
+        heap.visited.fetch_add(1, Ordering::Relaxed);
         false
     }
 
@@ -46,6 +58,14 @@ struct Model {
 }
 
 impl Model {
+    fn new() -> Self {
+        Self {
+            unit: ModelArc::new(Chunk::new(2)),
+            heap: ModelArc::new(Heap::new()),
+            queue: ModelArc::new(IdleQueue::new(0)),
+        }
+    }
+
     fn remote_free(&self, index: usize) {
         self.unit.get().use_block(index);
         // SAFETY: the block is this thread's, and keeps the unit live until it is booked.
@@ -68,11 +88,7 @@ impl Model {
 #[test]
 fn loom_heap_with_mail_is_in_the_queue() {
     explore(|| {
-        let model = Model {
-            unit: ModelArc::new(Chunk::new(2)),
-            heap: ModelArc::new(Heap { mail: Mail::new() }),
-            queue: ModelArc::new(IdleQueue::new(0)),
-        };
+        let model = Model::new();
         model.remote_free(0);
         model.book();
         let other = {
@@ -85,5 +101,25 @@ fn loom_heap_with_mail_is_in_the_queue() {
         assert!(mail && !model.queue.get().is_empty(), "no look finds the mail");
         model.book();
         assert_eq!(model.unit.get().live(), 0);
+    });
+}
+
+/// A look takes the heaps of the queue, while another thread adds a second heap.
+#[test]
+fn loom_heaps_of_the_queue_are_all_visited() {
+    explore(|| {
+        let first = Model::new();
+        let second = Model { queue: first.queue.clone(), ..Model::new() };
+        first.remote_free(0);
+        let other = {
+            let second = second.clone();
+            thread::spawn(move || second.remote_free(0))
+        };
+        first.queue.get().look(&Passer);
+        other.join().unwrap();
+        first.queue.get().look(&Passer);
+        for model in [&first, &second] {
+            assert_ne!(model.heap.get().visited.load(Ordering::Relaxed), 0, "a heap was lost");
+        }
     });
 }
