@@ -2,6 +2,7 @@
 //! is a function from files to findings, in its own file.
 
 mod budget;
+mod circles;
 mod features;
 mod lexer;
 mod markers;
@@ -30,7 +31,7 @@ use crate::workspace::Workspace;
   cargo xtask tidy --quiet    prints errors only
 
 Checks the length of files and the `//!` at their start, ORDERING comments and the functions they name, macros and
-words that a draft leaves behind, the reason of each `#[ignore]`, type names with two definitions, versions that prose repeats,
+words that a draft leaves behind, the reason of each `#[ignore]`, type names with two definitions, files that use each other, versions that prose repeats,
 documentation of features, paths of one machine, negative controls and their table, jobs of workflows, the width and the
 phrases of comments and pages, and the terms of the glossary.")]
 pub(crate) struct TidyOptions {
@@ -108,6 +109,7 @@ fn check(ws: &Workspace) -> Result<Vec<Finding>> {
     findings.extend(markers::check(&files));
     findings.extend(features::check(&files));
     findings.extend(names::check(&files));
+    findings.extend(circles::check(&files));
     findings.extend(versions::check(&files, &facts));
     findings.extend(paths::check(&files));
     findings.extend(prose::check(&files));

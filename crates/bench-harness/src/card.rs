@@ -33,7 +33,8 @@ impl ContenderClass {
 /// The capabilities of a contender. A workload that needs more prints a dash and the reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Caps {
-    /// Memory of each block can be reused after its free, in any order.
+    /// Memory of each block can be reused after its free, in any order. A contender without this
+    /// frees everything at once.
     pub free_individually: bool,
     /// The contender serves every size and alignment.
     pub any_size: bool,
@@ -43,22 +44,19 @@ pub struct Caps {
     pub shared_alloc: bool,
     /// Threads that used the contender may end while the process continues.
     pub threads_end: bool,
-    /// The contender can free everything at once.
-    pub reset: bool,
     /// A block keeps the bytes that are written to it. This is off for the allocator that does
     /// nothing.
     pub keeps_contents: bool,
 }
 
 impl Caps {
-    /// A general allocator: all but `reset`.
+    /// A general allocator.
     pub const GENERAL: Self = Self {
         free_individually: true,
         any_size: true,
         any_thread_free: true,
         shared_alloc: true,
         threads_end: true,
-        reset: false,
         keeps_contents: true,
     };
 
@@ -69,7 +67,7 @@ impl Caps {
     pub const MAKES_HERE: Self = Self { shared_alloc: false, ..Self::GENERAL };
 
     /// A bump arena. It reuses the last block at once and everything else after a reset.
-    pub const ARENA: Self = Self { free_individually: false, reset: true, ..Self::LOCAL };
+    pub const ARENA: Self = Self { free_individually: false, ..Self::LOCAL };
 }
 
 /// How a contender's memory is measured.

@@ -189,6 +189,7 @@ mod tests {
         // add faults.
         assert!(all >= own + 3, "{all} of the process, {own} of this thread, and another one touched 8 MiB");
         assert!(resident_peak() >= Some(1));
+        assert!(available() > Some(1 << 20), "bytes, not KiB");
     }
 
     #[test]

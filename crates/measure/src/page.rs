@@ -26,6 +26,14 @@ pub fn grid<const N: usize>(head: [&str; N], rows: impl Iterator<Item = Vec<Stri
     core::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect()
 }
 
+/// Adds an element for each text. `open` is its name, with the attributes.
+pub fn elements<T: AsRef<str>>(out: &mut String, open: &str, texts: impl IntoIterator<Item = T>) {
+    let name = open.split(' ').next().unwrap_or(open);
+    for text in texts {
+        let _ = writeln!(out, "<{open}>{}</{name}>", escaped(text.as_ref()));
+    }
+}
+
 /// Returns a table in a box that scrolls where it is wider than the page. The first row of `grid`
 /// is the head, and the first cell of each row is the row's name.
 pub fn table(label: &str, grid: &[Vec<String>]) -> String {
@@ -66,5 +74,12 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(table("", &[]).ends_with("</table></div>\n"));
+    }
+
+    #[test]
+    fn each_text_becomes_an_escaped_element() {
+        let mut out = String::new();
+        elements(&mut out, "p class=\"a\"", ["1 < 2", "3"]);
+        assert_eq!(out, "<p class=\"a\">1 &lt; 2</p>\n<p class=\"a\">3</p>\n");
     }
 }

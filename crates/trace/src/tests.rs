@@ -6,7 +6,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 use super::advise::Advice;
-use super::replay::{Action, Candidate, REFERENCE, ReplayProgram, TWIN, time};
+use super::replay::{Action, Candidate, Lane, REFERENCE, ReplayProgram, TWIN, time};
 use super::*;
 
 mod advice;
@@ -252,13 +252,13 @@ fn a_program_has_the_calls_of_its_trace() {
     assert_eq!(program.lanes().len(), 4);
     assert_eq!(program.peak_live(), profile.peak_bytes);
     assert_eq!(program.left().len() as u64, profile.left);
-    let ops = program.lanes().iter().flatten();
-    let count = |action: Action| ops.clone().filter(|op| op.action == action).count() as u64;
+    let ops = || program.lanes().iter().flat_map(Lane::ops);
+    let count = |action: Action| ops().filter(|op| op.action == action).count() as u64;
     let all = profile.all();
     assert_eq!((count(Action::Alloc), count(Action::Free)), (all.blocks, all.freed));
     assert_eq!(count(Action::Resize), all.resizes);
-    let waits = ops.clone().filter(|op| op.wait > 0).count();
-    let published = ops.clone().filter(|op| op.publish).count();
+    let waits = ops().filter(|op| op.wait > 0).count();
+    let published = ops().filter(|op| op.publish).count();
     assert_eq!(waits, published, "each wait is for a published operation");
     assert!(waits as u64 >= all.elsewhere);
     assert!(program.slots() < 2 * profile.peak_blocks as usize + 4 * 64, "slots are reused");

@@ -48,21 +48,21 @@ pub(super) fn figures(counts: &BlockCounts, all: &BlockCounts, dash: &str) -> [S
     ]
 }
 
+/// The widths of the columns after the first.
+const WIDTHS: [usize; 12] = [13, 4, 4, 4, 5, 5, 5, 5, 5, 8, 10, 9];
+
 fn row(out: &mut String, name: &str, counts: &BlockCounts, all: &BlockCounts) {
-    let cells = figures(counts, all, "-");
-    let left = percent(part(counts.blocks - counts.freed.min(counts.blocks), counts.blocks));
-    let [blocks, share, bytes, shares @ ..] = cells.each_ref().map(String::as_str);
-    line(out, name, [blocks, share, bytes, &left], shares);
+    let mut cells = figures(counts, all, "-").to_vec();
+    cells.insert(3, percent(part(counts.blocks - counts.freed.min(counts.blocks), counts.blocks)));
+    line(out, name, &cells);
 }
 
-fn line(out: &mut String, name: &str, first: [&str; 4], rest: [&str; 8]) {
-    let [blocks, share, bytes, left] = first;
-    let [at_once, lifo, fifo, none, other, resized, life, time] = rest;
-    let _ = writeln!(
-        out,
-        "{name:<11} {blocks:>13} {share:>4} {bytes:>4} {left:>4} {at_once:>5} {lifo:>5} {fifo:>5} {none:>5} {other:>5} \
-         {resized:>8} {life:>10} {time:>9}"
-    );
+fn line(out: &mut String, name: &str, cells: &[impl AsRef<str>]) {
+    let _ = write!(out, "{name:<11}");
+    for (cell, width) in cells.iter().zip(WIDTHS) {
+        let _ = write!(out, " {:>width$}", cell.as_ref());
+    }
+    out.push('\n');
 }
 
 /// Prints a row for each bucket: the least value, the count, the share, and a bar.
@@ -131,8 +131,9 @@ pub fn report(profile: &TraceProfile, advice: &Advice) -> String {
         "\nSizes. Shares in %: of blocks, of bytes, left at the end; of the blocks freed: at once, LIFO, FIFO, in no\n\
          order, on another thread. Lifetimes are medians: in blocks allocated since, and in time."
     );
-    let heads = ["once", "LIFO", "FIFO", "none", "other", "resized", "life", "time"];
-    line(&mut out, "size", ["blocks", "bl.", "by.", "left"], heads);
+    let heads =
+        ["blocks", "bl.", "by.", "left", "once", "LIFO", "FIFO", "none", "other", "resized", "life", "time"];
+    line(&mut out, "size", &heads);
     for (class, counts) in profile.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0) {
         row(&mut out, &class_name(class), counts, &all);
     }

@@ -11,7 +11,7 @@ use std::panic::catch_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ephemera_trace::Trace;
-use ephemera_trace::replay::{Action, Player, ReplayProgram};
+use ephemera_trace::replay::{Action, Lane, Player, ReplayProgram};
 
 use self::support::TestDir;
 
@@ -112,7 +112,7 @@ fn program(dir: &TestDir) -> ReplayProgram {
 fn conc_a_replay_reaches_the_allocator_call_by_call() {
     let program = program(&TestDir::new("counted"));
     assert_eq!(program.lanes().len(), 4);
-    let ops = || program.lanes().iter().flatten();
+    let ops = || program.lanes().iter().flat_map(Lane::ops);
     let count = |action: Action| ops().filter(|op| op.action == action).count() as u64;
     let mut player = Player::new(Strict::default(), &program, true);
     for _ in 0..3 {

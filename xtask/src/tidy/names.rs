@@ -40,22 +40,35 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
 
 /// Returns the definitions of every name that has more than one.
 fn repeated(files: &[SourceFile]) -> BTreeMap<&str, Vec<Definition<'_>>> {
-    let sources: Vec<_> = files.iter().filter(|file| is_source(file)).collect();
-    let scanned: Vec<_> = sources.iter().map(|file| scan(file)).collect();
-    let tests: BTreeSet<String> = scanned.iter().flat_map(|scan| scan.tests.clone()).collect();
-    let is_test = |path: &str| {
-        let module = path.trim_end_matches(".rs").trim_end_matches("/mod");
-        module.match_indices('/').any(|(end, _)| tests.contains(&module[..end])) || tests.contains(module)
-    };
     let mut names: BTreeMap<&str, Vec<_>> = BTreeMap::new();
-    for definition in scanned.into_iter().flat_map(|scan| scan.definitions) {
-        if !is_test(definition.path) {
-            names.entry(definition.name).or_default().push(definition);
+    for (file, tokens) in library(files) {
+        for pair in tokens.windows(2) {
+            let (kind, name) = (pair[0], pair[1].text);
+            if ["struct", "enum", "trait", "union"].contains(&kind.text)
+                && name.starts_with(char::is_uppercase)
+            {
+                let definition = Definition { name, path: &file.path, line: kind.line };
+                names.entry(name).or_default().push(definition);
+            }
         }
     }
     // Two definitions in one file are alternatives: a feature or the target selects one.
     names.retain(|_, definitions| definitions.iter().any(|other| other.path != definitions[0].path));
     names
+}
+
+/// Returns the files of libraries and programs, with their tokens. Leaves out what only tests
+/// build.
+pub(super) fn library(files: &[SourceFile]) -> Vec<(&SourceFile, Vec<Token<'_>>)> {
+    let mut tests = BTreeSet::new();
+    let sources = files.iter().filter(|file| is_source(file));
+    let mut found: Vec<_> = sources.map(|file| (file, without_tests(file, &mut tests))).collect();
+    let is_test = |path: &str| {
+        let module = path.trim_end_matches(".rs").trim_end_matches("/mod");
+        module.match_indices('/').any(|(end, _)| tests.contains(&module[..end])) || tests.contains(module)
+    };
+    found.retain(|(file, _)| !is_test(&file.path));
+    found
 }
 
 /// Returns whether a file is part of a library or a program.
@@ -64,18 +77,12 @@ fn is_source(file: &SourceFile) -> bool {
     file.is_package_code() && !elsewhere && file.name() != "build.rs" && file.name() != "tests.rs"
 }
 
-/// The contents of a file.
-struct Scan<'a> {
-    definitions: Vec<Definition<'a>>,
-    /// The modules that only tests build, as paths without `.rs`.
-    tests: Vec<String>,
-}
-
-fn scan(file: &SourceFile) -> Scan<'_> {
+/// Returns the tokens of a file, without items that only tests build. Adds its modules that only
+/// tests build to `tests`, as paths without `.rs`.
+fn without_tests<'a>(file: &'a SourceFile, tests: &mut BTreeSet<String>) -> Vec<Token<'a>> {
     let tokens = file.tokens();
     let text = |at: usize| tokens.get(at).map_or("", |token: &Token<'_>| token.text);
-    let mut found = Scan { definitions: Vec::new(), tests: Vec::new() };
-    let mut at = 0;
+    let (mut kept, mut at) = (Vec::new(), 0);
     while at < tokens.len() {
         if text(at) == "#" && text(at + 1) == "[" && text(at + 2) == "cfg" {
             let end = closing(&tokens, at + 1);
@@ -83,30 +90,27 @@ fn scan(file: &SourceFile) -> Scan<'_> {
             if inside.contains(&"test") && !inside.contains(&"not") {
                 at = item_end(&tokens, end + 1);
                 if text(at) == ";" && text(at.wrapping_sub(2)) == "mod" {
-                    found.tests.push(format!("{}/{}", directory(&file.path), text(at - 1)));
+                    tests.insert(format!("{}/{}", directory(&file.path), text(at - 1)));
                 }
             } else {
                 at = end;
             }
-        } else if ["struct", "enum", "trait", "union"].contains(&text(at))
-            && text(at + 1).starts_with(char::is_uppercase)
-        {
-            let definition = Definition { name: text(at + 1), path: &file.path, line: tokens[at].line };
-            found.definitions.push(definition);
+        } else {
+            kept.push(tokens[at]);
         }
         at += 1;
     }
-    found
+    kept
 }
 
 /// Returns the directory of a file's modules.
-fn directory(path: &str) -> &str {
+pub(super) fn directory(path: &str) -> &str {
     let module = path.trim_end_matches(".rs");
     ["/lib", "/main", "/mod"].iter().find_map(|end| module.strip_suffix(end)).unwrap_or(module)
 }
 
 /// Returns the index of the bracket that closes the one at `open`.
-fn closing(tokens: &[Token<'_>], open: usize) -> usize {
+pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(open) {
         match token.text {

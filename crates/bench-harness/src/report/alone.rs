@@ -213,13 +213,12 @@ impl AloneTable {
     pub fn legend(&self) -> String {
         if self.burst {
             format!(
-                "MiB of resident memory above that before the burst, each column in a process of its own. asleep: every thread \
-                 sleeps. working: the thread that freed replaces 16 blocks each millisecond. returned: at most {} MiB stay after \
-                 {JUDGED_AT} s",
+                "MiB of resident memory above that before the burst. asleep: every thread sleeps. working: another process, where \
+                 the thread that freed replaces 16 blocks each millisecond. returned: at most {} MiB stay after {JUDGED_AT} s",
                 RETURNED >> 20
             )
         } else {
-            "each contender in a process of its own. A call allocates or frees. One call in 31 is timed, with the clock's own cost"
+            "A call allocates or frees, and one in 31 is timed, with the clock's own cost. Each contender has a process of its own"
                 .to_owned()
         }
     }

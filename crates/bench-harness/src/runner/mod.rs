@@ -3,10 +3,10 @@
 //! For each process of the plan and each workload, the parent starts a child. The child holds all
 //! contenders of the workload and takes one sample of each in every round, in random order. A child
 //! that dies costs one cell: it noted the contender of each turn, so the parent starts it again
-//! without that contender. The workloads S12 and S13 have no rounds: each of their contenders runs
-//! in processes of its own, several at a time. Memory and latencies are measured in one child per contender. In a full
+//! without that contender. Memory and latencies are measured in one child per contender. In a full
 //! run such a child also checks each contender before it meets the others. The steps share the time
-//! of the run.
+//! of the run. S12 and S13 have no rounds: each of their contenders runs in children of its own,
+//! several at a time.
 
 mod alone;
 mod checks;

@@ -76,10 +76,11 @@ impl RunPlan {
         self.entries.iter().filter(move |entry| entry.class == class)
     }
 
-    /// Returns all steps in order. Workloads without rounds come last. Steps that cannot be shortened come early, so that later ones
-    /// can make up for them. The processes of a workload are spread over the run, so that a busy
-    /// minute affects one process of many workloads. With `first_at_once` the steps of the first
-    /// workload come before all others.
+    /// Returns all steps in order. Steps that cannot be shortened come early, so that later ones
+    /// can make up for them. Workloads without rounds come last, in a time of their own. The
+    /// processes of a workload are spread over the run, so that a busy minute affects one process
+    /// of many workloads. With `first_at_once` the steps of the first workload come before all
+    /// others.
     pub(super) fn steps(&self) -> Vec<RunStep> {
         let all = |work: StepWork, wanted: fn(&WorkloadSpec) -> bool| {
             let specs = self.specs.iter().enumerate().filter(move |(_, spec)| wanted(spec));

@@ -27,7 +27,7 @@ pub const READINGS: u64 = 60;
 pub enum AfterBurst {
     /// Every thread sleeps.
     Asleep,
-    /// The thread that freed the burst replaces a few blocks each millisecond, and the others sleep.
+    /// The thread that freed the burst replaces a few blocks each millisecond. The others sleep.
     Working,
 }
 
@@ -110,7 +110,7 @@ impl WorkloadSpec {
                 [AfterBurst::Asleep, AfterBurst::Working].map(order).to_vec()
             }
             Workload::Ageing => {
-                let units = if full { 2_000_000 } else { 300_000 };
+                let units = if full { 2_000_000 } else { 250_000 };
                 vec![AloneOrder { units, after: None, until: 0.0, lane: 0 }]
             }
             _ => Vec::new(),

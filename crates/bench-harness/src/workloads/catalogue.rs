@@ -108,8 +108,7 @@ impl Need {
     #[must_use]
     pub fn missing(self, caps: &Caps) -> Option<&'static str> {
         let (met, reason) = match self {
-            Self::FreeLast => (true, ""),
-            Self::FreeOrReset => (caps.free_individually || caps.reset, "cannot free"),
+            Self::FreeLast | Self::FreeOrReset => (true, ""),
             Self::Free => (caps.free_individually, "cannot free block by block"),
             Self::Contents => (caps.keeps_contents && caps.any_size, "keeps no contents"),
             Self::OtherThread => (caps.any_thread_free && caps.free_individually, "one thread only"),
@@ -157,8 +156,9 @@ pub struct WorkloadSpec {
     pub need: Need,
     /// Units of the memory pass.
     pub memory_units: u64,
-    /// Whether its memory pass says something about the contender. This is false if it holds one block
-    /// or vector, or if its own tables or litter would count as the contender's memory.
+    /// Whether a memory pass says something about the contender. This is false if it holds one
+    /// block or vector, if its own tables or litter would count as the contender's memory, or if
+    /// the workload reads memory itself.
     pub holds_memory: bool,
     /// The least number of units in a sample.
     pub least_units: u64,

@@ -12,7 +12,10 @@ use super::profile::{BlockCounts, TraceProfile};
 use super::replay::{ReplayRow, Replayed};
 use super::text::{self, class_name, headline, shares};
 use super::units::{bytes, duration, grouped, percent};
-use ephemera_measure::page::{escaped, grid, table};
+use ephemera_measure::page::{elements, escaped, grid, table};
+
+/// A paragraph about what a reader should not trust.
+const CAVEAT: &str = "p class=\"caveat\"";
 
 /// Returns one self-contained page.
 #[must_use]
@@ -43,13 +46,9 @@ fn head(out: &mut String, profile: &TraceProfile, advice: &Advice) {
         escaped(&profile.command),
         escaped(&headline(advice))
     );
-    for reason in &advice.reasons {
-        let _ = writeln!(out, "<li>{}</li>", escaped(reason));
-    }
+    elements(out, "li", &advice.reasons);
     out.push_str("</ul>\n");
-    for caveat in &profile.caveats {
-        let _ = writeln!(out, "<p class=\"caveat\">{}</p>", escaped(caveat));
-    }
+    elements(out, CAVEAT, &profile.caveats);
     out.push_str("</header>\n");
 }
 
@@ -127,9 +126,7 @@ fn lifetimes(out: &mut String, all: &BlockCounts) {
 
 fn offers(out: &mut String, advice: &Advice) {
     out.push_str("<section>\n<h2>The allocator's share</h2>\n<ul>\n");
-    for sentence in shares(advice) {
-        let _ = writeln!(out, "<li>{}</li>", escaped(&sentence));
-    }
+    elements(out, "li", shares(advice));
     out.push_str("</ul>\n</section>\n<section>\n<h2>What each crate could do</h2>\n<div class=\"cards\">\n");
     for offer in &advice.offers {
         let (word, class) = if offer.fits { ("fits", "fits") } else { ("does not fit", "not") };
@@ -143,9 +140,7 @@ fn offers(out: &mut String, advice: &Advice) {
             offer.saving * 100.0,
             escaped(&advice.whole)
         );
-        for reason in &offer.reasons {
-            let _ = writeln!(out, "<li>{}</li>", escaped(reason));
-        }
+        elements(out, "li", &offer.reasons);
         let _ = write!(out, "<li>saving from {}</li>\n</ul></article>\n", escaped(offer.source.said()));
     }
     out.push_str("</div>\n</section>\n");
@@ -160,14 +155,9 @@ fn replay(out: &mut String, replayed: &Replayed) {
         replayed.lanes,
         replayed.rounds
     );
-    for note in &replayed.notes {
-        let _ = writeln!(out, "<p class=\"caveat\">{}</p>", escaped(note));
-    }
-    if replayed.untrusted() {
-        out.push_str(
-            "<p class=\"caveat\">Untrusted: the reference differs from itself, because the machine was busy.</p>\n",
-        );
-    }
+    elements(out, CAVEAT, &replayed.notes);
+    let untrusted = "Untrusted: the reference differs from itself, because the machine was busy.";
+    elements(out, CAVEAT, replayed.untrusted().then_some(untrusted));
     let head = ["allocator", "ratio", "95 % interval", "verdict", "ns a call", "peak", "peak / live"];
     let times = |peak: u64| format!("{:.2}", peak as f64 / replayed.peak_live.max(1) as f64);
     let row = |row: &ReplayRow| {
@@ -188,8 +178,7 @@ fn replay(out: &mut String, replayed: &Replayed) {
         chart::ratios(&replayed.rows),
         table("replayed", &grid)
     );
-    for (key, why) in &replayed.left_out {
-        let _ = writeln!(out, "<p class=\"small\">left out: {}: {}</p>", escaped(key), escaped(why));
-    }
+    let left_out = replayed.left_out.iter().map(|(key, why)| format!("left out: {key}: {why}"));
+    elements(out, "p class=\"small\"", left_out);
     out.push_str("</section>\n");
 }

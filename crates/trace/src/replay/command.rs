@@ -95,7 +95,7 @@ fn measure(
     // The live bytes may be half of the available bytes. An allocator takes more than it hands out.
     let limit = available.map(|bytes| bytes / 4 * 3);
     let meter = MemoryMeter { trace: &options.trace, limit, sparse: too_large.is_some() };
-    let bar = progress(candidates.len() as u64 + u64::from(options.rounds) + 1);
+    let bar = progress(candidates.len() as u64 + u64::from(options.rounds) + 1, STEPS);
     let (mut timed, mut peaks) = (Vec::new(), Vec::new());
     let mut notes: Vec<String> = too_large.into_iter().collect();
     for candidate in candidates {
@@ -184,12 +184,15 @@ fn no_reference(why: &str) -> String {
     )
 }
 
+/// The template of a bar that counts steps.
+pub const STEPS: &str = "{bar:30} {pos}/{len}  {elapsed} gone, {eta} left  {msg}";
+
 /// Returns a progress bar without its own thread, because a second thread would change the
 /// allocators' paths.
-fn progress(steps: u64) -> ProgressBar {
+#[must_use]
+pub fn progress(steps: u64, template: &str) -> ProgressBar {
     let bar = ProgressBar::new(steps);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {elapsed} gone, {eta} left  {msg}")
-    {
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
     bar

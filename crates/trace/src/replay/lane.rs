@@ -128,45 +128,19 @@ impl Lane {
         (tail + segments + self.published.capacity() * 8) as u64
     }
 
+    /// Returns all operations in order. It reads one segment at a time.
+    pub fn ops(&self) -> impl Iterator<Item = ProgramOp> {
+        let segment = |index| {
+            let mut buffer = SegmentBuffer::default();
+            self.load(index, &mut buffer);
+            buffer.ops
+        };
+        (0..self.segments.len()).flat_map(segment).chain(self.tail.iter().copied())
+    }
+
     /// Returns the tape, which all lanes of a program share.
     pub(super) fn tape(&self) -> &Tape {
         &self.tape
-    }
-}
-
-impl<'a> IntoIterator for &'a Lane {
-    type Item = ProgramOp;
-    type IntoIter = LaneOps<'a>;
-
-    fn into_iter(self) -> LaneOps<'a> {
-        LaneOps { lane: self, next: 0, buffer: SegmentBuffer::default() }
-    }
-}
-
-/// The operations of a lane, in order.
-#[derive(Clone, Debug)]
-pub struct LaneOps<'a> {
-    lane: &'a Lane,
-    next: u64,
-    buffer: SegmentBuffer,
-}
-
-impl Iterator for LaneOps<'_> {
-    type Item = ProgramOp;
-
-    fn next(&mut self) -> Option<ProgramOp> {
-        let at = self.next;
-        if let Some(at) = at.checked_sub(self.lane.packed()) {
-            let op = self.lane.tail.get(at as usize).copied()?;
-            self.next += 1;
-            return Some(op);
-        }
-        self.next += 1;
-        let within = at as usize % SEGMENT;
-        if within == 0 {
-            self.lane.load(at as usize / SEGMENT, &mut self.buffer);
-        }
-        self.buffer.ops.get(within).copied()
     }
 }
 
@@ -232,7 +206,7 @@ mod tests {
             }
             assert!(lane.whole().is_none());
             assert_eq!(lane.segments(), 24);
-            assert!(lane.into_iter().eq(all), "{directory:?}");
+            assert!(lane.ops().eq(all), "{directory:?}");
             let (memory, disk) = (tape.in_memory(), tape.on_disk());
             assert_eq!((memory > 0, disk > 0), (directory.is_none(), directory.is_some()));
             assert!(memory + disk > 400_000, "{memory} {disk}");

@@ -21,9 +21,9 @@ mod timed;
 
 use core::alloc::GlobalAlloc;
 
-pub use self::command::{ReplayOptions, run};
+pub use self::command::{ReplayOptions, STEPS, progress, run};
 pub use self::digest::Digest;
-pub use self::lane::{Lane, LaneOps};
+pub use self::lane::Lane;
 pub use self::memory::SUBCOMMAND;
 pub use self::op::{Action, Leftover, ProgramOp};
 pub use self::player::{Played, Player};

@@ -27,20 +27,6 @@
 #[macro_export]
 macro_rules! pooled_allocator {
     ($(#[$attribute:meta])* $vis:vis struct $name:ident $(;)?) => {
-        $(#[$attribute])*
-        #[derive(
-            $crate::__private::core::fmt::Debug,
-            $crate::__private::core::clone::Clone,
-            $crate::__private::core::marker::Copy,
-            $crate::__private::core::default::Default,
-            $crate::__private::core::cmp::PartialEq,
-            $crate::__private::core::cmp::Eq,
-            $crate::__private::core::cmp::PartialOrd,
-            $crate::__private::core::cmp::Ord,
-            $crate::__private::core::hash::Hash,
-        )]
-        $vis struct $name;
-
         impl $name {
             #[inline]
             fn __cell() -> &'static $crate::__private::LocalKey<$crate::__private::FamilyCell> {
@@ -57,7 +43,33 @@ macro_rules! pooled_allocator {
                     unsafe { $crate::__private::Family::of_classes($name::__cell) };
                 &FAMILY
             }
+        }
 
+        $crate::__allocator_of_family! { $(#[$attribute])* $vis struct $name; }
+    };
+}
+
+/// Declares an allocator whose thread-local and family its functions `__cell` and `__family`
+/// return. Not public API: [`pooled_allocator!`] expands to it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __allocator_of_family {
+    ($(#[$attribute:meta])* $vis:vis struct $name:ident;) => {
+        $(#[$attribute])*
+        #[derive(
+            $crate::__private::core::fmt::Debug,
+            $crate::__private::core::clone::Clone,
+            $crate::__private::core::marker::Copy,
+            $crate::__private::core::default::Default,
+            $crate::__private::core::cmp::PartialEq,
+            $crate::__private::core::cmp::Eq,
+            $crate::__private::core::cmp::PartialOrd,
+            $crate::__private::core::cmp::Ord,
+            $crate::__private::core::hash::Hash,
+        )]
+        $vis struct $name;
+
+        impl $name {
             /// Allocates a block of exactly `layout.size()` bytes, not initialised.
             ///
             /// For size zero, returns an aligned dangling address and has no other effect.

@@ -13,7 +13,19 @@ pub use resize::{grow, shrink};
 pub use route::{allocate, allocate_zeroed, deallocate, set_limit, stats, trim, trim_all};
 pub use slots::{has_class, stride_of_slot};
 
-crate::pooled_allocator! {
+impl PooledAllocator {
+    #[inline]
+    fn __cell() -> &'static std::thread::LocalKey<crate::threads::FamilyCell> {
+        crate::threads::pooled_cell()
+    }
+
+    #[inline]
+    pub(crate) fn __family() -> &'static crate::threads::Family {
+        crate::threads::pooled_family()
+    }
+}
+
+crate::__allocator_of_family! {
     /// Zero-sized allocator with free lists by size class on each thread, for any container.
     ///
     /// A block of up to 32 KiB comes from this thread's pool of its class. There are 44 classes, at
@@ -83,10 +95,4 @@ crate::pooled_allocator! {
     /// assert_eq!(thread.join().unwrap(), 43);
     /// ```
     pub struct PooledAllocator;
-}
-
-/// Returns the family of [`PooledAllocator`].
-#[inline]
-pub(crate) fn pooled_family() -> &'static crate::threads::Family {
-    PooledAllocator::__family()
 }

@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use allocator_api2::boxed::Box;
 
 use crate::Stats;
-use crate::threads::{ScopeHeaps, ScopeRef, UNLIMITED};
+use crate::threads::{ScopeRef, UNLIMITED};
 
 /// A heap for one request: everything that [`PooledAllocator`](crate::PooledAllocator) allocates
 /// while a thread runs a closure, or polls a future, in the scope.
@@ -230,7 +230,7 @@ impl Scope {
     }
 
     fn with(name: &'static str, limit: usize, counting: bool) -> Option<Self> {
-        let heaps = ScopeHeaps::start(limit, counting)?;
+        let heaps = ScopeRef::start(limit, counting)?;
         Some(Self { handle: ScopeHandle { heaps, name } })
     }
 

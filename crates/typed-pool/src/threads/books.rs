@@ -2,7 +2,7 @@
 
 use ephemera_prim::account::{Account, Booked, SharedAccount};
 
-use super::Family;
+use super::state::Family;
 use super::table::Heaps;
 use super::tally::LargeTally;
 

@@ -6,33 +6,13 @@ use std::thread::LocalKey;
 
 use ephemera_prim::record::Record;
 
-use super::table::{Heaps, PoolRecord, ThreadHeap};
+use super::state::{FamilyCell, PoolRecord, ThreadHeap};
+use super::table::Heaps;
 use crate::class::CLASSES;
 
 /// The heaps of threads that own nothing. Their number is that of the largest family. They have no
 /// front and are never written.
 static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
-
-/// A family's thread-local: the heaps that the thread allocates from. The macros of this crate
-/// define it.
-///
-/// Not public API: the macros expand to its name.
-///
-/// # Invariant
-/// **T2** `heaps` points at the family's table on a record that the thread holds: its own, or that
-/// of the scope that it entered last. Or it points at the heaps of threads that own nothing.
-/// `counting` is null, or points at the table of a counting scope that the thread entered last.
-/// `heaps` then points at the heaps of threads that own nothing, so that each allocation and each
-/// free takes a path that counts.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct FamilyCell {
-    heaps: Cell<*const ThreadHeap>,
-    counting: Cell<*const ThreadHeap>,
-    /// A record of a scope that the thread leased, or null. If the thread enters that scope again,
-    /// it tries this record, because it has the thread's own blocks.
-    last: Cell<*const Record<PoolRecord>>,
-}
 
 /// The content of a [`FamilyCell`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,59 +1,21 @@
-//! A family of pools: those of one type, or of the size classes of one allocator.
+//! Families: the pools of one type, or of the size classes of one allocator.
 
 use core::alloc::Layout;
 
 use ephemera_prim::account::SharedAccount;
 use ephemera_prim::epoch::Epoch;
-use ephemera_prim::record::{Record, Registry};
+#[cfg(ephemera_loom)]
+use ephemera_prim::record::Registry;
 
-use super::table::PoolRecord;
+#[cfg(not(ephemera_loom))]
+use super::state::FamilyKey;
+#[cfg(ephemera_loom)]
+use super::state::PoolRecord;
+use super::state::{Family, FamilyKind};
 #[cfg(not(ephemera_loom))]
 use crate::class::{self, CLASSES};
 use crate::geometry::UnitSpec;
 use crate::heap::ChunkLen;
-
-#[cfg(not(ephemera_loom))]
-type Cell = fn() -> &'static std::thread::LocalKey<super::FamilyCell>;
-
-/// The common state of the pools of a family, on all threads. The macros of this crate define it as
-/// a `static`.
-///
-/// Not public API: the macros expand to its name.
-#[doc(hidden)]
-#[derive(Debug)]
-#[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
-pub struct Family {
-    kind: FamilyKind,
-    chunk_len: ChunkLen,
-    pub(super) account: SharedAccount,
-    pub(super) epoch: Epoch,
-    /// The number of times that a thread searched beyond its own table for room.
-    #[cfg(all(test, not(ephemera_loom)))]
-    pub(super) looks: core::sync::atomic::AtomicUsize,
-    /// The model's own registry, because loom has no statics.
-    #[cfg(ephemera_loom)]
-    registry: *const Registry<PoolRecord>,
-    /// The family's thread-local.
-    #[cfg(not(ephemera_loom))]
-    pub(super) cell: Cell,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum FamilyKind {
-    /// Values of one layout.
-    Type(Layout),
-    /// Values of every layout that has a class.
-    #[cfg(not(ephemera_loom))]
-    Classes,
-}
-
-#[cfg(ephemera_loom)]
-// SAFETY: all fields but the pointer are `Sync`. The pointer is to a registry, which is `Sync` and
-// outlives the family.
-unsafe impl Sync for Family {}
-#[cfg(ephemera_loom)]
-// SAFETY: no field is tied to a thread, and the registry outlives the family.
-unsafe impl Send for Family {}
 
 #[cfg(not(ephemera_loom))]
 impl Family {
@@ -62,7 +24,7 @@ impl Family {
     /// # Safety
     /// `cell` is the thread-local of these pools alone.
     #[must_use]
-    pub const unsafe fn of_type<T>(chunk_len: &[usize], cell: Cell) -> Self {
+    pub const unsafe fn of_type<T>(chunk_len: &[usize], cell: FamilyKey) -> Self {
         let chunk_len = match *chunk_len {
             [] => ChunkLen::Grows,
             [len, ..] => ChunkLen::Fixed(len),
@@ -75,11 +37,11 @@ impl Family {
     /// # Safety
     /// As [`Family::of_type`].
     #[must_use]
-    pub const unsafe fn of_classes(cell: Cell) -> Self {
+    pub const unsafe fn of_classes(cell: FamilyKey) -> Self {
         Self::new(FamilyKind::Classes, ChunkLen::Grows, cell)
     }
 
-    const fn new(kind: FamilyKind, chunk_len: ChunkLen, cell: Cell) -> Self {
+    const fn new(kind: FamilyKind, chunk_len: ChunkLen, cell: FamilyKey) -> Self {
         Self {
             kind,
             chunk_len,
@@ -124,29 +86,6 @@ impl Family {
 
     pub(super) const fn chunk_len(&self) -> ChunkLen {
         self.chunk_len
-    }
-
-    /// Returns the records that have its tables.
-    #[cfg(not(ephemera_loom))]
-    #[expect(clippy::unused_self, reason = "under loom each family has its own")]
-    pub(super) fn registry(&self) -> &'static Registry<PoolRecord> {
-        &super::binding::REGISTRY
-    }
-
-    #[cfg(ephemera_loom)]
-    pub(super) fn registry(&self) -> &Registry<PoolRecord> {
-        // SAFETY: the registry outlives this family (`of_model`).
-        unsafe { &*self.registry }
-    }
-
-    /// Returns the records that may have tables of this family: those of threads and of scopes.
-    pub(super) fn records(&self) -> impl Iterator<Item = &Record<PoolRecord>> {
-        #[cfg(not(ephemera_loom))]
-        let scopes = super::scopes::records_of(self).map(|record| record as &Record<_>);
-        #[cfg(ephemera_loom)]
-        let scopes = core::iter::empty();
-        let registry: &Registry<PoolRecord> = self.registry();
-        registry.records().chain(scopes)
     }
 
     pub(crate) fn account(&self) -> &SharedAccount {

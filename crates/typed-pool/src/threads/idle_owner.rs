@@ -9,15 +9,13 @@
 //! between the purging thread and an owner that wakes up.
 
 use ephemera_prim::barrier;
-use ephemera_prim::idle::Mail;
 use ephemera_prim::pages;
 
 use super::lease_end;
-use super::table::ThreadHeap;
+use super::state::ThreadHeap;
 use crate::heap::UnitHeap;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::UnitPtr;
-use crate::unit_header::SlotGroup;
 
 /// The bounds of one call of [`purge_units`]: the groups that it looks at, and the units that it
 /// claims. They are smaller in tests, so that one look does not see all groups.
@@ -29,10 +27,6 @@ const GROUPS: usize = if cfg!(miri) {
     512
 };
 const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
-
-/// The remote frees of a heap that are not booked. Other threads write these words, so they have
-/// their own cache line.
-pub(super) type HeapMail = Mail<SlotGroup, ThreadHeap>;
 
 /// Purges units of this heap that have no live slot, and have remote frees that their owner did not
 /// book. Returns whether there may be more of them. Only one thread at a time calls this.

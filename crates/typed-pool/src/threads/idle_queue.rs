@@ -2,9 +2,9 @@
 
 use ephemera_prim::idle::{self, IdleHeaps, IdleQueue};
 
-use super::idle_owner::{HeapMail, purge_units};
+use super::idle_owner::purge_units;
 use super::lease_end;
-use super::table::ThreadHeap;
+use super::state::{HeapMail, ThreadHeap};
 use crate::unit_header::SlotGroup;
 
 /// The time after which an owner is idle. In unit tests an owner is idle at once.

@@ -7,13 +7,15 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::Limit;
 use ephemera_prim::large;
 
-use super::binding::{bind, books, make_room_for_thread};
+use super::binding::{bind, refill_beyond};
 use super::books::Books;
-use super::cell::FamilyCell;
 use super::charge::Charge;
-use super::spans::own_pages;
+use super::last_resort::make_room_for_thread;
+use super::state::{Family, FamilyCell};
 use super::table::Heaps;
-use super::{Family, owner};
+use super::this_thread::{books, own_pages};
+use super::visit::visit;
+use crate::class;
 
 /// Returns the scope that the thread is in, if a block of this family counts for it.
 fn scope_of_thread(family: &'static Family) -> Option<Charge> {
@@ -31,8 +33,20 @@ unsafe fn trim_at_limit(heaps: Heaps<'static>, bytes: usize) {
     }
 }
 
-/// Allocates a block that may exceed the limit.
-pub(super) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+/// Allocates a block for one that shrinks, after the limit refused it. The memory for it may exceed
+/// the limit.
+#[cold]
+#[inline(never)]
+pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+    match class::any(layout) {
+        // SAFETY: the family has a heap for each class.
+        Some(heap) => unsafe { refill_beyond(family, heap, layout.size()) },
+        None => allocate_large_beyond(family, layout),
+    }
+}
+
+/// Allocates a block of a layout without units that may exceed the limit.
+fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     let block = large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false)?;
     if let Some(charge) = scope_of_thread(family) {
         // SAFETY: the block is new, and all its frees take its charge.
@@ -55,7 +69,7 @@ pub(crate) fn allocate_large(
         return allocate_large_unbound(family, layout, zeroed);
     };
     // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
-    unsafe { owner::visit(heaps) };
+    unsafe { visit(heaps) };
     // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
     unsafe { trim_at_limit(heaps, layout.size()) };
     let block =

@@ -3,8 +3,13 @@
 
 use ephemera_prim::record::Record;
 
-use super::table::{Heaps, ThreadHeap};
-use super::{Family, lease_end};
+use super::lease_end;
+#[cfg(not(ephemera_loom))]
+use super::state::FamilyCell;
+use super::state::{Family, ThreadHeap};
+use super::table::Heaps;
+#[cfg(not(ephemera_loom))]
+use super::this_thread;
 
 /// Frees the empty units of this table and of the records that no thread holds, and asks running
 /// threads to free theirs at their next slow path. A running thread may keep the memory that this
@@ -49,7 +54,7 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
 fn heap_that_remembers(heaps: Heaps<'_>) -> &ThreadHeap {
     #[cfg(not(ephemera_loom))]
     if heaps.first().ledger().is_some() && !cfg!(ephemera_weaken = "each_scope_searches") {
-        if let Some(own) = super::binding::own_heaps(heaps.family()) {
+        if let Some(own) = this_thread::own_heaps(heaps.family()) {
             return own.first();
         }
     }
@@ -75,7 +80,7 @@ pub(super) fn make_room_elsewhere(family: &Family) {
         family.epoch.raise();
     }
     #[cfg(not(ephemera_loom))]
-    super::binding::trim_outside(family);
+    this_thread::trim_outside(family);
     trim_free_records(family);
 }
 
@@ -92,5 +97,16 @@ pub(super) fn trim_free_records(family: &Family) {
             }
         }
         lease_end::release(lease);
+    }
+}
+
+#[cfg(not(ephemera_loom))]
+/// Before a refusal, frees empty units of this thread and of ended ones, and asks other threads to
+/// free theirs.
+pub(super) fn make_room_for_thread(family: &Family) {
+    match FamilyCell::table((family.cell)()) {
+        // SAFETY: T2: the thread holds the record of the table in its cell.
+        Some(heaps) => unsafe { make_room(heaps) },
+        None => make_room_elsewhere(family),
     }
 }

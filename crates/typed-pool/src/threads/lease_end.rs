@@ -5,7 +5,8 @@ use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{Ordering, fence};
 
 use super::owner::HeapOwner;
-use super::table::{Heaps, PoolRecord, ThreadHeap};
+use super::state::{PoolRecord, ThreadHeap};
+use super::table::Heaps;
 use crate::heap;
 
 /// Releases a lease, then drains the inboxes once more: a thread that pushed while the record was

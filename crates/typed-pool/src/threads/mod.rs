@@ -33,8 +33,12 @@ mod ledger;
 #[cfg(all(test, ephemera_loom))]
 mod models;
 mod owner;
+#[cfg(not(ephemera_loom))]
+mod pooled;
 #[cfg(all(test, not(ephemera_loom)))]
 mod purge_tests;
+mod records;
+mod remote;
 #[cfg(not(ephemera_loom))]
 mod scope_ref;
 #[cfg(all(test, not(ephemera_loom)))]
@@ -43,32 +47,42 @@ mod scope_tests;
 mod scopes;
 #[cfg(not(ephemera_loom))]
 mod spans;
+mod state;
 mod statistics;
 mod table;
 mod tagged;
 mod tally;
+#[cfg(not(ephemera_loom))]
+mod tenant;
 #[cfg(all(test, not(ephemera_loom)))]
 mod tests;
+#[cfg(not(ephemera_loom))]
+mod this_thread;
 #[cfg(any(test, not(ephemera_loom)))]
 mod unused;
+mod visit;
 
 #[cfg(not(ephemera_loom))]
-pub(crate) use binding::{allocate_beyond, refill, this_record, trim_all, trim_here};
+pub(crate) use binding::refill;
 #[cfg(not(ephemera_loom))]
-pub use cell::FamilyCell;
-#[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
-pub use family::Family;
-#[cfg(not(ephemera_loom))]
-pub(crate) use large::{allocate_large, deallocate_large, grow_large, shrink_large};
+pub(crate) use large::{allocate_beyond, allocate_large, deallocate_large, grow_large, shrink_large};
 #[cfg(not(ephemera_loom))]
 pub(crate) use ledger::{Ledger, LedgerCounts};
 #[cfg(not(ephemera_loom))]
-pub(crate) use owner::give_erased;
+pub(crate) use pooled::{pooled_cell, pooled_family};
+#[cfg(not(ephemera_loom))]
+pub(crate) use remote::give_erased;
 #[cfg(not(ephemera_loom))]
 pub(crate) use scope_ref::ScopeRef;
 #[cfg(not(ephemera_loom))]
-pub(crate) use scopes::{ScopeHeaps, UNLIMITED};
+pub(crate) use scopes::UNLIMITED;
 #[cfg(not(ephemera_loom))]
 pub(crate) use spans::{allocate_block, deallocate_block, grow_block};
 #[cfg(not(ephemera_loom))]
+pub use state::{Family, FamilyCell};
+#[cfg(not(ephemera_loom))]
 pub(crate) use table::{Heaps, spec_of};
+#[cfg(not(ephemera_loom))]
+pub(crate) use tenant::{trim_all, trim_here};
+#[cfg(not(ephemera_loom))]
+pub(crate) use this_thread::this_record;

@@ -7,11 +7,12 @@ use core::ptr::{self, NonNull};
 use allocator_api2::alloc::{AllocError, handle_alloc_error};
 use ephemera_prim::record::Lease;
 
-use super::cell::{CellState, FamilyCell};
+use super::cell::CellState;
+use super::pooled::{pooled_cell, pooled_family};
 use super::scopes::ScopeHeaps;
-use super::table::{Heaps, PoolRecord};
+use super::state::{FamilyCell, PoolRecord};
+use super::table::Heaps;
 use super::{lease_end, statistics};
-use crate::alloc::pooled_family;
 use crate::stats::Stats;
 
 /// A counted reference to the heaps of a scope. The last one ends the scope.
@@ -42,10 +43,11 @@ impl core::ops::Deref for ScopeRef {
 }
 
 impl ScopeRef {
-    /// Creates the first reference to heaps that no scope uses.
-    pub(super) fn new(heaps: &'static ScopeHeaps) -> Self {
+    /// Starts a scope. Returns `None` if there is no memory for its heaps.
+    pub(crate) fn start(limit: usize, counting: bool) -> Option<Self> {
+        let heaps = ScopeHeaps::take(limit, counting)?;
         heaps.users.set(1);
-        Self(heaps)
+        Some(Self(heaps))
     }
 
     /// Lets the calling thread allocate from the scope as [`try_enter`](Self::try_enter) does.
@@ -70,7 +72,7 @@ impl ScopeRef {
     /// [`AllocError`] if there is no memory for the scope's heaps. The thread is then outside.
     #[inline]
     pub(crate) fn try_enter(&self) -> Result<Option<Entered>, AllocError> {
-        let key = (pooled_family().cell)();
+        let key = pooled_cell();
         let ledger = FamilyCell::table(key).and_then(|heaps| heaps.first().ledger());
         if ledger.is_some_and(|ledger| ptr::eq(ledger, self.0.ledger())) {
             return Ok(Some(Entered { stay: None, thread: PhantomData }));
@@ -131,7 +133,7 @@ impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
         if let Some(Stay { inside, before, lease }) = self.stay.take() {
-            FamilyCell::restore((pooled_family().cell)(), inside, before);
+            FamilyCell::restore(pooled_cell(), inside, before);
             lease_end::leave_scope(lease);
         }
     }

@@ -9,14 +9,15 @@ use std_alloc::collections::BTreeSet;
 use allocator_api2::boxed::Box;
 use ephemera_testkit::{child, suite::turn};
 
-use super::cell::{CellState, FamilyCell};
+use super::cell::CellState;
+use super::pooled::pooled_family;
 use super::scope_ref::{Entered, ScopeRef};
 use super::scopes::{ScopeHeaps, UNLIMITED, UNUSED};
+use super::state::FamilyCell;
 use crate::PooledAllocator;
-use crate::alloc::pooled_family;
 
 fn start() -> ScopeRef {
-    ScopeHeaps::start(UNLIMITED, false).expect("memory")
+    ScopeRef::start(UNLIMITED, false).expect("memory")
 }
 
 fn enter(scope: &ScopeRef) -> Entered {

@@ -23,14 +23,12 @@ use ephemera_prim::pages;
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, push};
 
-use super::Family;
-use super::cell::FamilyCell;
 use super::lease_end;
 use super::ledger::{Ledger, NO_LIMIT};
-use super::scope_ref::ScopeRef;
-use super::table::{Heaps, PoolRecord};
+use super::pooled::{pooled_cell, pooled_family};
+use super::state::{Family, FamilyCell, PoolRecord};
+use super::table::Heaps;
 use super::unused::{ListedItem, Listing, UnusedList, UnusedPlace, Users};
-use crate::alloc::pooled_family;
 
 /// The heaps of one scope.
 ///
@@ -130,7 +128,7 @@ pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Recor
 
 /// Returns the place of the calling thread.
 fn place() -> &'static UnusedPlace<ScopeHeaps> {
-    let key = (pooled_family().cell)();
+    let key = pooled_cell();
     let thread = key.try_with(|cell| ptr::from_ref(cell).addr()).unwrap_or(0) as u64;
     let hash = thread.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     &PLACE[hash as usize % PLACES]
@@ -154,11 +152,12 @@ impl ListedItem for ScopeHeaps {
 }
 
 impl ScopeHeaps {
-    /// Returns heaps that no scope uses, or new ones. Returns `None` if there is no memory.
-    pub(crate) fn start(limit: usize, counting: bool) -> Option<ScopeRef> {
+    /// Returns heaps that no scope uses, or new ones, and begins a scope on them. Returns `None` if
+    /// there is no memory.
+    pub(super) fn take(limit: usize, counting: bool) -> Option<&'static Self> {
         let heaps = Self::take_unused(counting).or_else(|| Self::make(counting))?;
         heaps.ledger.begin(limit);
-        Some(ScopeRef::new(heaps))
+        Some(heaps)
     }
 
     fn take_unused(counting: bool) -> Option<&'static Self> {
@@ -226,7 +225,7 @@ impl ScopeHeaps {
         if let Some(lease) = records.next()?.try_lease() {
             return Some(lease);
         }
-        let key = (pooled_family().cell)();
+        let key = pooled_cell();
         let is_of = |record: &&Record<PoolRecord>| {
             record.data().ledger().is_some_and(|of| ptr::eq(of, &raw const self.ledger))
         };
@@ -245,7 +244,7 @@ impl ScopeHeaps {
         let record = Record::new(data);
         let new = permanent(ScopeRecord { record, later: AtomicPtr::new(ptr::null_mut()) })?;
         let lease = new.record.try_lease();
-        FamilyCell::remember((pooled_family().cell)(), &new.record);
+        FamilyCell::remember(pooled_cell(), &new.record);
         // The first record stays the first, so that a thread prefers the one with most units.
         let list = follow(&self.records).map_or(&self.records, |first| &first.later);
         add_to(list, new, &new.later);

@@ -10,32 +10,16 @@ use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::Account;
+use ephemera_prim::large;
 use ephemera_prim::pages::{CachedPages, Pages};
-use ephemera_prim::{large, local};
 
-use super::Family;
 use super::books::Books;
 use super::cell::NOTHING;
 use super::charge::Charge;
 use super::large::{allocate_large, allocate_or_make_room, deallocate_large, grow_large};
-use super::owner;
-use super::table::{Heaps, PoolRecord};
-
-/// Returns the process's pages, with this thread's own cache of spans if the thread has a record.
-#[inline]
-pub(super) fn own_pages() -> CachedPages {
-    let cache = local::bound::<PoolRecord>().map(|record| &record.data().spans);
-    // SAFETY: the record is bound to this thread, which alone uses the value: `CachedPages` does
-    // not leave the calling function.
-    unsafe { CachedPages::new(cache) }
-}
-
-/// Frees the spans that this thread keeps for large blocks to the process.
-pub(super) fn clear_spans() {
-    if let Some(record) = local::bound::<PoolRecord>() {
-        record.data().spans.clear();
-    }
-}
+use super::state::Family;
+use super::table::Heaps;
+use super::visit::visit;
 
 /// Returns the pages with the cache of a thread that allocates from its own table. Returns `None`
 /// if the thread has no table or is in a scope.
@@ -103,7 +87,7 @@ pub(crate) unsafe fn allocate_block(
         return allocate_large(family, layout, false);
     };
     // SAFETY: T2: the thread holds the record of the table that its cell names.
-    unsafe { owner::visit(heaps) };
+    unsafe { visit(heaps) };
     let Some(block) = pages.take(layout) else {
         return allocate_or_make_room(family, &Pages, &Books::new(family, Some(heaps)), layout, false);
     };

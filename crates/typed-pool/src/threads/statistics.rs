@@ -6,9 +6,9 @@ use ephemera_prim::account::Account;
 use ephemera_prim::record::Record;
 use ephemera_prim::sync::{Ordering, fence};
 
-use super::Family;
 use super::lease_end::{release, trim_rest};
-use super::table::{Heaps, PoolRecord, ThreadHeap};
+use super::state::{Family, PoolRecord, ThreadHeap};
+use super::table::Heaps;
 use crate::stats::Stats;
 
 /// Returns the bytes that a family holds and its live slots. `own` are the records that the calling

@@ -14,8 +14,8 @@ use regex::Regex;
 
 /// The time of the workloads with rounds in a quick run, with a margin for its head and its report.
 const QUICK: Duration = Duration::from_secs(115);
-/// The time of these workloads in a full run, with a margin of four and a half minutes. With few rounds, steps take
-/// longer than planned.
+/// The time of these workloads in a full run, with a margin of four and a half minutes. With few
+/// rounds, steps take longer than planned.
 const FULL: Duration = Duration::from_secs(10 * 60 + 30);
 
 /// Compares allocators by paired, interleaved rounds, and reports ratios with intervals.

@@ -97,7 +97,8 @@ pub(crate) fn run(
     let specs: Vec<&WorkloadSpec> = specs.iter().filter(|spec| counted(spec)).collect();
     if specs.is_empty() {
         return Err(
-            "none of these workloads can be counted: they have several threads, or read files of the host"
+            "none of these workloads can be counted: they have several threads, read files of the host, or measure whole \
+             processes"
                 .into(),
         );
     }

@@ -19,7 +19,8 @@ use bench_harness::runner::{self, ContenderState, Progress, RunPlan, WorkloadOut
 use bench_harness::workloads::{Document, Sources, ticks_per_ns};
 use bench_harness::{contenders, replay};
 use clap::Parser;
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use ephemera_trace::replay::{STEPS, progress};
+use indicatif::{HumanDuration, ProgressBar};
 
 use crate::cli::{RunnerArguments, RunnerTask};
 
@@ -99,7 +100,7 @@ impl RunnerArguments {
         // An unknown name is an error here.
         self.entries()?;
         let specs = self.specs()?;
-        let bar = progress(0);
+        let bar = progress(0, STEPS);
         let file = icount::run(&specs, &self.peers, self.seed, &self.out, |total, id| {
             bar.set_length(total);
             advance(&bar, id);
@@ -216,15 +217,6 @@ fn complain(outcome: &WorkloadOutcome) -> bool {
     good
 }
 
-fn progress(steps: u64) -> ProgressBar {
-    let bar = ProgressBar::new(steps);
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {elapsed} gone, {eta} left  {msg}");
-    if let Ok(style) = style {
-        bar.set_style(style);
-    }
-    bar
-}
-
 /// Shows the next step, or prints a line for each step if there is no terminal.
 fn advance(bar: &ProgressBar, step: &str) {
     if bar.is_hidden() {
@@ -236,11 +228,7 @@ fn advance(bar: &ProgressBar, step: &str) {
 
 /// Creates the progress bar of a run, which shows the share of the work that is done.
 fn run_bar() -> ProgressBar {
-    let bar = ProgressBar::new(1000);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30}  {elapsed} gone, {msg}") {
-        bar.set_style(style);
-    }
-    bar
+    progress(1000, "{bar:30}  {elapsed} gone, {msg}")
 }
 
 /// Shows the progress of a run, or prints a line for each step if there is no terminal.

@@ -7,6 +7,7 @@ use core::fmt::Write as _;
 use ephemera_measure::page::{escaped, table};
 use ephemera_measure::picture::{Curve, Panel, SMALL, Scales};
 
+use super::Section;
 use super::curves::{panel, section};
 use crate::report::alone::{AloneRow, AloneTable};
 use crate::report::model::BenchReport;
@@ -14,16 +15,16 @@ use crate::report::text::bytes;
 use crate::runner::AloneRun;
 use crate::workloads::{AfterBurst, ResidentAt};
 
-/// Writes the section, if such a workload was run.
-pub(super) fn alone(out: &mut String, report: &BenchReport) {
+/// Returns the section, if such a workload was run.
+pub(super) fn alone(report: &BenchReport) -> Option<Section> {
     let about = (
         "alone",
         "Resident memory",
         "Each contender in a process of its own. After a burst, the blue curve is that of a process in which one thread does a \
-         little work, and the grey one that of a process in which all threads sleep. While a heap ages, the grey area is the live \
+         little work, and the grey one that of a process in which all threads sleep; the blue one hides it where they agree. While a heap ages, the grey area is the live \
          bytes. All panels of a workload have the same scales.",
     );
-    section(out, about, report.alone.iter().collect(), |out, of: &AloneTable| {
+    section(about, report.alone.iter().collect(), |out, of: &AloneTable| {
         let _ = write!(
             out,
             "<h3>{}</h3>\n<p>{}. {}.</p>\n<div class=\"noted\">{}</div>\n<div class=\"panels\">\n",
@@ -37,7 +38,7 @@ pub(super) fn alone(out: &mut String, report: &BenchReport) {
             picture(out, of, row, &scale);
         }
         out.push_str("</div>\n");
-    });
+    })
 }
 
 /// Returns the largest figure of all rows.
@@ -46,18 +47,23 @@ fn most(of: &AloneTable, get: fn(&ResidentAt) -> u64) -> f64 {
     runs.flat_map(|run| &run.held).map(get).max().unwrap_or(0).max(1 << 21) as f64
 }
 
-/// Returns the scales of a burst: powers of ten of seconds and of MiB.
+/// Returns the place of a moment on the axis of a burst, whose labels are powers of ten.
+fn place(seconds: f64) -> f64 {
+    seconds.log10()
+}
+
+/// Returns the scales of a burst: powers of ten of seconds, and even steps of MiB.
 fn after_burst(of: &AloneTable) -> Panel {
     let runs = of.rows.iter().flat_map(|row| &row.runs);
     let last = runs.flat_map(|run| &run.held).map(|held| held.at).fold(1.0, f64::max);
     let peak = of.rows.iter().flat_map(|row| &row.runs).map(|run| run.peak).max().unwrap_or(0);
     Panel {
         size: SMALL,
-        x: 0.01..last,
-        y: 0.1..(peak as f64 / f64::from(1 << 20)).max(10.0),
-        scales: Scales::Powers,
-        x_label: |value| format!("{value} s"),
-        y_label: |value| format!("{value} MiB"),
+        x: place(0.01)..place(last),
+        y: 0.0..(peak as f64 / f64::from(1 << 20)).max(10.0),
+        scales: Scales::Even,
+        x_label: |place| format!("{} s", (100.0 * 10_f64.powf(place)).round() / 100.0),
+        y_label: |value| format!("{value:.0} MiB"),
         filled: false,
     }
 }
@@ -83,8 +89,8 @@ fn picture(out: &mut String, of: &AloneTable, row: &AloneRow, scale: &Panel) {
         let points = |after: AfterBurst| -> Curve {
             let held = row.run(Some(after)).map(|run| run.held.as_slice()).unwrap_or_default();
             // The scale begins after the first reading, which the table shows.
-            let shown = held.iter().filter(|held| held.at >= scale.x.start);
-            shown.map(|held| (held.at, mib(held.taken).max(scale.y.start))).collect()
+            let shown = held.iter().filter(|held| held.at > 0.0);
+            shown.map(|held| (place(held.at), mib(held.taken))).collect()
         };
         let figures = row.verdict().unwrap_or_default();
         (points(AfterBurst::Working), points(AfterBurst::Asleep), figures)

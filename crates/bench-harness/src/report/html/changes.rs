@@ -1,26 +1,22 @@
 //! The section of the page that shows changes since an earlier run.
 #![forbid(unsafe_code)]
 
-use core::fmt::Write as _;
+use ephemera_measure::page::{elements, escaped, table};
 
-use ephemera_measure::page::{escaped, table};
-
+use super::Section;
 use crate::report::baseline::{Comparison, LEGEND};
 
-/// Returns the comparison with a baseline, if there is one.
-pub(super) fn changes(out: &mut String, comparison: Option<&Comparison>) {
-    let Some(comparison) = comparison else { return };
-    let _ = writeln!(out, "<section id=\"changes\">\n<h2>{}</h2>", escaped(&comparison.title()));
-    for line in &comparison.differs {
-        let _ = writeln!(out, "<p class=\"caveat\">The runs differ in {}</p>", escaped(line));
-    }
+/// Returns the comparison with a baseline.
+pub(super) fn changes(comparison: &Comparison) -> Section {
+    let mut out = String::new();
+    let differs = comparison.differs.iter().map(|line| format!("The runs differ in {line}"));
+    elements(&mut out, "p class=\"caveat\"", differs);
     out.push_str(&table("changes", &comparison.grid()));
     if !comparison.missing.is_empty() {
         out.push_str("<ul>\n");
-        for line in &comparison.missing {
-            let _ = writeln!(out, "<li>Missing: {}</li>", escaped(line));
-        }
+        elements(&mut out, "li", comparison.missing.iter().map(|line| format!("Missing: {line}")));
         out.push_str("</ul>\n");
     }
-    let _ = writeln!(out, "<p>{}</p>\n</section>", escaped(LEGEND));
+    elements(&mut out, "p", [LEGEND]);
+    Section { heading: escaped(&comparison.title()), ..Section::new("changes", "Changes", out) }
 }

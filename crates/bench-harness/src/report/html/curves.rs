@@ -4,6 +4,7 @@ use core::fmt::Write as _;
 
 use ephemera_measure::page::{escaped, grid, table};
 
+use super::Section;
 use crate::contenders::{REFERENCE, VOID};
 use crate::report::model::{BenchReport, ReportRow, ReportTable};
 use crate::report::scaling;
@@ -22,19 +23,16 @@ pub(super) fn panel(out: &mut String, name: &str, figures: &str, picture: &str) 
     );
 }
 
-/// Writes a section with a part for each item, or nothing if there are none.
+/// Returns a section with a part for each item. `None` without items.
 pub(super) fn section<I>(
-    out: &mut String,
-    (id, heading, about): (&str, &str, &str),
+    (id, name, about): (&'static str, &'static str, &str),
     items: Vec<I>,
     mut part: impl FnMut(&mut String, I),
-) {
-    if items.is_empty() {
-        return;
-    }
-    let _ = write!(out, "<section id=\"{id}\">\n<h2>{heading}</h2>\n<p>{about}</p>\n");
-    items.into_iter().for_each(|item| part(out, item));
-    out.push_str("</section>\n");
+) -> Option<Section> {
+    let mut out = format!("<p>{about}</p>\n");
+    let any = !items.is_empty();
+    items.into_iter().for_each(|item| part(&mut out, item));
+    any.then(|| Section::new(id, name, out))
 }
 
 /// Returns a count for an axis.
@@ -47,7 +45,7 @@ fn count(value: f64) -> String {
 }
 
 /// Draws the bytes taken, and the live bytes below them.
-pub(super) fn memory(out: &mut String, report: &BenchReport) {
+pub(super) fn memory(report: &BenchReport) -> Option<Section> {
     let watched = |table: &&ReportTable| table.rows.iter().any(|row| !row.over_time.is_empty());
     let tables: Vec<&ReportTable> = report.tables.iter().filter(watched).collect();
     let about = (
@@ -56,7 +54,7 @@ pub(super) fn memory(out: &mut String, report: &BenchReport) {
         "The bytes that a contender takes from the system, by the number of allocations. The grey area is the live bytes of the \
          workload. All panels of a workload have the same scales, and the scale of bytes has powers of two.",
     );
-    section(out, about, tables, |out, of| {
+    section(about, tables, |out, of| {
         let _ = write!(
             out,
             "<h3>{}</h3>\n<p>{}</p>\n<div class=\"panels\">\n",
@@ -82,7 +80,7 @@ pub(super) fn memory(out: &mut String, report: &BenchReport) {
             held(out, of, row, &scale);
         }
         out.push_str("</div>\n");
-    });
+    })
 }
 
 fn held(out: &mut String, of: &ReportTable, row: &ReportRow, scale: &Panel) {
@@ -97,7 +95,7 @@ fn held(out: &mut String, of: &ReportTable, row: &ReportRow, scale: &Panel) {
 }
 
 /// Draws the share of requests that took longer than a time.
-pub(super) fn tails(out: &mut String, report: &BenchReport) {
+pub(super) fn tails(report: &BenchReport) -> Option<Section> {
     let measured = |table: &ReportTable| -> Vec<(&'static str, Latencies)> {
         let of = |(_, row): (usize, &ReportRow)| Some((row.name, row.latencies.clone()?));
         let rows = table.rows.iter().enumerate().filter(|(index, _)| *index != VOID).filter_map(of);
@@ -111,7 +109,7 @@ pub(super) fn tails(out: &mut String, report: &BenchReport) {
         "The share of requests or frames that took longer than a number of microseconds. Both scales have powers of ten, and \
          further left is better. The grey curve is the reference's.",
     );
-    section(out, about, tables, |out, (of, rows)| {
+    section(about, tables, |out, (of, rows)| {
         let _ = write!(out, "<h3>{}</h3>\n<div class=\"panels\">\n", escaped(&of.id));
         let curve = |latencies: &Latencies| -> Curve {
             latencies.above.iter().map(|&(ns, share)| (ns.max(1) as f64 / 1e3, share)).collect()
@@ -143,7 +141,7 @@ pub(super) fn tails(out: &mut String, report: &BenchReport) {
             panel(out, name, &figures, &picture);
         }
         out.push_str("</div>\n");
-    });
+    })
 }
 
 /// Returns the shortest text for a number.
@@ -153,14 +151,14 @@ fn trimmed(value: f64) -> String {
 }
 
 /// Draws how much threads slow each other down.
-pub(super) fn scaling(out: &mut String, report: &BenchReport) {
+pub(super) fn scaling(report: &BenchReport) -> Option<Section> {
     let about = (
         "scaling",
         "Scaling",
         "The cost of an operation on one thread alone, divided by its cost while other threads do the same. At 1 the threads do \
          not slow each other down; at a half, two threads achieve as much as one. The medians of two tables are not paired.",
     );
-    section(out, about, scaling::scaling(report), |out, of| {
+    section(about, scaling::scaling(report), |out, of| {
         let lines = of.rows.iter().map(|row| {
             let share = row.share();
             let ratio = Estimate { mid: share, low95: share, high95: share, low99: share, high99: share };
@@ -180,7 +178,7 @@ pub(super) fn scaling(out: &mut String, report: &BenchReport) {
             Forest(lines.collect()).inline(&title),
             table("scaling", &grid(head, cells))
         );
-    });
+    })
 }
 
 #[cfg(test)]

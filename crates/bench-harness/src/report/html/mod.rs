@@ -7,7 +7,7 @@ mod changes;
 mod curves;
 pub(crate) use core::fmt::Write as _;
 
-use ephemera_measure::page::{escaped, page, table};
+use ephemera_measure::page::{elements, escaped, page, table};
 
 use super::baseline::Comparison;
 use super::matrix::Matrix;
@@ -17,24 +17,49 @@ use super::text::{LEGEND, UNTRUSTED, bar_grid, grid, host_block, latencies};
 use crate::runner::ContenderState;
 use crate::stats::Verdict;
 
+/// A section of the page.
+struct Section {
+    id: &'static str,
+    /// Its name in the list of sections.
+    name: &'static str,
+    /// Its heading in HTML.
+    heading: String,
+    /// Its contents in HTML.
+    body: String,
+}
+
+impl Section {
+    /// Creates a section whose heading is its name.
+    fn new(id: &'static str, name: &'static str, body: String) -> Self {
+        Self { id, name, heading: name.to_owned(), body }
+    }
+}
+
 /// Returns the report as a page, with the changes since an earlier run if there is one to compare
 /// with.
 #[must_use]
 pub fn html(report: &BenchReport, comparison: Option<&Comparison>) -> String {
+    let sections = [
+        Some(host(report)),
+        comparison.map(changes::changes),
+        matrices(report),
+        bars(report),
+        curves::memory(report),
+        curves::tails(report),
+        curves::scaling(report),
+        alone::alone(report),
+        workloads(report),
+    ];
+    let sections: Vec<Section> = sections.into_iter().flatten().collect();
     let mut out = String::new();
-    head(&mut out, report, comparison);
-    changes::changes(&mut out, comparison);
-    matrices(&mut out, report);
-    bars(&mut out, report);
-    curves::memory(&mut out, report);
-    curves::tails(&mut out, report);
-    curves::scaling(&mut out, report);
-    alone::alone(&mut out, report);
-    workloads(&mut out, report);
+    head(&mut out, report, &sections);
+    for Section { id, heading, body, .. } in sections {
+        let _ = write!(out, "<section id=\"{id}\">\n<h2>{heading}</h2>\n{body}</section>\n");
+    }
     page(&format!("Allocators compared ({})", report.mode), &out)
 }
 
-fn head(out: &mut String, report: &BenchReport, comparison: Option<&Comparison>) {
+fn head(out: &mut String, report: &BenchReport, sections: &[Section]) {
     let _ = write!(
         out,
         "<header>\n<p class=\"command\"><code>bench-runner --{}</code>, commit <code>{}</code></p>\n\
@@ -44,36 +69,24 @@ fn head(out: &mut String, report: &BenchReport, comparison: Option<&Comparison>)
         escaped(&report.host.cpu)
     );
     out.push_str(&trust(report));
-    let sections = sections(report, comparison.is_some());
     if sections.len() > 1 {
         out.push_str("<nav aria-label=\"parts of this page\"><ul>\n");
-        for (id, name) in &sections {
+        for Section { id, name, .. } in sections {
             let _ = writeln!(out, "<li><a href=\"#{id}\">{name}</a></li>");
         }
         out.push_str("</ul></nav>\n");
     }
-    out.push_str("</header>\n<section id=\"host\">\n<h2>Host and run</h2>\n<dl class=\"facts\">\n");
+    out.push_str("</header>\n");
+}
+
+/// Returns the facts of the host and of the run.
+fn host(report: &BenchReport) -> Section {
+    let mut out = String::from("<dl class=\"facts\">\n");
     for (name, value) in host_block(report) {
         let _ = writeln!(out, "<div><dt>{}</dt><dd>{}</dd></div>", escaped(name), escaped(&value));
     }
-    out.push_str("</dl>\n</section>\n");
-}
-
-/// Returns the parts of this report.
-fn sections(report: &BenchReport, changes: bool) -> Vec<(&'static str, &'static str)> {
-    let any = |wanted: fn(&ReportRow) -> bool| report.tables.iter().flat_map(|table| &table.rows).any(wanted);
-    let all = [
-        ("host", "Host and run", true),
-        ("changes", "Changes", changes),
-        ("matrix", "Matrix", !Matrix::all(report).is_empty()),
-        ("bars", "Bars", report.has_bars()),
-        ("memory", "Memory over time", any(|row| !row.over_time.is_empty())),
-        ("tails", "Tails", any(|row| row.latencies.as_ref().is_some_and(|one| !one.above.is_empty()))),
-        ("scaling", "Scaling", !super::scaling::scaling(report).is_empty()),
-        ("alone", "Resident memory", !report.alone.is_empty()),
-        ("workloads", "Workloads", !report.tables.is_empty()),
-    ];
-    all.into_iter().filter(|(_, _, there)| *there).map(|(id, name, _)| (id, name)).collect()
+    out.push_str("</dl>\n");
+    Section::new("host", "Host and run", out)
 }
 
 /// Returns whether the reference is equal to itself.
@@ -107,13 +120,10 @@ fn link(table: &ReportTable) -> String {
     format!("<a href=\"#{}\">{}</a>", anchor(table), escaped(&table.id))
 }
 
-fn matrices(out: &mut String, report: &BenchReport) {
-    let matrices = Matrix::all(report);
-    if matrices.is_empty() {
-        return;
-    }
-    out.push_str(
-        "<section id=\"matrix\">\n<h2>Matrix</h2>\n<p>Time over the reference's: below 1 is faster. Cells without a colour \
+fn matrices(report: &BenchReport) -> Option<Section> {
+    let matrices = Some(Matrix::all(report)).filter(|matrices| !matrices.is_empty())?;
+    let mut out = String::from(
+        "<p>Time over the reference's: below 1 is faster. Cells without a colour \
          could not be told from the reference. A mean over unlike workloads says little.</p>\n<p class=\"key\">",
     );
     for (class, words) in SHADES {
@@ -147,7 +157,7 @@ fn matrices(out: &mut String, report: &BenchReport) {
         }
         out.push_str("</tbody>\n</table></div>\n");
     }
-    out.push_str("</section>\n");
+    Some(Section::new("matrix", "Matrix", out))
 }
 
 fn capital(word: &str) -> String {
@@ -190,32 +200,18 @@ fn cell(row: &ReportRow) -> String {
     }
 }
 
-fn bars(out: &mut String, report: &BenchReport) {
-    if !report.has_bars() {
-        return;
-    }
+fn bars(report: &BenchReport) -> Option<Section> {
     let (met, run) = report.bars_met();
-    let _ = write!(
-        out,
-        "<section id=\"bars\">\n<h2>Bars</h2>\n<p>What this workspace's allocators are held to: {met} of {run} met.</p>\n{}\
-         </section>\n",
-        table("bars", &bar_grid(report))
-    );
+    let about = format!("<p>What this workspace's allocators are held to: {met} of {run} met.</p>\n");
+    let body = about + &table("bars", &bar_grid(report));
+    report.has_bars().then(|| Section::new("bars", "Bars", body))
 }
 
-fn workloads(out: &mut String, report: &BenchReport) {
-    if report.tables.is_empty() {
-        return;
-    }
-    let _ = write!(
-        out,
-        "<section id=\"workloads\">\n<h2>Workloads</h2>\n<p>{}</p>\n",
-        escaped(&LEGEND.replace('`', ""))
-    );
-    for table in &report.tables {
-        workload(out, table);
-    }
-    out.push_str("</section>\n");
+fn workloads(report: &BenchReport) -> Option<Section> {
+    let mut out = String::new();
+    elements(&mut out, "p", [LEGEND.replace('`', "")]);
+    report.tables.iter().for_each(|table| workload(&mut out, table));
+    (!report.tables.is_empty()).then(|| Section::new("workloads", "Workloads", out))
 }
 
 fn workload(out: &mut String, of: &ReportTable) {

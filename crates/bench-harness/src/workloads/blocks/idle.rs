@@ -1,9 +1,9 @@
-//! S12, idle: the resident memory that stays after a burst of blocks, while the threads sleep or one
-//! of them does a little work.
+//! S12, idle: the resident memory that stays after a burst of blocks, while the threads sleep or
+//! one of them does a little work.
 //!
 //! The thread of the cell allocates the burst. This thread or another one frees it. The second
-//! thread starts before the first reading and lives until the last, so that no allocator can rely on
-//! the end of a thread.
+//! thread starts before the first reading and lives until the last, so that no allocator can rely
+//! on the end of a thread.
 
 use core::ptr::null_mut;
 use core::time::Duration;

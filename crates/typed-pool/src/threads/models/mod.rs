@@ -17,12 +17,12 @@ use ephemera_prim::record::{Lease, Record, Registry};
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use super::Family;
 use super::lease_end;
 use super::ledger::Ledger;
-use super::owner::{self, HeapOwner};
-use super::statistics;
-use super::table::{Heaps, PoolRecord, ThreadHeap};
+use super::owner::HeapOwner;
+use super::state::{Family, PoolRecord, ThreadHeap};
+use super::table::Heaps;
+use super::{remote, statistics, visit};
 use crate::geometry::unit_of;
 use crate::heap;
 use crate::unit::Reach;
@@ -77,7 +77,7 @@ impl<'w> Thread<'w> {
 
     fn allocate(&self) -> Sent {
         // SAFETY: the record is leased; a family of one type has one heap.
-        let slot = unsafe { owner::refill(self.heaps, 0, SLOT.size()) }.expect("memory");
+        let slot = unsafe { visit::refill(self.heaps, 0, SLOT.size()) }.expect("memory");
         self.model.touch(slot);
         Sent(slot)
     }
@@ -168,7 +168,7 @@ impl Model {
     fn free_erased(&self, own: *const Record<PoolRecord>, slot: Sent) {
         self.touch(slot.0);
         // SAFETY: a `Sent` has exclusive access to its slot, and frees it here.
-        unsafe { owner::give_erased(own, slot.0, SLOT) };
+        unsafe { remote::give_erased(own, slot.0, SLOT) };
     }
 
     fn held(&self) -> usize {

@@ -102,42 +102,48 @@ impl<S: Storage> Parser<'_, S> {
 
     fn list(&mut self) -> Result<JsonNode<S>, ParseError> {
         let mut items = Vec::new_in(self.storage.alloc());
-        self.blank();
-        if self.eat(b']') {
-            return Ok(JsonNode::List(items));
-        }
-        loop {
-            items.push(self.boxed()?);
-            self.blank();
-            if self.eat(b']') {
-                return Ok(JsonNode::List(items));
-            }
-            if !self.eat(b',') {
-                return Err(self.expected("`,` or `]`"));
-            }
-        }
+        self.items(b']', "`,` or `]`", |parser| {
+            items.push(parser.boxed()?);
+            Ok(())
+        })?;
+        Ok(JsonNode::List(items))
     }
 
     fn map(&mut self) -> Result<JsonNode<S>, ParseError> {
         let mut members = Vec::new_in(self.storage.alloc());
+        self.items(b'}', "`,` or `}`", |parser| {
+            parser.blank();
+            let key = parser.string()?;
+            parser.blank();
+            if !parser.eat(b':') {
+                return Err(parser.expected("`:`"));
+            }
+            members.push(Member { key, value: parser.boxed()? });
+            Ok(())
+        })?;
+        Ok(JsonNode::Map(members))
+    }
+
+    /// Parses items with commas between them, up to `close`.
+    #[inline(always)]
+    fn items(
+        &mut self,
+        close: u8,
+        expected: &'static str,
+        mut item: impl FnMut(&mut Self) -> Result<(), ParseError>,
+    ) -> Result<(), ParseError> {
         self.blank();
-        if self.eat(b'}') {
-            return Ok(JsonNode::Map(members));
+        if self.eat(close) {
+            return Ok(());
         }
         loop {
+            item(self)?;
             self.blank();
-            let key = self.string()?;
-            self.blank();
-            if !self.eat(b':') {
-                return Err(self.expected("`:`"));
-            }
-            members.push(Member { key, value: self.boxed()? });
-            self.blank();
-            if self.eat(b'}') {
-                return Ok(JsonNode::Map(members));
+            if self.eat(close) {
+                return Ok(());
             }
             if !self.eat(b',') {
-                return Err(self.expected("`,` or `}`"));
+                return Err(self.expected(expected));
             }
         }
     }

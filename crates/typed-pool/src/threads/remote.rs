@@ -1,0 +1,100 @@
+//! What the owner of a heap does to other heaps: it frees slots of other threads, and it searches
+//! for memory before a refusal.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+
+use ephemera_prim::record::Record;
+
+#[cfg(not(ephemera_loom))]
+use super::idle_queue;
+use super::last_resort::make_room;
+use super::lease_end;
+use super::owner::HeapOwner;
+use super::state::{PoolRecord, ThreadHeap};
+use super::table::Heaps;
+use crate::heap::{self, AllocEnv};
+use crate::unit::{Reach, Unit, UnitPtr};
+
+impl AllocEnv for HeapOwner<'_> {
+    fn is_at_limit(&self, bytes: usize) -> bool {
+        self.thread_heap().ledger().is_some_and(|ledger| ledger.may_trim_for(bytes))
+    }
+
+    fn trim_all(self) {
+        Heaps::of_record(self.thread_heap().record()).for_each(|heaps| {
+            // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
+            unsafe { heaps.trim() };
+        });
+    }
+
+    fn last_resort(self) {
+        if let Some(heaps) = Heaps::find(self.thread_heap().record(), self.thread_heap().family()) {
+            // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
+            unsafe { make_room(heaps) };
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>) {
+        // SAFETY: the caller frees a slot of this unit.
+        unsafe { give_to_owner(unit, block) };
+    }
+}
+
+/// Frees a slot to the heap of its unit.
+///
+/// # Safety
+/// `block` is a slot of `unit`, which belongs to a heap of a table. The caller frees the slot.
+#[inline(never)]
+unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
+    // SAFETY: T1: a unit's owner word names its heap, which is never freed.
+    let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
+    if unit.is_counted() {
+        count_free(heap, unit.birth());
+    }
+    let (group, bit) = unit.group_of(block);
+    // SAFETY: the caller frees a live slot of this heap, so no other free sets its bit.
+    let pushed = unsafe { heap.mail.inbox.give_back_bits(group.as_non_null(), bit) };
+    if pushed {
+        lease_end::drain_free_record(heap);
+        #[cfg(not(ephemera_loom))]
+        idle_queue::note_push(heap);
+    }
+}
+
+/// Counts a free of a counting scope's slot.
+#[cold]
+#[inline(never)]
+fn count_free(heap: &ThreadHeap, birth: u64) {
+    if let Some(ledger) = heap.ledger() {
+        ledger.count_free(heap.heap.spec().stride, birth);
+    }
+}
+
+/// Frees a slot by its layout alone, on a thread that holds the record `own`, if any.
+///
+/// # Safety
+/// `block` is a live slot of a family's heap for a value of this layout, and the caller frees it.
+#[inline]
+pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<u8>, layout: Layout) {
+    let unit_size = crate::geometry::unit_of(layout);
+    // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
+    // created; a unit with a live slot is not freed (H4).
+    let header = unsafe { ephemera_prim::header::header_of::<Unit>(block, unit_size) };
+    // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
+    let unit = unsafe { UnitPtr::new(header) };
+    // SAFETY: T1: a unit's owner word names its heap, which is never freed.
+    let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
+    if ptr::eq(heap.record, own) {
+        // SAFETY: the calling thread holds the record.
+        let owner = unsafe { HeapOwner::new(heap) };
+        // SAFETY: the caller frees a live slot, and its thread holds the record.
+        unsafe { heap::give(owner, block, unit_size, layout.size(), Reach::Slot) };
+        return;
+    }
+    // SAFETY: the caller frees the slot, which is on no list yet.
+    unsafe { heap::fast::mark_free(block, layout.size()) };
+    // SAFETY: the caller frees a live slot of this unit.
+    unsafe { give_to_owner(unit, block) };
+}

@@ -1,0 +1,260 @@
+//! The data that threads share: records, heaps, families, and the thread-locals that lead to them.
+//!
+//! ```text
+//!   FamilyCell --> ThreadHeap --> PoolRecord --> ThreadHeap ...     the tables of one record
+//!                      '--------> Family     --> FamilyCell         of each thread
+//! ```
+//!
+//! These types name each other, so one file has all of them. The files above it have what threads
+//! do with them.
+
+use core::alloc::Layout;
+#[cfg(not(ephemera_loom))]
+use core::cell::Cell;
+use core::ptr;
+
+use crossbeam_utils::CachePadded;
+use ephemera_prim::account::SharedAccount;
+use ephemera_prim::epoch::Epoch;
+use ephemera_prim::idle::Mail;
+use ephemera_prim::pages::SpanCache;
+use ephemera_prim::record::Record;
+#[cfg(ephemera_loom)]
+use ephemera_prim::record::Registry;
+use ephemera_prim::sync::AtomicUsize;
+use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
+
+use super::ledger::Ledger;
+use super::tally::LargeTally;
+use crate::geometry::UnitSpec;
+use crate::heap::{ChunkLen, UnitHeap};
+use crate::unit_header::SlotGroup;
+
+/// The part of a record that belongs to this crate: its tables.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct PoolRecord {
+    pub(super) tables: OwnerPtr<ThreadHeap>,
+    /// The number of visits to the slow path.
+    pub(super) visits: OwnerUsize,
+    /// Not zero if the last holder of the record left empty units because a walker protected them.
+    pub(super) rest: OwnerUsize,
+    /// The number of walks by statistics over these heaps while another thread held the record.
+    pub(super) walks: AtomicUsize,
+    /// The ledger of the scope that has this record, or null if it is a record of threads. It never
+    /// changes after the record was made.
+    pub(super) ledger: OwnerPtr<Ledger>,
+    /// The table that the holder of a scope's record allocated from before it entered the scope, or
+    /// null. That thread holds the table's record for as long as this one.
+    pub(super) outer: OwnerPtr<ThreadHeap>,
+    /// Not zero if the record's scope ended while another thread held the record. That thread then
+    /// trims it.
+    pub(super) ended: AtomicUsize,
+    /// Freed large blocks that the record's thread keeps for itself, of all families. That of a
+    /// scope's record stays empty: a thread in a scope uses the cache of its own record.
+    pub(super) spans: SpanCache,
+}
+
+impl PoolRecord {
+    ephemera_prim::const_unless_loom! {
+        /// Creates the data of a record without tables, for threads.
+        pub(crate) fn new() -> Self {
+            Self {
+                tables: OwnerPtr::null(),
+                visits: OwnerUsize::new(0),
+                rest: OwnerUsize::new(0),
+                walks: AtomicUsize::new(0),
+                ledger: OwnerPtr::null(),
+                outer: OwnerPtr::null(),
+                ended: AtomicUsize::new(0),
+                spans: SpanCache::new(),
+            }
+        }
+    }
+
+    /// Creates the data of a record without tables, for a scope.
+    ///
+    /// # Safety
+    /// The ledger outlives the record (S1).
+    pub(super) unsafe fn of_scope(ledger: *const Ledger) -> Self {
+        Self { ledger: OwnerPtr::new(ledger.cast_mut()), ..Self::new() }
+    }
+
+    /// Returns the ledger of the scope that has this record.
+    #[inline]
+    pub(super) fn ledger(&self) -> Option<&Ledger> {
+        // SAFETY: S1: the ledger of a scope's record outlives the record.
+        unsafe { self.ledger.get().as_ref() }
+    }
+
+    /// Stores the table that a thread allocated from before it entered this record's scope.
+    #[cfg(not(ephemera_loom))]
+    #[inline]
+    pub(super) fn set_outer(&self, table: *const ThreadHeap) {
+        self.outer.set(table.cast_mut());
+    }
+
+    /// Returns the record of the scope in which the holder of this record entered this one's scope,
+    /// if there is one. The calling thread holds both.
+    #[cfg(not(ephemera_loom))]
+    pub(super) fn outer(&self) -> Option<&Record<Self>> {
+        self.ledger()?;
+        // SAFETY: T1: the pointer is null or names a table, which is never freed.
+        Some(unsafe { self.outer.get().as_ref() }?.record())
+    }
+}
+
+/// One heap of a record. The heaps of one family are adjacent and form a table.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct ThreadHeap {
+    pub(super) heap: UnitHeap,
+    pub(super) family: *const Family,
+    pub(super) record: *const Record<PoolRecord>,
+    /// The next table. Only the first heap of a table uses it.
+    pub(super) later: OwnerPtr<ThreadHeap>,
+    /// The trim epoch that the table's holder last obeyed. Only the first heap of a table uses it.
+    pub(super) epoch_seen: OwnerUsize,
+    /// The account's `spares` at the last search for room beyond this table; zero before the first.
+    /// Only the first heap of a table uses it.
+    pub(super) looked: OwnerUsize,
+    /// Not zero if the last refusal waited for a walker that did not move on. Only the first heap
+    /// of a table uses it.
+    pub(super) waited: OwnerUsize,
+    /// Only the first heap of a table uses it.
+    pub(super) tally: LargeTally,
+    /// A bit for each heap of the table that may have had a unit. Only the first heap of a table
+    /// uses it.
+    pub(super) used: OwnerU64,
+    /// The number of times that a thread leased the record to drain this heap.
+    #[cfg(all(test, not(ephemera_loom)))]
+    pub(super) drains: OwnerUsize,
+    /// The mail has its own cache line, because other threads push here while the owner allocates.
+    pub(super) mail: CachePadded<HeapMail>,
+}
+
+// SAFETY: only the owner uses the cells (H1). There is one owner at a time, ordered after the last
+// one by the record's lease (L2). Other threads use atomics, and fields that never change.
+unsafe impl Sync for ThreadHeap {}
+
+impl ThreadHeap {
+    ephemera_prim::const_unless_loom! {
+        pub(super) fn new(spec: UnitSpec, chunk_len: ChunkLen, family: *const Family, record: *const Record<PoolRecord>) -> Self {
+            Self {
+                heap: UnitHeap::new(spec, chunk_len),
+                family,
+                record,
+                later: OwnerPtr::null(),
+                epoch_seen: OwnerUsize::new(0),
+                looked: OwnerUsize::new(0),
+                waited: OwnerUsize::new(0),
+                tally: LargeTally::new(),
+                used: OwnerU64::new(0),
+                #[cfg(all(test, not(ephemera_loom)))]
+                drains: OwnerUsize::new(0),
+                mail: CachePadded::new(HeapMail::new()),
+            }
+        }
+    }
+
+    ephemera_prim::const_unless_loom! {
+        /// Creates a heap for threads that own nothing. It never has units.
+        pub(super) fn nowhere() -> Self {
+            Self::new(UnitSpec::NONE, ChunkLen::Grows, ptr::null(), ptr::null())
+        }
+    }
+
+    pub(super) fn family(&self) -> &Family {
+        // SAFETY: T1: a heap of a table has a family, which outlives it.
+        unsafe { &*self.family }
+    }
+
+    pub(super) fn record(&self) -> &Record<PoolRecord> {
+        // SAFETY: T1: a heap of a table has a record, which is never freed (L3).
+        unsafe { &*self.record }
+    }
+
+    /// Returns whether remote frees wait to be booked. The answer may be out of date.
+    pub(super) fn has_mail(&self) -> bool {
+        self.mail.is_some()
+    }
+
+    pub(super) fn is_of(&self, family: &Family) -> bool {
+        ptr::eq(self.family, family)
+    }
+
+    /// Returns the ledger of the scope that has this heap.
+    #[inline]
+    pub(super) fn ledger(&self) -> Option<&Ledger> {
+        self.record().data().ledger()
+    }
+}
+
+/// The remote frees of a heap that are not booked. Other threads write these words, so they have
+/// their own cache line.
+pub(super) type HeapMail = Mail<SlotGroup, ThreadHeap>;
+
+#[cfg(not(ephemera_loom))]
+pub(super) type FamilyKey = fn() -> &'static std::thread::LocalKey<FamilyCell>;
+
+/// The common state of the pools of a family, on all threads. The macros of this crate define it as
+/// a `static`.
+///
+/// Not public API: the macros expand to its name.
+#[doc(hidden)]
+#[derive(Debug)]
+#[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no macros that name it"))]
+pub struct Family {
+    pub(super) kind: FamilyKind,
+    pub(super) chunk_len: ChunkLen,
+    pub(super) account: SharedAccount,
+    pub(super) epoch: Epoch,
+    /// The number of times that a thread searched beyond its own table for room.
+    #[cfg(all(test, not(ephemera_loom)))]
+    pub(super) looks: core::sync::atomic::AtomicUsize,
+    /// The model's own registry, because loom has no statics.
+    #[cfg(ephemera_loom)]
+    pub(super) registry: *const Registry<PoolRecord>,
+    /// The family's thread-local.
+    #[cfg(not(ephemera_loom))]
+    pub(super) cell: FamilyKey,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum FamilyKind {
+    /// Values of one layout.
+    Type(Layout),
+    /// Values of every layout that has a class.
+    #[cfg(not(ephemera_loom))]
+    Classes,
+}
+
+#[cfg(ephemera_loom)]
+// SAFETY: all fields but the pointer are `Sync`. The pointer is to a registry, which is `Sync` and
+// outlives the family.
+unsafe impl Sync for Family {}
+#[cfg(ephemera_loom)]
+// SAFETY: no field is tied to a thread, and the registry outlives the family.
+unsafe impl Send for Family {}
+
+#[cfg(not(ephemera_loom))]
+/// A family's thread-local: the heaps that the thread allocates from. The macros of this crate
+/// define it.
+///
+/// Not public API: the macros expand to its name.
+///
+/// # Invariant
+/// **T2** `heaps` points at the family's table on a record that the thread holds: its own, or that
+/// of the scope that it entered last. Or it points at the heaps of threads that own nothing.
+/// `counting` is null, or points at the table of a counting scope that the thread entered last.
+/// `heaps` then points at the heaps of threads that own nothing, so that each allocation and each
+/// free takes a path that counts.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct FamilyCell {
+    pub(super) heaps: Cell<*const ThreadHeap>,
+    pub(super) counting: Cell<*const ThreadHeap>,
+    /// A record of a scope that the thread leased, or null. If the thread enters that scope again,
+    /// it tries this record, because it has the thread's own blocks.
+    pub(super) last: Cell<*const Record<PoolRecord>>,
+}

@@ -1,0 +1,72 @@
+//! What a thread does as a whole: the hooks of its exit, trims, and statistics of all threads.
+
+use core::ptr;
+
+use ephemera_prim::local::Tenant;
+use ephemera_prim::record::{Lease, Record};
+
+use super::last_resort::trim_free_records;
+use super::pooled::pooled_family;
+use super::records::REGISTRY;
+use super::state::{Family, FamilyCell, PoolRecord};
+use super::table::Heaps;
+use super::this_thread::{self, clear_spans, forget, trim_outside};
+use super::{lease_end, scopes, statistics};
+use crate::stats::Stats;
+
+impl Tenant for PoolRecord {
+    type Near = ();
+
+    fn near(_: &'static Record<Self>) {}
+
+    ephemera_prim::tenant_statics!(PoolRecord, registry: &REGISTRY, nowhere: PoolRecord::new(), near: ());
+
+    fn enter(&self) {}
+
+    /// Frees empty units, then resets the thread's cells. From here on each free of this thread is
+    /// remote.
+    fn leave(record: &'static Record<Self>) {
+        lease_end::trim_record(record);
+        scopes::trim_place(true);
+        if cfg!(ephemera_weaken = "cells_keep_the_record") {
+            return;
+        }
+        for heaps in Heaps::of_record(record) {
+            forget(heaps.family());
+        }
+    }
+
+    fn release(lease: Lease<'static, Self>) {
+        lease_end::release(lease);
+    }
+}
+
+/// Frees the empty units of this thread, and those of the scope that it entered last.
+pub(crate) fn trim_here(family: &'static Family) {
+    if let Some(heaps) = FamilyCell::table((family.cell)()) {
+        // SAFETY: T2: the thread holds the record of the table in its cell.
+        unsafe { heaps.trim() };
+    }
+    trim_outside(family);
+    clear_spans();
+    if ptr::eq(family, pooled_family()) {
+        scopes::trim_place(false);
+    }
+}
+
+/// Trims this thread and the records that no thread holds, and asks the holders of the others to
+/// trim at their next slow path.
+pub(crate) fn trim_all(family: &'static Family) {
+    trim_here(family);
+    family.epoch.raise();
+    trim_free_records(family);
+}
+
+impl Family {
+    /// Returns the bytes that all threads hold for this family, and the live slots.
+    pub(crate) fn stats(&'static self) -> Stats {
+        let own = this_thread::record().map_or(ptr::null(), ptr::from_ref);
+        let inside = FamilyCell::table((self.cell)());
+        statistics::stats_of(self, [own, inside.map_or(ptr::null(), |heaps| heaps.first().record)])
+    }
+}

@@ -1,0 +1,69 @@
+//! The calling thread's own record: its tables, and the spans that it keeps.
+
+use ephemera_prim::local;
+use ephemera_prim::pages::CachedPages;
+use ephemera_prim::record::Record;
+
+use super::books::Books;
+use super::cell::CellState;
+use super::state::{Family, FamilyCell, PoolRecord};
+use super::table::Heaps;
+
+/// Returns the record that is bound to this thread, if there is one.
+#[inline]
+pub(super) fn record() -> Option<&'static Record<PoolRecord>> {
+    local::bound::<PoolRecord>()
+}
+
+/// Stores the thread's own table in the family's cell. The thread is in no scope.
+pub(super) fn remember(heaps: Heaps<'static>) {
+    // If the cell is destroyed, each allocation takes the slow path.
+    let _ = (heaps.family().cell)().try_with(|cell| cell.set(CellState::own(heaps)));
+}
+
+/// Resets the family's cell to the heaps of threads that own nothing.
+pub(super) fn forget(family: &Family) {
+    let _ = (family.cell)().try_with(|cell| cell.set(CellState::NOTHING));
+}
+
+/// Returns the record that this thread holds. It may be NOWHERE or GONE, which no unit names.
+#[inline]
+pub(crate) fn this_record() -> *const Record<PoolRecord> {
+    local::current::<PoolRecord>()
+}
+
+/// Returns the thread's own table of this family, if it has one.
+pub(super) fn own_heaps(family: &Family) -> Option<Heaps<'_>> {
+    record().and_then(|record| Heaps::find(record, family))
+}
+
+/// Frees the empty units of the thread's own table if the thread is in a scope.
+pub(super) fn trim_outside(family: &Family) {
+    let inside = FamilyCell::table((family.cell)()).map(Heaps::as_ptr);
+    let own = own_heaps(family).filter(|heaps| Some(heaps.as_ptr()) != inside);
+    if let Some(heaps) = own {
+        // SAFETY: the record is bound to this thread.
+        unsafe { heaps.trim() };
+    }
+}
+
+/// Returns the books of large blocks, with the tally of the thread's table.
+pub(super) fn books(family: &'static Family) -> Books<'static> {
+    Books::new(family, FamilyCell::table((family.cell)()))
+}
+
+/// Returns the process's pages, with this thread's own cache of spans if the thread has a record.
+#[inline]
+pub(super) fn own_pages() -> CachedPages {
+    let cache = record().map(|record| &record.data().spans);
+    // SAFETY: the record is bound to this thread, which alone uses the value: `CachedPages` does
+    // not leave the calling function.
+    unsafe { CachedPages::new(cache) }
+}
+
+/// Frees the spans that this thread keeps for large blocks to the process.
+pub(super) fn clear_spans() {
+    if let Some(record) = record() {
+        record.data().spans.clear();
+    }
+}

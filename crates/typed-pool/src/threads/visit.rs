@@ -1,0 +1,127 @@
+//! The slow path of an allocation, and the work for other threads that goes with it.
+
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::AllocError;
+#[cfg(not(ephemera_loom))]
+use ephemera_prim::idle::LOOK_EVERY;
+use ephemera_prim::record::Record;
+
+use super::owner::HeapOwner;
+use super::state::PoolRecord;
+use super::table::Heaps;
+#[cfg(not(ephemera_loom))]
+use super::{idle_queue, this_thread};
+use crate::heap::{self, PoolEnv};
+
+/// In one of this number of visits to the slow path, a thread serves all heaps of its record.
+const ROUND: usize = 64;
+
+/// The slow path of a thread that holds the table's record: allocates a slot from the heap with
+/// this index.
+///
+/// # Safety
+/// The calling thread holds the record, and the family has more than `heap` heaps.
+pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: the caller holds the record.
+    unsafe { visit(heaps) };
+    heaps.mark_used(heap);
+    // SAFETY: the caller holds the record, and the index is in the table.
+    heap::refill(unsafe { heaps.owner(heap) }, size)
+}
+
+/// Counts a visit to the slow path, and does the work that other threads leave to this one. Each
+/// visit obeys a requested trim. One in [`ROUND`] books the remote frees of all heaps of the
+/// record, and one in `LOOK_EVERY` looks for idle owners.
+///
+/// # Safety
+/// The calling thread holds the table's record.
+#[inline]
+pub(super) unsafe fn visit(heaps: Heaps<'_>) {
+    let record = heaps.first().record();
+    let visits = record.data().visits.get().wrapping_add(1);
+    record.data().visits.set(visits);
+    if visits % ROUND == 0 {
+        look_after_all(record);
+    }
+    #[cfg(not(ephemera_loom))]
+    if visits % LOOK_EVERY == 0 {
+        idle_queue::look();
+    }
+    if heaps.take_trim_request() {
+        // SAFETY: the caller holds the record.
+        unsafe { trim_on_request(heaps) };
+    }
+}
+
+/// Frees the empty units of this table, and the spans that the thread keeps.
+///
+/// # Safety
+/// The calling thread holds the table's record.
+#[cold]
+#[inline(never)]
+unsafe fn trim_on_request(heaps: Heaps<'_>) {
+    // SAFETY: the caller holds the record.
+    unsafe { heaps.trim() };
+    #[cfg(not(ephemera_loom))]
+    this_thread::clear_spans();
+}
+
+/// Does what [`refill`] does, for a block that shrinks: if the limit refuses, it uses a unit that
+/// exceeds the limit.
+///
+/// # Safety
+/// As [`refill`].
+#[cfg(not(ephemera_loom))]
+pub(super) unsafe fn refill_beyond(
+    heaps: Heaps<'_>,
+    heap: usize,
+    size: usize,
+) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: this function has the same contract.
+    unsafe { refill(heaps, heap, size) }.or_else(|AllocError| {
+        // SAFETY: the caller holds the record, and the index is in the table.
+        heap::slow::refill_beyond(unsafe { heaps.owner(heap) }, size)
+    })
+}
+
+/// The number of outer scopes that a thread looks after.
+#[cfg(not(ephemera_loom))]
+const OUTER: usize = 8;
+
+/// Books the remote frees of all heaps of the record. If the thread is in scopes, also books those
+/// of the next outer scopes and of its own record. The thread takes no slow path there while it is
+/// in the inner scope.
+#[cold]
+pub(super) fn look_after_all(record: &Record<PoolRecord>) {
+    look_after(record);
+    #[cfg(not(ephemera_loom))]
+    if record.data().ledger().is_some() {
+        if !cfg!(ephemera_weaken = "outer_scopes_are_not_looked_after") {
+            let outer = core::iter::successors(record.data().outer(), |record| record.data().outer());
+            outer.take(OUTER).filter(|record| record.data().ledger().is_some()).for_each(look_after);
+        }
+        if let Some(own) = this_thread::record() {
+            look_after(own);
+        }
+    }
+}
+
+/// Books the remote frees of all heaps of the record, and trims the tables for which a trim was
+/// requested. The thread may use only some of them: earlier holders of the record made the others.
+fn look_after(record: &Record<PoolRecord>) {
+    for heaps in Heaps::of_record(record) {
+        if heaps.take_trim_request() {
+            // SAFETY: this thread holds the record.
+            unsafe { heaps.trim() };
+        } else {
+            // SAFETY: this thread holds the record.
+            heaps.used().for_each(|heap| unsafe { HeapOwner::new(heap) }.settle());
+        }
+    }
+    // If the record is only leased for a moment, no other thread frees the units that ran empty
+    // here. A scope keeps its empty units while it is alive.
+    if record.data().ledger().is_none() {
+        record.data().rest.set(1);
+    }
+}
