@@ -1,7 +1,5 @@
 //! `OneRingAlloc`: a heap for each thread, behind one zero-sized handle.
 
-#[cfg(any(test, not(ephemera_loom)))]
-mod idle;
 #[cfg(all(test, not(ephemera_loom)))]
 mod idle_tests;
 #[cfg(all(test, ephemera_loom))]
