@@ -7,6 +7,7 @@
 //! * [`local`]: the thread-local that binds a thread to its record, and thread exit.
 //! * [`foreign`]: remote frees.
 //! * [`claim`] and [`barrier`]: how other threads return the pages of an idle owner's empty units.
+//! * `idle`: the queue of heaps whose owners may be idle, at which other threads look.
 //! * [`unit_list`]: the list of all units of an owner, which statistics read from other threads.
 //!
 //! * [`word`]: words that one thread writes and others read.
@@ -39,6 +40,8 @@ pub mod foreign;
 pub mod fork;
 pub mod gate;
 pub mod header;
+#[cfg(any(ephemera_pages, feature = "alloc"))]
+pub mod idle;
 pub mod invariant;
 pub mod large;
 #[cfg(feature = "std")]

@@ -11,12 +11,16 @@
 //! everything that was allocated, and `back` for everything that was booked as freed. A chunk whose
 //! sums are equal is *empty*: it has no live block.
 
+mod purge;
+
 use core::ptr::{self, NonNull};
 
 use ephemera_prim::foreign::{COMPLETE, Foreign, ForeignHeader};
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 use ephemera_prim::raw;
+use ephemera_prim::sync::AtomicBool;
+use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use crate::cursor::{place, room_of};
@@ -45,7 +49,11 @@ pub(crate) struct Chunk {
 struct ChunkRemote {
     owner: OwnerPtr<()>,
     class: ChunkClass,
+    /// Whether the chunk is purged. The thread that has dequeued or borrowed the chunk writes this.
+    purged: AtomicBool,
     foreign: Foreign<Chunk>,
+    /// Stands for the memory of the blocks in models.
+    contents: Witness,
 }
 
 impl ChunkRemote {
@@ -54,7 +62,9 @@ impl ChunkRemote {
             Self {
                 owner: OwnerPtr::new(owner.cast_mut()),
                 class,
+                purged: AtomicBool::new(false),
                 foreign: Foreign::new(),
+                contents: Witness::new(),
             }
         }
     }
@@ -133,6 +143,8 @@ impl ChunkPtr {
         /// The sum of everything that was booked as freed.
         fn back() -> OwnerU64 = back;
         fn owner_word() -> OwnerPtr<()> = remote.owner;
+        fn purged() -> AtomicBool = remote.purged;
+        fn contents() -> Witness = remote.contents;
         /// The next chunk in the heap's list of all chunks.
         pub(crate) fn next() -> OwnerPtr<Chunk> = next;
         /// The previous chunk in that list.
@@ -270,6 +282,7 @@ impl ChunkPtr {
     #[inline]
     pub(crate) fn bump(self, size: usize, align: usize) -> Option<NonNull<u8>> {
         let place = place(self.cursor().get(), self.end(), size, align)?;
+        self.contents().write();
         self.cursor().set(place.cursor);
         self.taken().add(LiveCount::block(size).word());
         let block = self.at(place.start);
@@ -288,7 +301,8 @@ impl ChunkPtr {
     /// that free for its allocation.
     #[inline]
     pub(crate) fn free_front(self, start: usize, size: usize) {
-        if self.book(LiveCount::block(size)) {
+        // The owner publishes this sum when it replaces the front.
+        if self.book_by(LiveCount::block(size), OwnerU64::set) {
             self.rewind();
         } else if start + room_of(size) == self.cursor().get() {
             self.cursor().set(start);
@@ -298,6 +312,7 @@ impl ChunkPtr {
     /// Books a foreign word that came out of the inbox: remote frees, or a complete countdown.
     /// Returns whether the chunk ran empty; the caller then rewinds it.
     pub(crate) fn book_word(self, word: u64) -> bool {
+        self.end_purge();
         if word == COMPLETE {
             self.back().set(self.taken().get());
             return true;
@@ -305,16 +320,25 @@ impl ChunkPtr {
         self.book(LiveCount::from_word(word))
     }
 
-    /// Books a freed block, or bytes that a block lost. Returns whether the chunk ran empty; the
-    /// caller then rewinds it.
+    /// Books a freed block, or bytes that a block lost, of a chunk that is not the front. Returns
+    /// whether the chunk ran empty; the caller then rewinds it.
     #[inline]
     #[must_use]
     pub(crate) fn book(self, given: LiveCount) -> bool {
+        // Publishes the end of use of the block, for a thread that finds the chunk empty.
+        let weak = cfg!(ephemera_weaken = "ring_local_free_relaxed");
+        self.book_by(given, if weak { OwnerU64::set } else { OwnerU64::publish })
+    }
+
+    /// Does what [`ChunkPtr::book`] does. `store` stores the new sum.
+    #[inline]
+    fn book_by(self, given: LiveCount, store: impl FnOnce(&OwnerU64, u64)) -> bool {
+        self.contents().touch();
         let back = self.back().get().wrapping_add(given.word());
         if back == self.taken().get() {
             return true;
         }
-        self.back().set(back);
+        store(self.back(), back);
         false
     }
 
@@ -366,7 +390,8 @@ impl ChunkPtr {
         if front && start + room_of(old) == self.cursor().get() {
             self.cursor().set(start + room_of(new));
         }
-        let emptied = self.book(LiveCount::resized(old - new));
+        let bytes = LiveCount::resized(old - new);
+        let emptied = if front { self.book_by(bytes, OwnerU64::set) } else { self.book(bytes) };
         ephemera_prim::invariant!(!emptied, "a chunk ran empty although a block in it was only shrunk");
     }
 

@@ -50,9 +50,13 @@
 //!
 //! [`Stats`] reports the bytes held.
 //!
-//! A chunk that remote frees emptied is booked when its owner next fills its front chunk, trims or
-//! ends. A chunk of an ended thread is freed with its last block, by the thread that frees that
-//! block.
+//! The owner books a chunk that remote frees emptied when it next fills its front chunk, trims or
+//! ends. If it has filled none for 100 ms, other threads return the chunk's pages to the operating
+//! system, so its memory leaves even if the owner never runs again. They do so in a bounded number
+//! of their own slow paths and remote frees. Two pages of each chunk stay until the owner runs, and
+//! so do its front chunks and the empty chunks that it keeps.
+//!
+//! A chunk of an ended thread is freed with its last block, by the thread that frees that block.
 //!
 //! In a forked child, the chunks of the parent's other threads are never freed, although blocks in
 //! them can be. The chunks of the forking thread are used and freed as before.

@@ -45,6 +45,9 @@ pub struct ClassStats {
     pub chunks: usize,
     /// The chunks without a live block.
     pub empty_chunks: usize,
+    /// The empty chunks whose pages other threads returned to the operating system while the owner
+    /// was idle. Their `bytes_held` still count.
+    pub purged_chunks: usize,
     /// The chunks that have live blocks and are not the front. Each stays until its last block is
     /// freed.
     pub pinned_chunks: usize,
@@ -67,6 +70,12 @@ impl Stats {
     #[must_use]
     pub fn pinned_chunks(&self) -> usize {
         self.small.pinned_chunks + self.medium.pinned_chunks
+    }
+
+    /// Returns the number of purged chunks of all classes.
+    #[must_use]
+    pub fn purged_chunks(&self) -> usize {
+        self.small.purged_chunks + self.medium.purged_chunks
     }
 
     /// Returns the number of empty chunks of all classes.
@@ -111,6 +120,7 @@ impl Stats {
             stats.blocks_live += live.blocks();
             stats.bytes_live += live.bytes();
             stats.empty_chunks += usize::from(live.blocks() == 0);
+            stats.purged_chunks += usize::from(live.blocks() == 0 && chunk.is_purged());
             stats.pinned_chunks += usize::from(live.blocks() != 0 && !heap.is_front(class, chunk));
             self.blocks_live += live.blocks();
             self.bytes_live += live.bytes();

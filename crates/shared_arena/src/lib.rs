@@ -56,6 +56,10 @@
 //!   frees the group, and the last group frees the rest. The thread that drops the last value frees
 //!   the memory, and waits for no other thread.
 //!
+//! A thread that sleeps does not look. If other threads drop its values, its groups stay until it
+//! trims, has looked twice or exits, or until the arena is dropped. So let such a thread call
+//! [`SharedArena::trim`] before it waits for long, or drop the arena.
+//!
 //! One case takes longer. A thread drops a value that it allocated itself, and during that drop
 //! another thread drops the arena. Then the value's group is freed when the first thread next runs
 //! out of slots, drops another value of a dropped arena, or exits. The creation or drop of any

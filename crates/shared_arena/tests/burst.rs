@@ -7,7 +7,9 @@ extern crate alloc;
 #[path = "support/turn.rs"]
 mod turn;
 
+use alloc::sync::Arc;
 use core::mem::MaybeUninit;
+use std::sync::Barrier;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
@@ -150,4 +152,38 @@ fn hand_over_of_large_values_after_a_burst_frees_the_burst() {
     });
     let kept = arena.statistics().pages;
     assert!(most >= 15 && kept <= 4, "{kept} of {most} pages kept");
+}
+
+/// Only an owner finds empty groups, so those of a sleeping thread stay for as long as the arena.
+#[test]
+#[cfg_attr(miri, ignore = "20,000 values take minutes")]
+fn groups_of_a_sleeping_thread_are_freed_with_the_arena() {
+    let _turn = turn();
+    let before = GLOBAL.aligned().bytes;
+    let arena = Arc::new(SharedArena::new());
+    let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
+    let (send, values) = sync_channel(1);
+    let theirs = Arc::clone(&arena);
+    let (held, after_work, after_drop) = thread::scope(|threads| {
+        threads.spawn(|| {
+            let values = burst(&theirs);
+            drop(theirs);
+            send.send(values).expect("the test receives");
+            asleep.wait();
+            awake.wait();
+        });
+        asleep.wait();
+        let held = arena.statistics().bytes_held;
+        drop_elsewhere(values.recv().expect("the owner sends"));
+        // Another thread neither gets these groups nor adds to them by more than a few of its own.
+        let shared = Arc::clone(&arena);
+        threads.spawn(move || hand_over(&shared, QUEUE)).join().expect("no panic");
+        let after_work = arena.statistics().bytes_held;
+        drop(arena);
+        let after_drop = GLOBAL.aligned().bytes;
+        awake.wait();
+        (held, after_work, after_drop)
+    });
+    assert!(after_work <= held + FEW, "{after_work} bytes after the work of others, {held} before");
+    assert_eq!(after_drop, before, "groups outlive their arena while their owner sleeps");
 }

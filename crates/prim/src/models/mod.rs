@@ -9,6 +9,7 @@
 mod countdown;
 mod foreign;
 mod gate;
+mod idle;
 mod lease;
 mod lend;
 mod memory;

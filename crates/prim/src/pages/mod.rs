@@ -199,6 +199,35 @@ pub(crate) fn fence_all_threads() -> bool {
     os::fence_all_threads()
 }
 
+/// Returns the whole pages of a range to the operating system, wherever the memory comes from.
+/// Their content is unknown afterwards, even if the system refuses.
+///
+/// The pages keep their addresses and stay as accessible as before. Memory that the system cannot
+/// take back, such as locked pages, keeps its content.
+///
+/// # Safety
+/// The range is part of a live block that belongs to the caller. Nothing needs its bytes, or uses
+/// them during the call.
+pub unsafe fn discard(start: NonNull<u8>, len: usize) {
+    #[cfg(ephemera_pages)]
+    {
+        let (page, first) = (os::page_size(), start.addr().get());
+        let (begin, end) = (first.next_multiple_of(page), (first + len) & !(page - 1));
+        if begin < end {
+            // SAFETY: the first whole page starts before the end of the range.
+            let pages = unsafe { start.add(begin - first) };
+            // SAFETY: the pages are in the caller's range, whose content is not needed.
+            let _ = unsafe { os::discard(pages, end - begin) };
+        }
+    }
+    // SAFETY: the caller does not need the content. Miri reports a thread that still uses it, and a
+    // later use of the old content reads these bytes.
+    #[cfg(not(ephemera_pages))]
+    unsafe {
+        start.write_bytes(0, len);
+    }
+}
+
 /// Returns the time of a monotonic clock in milliseconds. It wraps, and it may be a few
 /// milliseconds late. Without pages of the operating system it is always zero.
 #[must_use]

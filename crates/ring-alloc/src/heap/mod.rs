@@ -87,8 +87,17 @@ impl ChunkHeap {
         unsafe { ChunkPtr::new(front) }
     }
 
+    /// Makes `chunk` the front, and publishes the sums of the last front (B2).
     fn set_front(&self, class: ChunkClass, chunk: *mut Chunk) {
-        self.fronts[class.index()].set(chunk);
+        let front = &self.fronts[class.index()];
+        if cfg!(ephemera_weaken = "ring_front_relaxed") { front.set(chunk) } else { front.publish(chunk) }
+    }
+
+    /// Returns whether the owner has replaced this chunk as the front, and sees how much it had
+    /// allocated in it by then. The calling thread has borrowed the chunk (B2).
+    pub(crate) fn has_replaced(&self, chunk: ChunkPtr) -> bool {
+        let front = self.fronts[chunk.class().index()].follow();
+        front != chunk.as_ptr() || cfg!(ephemera_weaken = "ring_front_is_purged")
     }
 }
 
@@ -144,6 +153,9 @@ pub(crate) unsafe trait RingEnv: Copy {
     fn owns(&self, chunk: ChunkPtr) -> bool;
     /// Returns the number of empty chunks of each class to keep.
     fn retain(&self) -> usize;
+    /// Counts a visit to the slow path of a heap that this thread owns. Some visits look for idle
+    /// owners.
+    fn visit(&self) {}
     /// Books the remote frees in the inbox.
     fn settle(&self);
     /// Returns whether any thread asked all owners to trim since the last call.

@@ -22,6 +22,7 @@ pub(crate) fn refill<E: RingEnv>(
     class: ChunkClass,
     limit: Limit,
 ) -> Result<NonNull<u8>, AllocError> {
+    env.visit();
     if env.trim_asked() {
         trim(env);
     }

@@ -147,8 +147,9 @@ impl OneRingAlloc {
     /// Trims this thread and every record that no thread has leased, and asks all other threads to
     /// trim in their next slow path.
     ///
-    /// A thread that does not allocate any more keeps its empty chunks until its exit or its own
-    /// [`trim`](OneRingAlloc::trim).
+    /// A thread that does not allocate any more keeps up to 4 empty chunks of each class, and its
+    /// front chunks, until its exit or its own [`trim`](OneRingAlloc::trim). Other chunks that ran
+    /// empty by remote frees lose their pages while the thread is idle.
     #[inline]
     pub fn trim_all(&self) {
         self.trim();

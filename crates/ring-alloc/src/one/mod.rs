@@ -1,5 +1,7 @@
 //! `OneRingAlloc`: a heap for each thread, behind one zero-sized handle.
 
+#[cfg(all(test, not(ephemera_loom)))]
+mod idle_tests;
 #[cfg(all(test, ephemera_loom))]
 mod models;
 pub(crate) mod record;

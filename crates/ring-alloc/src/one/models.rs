@@ -10,11 +10,14 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use ephemera_prim::account::Account;
+use ephemera_prim::idle::IdleHeaps;
 use ephemera_prim::record::{Lease, Record, Registry};
 use loom::sync::Arc;
 use loom::thread;
 
-use super::record::{Realm, RecordOwner, RingRecord, RingWorld, clean, release, stats};
+use super::record::{
+    HeapRecord, IdleRings, Realm, RecordOwner, RingRecord, RingWorld, clean, release, stats,
+};
 use crate::chunk::HEADER;
 use crate::geometry::{Geometry, SLACK};
 use crate::heap;
@@ -298,6 +301,98 @@ fn loom_next_holder_frees_in_an_abandoned_chunk() {
         let third = next.allocate();
         next.free(third);
         next.exit();
+        other.join().unwrap();
+        model.nothing_is_held();
+    });
+}
+
+/// The record of a thread, for another thread that looks at it.
+struct SentRecord(NonNull<HeapRecord<Tiny>>);
+
+// SAFETY: threads share records, and a model keeps its records until all of its threads are joined.
+unsafe impl Send for SentRecord {}
+
+impl Thread<'_> {
+    /// Starts a thread that frees a block of this owner, and then purges chunks of its heap.
+    fn free_and_purge(&self, model: &Model, block: Sent) -> thread::JoinHandle<()> {
+        let (there, record) = (model.clone(), SentRecord(NonNull::from(self.lease.record())));
+        thread::spawn(move || {
+            there.free_elsewhere(block);
+            let record = record;
+            // SAFETY: a model keeps its records until all of its threads are joined.
+            IdleRings(ModelRealm(&there.0)).purge_units(unsafe { record.0.as_ref() });
+        })
+    }
+}
+
+/// Another thread frees the last block of a chunk and purges it, while its owner replaces the chunk
+/// as the front, and then wakes up and uses its memory again.
+#[test]
+fn loom_chunk_is_purged_while_its_owner_replaces_the_front() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let first = thread.allocate();
+        let other = thread.free_and_purge(&model, first);
+        // The chunk has room for the first of these alone.
+        let blocks = [(); 2].map(|()| thread.allocate());
+        for block in blocks {
+            thread.free(block);
+        }
+        let again = [(); 2].map(|()| thread.allocate());
+        other.join().unwrap();
+        for block in again {
+            thread.free(block);
+        }
+        thread.exit();
+        model.nothing_is_held();
+    });
+}
+
+/// The owner frees a block and exits, while another thread frees the other block and purges the
+/// chunk.
+#[test]
+fn loom_chunk_is_purged_after_its_owners_last_use_of_it() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let [mine, last, front] = [(); 3].map(|()| thread.allocate());
+        let other = thread.free_and_purge(&model, last);
+        thread.free(mine);
+        thread.free(front);
+        thread.exit();
+        other.join().unwrap();
+        model.nothing_is_held();
+    });
+}
+
+/// Two threads free the two blocks of a chunk, and one of them purges it.
+#[test]
+fn loom_chunk_is_purged_after_the_last_use_by_other_threads() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let [first, second, front] = [(); 3].map(|()| thread.allocate());
+        let there = model.clone();
+        let frees = thread::spawn(move || there.free_elsewhere(first));
+        let purges = thread.free_and_purge(&model, second);
+        frees.join().unwrap();
+        purges.join().unwrap();
+        thread.free(front);
+        thread.exit();
+        model.nothing_is_held();
+    });
+}
+
+/// A chunk is lent while its owner exits, so the owner does not book it.
+#[test]
+fn loom_chunk_that_is_lent_while_its_owner_exits_is_freed() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let block = thread.allocate();
+        let other = thread.free_and_purge(&model, block);
+        thread.exit();
         other.join().unwrap();
         model.nothing_is_held();
     });

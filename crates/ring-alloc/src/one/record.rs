@@ -11,7 +11,13 @@ use allocator_api2::alloc::{AllocError, Global};
 use crossbeam_utils::CachePadded;
 use ephemera_prim::account::{Account, Limit, SharedAccount};
 use ephemera_prim::epoch::Epoch;
-use ephemera_prim::foreign::Inbox;
+#[cfg(any(test, not(ephemera_loom)))]
+use ephemera_prim::foreign::LentUnits;
+#[cfg(any(test, not(ephemera_loom)))]
+use ephemera_prim::idle::IdleHeaps;
+use ephemera_prim::idle::Mail;
+#[cfg(not(ephemera_loom))]
+use ephemera_prim::idle::{IDLE_MS, IdleQueue, LOOK_EVERY};
 use ephemera_prim::record::{Lease, Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
@@ -21,14 +27,19 @@ use crate::heap::{self, ChunkHeap, RingEnv};
 use crate::live::LiveCount;
 use crate::stats::Stats;
 
-/// The heap of one owner, and the inbox of its remote frees.
+/// The record of a thread.
+pub(super) type HeapRecord<G> = Record<RingRecord<G>>;
+
+/// The heap of one owner, and its mail: the remote frees that it has not booked.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RingRecord<G> {
     pub(super) heap: ChunkHeap,
     epoch_seen: OwnerUsize,
-    /// The inbox has its own cache line, since other threads push here while the owner allocates.
-    inbox: CachePadded<Inbox<Chunk>>,
+    /// The number of visits to the slow path.
+    pub(super) visits: OwnerUsize,
+    /// The mail has its own cache line, since other threads push here while the owner allocates.
+    pub(super) mail: CachePadded<Mail<Chunk, HeapRecord<G>>>,
     geometry: PhantomData<fn() -> G>,
 }
 
@@ -56,7 +67,8 @@ impl<G: Geometry> RingRecord<G> {
             Self {
                 heap,
                 epoch_seen: OwnerUsize::new(0),
-                inbox: CachePadded::new(Inbox::new()),
+                visits: OwnerUsize::new(0),
+                mail: CachePadded::new(Mail::new()),
                 geometry: PhantomData,
             }
         }
@@ -74,12 +86,25 @@ pub(crate) struct RingWorld<G: 'static> {
     pub(crate) registry: Registry<RingRecord<G>>,
     pub(crate) account: SharedAccount,
     epoch: Epoch,
+    /// The records whose owners may be idle.
+    #[cfg(not(ephemera_loom))]
+    pub(super) idle: IdleQueue<HeapRecord<G>>,
 }
+
+/// The time after which an owner is idle. In unit tests an owner is idle at once.
+#[cfg(not(ephemera_loom))]
+const PAUSE_MS: usize = if cfg!(any(test, miri)) { 0 } else { IDLE_MS };
 
 impl<G: Geometry> RingWorld<G> {
     ephemera_prim::const_unless_loom! {
         pub(crate) fn new(registry: Registry<RingRecord<G>>) -> Self {
-            Self { registry, account: SharedAccount::new(), epoch: Epoch::new() }
+            Self {
+                registry,
+                account: SharedAccount::new(),
+                epoch: Epoch::new(),
+                #[cfg(not(ephemera_loom))]
+                idle: IdleQueue::new(PAUSE_MS),
+            }
         }
     }
 }
@@ -135,7 +160,15 @@ pub(super) fn release<R: Realm>(realm: R, lease: Lease<'_, RingRecord<R::Geometr
 }
 
 fn has_mail<G>(data: &RingRecord<G>) -> bool {
-    !data.inbox.is_empty()
+    data.mail.is_some()
+}
+
+/// Drains a record to which this thread has pushed or put chunks back, if no thread holds it.
+pub(super) fn drain_free_record<R: Realm>(realm: R, record: &HeapRecord<R::Geometry>) {
+    if record.is_free() {
+        // No other thread would drain that inbox before the record is leased again.
+        look_after(realm, record);
+    }
 }
 
 /// The number of times that a record was leased for a moment and drained.
@@ -166,7 +199,7 @@ impl<R: Realm> RecordOwner<'_, R> {
     fn book(self, left: impl Fn(ChunkPtr)) {
         // SAFETY: this thread holds the record, as `RingEnv` demands, or no chunk names the record
         // and its inbox stays empty (H6).
-        let taken = unsafe { self.record.data().inbox.take() };
+        let taken = unsafe { self.record.data().mail.take() };
         for (chunk, word) in taken {
             // SAFETY: a chunk is not freed before its remote frees are booked (F3), so it satisfies
             // C1.
@@ -230,6 +263,13 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         R::Geometry::RETAIN
     }
 
+    #[cfg(not(ephemera_loom))]
+    fn visit(&self) {
+        if self.record.data().visits.add(1) % LOOK_EVERY == 0 {
+            self.realm.world().idle.look(&IdleRings(self.realm));
+        }
+    }
+
     fn settle(&self) {
         self.book(|_| ());
     }
@@ -248,13 +288,92 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         // SAFETY: the owner of a chunk is the record that it was created for, and records are never
         // freed (L3).
         let record = unsafe { &*record };
-        let inbox = &record.data().inbox;
+        let inbox = &record.data().mail.inbox;
         // SAFETY: the caller owned the blocks or bytes that `given` counts, in a live chunk of that
         // record, and frees them.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
-        if pushed && record.is_free() {
-            // No other thread would drain that inbox before the record is leased again.
-            look_after(self.realm, record);
+        if pushed {
+            drain_free_record(self.realm, record);
+            #[cfg(not(ephemera_loom))]
+            // SAFETY: records are never freed (L3), and each always has the same mail.
+            unsafe {
+                self.realm.world().idle.note_push(&IdleRings(self.realm), record);
+            }
         }
     }
+}
+
+/// The bounds of one look: the chunks that it borrows and looks at, and the chunks that it purges.
+/// They are smaller in tests, so that one look does not see all chunks.
+#[cfg(any(test, not(ephemera_loom)))]
+const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
+#[cfg(any(test, not(ephemera_loom)))]
+const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
+
+/// The records of a realm, as a thread that looks for idle owners sees them.
+///
+/// The look borrows the chunks of a record's inbox, so that nobody can book their frees. The owner
+/// makes only empty chunks the front, and a chunk is not empty before its frees are booked. So a
+/// borrowed chunk that the owner replaced as the front does not become the front again. The loan
+/// alone keeps the owner out of the memory behind the header (B1), and the owner needs no fence.
+#[cfg(any(test, not(ephemera_loom)))]
+pub(super) struct IdleRings<R>(pub(super) R);
+
+#[cfg(any(test, not(ephemera_loom)))]
+impl<R: Realm> IdleHeaps for IdleRings<R> {
+    type Heap = HeapRecord<R::Geometry>;
+    type Unit = Chunk;
+
+    fn mail<'h>(&self, record: &'h Self::Heap) -> &'h Mail<Chunk, Self::Heap> {
+        &record.data().mail
+    }
+
+    fn visits(&self, record: &Self::Heap) -> usize {
+        record.data().visits.get()
+    }
+
+    fn is_held(&self, record: &Self::Heap) -> bool {
+        !record.is_free()
+    }
+
+    fn purge_units(&self, record: &Self::Heap) -> bool {
+        if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
+            return false;
+        }
+        let data = record.data();
+        let mut lent = data.mail.inbox.lend();
+        let mut empty = [const { None }; PURGES];
+        let (mut chunks, mut empties) = (0, 0);
+        while empties < PURGES && chunks < CHUNKS {
+            let Some(chunk) = look(&mut lent) else { break };
+            chunks += 1;
+            let weak = cfg!(ephemera_weaken = "ring_live_chunk_is_purged");
+            // B2: the front first, since it publishes what the sums are compared with.
+            if !chunk.is_purged() && data.heap.has_replaced(chunk) && (chunk.is_free_to_purge() || weak) {
+                empty[empties] = Some(chunk);
+                empties += 1;
+            }
+        }
+        // The owner may need the other chunks soon.
+        lent.put_rest_back(&data.mail.inbox);
+        for chunk in empty.into_iter().flatten() {
+            // SAFETY: the chunk is lent, is not the front, and has no live block (B2).
+            unsafe { chunk.purge() };
+        }
+        data.mail.put_back(lent);
+        self.drain_free_record(record);
+        empties != 0 && (empties == PURGES || chunks == CHUNKS)
+    }
+
+    fn drain_free_record(&self, record: &Self::Heap) {
+        drain_free_record(self.0, record);
+    }
+}
+
+/// Returns the next lent chunk.
+#[cfg(any(test, not(ephemera_loom)))]
+fn look(lent: &mut LentUnits<Chunk>) -> Option<ChunkPtr> {
+    let chunk = lent.look()?;
+    // SAFETY: C1: the chunk is lent, so nobody books its frees and it is not freed.
+    Some(unsafe { ChunkPtr::new(chunk) })
 }

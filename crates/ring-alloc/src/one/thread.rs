@@ -139,6 +139,10 @@ unsafe impl RingEnv for This {
         self.owner().retain()
     }
 
+    fn visit(&self) {
+        self.owner().visit();
+    }
+
     fn settle(&self) {
         self.owner().settle();
     }
@@ -182,16 +186,14 @@ pub(super) fn bound() -> Option<RecordOwner<'static, ProcessRealm>> {
 #[cfg(test)]
 mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::Mutex;
 
     use allocator_api2::boxed::Box;
+    // Each test counts on the records being its own.
+    use ephemera_testkit::suite::turn;
 
     use super::{ChunkClass, ProcessRealm, Record, RingEnv, This, WORLD, bound, heap, near, release};
     use crate::OneRingAlloc;
     use crate::one::record::DRAINS;
-
-    /// Serialises the tests, each of which counts on the records being its own.
-    static TURN: Mutex<()> = Mutex::new(());
 
     /// Returns whether H7 holds. The caller is a test, so no code of this crate is running.
     fn front_follows() -> bool {
@@ -201,7 +203,7 @@ mod tests {
 
     #[test]
     fn conc_free_during_a_momentary_lease_frees_the_chunk() {
-        let _turn = TURN.lock();
+        let _turn = turn();
         let chunks = || OneRingAlloc.stats().chunks();
         let value = std::thread::spawn(|| Box::new_in(7, OneRingAlloc)).join().expect("no panic");
         // No other thread in this process has a record.
@@ -216,7 +218,7 @@ mod tests {
     #[test]
     fn frees_after_thread_exit_drain_the_record_twice_per_chunk() {
         const BLOCKS: usize = if cfg!(miri) { 60 } else { 10_000 };
-        let _turn = TURN.lock();
+        let _turn = turn();
         let all = || {
             (0..BLOCKS)
                 .map(|_| Box::new_in([7_u8; 400], OneRingAlloc))
@@ -232,7 +234,7 @@ mod tests {
 
     #[test]
     fn conc_front_copy_follows_the_record() {
-        let _turn = TURN.lock();
+        let _turn = turn();
         static BEHIND: AtomicUsize = AtomicUsize::new(0);
         static WRONG: AtomicUsize = AtomicUsize::new(0);
         struct LateDrop;

@@ -1,16 +1,8 @@
 //! Purges units of idle owners that ran empty by remote frees.
 //!
-//! The groups of slots that other threads free wait in the heap's inbox until the owner takes a
-//! slow path. An owner that sleeps never does. So another thread borrows the groups of the inbox,
-//! purges the slots of the units without a live slot, and puts the groups back. `idle_queue`
-//! decides which thread does so, and when.
-//!
-//! ```text
-//!   remote free --> inbox --lend--> looks at groups --put back--> seen       (one thread at once)
-//!                     ^             unit empty? claim, purge       |
-//!                     '----------------- after a pause ------------'
-//!                  owner: takes the groups of both, and books them
-//! ```
+//! The groups of slots that other threads free wait in the heap's inbox. `ephemera_prim::idle`
+//! decides which thread looks at them, and when. The look borrows the groups of the inbox, purges
+//! the slots of the units without a live slot, and puts the groups back.
 //!
 //! For its owner, a purged unit is still a unit whose remote frees are not booked. Its header stays
 //! resident, and with it the page that the header is on. `ephemera_prim::claim` has the protocol
@@ -67,7 +59,7 @@ pub(super) fn purge_units(heap: &ThreadHeap) -> bool {
         }
         unit.claim().end(purges);
     }
-    lent.put_back(&heap.mail.seen, &heap.mail.inbox);
+    heap.mail.put_back(lent);
     lease_end::drain_free_record(heap);
     purged && (units == UNITS || groups == GROUPS)
 }

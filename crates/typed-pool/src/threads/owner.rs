@@ -128,13 +128,9 @@ unsafe impl PoolEnv for HeapOwner<'_> {
 
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)> {
         // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
-        let taken = unsafe { self.heap.mail.inbox.take() };
-        // SAFETY: as above.
-        let seen = unsafe { self.heap.mail.seen.take() };
+        let taken = unsafe { self.heap.mail.take() };
         // SAFETY: U1: the inboxes are this heap's, so the groups are too. A unit whose frees are
         // not all booked is not freed (F3).
-        taken
-            .chain(seen)
-            .map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
+        taken.map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
     }
 }

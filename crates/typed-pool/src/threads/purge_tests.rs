@@ -11,7 +11,9 @@ use allocator_api2::boxed::Box;
 // The tests take turns, because a thread of one may hold the record that has another one's heaps.
 use ephemera_testkit::suite::turn;
 
-use super::idle_queue::{IDLE_MS, LOOKS, look, looks_without_a_pause};
+use ephemera_prim::idle::LOOKS;
+
+use super::idle_queue::{IDLE_MS, QUEUE, look};
 use crate::pooled_allocator;
 
 pooled_allocator! {
@@ -135,7 +137,7 @@ fn a_look_that_purges_nothing_waits_for_the_clock() {
             #[cfg(not(miri))]
             thread::sleep(core::time::Duration::from_millis(1));
         }
-        let without_a_pause = looks_without_a_pause();
+        let without_a_pause = QUEUE.looks_without_a_pause();
         let purged = IdlePool.stats().purged_units;
         awake.wait();
         assert_eq!((without_a_pause, purged), (0, 0));

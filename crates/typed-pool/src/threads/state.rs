@@ -16,12 +16,12 @@ use core::ptr;
 use crossbeam_utils::CachePadded;
 use ephemera_prim::account::SharedAccount;
 use ephemera_prim::epoch::Epoch;
-use ephemera_prim::foreign::Inbox;
+use ephemera_prim::idle::Mail;
 use ephemera_prim::pages::SpanCache;
 use ephemera_prim::record::Record;
 #[cfg(ephemera_loom)]
 use ephemera_prim::record::Registry;
-use ephemera_prim::sync::{AtomicBool, AtomicPtr, AtomicUsize};
+use ephemera_prim::sync::AtomicUsize;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use super::books::LargeTally;
@@ -176,7 +176,7 @@ impl ThreadHeap {
 
     /// Returns whether remote frees wait to be booked. The answer may be out of date.
     pub(super) fn has_mail(&self) -> bool {
-        !self.mail.inbox.is_empty() || !self.mail.seen.is_empty()
+        self.mail.is_some()
     }
 
     pub(super) fn is_of(&self, family: &Family) -> bool {
@@ -190,44 +190,9 @@ impl ThreadHeap {
     }
 }
 
-/// The words of a heap that other threads write. They have their own cache line. A heap *has mail*
-/// while remote frees of its slots are not booked.
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct HeapMail {
-    /// Groups with remote frees. Threads that free slots push here.
-    pub(super) inbox: Inbox<SlotGroup>,
-    /// Groups with remote frees that another thread has borrowed from the inbox and looked at.
-    pub(super) seen: Inbox<SlotGroup>,
-    /// The next heap in the queue.
-    pub(super) below: AtomicPtr<ThreadHeap>,
-    /// Whether the heap is in the queue.
-    pub(super) queued: AtomicBool,
-    /// The approximate number of pushes to the inbox.
-    pub(super) pushes: AtomicUsize,
-    /// The owner's visits to the slow path, at the last look. This word and the next belong to the
-    /// thread that adds the heap to the queue, then to the thread at the queue's gate.
-    pub(super) visits: OwnerUsize,
-    /// The time at which a thread first found this number of visits.
-    pub(super) since: OwnerUsize,
-}
-
-impl HeapMail {
-    ephemera_prim::const_unless_loom! {
-        /// Creates the words of a heap without mail, which is not in the queue of `idle_queue`.
-        pub(super) fn new() -> Self {
-            Self {
-                inbox: Inbox::new(),
-                seen: Inbox::new(),
-                below: AtomicPtr::new(core::ptr::null_mut()),
-                queued: AtomicBool::new(false),
-                pushes: AtomicUsize::new(0),
-                visits: OwnerUsize::new(0),
-                since: OwnerUsize::new(0),
-            }
-        }
-    }
-}
+/// The remote frees of a heap that are not booked. Other threads write these words, so they have
+/// their own cache line.
+pub(super) type HeapMail = Mail<SlotGroup, ThreadHeap>;
 
 #[cfg(not(ephemera_loom))]
 pub(super) type FamilyKey = fn() -> &'static std::thread::LocalKey<FamilyCell>;

@@ -3,6 +3,8 @@
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
+#[cfg(not(ephemera_loom))]
+use ephemera_prim::idle::LOOK_EVERY;
 use ephemera_prim::record::Record;
 
 use super::owner::HeapOwner;
@@ -43,7 +45,7 @@ pub(super) unsafe fn visit(heaps: Heaps<'_>) {
         look_after_all(record);
     }
     #[cfg(not(ephemera_loom))]
-    if visits % idle_queue::LOOK_EVERY == 0 {
+    if visits % LOOK_EVERY == 0 {
         idle_queue::look();
     }
     if heaps.take_trim_request() {

@@ -85,6 +85,17 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     !refused() && unsafe { system::purge(block, len) }
 }
 
+/// Returns the pages of a range to the operating system, wherever they were mapped. Their content
+/// is unknown afterwards.
+///
+/// # Safety
+/// The range consists of accessible pages that belong to the caller, and its content is not needed.
+#[must_use]
+pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
+    // SAFETY: the caller does not need the content.
+    !refused() && unsafe { system::discard(block, len) }
+}
+
 /// Returns the size of a page.
 pub(super) fn page_size() -> usize {
     /// Zero until the first call.

@@ -93,6 +93,17 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     keeping_errno(|| unsafe { libc::mmap(at, len, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED })
 }
 
+/// Unlike [`purge`], this never replaces a mapping, because the pages may not be mappings of ours.
+pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
+    const ADVICE: libc::c_int = if cfg!(any(target_os = "linux", target_os = "android")) {
+        libc::MADV_DONTNEED
+    } else {
+        libc::MADV_FREE
+    };
+    // SAFETY: the caller does not need the content of these bytes.
+    keeping_errno(|| unsafe { libc::madvise(block.as_ptr().cast(), len, ADVICE) == 0 })
+}
+
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) unsafe fn remap(
     block: NonNull<u8>,

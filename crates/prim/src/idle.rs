@@ -1,0 +1,314 @@
+//! The queue of heaps whose owners may be idle.
+//!
+//! The units of a heap that other threads free wait in its inbox until the owner takes a slow path.
+//! An owner that sleeps never does. So a heap to which a thread pushes enters a queue, and stays
+//! there while it *has mail*: remote frees that are not booked. Some slow paths and pushes of every
+//! thread *look* at a few heaps of the queue. If the owner of a heap is *idle*, the look purges
+//! some of the heap's empty units. So a bounded number of these operations, of any threads, purges
+//! all of them. No operation makes more than one look.
+//!
+//! ```text
+//!   remote free --> inbox --borrow--> looks at units --put back--> seen      (one thread at once)
+//!                     ^               unit empty? purge             |
+//!                     '----------------- after a pause -------------'
+//!                  owner: takes the units of both, and books them
+//! ```
+//!
+//! Heaps are permanent memory, so the queue needs none of its own. In a forked child, a heap that
+//! another thread of the parent was looking at is not in the queue; its units keep their pages.
+
+use core::ptr;
+
+use crate::foreign::{ForeignHeader, Inbox, LentUnits};
+use crate::gate::Gate;
+use crate::pages;
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence, push};
+use crate::word::OwnerUsize;
+
+/// An owner that took no slow path for this number of milliseconds is idle. Purging and touching 32
+/// KiB again takes a few microseconds, so an owner that wakes up after each such pause loses
+/// little.
+pub const IDLE_MS: usize = 100;
+
+/// A thread looks at the queue in one of this number of visits to the slow path.
+pub const LOOK_EVERY: usize = 16;
+
+/// A thread looks at the queue after one of this number of pushes to a heap.
+const LOOK_EVERY_PUSHES: usize = 64;
+
+/// The number of heaps that one look visits at most.
+const HEAPS: usize = 4;
+
+/// The number of looks that do not wait for the clock after a look that left units to purge. Other
+/// heaps of the queue may come in between.
+pub const LOOKS: usize = if cfg!(miri) { 4 } else { 64 };
+
+// ORDERING: Release. Pairs with the Acquire in `IdleQueue::pop`. Publishes: the heap's link.
+const ADD: Ordering =
+    if cfg!(ephemera_weaken = "queue_add_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+// ORDERING: Acquire. Pairs with the Release in `IdleQueue::add`.
+const POP: Ordering =
+    if cfg!(ephemera_weaken = "queue_pop_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+
+/// The inboxes of a heap in an [`IdleQueue`], with the words of the queue. Other threads write all
+/// of them, so they have their own cache line.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Mail<U, H> {
+    /// Units with remote frees. Threads that free blocks push here.
+    pub inbox: Inbox<U>,
+    /// Units with remote frees that another thread has borrowed from the inbox and looked at.
+    pub seen: Inbox<U>,
+    /// The next heap in the queue.
+    below: AtomicPtr<H>,
+    /// Whether the heap is in the queue.
+    queued: AtomicBool,
+    /// The approximate number of pushes to the inbox.
+    pushes: AtomicUsize,
+    /// The owner's visits to the slow path, at the last look. This word and the next belong to the
+    /// thread that adds the heap to the queue, then to the thread at the queue's gate.
+    visits: OwnerUsize,
+    /// The time at which a thread first found this number of visits.
+    since: OwnerUsize,
+}
+
+impl<U, H> Mail<U, H> {
+    crate::const_unless_loom! {
+        /// Creates the mail of a heap that is not in a queue.
+        #[must_use]
+        pub fn new() -> Self {
+            Self {
+                inbox: Inbox::new(),
+                seen: Inbox::new(),
+                below: AtomicPtr::new(ptr::null_mut()),
+                queued: AtomicBool::new(false),
+                pushes: AtomicUsize::new(0),
+                visits: OwnerUsize::new(0),
+                since: OwnerUsize::new(0),
+            }
+        }
+    }
+
+    /// Returns whether there are remote frees that are not booked. The answer may be out of date.
+    #[inline]
+    pub fn is_some(&self) -> bool {
+        !self.inbox.is_empty() || !self.seen.is_empty()
+    }
+}
+
+impl<U, H> Default for Mail<U, H> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<U: ForeignHeader, H> Mail<U, H> {
+    /// Takes all units with remote frees, which the caller must book.
+    ///
+    /// # Safety
+    /// As for [`Inbox::take`].
+    #[inline]
+    pub unsafe fn take(&self) -> impl Iterator<Item = (ptr::NonNull<U>, u64)> + use<U, H> {
+        // SAFETY: the caller holds the lease of the record.
+        let pushed = unsafe { self.inbox.take() };
+        // SAFETY: as above.
+        let seen = unsafe { self.seen.take() };
+        pushed.chain(seen)
+    }
+
+    /// Puts borrowed units back. The caller then checks whether the record is free, and drains the
+    /// mail if it is.
+    pub fn put_back(&self, lent: LentUnits<U>) {
+        lent.put_back(&self.seen, &self.inbox);
+    }
+}
+
+/// The heaps of a queue, as a thread that looks at them sees them.
+pub trait IdleHeaps {
+    /// A heap, or the record that has it.
+    type Heap;
+    /// The units of a heap.
+    type Unit: ForeignHeader;
+
+    /// Returns the heap's mail.
+    fn mail<'h>(&self, heap: &'h Self::Heap) -> &'h Mail<Self::Unit, Self::Heap>;
+
+    /// Returns the number of visits of the heap's owner to the slow path.
+    fn visits(&self, heap: &Self::Heap) -> usize;
+
+    /// Returns whether a thread holds the heap's record. Otherwise the threads that push to it
+    /// drain it.
+    fn is_held(&self, heap: &Self::Heap) -> bool;
+
+    /// Purges some units of this heap that have no live block and that are in its inbox. Returns
+    /// whether there may be more of them. Only one thread at a time calls this.
+    fn purge_units(&self, heap: &Self::Heap) -> bool;
+
+    /// Drains the heap's mail if no thread holds its record. The calling thread has just put units
+    /// back.
+    fn drain_free_record(&self, heap: &Self::Heap);
+}
+
+/// The heaps that have mail, or had some when a thread last looked at them.
+#[derive(Debug)]
+pub struct IdleQueue<H> {
+    /// Heaps that threads pushed.
+    arrived: AtomicPtr<H>,
+    /// Heaps that were taken from `arrived`. Only the thread at the gate uses this word, and only
+    /// it writes the next two.
+    taken: AtomicPtr<H>,
+    /// The time of the last look.
+    looked: OwnerUsize,
+    /// The number of further looks that do not wait for the clock, because a look did not finish a
+    /// heap's mail.
+    more: OwnerUsize,
+    /// An owner that took no slow path for this number of milliseconds is idle.
+    idle_ms: usize,
+    gate: Gate,
+}
+
+impl<H> IdleQueue<H> {
+    crate::const_unless_loom! {
+        /// Creates an empty queue. `idle_ms` is [`IDLE_MS`], or less in tests.
+        #[must_use]
+        pub fn new(idle_ms: usize) -> Self {
+            Self {
+                arrived: AtomicPtr::new(ptr::null_mut()),
+                taken: AtomicPtr::new(ptr::null_mut()),
+                looked: OwnerUsize::new(0),
+                more: OwnerUsize::new(0),
+                idle_ms,
+                gate: Gate::new(),
+            }
+        }
+    }
+
+    /// Returns the number of looks that will not wait for the clock.
+    pub fn looks_without_a_pause(&self) -> usize {
+        self.more.get()
+    }
+
+    /// Makes sure that a heap to which this thread has pushed is in the queue. One in 64 pushes to
+    /// a heap also looks at the queue.
+    ///
+    /// A fence separates the push from this call. So either this thread sees that the heap left the
+    /// queue, or the thread that removes the heap sees the push.
+    ///
+    /// # Safety
+    /// The heap is not freed while the queue is used. `heaps` returns the same mail for it at every
+    /// call.
+    #[inline]
+    pub unsafe fn note_push<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H) {
+        let mail = heaps.mail(heap);
+        if !mail.queued.load(Ordering::Relaxed) && mail.is_some() {
+            self.add(heaps, heap, true);
+        }
+        // Two threads may count one push. The count decides nothing but the time of a look.
+        let pushes = mail.pushes.load(Ordering::Relaxed).wrapping_add(1);
+        mail.pushes.store(pushes, Ordering::Relaxed);
+        if pushes % LOOK_EVERY_PUSHES == 0 {
+            self.look(heaps);
+        }
+    }
+
+    /// Adds a heap, unless it is in the queue. If it is `new` there, its owner's pause starts now.
+    #[cold]
+    fn add<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, new: bool) {
+        let mail = heaps.mail(heap);
+        if mail.queued.compare_exchange(false, true, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            if new {
+                mail.visits.set(heaps.visits(heap));
+                mail.since.set(pages::now_ms());
+            }
+            let link = |below| mail.below.store(below, Ordering::Relaxed);
+            // ORDERING: `ADD`. Pairs with `IdleQueue::pop`.
+            push(&self.arrived, ptr::from_ref(heap).cast_mut(), None, ADD, link);
+        }
+    }
+
+    /// Returns whether no heap is in the queue. The answer may be out of date.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.arrived.load(Ordering::Relaxed).is_null() && self.taken.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Takes a heap out of the queue. Only the thread at the gate calls this.
+    fn pop<E: IdleHeaps<Heap = H>>(&self, heaps: &E) -> Option<&H> {
+        let mut first = self.taken.load(Ordering::Relaxed);
+        if first.is_null() {
+            // ORDERING: `POP`. Pairs with `IdleQueue::add`.
+            first = self.arrived.swap(ptr::null_mut(), POP);
+        }
+        // SAFETY: the pointer is null or names a heap that `note_push` added, which is not freed
+        // while the queue is used.
+        let heap = unsafe { first.as_ref() }?;
+        self.taken.store(heaps.mail(heap).below.load(Ordering::Relaxed), Ordering::Relaxed);
+        Some(heap)
+    }
+
+    /// Returns a heap to the queue, unless it has no mail.
+    fn put_back<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H) {
+        let mail = heaps.mail(heap);
+        mail.queued.store(false, Ordering::Relaxed);
+        if !cfg!(ephemera_weaken = "queue_without_fence") {
+            // ORDERING: SeqCst fence. Pairs with the one in `Inbox::push`: either this thread sees
+            // the push, or the pusher sees that the heap is not in the queue.
+            fence(Ordering::SeqCst);
+        }
+        if mail.is_some() {
+            self.add(heaps, heap, false);
+        }
+    }
+
+    /// Looks at a few heaps of the queue, and purges units of one whose owner is idle. Does so at
+    /// most once for each tick of the clock, unless a heap has more to purge.
+    #[cold]
+    #[inline(never)]
+    pub fn look<E: IdleHeaps<Heap = H>>(&self, heaps: &E) {
+        if self.is_empty() || cfg!(ephemera_weaken = "idle_owners_keep_pages") {
+            return;
+        }
+        let (now, more) = (pages::now_ms(), self.more.get());
+        if now != 0 && now == self.looked.get() && more == 0 {
+            return;
+        }
+        let Some(_pass) = self.gate.try_enter() else { return };
+        self.looked.set(now);
+        self.more.set(more.saturating_sub(1));
+        for _ in 0..HEAPS {
+            let Some(heap) = self.pop(heaps) else { return };
+            let more = self.visit_heap(heaps, heap, now);
+            self.put_back(heaps, heap);
+            if more {
+                self.more.set(LOOKS);
+                return;
+            }
+        }
+    }
+
+    /// Purges units of a heap if its owner is idle. Returns whether there may be more to purge.
+    /// Only the thread at the gate calls this.
+    fn visit_heap<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
+        let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
+        if !heaps.is_held(heap) {
+            return false;
+        }
+        if mail.visits.get() != visits {
+            mail.visits.set(visits);
+            mail.since.set(now);
+            return false;
+        }
+        // A heap that came to the queue after this look read the clock has a pause just below zero.
+        let pause = now.wrapping_sub(mail.since.get());
+        if !(self.idle_ms..usize::MAX / 2).contains(&pause) {
+            return false;
+        }
+        if mail.inbox.is_empty() {
+            // A unit may have run empty since it was looked at.
+            mail.since.set(now);
+            mail.put_back(mail.seen.lend());
+            heaps.drain_free_record(heap);
+            return false;
+        }
+        heaps.purge_units(heap)
+    }
+}

@@ -1,0 +1,125 @@
+//! The queue of idle owners beside pushes.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use loom::thread;
+
+use super::explore;
+use super::foreign::Chunk;
+use super::memory::ModelArc;
+use crate::idle::{IdleHeaps, IdleQueue, Mail};
+
+/// A heap with one unit.
+struct Heap {
+    mail: Mail<Chunk, Heap>,
+    /// The number of looks that visited the heap. The standard library's word is no step of the
+    /// model.
+    visited: AtomicUsize,
+}
+
+impl Heap {
+    fn new() -> Self {
+        Self { mail: Mail::new(), visited: AtomicUsize::new(0) }
+    }
+}
+
+/// A look that finds no record with a holder, so it only passes the heaps on.
+struct Passer;
+
+impl IdleHeaps for Passer {
+    type Heap = Heap;
+    type Unit = Chunk;
+
+    fn mail<'h>(&self, heap: &'h Heap) -> &'h Mail<Chunk, Heap> {
+        &heap.mail
+    }
+
+    fn visits(&self, _heap: &Heap) -> usize {
+        0
+    }
+
+    fn is_held(&self, heap: &Heap) -> bool {
+        heap.visited.fetch_add(1, Ordering::Relaxed);
+        false
+    }
+
+    fn purge_units(&self, _heap: &Heap) -> bool {
+        unreachable!("no thread holds the record")
+    }
+
+    fn drain_free_record(&self, _heap: &Heap) {}
+}
+
+#[derive(Clone)]
+struct Model {
+    unit: ModelArc<Chunk>,
+    heap: ModelArc<Heap>,
+    queue: ModelArc<IdleQueue<Heap>>,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self {
+            unit: ModelArc::new(Chunk::new(2)),
+            heap: ModelArc::new(Heap::new()),
+            queue: ModelArc::new(IdleQueue::new(0)),
+        }
+    }
+
+    fn remote_free(&self, index: usize) {
+        self.unit.get().use_block(index);
+        // SAFETY: the block is this thread's, and keeps the unit live until it is booked.
+        let pushed = unsafe { self.heap.get().mail.inbox.give_back_add(self.unit.pointer(), 1) };
+        if pushed {
+            // SAFETY: the model keeps the heap until all of its threads are joined.
+            unsafe { self.queue.get().note_push(&Passer, self.heap.get()) };
+        }
+    }
+
+    fn book(&self) {
+        // SAFETY: one thread of the model calls this.
+        for (_, given) in unsafe { self.heap.get().mail.take() } {
+            self.unit.get().book(given);
+        }
+    }
+}
+
+/// A look finds a heap without mail in the queue, while another thread pushes to the heap.
+#[test]
+fn loom_heap_with_mail_is_in_the_queue() {
+    explore(|| {
+        let model = Model::new();
+        model.remote_free(0);
+        model.book();
+        let other = {
+            let model = model.clone();
+            thread::spawn(move || model.remote_free(1))
+        };
+        model.queue.get().look(&Passer);
+        other.join().unwrap();
+        let mail = model.heap.get().mail.is_some();
+        assert!(mail && !model.queue.get().is_empty(), "no look finds the mail");
+        model.book();
+        assert_eq!(model.unit.get().live(), 0);
+    });
+}
+
+/// A look takes the heaps of the queue, while another thread adds a second heap.
+#[test]
+fn loom_heaps_of_the_queue_are_all_visited() {
+    explore(|| {
+        let first = Model::new();
+        let second = Model { queue: first.queue.clone(), ..Model::new() };
+        first.remote_free(0);
+        let other = {
+            let second = second.clone();
+            thread::spawn(move || second.remote_free(0))
+        };
+        first.queue.get().look(&Passer);
+        other.join().unwrap();
+        first.queue.get().look(&Passer);
+        for model in [&first, &second] {
+            assert_ne!(model.heap.get().visited.load(Ordering::Relaxed), 0, "a heap was lost");
+        }
+    });
+}

@@ -1,0 +1,51 @@
+//! The purge of a chunk: another thread returns the pages of its blocks to the operating system.
+
+use ephemera_prim::foreign::COMPLETE;
+use ephemera_prim::sync::Ordering;
+
+use super::ChunkPtr;
+
+impl ChunkPtr {
+    /// Returns whether no block of this chunk is live, remote frees included. If so, sees the end
+    /// of use of all blocks.
+    ///
+    /// The calling thread has borrowed the chunk, and saw that the owner replaced it as the front
+    /// (B2). So `taken` is exact. The other two sums only grow. If they are out of date, a block
+    /// seems live that is not.
+    pub(crate) fn is_free_to_purge(self) -> bool {
+        let word = self.foreign().observe();
+        let back = self.back().observe();
+        // Only the last free in an abandoned chunk completes a countdown.
+        word == COMPLETE || back.wrapping_add(word) == self.taken().get()
+    }
+
+    /// Returns whether another thread returned the pages of the blocks to the operating system, and
+    /// the owner has not booked their frees since then.
+    pub(crate) fn is_purged(self) -> bool {
+        self.purged().load(Ordering::Relaxed)
+    }
+
+    /// Marks a chunk whose frees the owner books as not purged.
+    pub(super) fn end_purge(self) {
+        if self.is_purged() {
+            self.purged().store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the whole pages of the blocks to the operating system.
+    ///
+    /// # Safety
+    /// The calling thread has borrowed the chunk. No block of it is live, and it is not the front.
+    pub(crate) unsafe fn purge(self) {
+        self.foreign().reuse();
+        self.contents().write();
+        self.purged().store(true, Ordering::Relaxed);
+        #[cfg(not(ephemera_loom))]
+        {
+            let (start, len) = (self.at(self.first()), self.end() - self.first());
+            // SAFETY: the bytes belong to the chunk. No block is live (B1), so nothing needs them.
+            // The owner does not use them before it dequeues the chunk.
+            unsafe { ephemera_prim::pages::discard(start, len) };
+        }
+    }
+}

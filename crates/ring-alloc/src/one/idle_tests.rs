@@ -1,0 +1,177 @@
+//! Purged chunks: what their owner finds when it wakes up. In these tests an owner is idle at once.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Barrier;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use allocator_api2::boxed::Box;
+use allocator_api2::vec::Vec;
+// The tests take turns, because they count the chunks of all threads.
+use ephemera_testkit::suite::turn;
+
+use super::record::IdleRings;
+use super::thread::{ProcessRealm, WORLD};
+use crate::OneRingAlloc;
+
+/// A block of which a chunk has fifteen, with the same number in all of its words.
+type Value = Box<[u64; 256], OneRingAlloc>;
+
+/// More chunks than one look purges.
+const VALUES: usize = if cfg!(miri) { 64 } else { 400 };
+
+fn value(number: usize) -> Value {
+    Box::new_in([number as u64; 256], OneRingAlloc)
+}
+
+fn look() {
+    WORLD.idle.look(&IdleRings(ProcessRealm));
+}
+
+fn purged() -> usize {
+    OneRingAlloc.stats().purged_chunks()
+}
+
+/// Looks until this number of chunks is purged, in a bounded number of looks.
+fn look_until_purged(chunks: usize) {
+    for _ in 0..1_000 {
+        if purged() >= chunks {
+            return;
+        }
+        look();
+        #[cfg(not(miri))]
+        thread::sleep(core::time::Duration::from_millis(1));
+    }
+    panic!("{} of {chunks} chunks were purged", purged());
+}
+
+/// A thread allocates values and drops those that it does not keep. The test drops those that it
+/// keeps, and other threads purge all chunks but the front. Then the owner runs again.
+fn purged_after(keeps: fn(usize) -> bool) {
+    let _turn = turn();
+    let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
+    let (send, values) = sync_channel::<Vec<Value>>(1);
+    thread::scope(|threads| {
+        let owner = threads.spawn(|| {
+            let all: Vec<_> = (0..VALUES).map(value).collect();
+            let numbered = all.into_iter().enumerate();
+            let kept = numbered.filter_map(|(number, value)| keeps(number).then_some(value));
+            send.send(kept.collect()).expect("the test receives");
+            asleep.wait();
+            awake.wait();
+            let again: Vec<_> = (0..VALUES).map(value).collect();
+            let right = |(number, value): (usize, &Value)| value.iter().all(|word| *word == number as u64);
+            assert!(again.iter().enumerate().all(right), "a block has two users");
+        });
+        asleep.wait();
+        let (chunks, values) = (OneRingAlloc.stats().chunks(), values.recv().expect("the owner sends"));
+        drop(values);
+        let right = std::panic::catch_unwind(|| look_until_purged(chunks - 1));
+        awake.wait();
+        right.expect("all chunks but the front are purged");
+        owner.join().expect("no panic");
+    });
+    // A lost chunk would stay.
+    assert_eq!((OneRingAlloc.stats().bytes_held, purged()), (0, 0));
+}
+
+#[test]
+fn an_owner_reuses_purged_chunks_whose_blocks_another_thread_freed() {
+    purged_after(|_| true);
+}
+
+#[test]
+fn an_owner_reuses_purged_chunks_of_which_it_freed_a_half() {
+    purged_after(|number| number % 2 == 0);
+}
+
+#[test]
+fn a_front_is_not_purged() {
+    let _turn = turn();
+    let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
+    let (send, values) = sync_channel::<Value>(1);
+    thread::scope(|threads| {
+        let owner = threads.spawn(|| {
+            send.send(value(7)).expect("the test receives");
+            asleep.wait();
+            awake.wait();
+        });
+        asleep.wait();
+        drop(values.recv().expect("the owner sends"));
+        (0..20).for_each(|_| look());
+        let purged = purged();
+        awake.wait();
+        owner.join().expect("no panic");
+        assert_eq!(purged, 0);
+    });
+    assert_eq!(OneRingAlloc.stats().bytes_held, 0);
+}
+
+#[test]
+fn a_chunk_with_a_live_block_is_not_purged() {
+    let _turn = turn();
+    let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
+    let (send, values) = sync_channel::<Vec<Value>>(1);
+    thread::scope(|threads| {
+        let owner = threads.spawn(|| {
+            send.send((0..VALUES).map(value).collect()).expect("the test receives");
+            asleep.wait();
+            awake.wait();
+        });
+        asleep.wait();
+        let values = values.recv().expect("the owner sends");
+        // Fewer blocks than a chunk has lie between two survivors.
+        let kept: Vec<_> = values.into_iter().enumerate().filter(|(number, _)| number % 10 == 0).collect();
+        (0..100).for_each(|_| look());
+        let purged = purged();
+        awake.wait();
+        owner.join().expect("no panic");
+        assert_eq!(purged, 0);
+        let right = |(number, value): &(usize, Value)| value.iter().all(|word| *word == *number as u64);
+        assert!(kept.iter().all(right), "a live block was purged");
+    });
+    assert_eq!(OneRingAlloc.stats().bytes_held, 0);
+}
+
+/// A thread allocates bursts of values and drops every third, another thread drops the rest, and a
+/// third one looks at the queue all the time.
+#[test]
+fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
+    const BURSTS: usize = if cfg!(miri) { 4 } else { 200 };
+    const BURST: usize = if cfg!(miri) { 40 } else { 200 };
+    let _turn = turn();
+    let done = AtomicBool::new(false);
+    let (send, values) = sync_channel::<Vec<(usize, Value)>>(1);
+    thread::scope(|threads| {
+        let looks = threads.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                look();
+                thread::yield_now();
+            }
+        });
+        let drops = threads.spawn(move || {
+            for (number, value) in values.into_iter().flatten() {
+                assert!(value.iter().all(|word| *word == number as u64), "a live block was purged");
+            }
+        });
+        let owner = threads.spawn(move || {
+            for burst in 0..BURSTS {
+                let numbers = burst * BURST..(burst + 1) * BURST;
+                let all: Vec<_> = numbers.map(|number| (number, value(number))).collect();
+                let kept = all.into_iter().filter(|(number, _)| number % 3 != 0).collect();
+                if send.send(kept).is_err() {
+                    return;
+                }
+                if burst % 16 == 0 {
+                    thread::sleep(core::time::Duration::from_millis(2));
+                }
+            }
+        });
+        // A scope does not wait for the end of thread exit.
+        let ends = [owner.join(), drops.join()];
+        done.store(true, Ordering::Relaxed);
+        looks.join().expect("no panic");
+        assert!(ends.iter().all(Result::is_ok), "a thread found wrong content");
+    });
+    assert_eq!(OneRingAlloc.stats().bytes_held, 0);
+}

@@ -1,0 +1,151 @@
+//! Memory leaves the process while the thread that allocated it sleeps. The owner does not run
+//! before the check, and nothing trims.
+#![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
+// The sanitizer's shadow memory stays resident.
+#![cfg(not(ephemera_poison = "asan"))]
+
+use core::time::Duration;
+use std::sync::{Barrier, Mutex};
+use std::thread;
+
+use allocator_api2::boxed::Box;
+use ring_alloc::OneRingAlloc;
+
+/// The tests of this file take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+const MIB: usize = 1 << 20;
+const BURST: usize = 32 * MIB;
+const SMALL_CHUNK: usize = 32 << 10;
+const MEDIUM_CHUNK: usize = 256 << 10;
+const PAGE: usize = 4 << 10;
+
+/// Longer than the pause after which an owner is idle.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// The number of times that another thread fills about ten chunks after each pause. Each chunk is a
+/// visit to the slow path.
+const ROUNDS: usize = 200;
+
+/// The bound on the pauses, and with [`ROUNDS`] on the operations, until the memory has left. Two
+/// pauses suffice, unless a look during the frees saw chunks that were not empty yet.
+const PAUSES: usize = 8;
+
+/// What the program may keep of each chunk: the page of its header, and the last page, which is not
+/// whole.
+const fn kept(chunk: usize) -> usize {
+    BURST / chunk * 2 * PAGE
+}
+
+/// Other memory of the process: the chunks that threads retain, and free lists of the system.
+const SLACK: usize = 6 * MIB;
+
+type Block<const WORDS: usize> = Box<[u64; WORDS], OneRingAlloc>;
+
+/// Returns the resident bytes of the process.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("the system has this file");
+    let pages = pages.split(' ').nth(1).and_then(|word| word.parse::<usize>().ok());
+    pages.expect("the second word is a number") * PAGE
+}
+
+fn block<const WORDS: usize>(number: usize) -> Block<WORDS> {
+    Box::new_in([number as u64; WORDS], OneRingAlloc)
+}
+
+/// Takes slow paths, on a thread that neither owns nor freed the memory.
+fn other_threads_work() {
+    for round in 0..ROUNDS {
+        let blocks: Vec<_> = (0..150).map(|number| block::<256>(round + number)).collect();
+        assert_eq!(blocks[149][255], (round + 149) as u64);
+    }
+}
+
+/// Allocates a burst of blocks on a thread that then sleeps until the check is over. That thread
+/// first drops the blocks that `keeps` does not keep, and another thread drops those that `frees`
+/// does not return. Checks that no more than `allowed` bytes of the burst stay resident.
+fn check<const WORDS: usize>(
+    keeps: fn(Vec<Block<WORDS>>) -> Vec<Block<WORDS>>,
+    frees: fn(Vec<Block<WORDS>>) -> Vec<Block<WORDS>>,
+    allowed: usize,
+) {
+    let _turn = TURN.lock();
+    let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
+    let shared = Mutex::new(Vec::new());
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            let count = BURST / (8 * WORDS);
+            *shared.lock().expect("no panic") = keeps((0..count).map(block).collect());
+            asleep.wait();
+            awake.wait();
+            // The owner finds its memory as it left it.
+            let again: Vec<Block<WORDS>> = (0..count).map(block).collect();
+            let right =
+                |(number, block): (usize, &Block<WORDS>)| block.iter().all(|word| *word == number as u64);
+            assert!(again.iter().enumerate().all(right), "a block was handed out twice");
+        });
+        asleep.wait();
+        // The system's allocator may have served the burst from resident pages that it kept.
+        let peak = resident();
+        let blocks = core::mem::take(&mut *shared.lock().expect("no panic"));
+        let rest = threads.spawn(move || frees(blocks)).join().expect("no panic");
+        let left_after = |pause| {
+            thread::sleep(pause);
+            threads.spawn(other_threads_work).join().expect("no panic");
+            (resident() + BURST).saturating_sub(peak)
+        };
+        let mut left = left_after(Duration::ZERO);
+        for _ in 0..PAUSES {
+            if left > allowed {
+                left = left_after(PAUSE);
+            }
+        }
+        awake.wait();
+        assert!(rest.iter().all(|block| block.iter().all(|word| *word == block[0])), "a live block changed");
+        assert!(peak > BURST, "the burst was not resident");
+        assert!(left <= allowed, "{left} bytes stay, {allowed} are allowed");
+    });
+}
+
+fn all<T>(blocks: Vec<T>) -> Vec<T> {
+    blocks
+}
+
+fn none<T>(blocks: Vec<T>) -> Vec<T> {
+    drop(blocks);
+    Vec::new()
+}
+
+#[test]
+fn memory_leaves_after_another_thread_frees_what_a_sleeping_thread_allocated() {
+    check::<8>(all, none, kept(SMALL_CHUNK) + SLACK);
+}
+
+#[test]
+fn memory_leaves_after_another_thread_frees_it_in_reverse() {
+    let reverse = |mut blocks: Vec<Block<8>>| {
+        while let Some(block) = blocks.pop() {
+            drop(block);
+        }
+        Vec::new()
+    };
+    check::<8>(all, reverse, kept(SMALL_CHUNK) + SLACK);
+}
+
+#[test]
+fn memory_leaves_after_its_owner_frees_one_half_and_another_thread_the_other() {
+    let half = |blocks: Vec<Block<8>>| blocks.into_iter().step_by(2).collect();
+    check::<8>(half, none, kept(SMALL_CHUNK) + SLACK);
+}
+
+#[test]
+fn memory_of_medium_blocks_leaves_after_another_thread_frees_it() {
+    check::<1_000>(all, none, kept(MEDIUM_CHUNK) + SLACK);
+}
+
+#[test]
+fn a_survivor_keeps_its_own_chunk_alone() {
+    // A chunk has 509 blocks, so every second chunk has a survivor.
+    let some = |blocks: Vec<Block<8>>| blocks.into_iter().step_by(1_018).collect();
+    check::<8>(all, some, BURST / 2 + kept(SMALL_CHUNK) / 2 + SLACK);
+}
