@@ -4,20 +4,8 @@
 use core::fmt::Write as _;
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
 
 use super::recorded::RecordedBench;
-
-/// A workload without rounds: one table.
-#[derive(Debug, Deserialize, Serialize)]
-pub(super) struct RecordedGrid {
-    id: String,
-    title: String,
-    /// The meaning of the figures.
-    legend: String,
-    /// The head and the cells.
-    grid: Vec<Vec<String>>,
-}
 
 /// Writes the section of these tables, if the run has any.
 pub(super) fn section(out: &mut String, recorded: &RecordedBench) -> Result<()> {

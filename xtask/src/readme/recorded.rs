@@ -7,8 +7,6 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::alone::RecordedGrid;
-
 /// The record's path from the root.
 pub(super) const RECORD: &str = "docs/benchmarks/recorded.json";
 
@@ -17,6 +15,17 @@ const FORMAT: u64 = 1;
 
 /// The directory of cargo's profile `bench`, as a report names its build.
 const MEASURED_BUILD: &str = "release,";
+
+/// A workload without rounds: one table.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct RecordedGrid {
+    pub(super) id: String,
+    pub(super) title: String,
+    /// The meaning of the figures.
+    pub(super) legend: String,
+    /// The head and the cells.
+    pub(super) grid: Vec<Vec<String>>,
+}
 
 /// A run.
 #[derive(Debug, Deserialize, Serialize)]

@@ -11,32 +11,27 @@ use super::names::{closing, directory, library};
 use super::source::Token;
 use super::{Finding, SourceFile};
 
-/// The crates that still have a circle.
-const NOT_YET_STRAIGHT: &[&str] = &["crates/bench-harness", "xtask"];
-
 /// A path in a file.
 struct CodePath<'a> {
-    /// Its parts, without `self` or `super` at its start.
+    /// Its parts from the root of the crate on. A module without a file is the part `{}`.
     parts: Vec<&'a str>,
-    /// The module from which the parts start, or `None` if the first part is a name in scope.
-    base: Option<Vec<&'a str>>,
+    /// Whether its first word is a name in scope, so that it may lead to another crate.
+    is_relative: bool,
     /// The name that a `use` brings into scope.
     name: &'a str,
     is_public_use: bool,
     line: usize,
 }
 
-/// A file of a crate, and its paths.
-type Module<'a> = (&'a SourceFile, Vec<CodePath<'a>>);
+/// The parts of a module's name. The root has none.
+type Name<'a> = Vec<&'a str>;
 
-/// The files of a crate by the names of their modules. The name of the root is empty.
-type Modules<'a> = BTreeMap<Vec<&'a str>, Module<'a>>;
+/// The files of a crate, and their paths.
+type Modules<'a> = BTreeMap<Name<'a>, (&'a SourceFile, Vec<CodePath<'a>>)>;
 
-/// Checks the crates that are not listed in [`NOT_YET_STRAIGHT`].
+/// Checks every crate.
 pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
-    let crates = crates(files);
-    let straight = crates.iter().filter(|(name, _)| !NOT_YET_STRAIGHT.contains(name));
-    straight.flat_map(|(_, modules)| circles(modules)).collect()
+    crates(files).values().flat_map(circles).collect()
 }
 
 fn crates(files: &[SourceFile]) -> BTreeMap<&str, Modules<'_>> {
@@ -44,7 +39,7 @@ fn crates(files: &[SourceFile]) -> BTreeMap<&str, Modules<'_>> {
     for (file, tokens) in library(files) {
         let Some((name, inner)) = file.path.split_once("/src/") else { continue };
         if !inner.starts_with("bin/") {
-            let module: Vec<_> = directory(&file.path)[name.len() + 4..].split('/').skip(1).collect();
+            let module: Name<'_> = directory(&file.path)[name.len() + 4..].split('/').skip(1).collect();
             let paths = paths(&module, &tokens);
             // A `main.rs` beside a `lib.rs` is another crate.
             crates.entry(name).or_default().entry(module).or_insert((file, paths));
@@ -56,128 +51,122 @@ fn crates(files: &[SourceFile]) -> BTreeMap<&str, Modules<'_>> {
 /// Returns the paths of a module.
 fn paths<'a>(module: &[&'a str], tokens: &[Token<'a>]) -> Vec<CodePath<'a>> {
     let (mut found, mut at) = (Vec::new(), 0);
+    let mut here = module.to_vec();
     // The last tokens of the modules without a file that are open.
-    let mut inner: Vec<usize> = Vec::new();
+    let mut ends: Vec<usize> = Vec::new();
+    let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
     while let Some(token) = tokens.get(at) {
-        let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
         let before = text(at.wrapping_sub(1));
-        inner.retain(|end| at < *end);
-        let mut here = module.to_vec();
-        here.extend(inner.iter().map(|_| "{}"));
-        if token.text == "mod" && text(at + 2) == "{" {
-            inner.push(closing(tokens, at + 2));
+        if ends.last() == Some(&at) {
+            ends.pop();
+            here.pop();
+        } else if token.text == "mod" && text(at + 2) == "{" {
+            ends.push(closing(tokens, at + 2));
+            here.push("{}");
         } else if token.text == "use" && text(at + 1) != "<" {
-            let public = before == "pub" || before == ")";
-            at = tree(tokens, at + 1, &[], &mut |parts, name, line| {
-                found.push(code_path(&here, parts, name, public, line));
+            let is_public = before == "pub" || before == ")";
+            at = tree(tokens, at + 1, &[], &mut |words, name| {
+                found.push(CodePath { name, is_public_use: is_public, ..path(&here, words, token.line) });
             });
         } else if ["crate", "super", "self"].contains(&token.text) && text(at + 1) == "::" && before != "$" {
-            let mut parts = vec![token.text];
-            while text(at + 1) == "::" && text(at + 2).starts_with(|c: char| c.is_alphabetic() || c == '_') {
-                at += 2;
-                parts.push(text(at));
-            }
-            found.push(code_path(&here, &parts, "", false, token.line));
+            let words = tokens[at..].iter().step_by(2).zip(tokens[at + 1..].iter().step_by(2));
+            let len = words.take_while(|(_, colons)| colons.text == "::").count();
+            let words: Name<'_> =
+                tokens[at..].iter().step_by(2).take(len + 1).map(|token| token.text).collect();
+            found.push(path(&here, &words, token.line));
+            at += 2 * len;
         }
         at += 1;
     }
     found
 }
 
-/// Calls `add` with each path of the tree of a `use` that starts at `at`. Returns the index of the
-/// token behind the tree.
+/// Calls `add` with each path of the tree of a `use` that starts at `at`, and the name that it
+/// brings into scope. Returns the index of the token behind the tree.
 fn tree<'a>(
     tokens: &[Token<'a>],
     mut at: usize,
     prefix: &[&'a str],
-    add: &mut impl FnMut(&[&'a str], &'a str, usize),
+    add: &mut impl FnMut(&[&'a str], &'a str),
 ) -> usize {
-    let (mut parts, mut name, mut is_group) = (prefix.to_vec(), "", false);
-    while let Some(token) = tokens.get(at) {
+    let (mut words, mut name, mut is_group) = (prefix.to_vec(), "", false);
+    while let Some(token) = tokens.get(at).filter(|token| ![",", ";", "}"].contains(&token.text)) {
         match token.text {
-            "," | ";" | "}" => break,
-            "::" => {}
-            "as" => {
-                name = tokens[at + 1].text;
-                at += 1;
-            }
+            "::" | "as" => {}
             "{" => {
                 is_group = true;
                 while tokens.get(at).is_some_and(|token| token.text != "}") {
-                    at = tree(tokens, at + 1, &parts, add);
+                    at = tree(tokens, at + 1, &words, add);
                 }
             }
-            part => parts.push(part),
+            word => {
+                name = word;
+                if tokens[at - 1].text != "as" {
+                    words.push(word);
+                }
+            }
         }
         at += 1;
     }
-    if let Some(last) = parts.last().filter(|_| !is_group && parts.len() > prefix.len()) {
-        add(&parts, if name.is_empty() { last } else { name }, tokens[at - 1].line);
+    if !is_group && words.len() > prefix.len() {
+        add(&words, name);
     }
     at
 }
 
-fn code_path<'a>(
-    here: &[&'a str],
-    parts: &[&'a str],
-    name: &'a str,
-    public: bool,
-    line: usize,
-) -> CodePath<'a> {
-    let ups = parts.iter().take_while(|part| **part == "super").count();
-    let (base, skip) = match parts.first() {
-        Some(&"crate") => (Some(Vec::new()), 1),
-        Some(&"self") => (Some(here.to_vec()), 1),
-        Some(&"super") => (Some(here[..here.len().saturating_sub(ups)].to_vec()), ups),
-        _ => (None, 0),
+/// Creates the path of these words in the module `here`.
+fn path<'a>(here: &[&'a str], words: &[&'a str], line: usize) -> CodePath<'a> {
+    let ups = words.iter().take_while(|word| **word == "super").count();
+    let (base, skip) = match words[0] {
+        "crate" => (&[][..], 1),
+        "super" => (&here[..here.len().saturating_sub(ups)], ups),
+        word => (here, usize::from(word == "self")),
     };
-    CodePath { parts: parts[skip..].to_vec(), base, name, is_public_use: public, line }
+    let is_relative = !["crate", "super", "self"].contains(&words[0]);
+    CodePath { parts: [base, &words[skip..]].concat(), is_relative, name: "", is_public_use: false, line }
 }
 
 /// Returns the module of the item that a path of `module` leads to, if it is in this crate.
 fn target<'m, 'a>(
     modules: &'m Modules<'a>,
-    module: &[&'a str],
+    module: &Name<'a>,
     path: &CodePath<'a>,
     depth: usize,
-) -> Option<&'m [&'a str]> {
-    let base = path.base.clone().unwrap_or_else(|| module.to_vec());
-    let full = [base, path.parts.clone()].concat();
-    let known = (0..=full.len()).rev().find_map(|len| modules.get_key_value(&full[..len]));
-    let (owner, (_, paths)) = known.filter(|(owner, _)| path.base.is_some() || owner.len() > module.len())?;
-    let Some(item) = full.get(owner.len()) else { return Some(owner) };
-    let import = paths.iter().find(|other| other.name == *item || other.name == "*" && other.is_public_use);
-    match import.filter(|_| depth < 8) {
+) -> Option<&'m Name<'a>> {
+    let mut lengths = (0..=path.parts.len()).rev();
+    let (owner, (_, imports)) = lengths.find_map(|len| modules.get_key_value(&path.parts[..len]))?;
+    if path.is_relative && owner.len() <= module.len() {
+        return None;
+    }
+    let Some(item) = path.parts.get(owner.len()) else { return Some(owner) };
+    let import =
+        imports.iter().find(|import| import.name == *item || import.name == "*" && import.is_public_use);
+    match import.filter(|import| depth < 8 && !core::ptr::eq(*import, path)) {
         // The item may be one of those that the star stands for.
         Some(import) if import.name == "*" => None,
-        Some(import) if !core::ptr::eq(import, path) => target(modules, owner, import, depth + 1),
-        _ => Some(owner),
+        Some(import) => target(modules, owner, import, depth + 1),
+        None => Some(owner),
     }
 }
 
 /// Returns a finding for each circle.
 fn circles(modules: &Modules<'_>) -> Vec<Finding> {
-    let mut uses: BTreeMap<&[&str], BTreeMap<&[&str], usize>> = BTreeMap::new();
+    let mut uses: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
     for (module, (_, paths)) in modules {
-        let used = uses.entry(module).or_default();
-        for path in paths.iter().filter(|path| !path.is_public_use) {
-            if let Some(other) = target(modules, module, path, 0).filter(|other| other != module) {
-                used.entry(other).or_insert(path.line);
-            }
-        }
+        let paths = paths.iter().filter(|path| !path.is_public_use).rev();
+        let used = paths.filter_map(|path| Some((target(modules, module, path, 0)?, path.line)));
+        uses.insert(module, used.collect());
     }
     let (mut findings, mut reported) = (Vec::new(), BTreeSet::new());
-    for module in modules.keys() {
+    for (module, (file, _)) in modules {
         let Some(circle) = shortest(module, &uses) else { continue };
         if circle.iter().all(|module| reported.insert(*module)) {
-            let names: Vec<_> =
-                circle.iter().chain([&circle[0]]).map(|name| format!("`{}`", name.join("::"))).collect();
-            let line = uses[circle[0]][circle.get(1).unwrap_or(&circle[0])];
+            let names = circle.iter().chain([&module]).map(|name| format!("`{}`", name.join("::")));
             let text = format!(
                 "files use each other: {}. Move what they share into a file below them",
-                names.join(" → ")
+                names.collect::<Vec<_>>().join(" → ")
             );
-            findings.push(Finding::error(&modules[module].0.path, line, text));
+            findings.push(Finding::error(&file.path, uses[module][circle[1]], text));
         }
     }
     findings
@@ -185,14 +174,13 @@ fn circles(modules: &Modules<'_>) -> Vec<Finding> {
 
 /// Returns the modules of a shortest circle from `start` on.
 fn shortest<'m, 'a>(
-    start: &'m [&'a str],
-    uses: &BTreeMap<&'m [&'a str], BTreeMap<&'m [&'a str], usize>>,
-) -> Option<Vec<&'m [&'a str]>> {
-    let mut open = VecDeque::from([vec![start]]);
-    let mut seen = BTreeSet::new();
+    start: &'m Name<'a>,
+    uses: &BTreeMap<&'m Name<'a>, BTreeMap<&'m Name<'a>, usize>>,
+) -> Option<Vec<&'m Name<'a>>> {
+    let (mut open, mut seen) = (VecDeque::from([vec![start]]), BTreeSet::new());
     while let Some(way) = open.pop_front() {
-        for next in uses.get(way.last()?)?.keys() {
-            if *next == start {
+        for next in uses[way[way.len() - 1]].keys() {
+            if *next == start && way.len() > 1 {
                 return Some(way);
             }
             if seen.insert(*next) {

@@ -6,8 +6,8 @@ use core::fmt::Write as _;
 use ephemera_measure::page;
 use serde_json::{Value, json};
 
-use super::model::BenchReport;
-use super::text::align;
+use super::align::align;
+use super::bars::JUDGED_AT;
 use crate::card::ContenderClass;
 use crate::contenders::{Entry, TWIN};
 use crate::host::Host;
@@ -17,9 +17,6 @@ use crate::workloads::{AfterBurst, SHOWN};
 /// A contender counts as one that returns memory if it keeps at most this many bytes a second after
 /// the burst.
 pub const RETURNED: u64 = 8 << 20;
-
-/// The moment of that judgement, in seconds.
-pub const JUDGED_AT: f64 = 1.0;
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -248,17 +245,6 @@ impl AloneTable {
             "grid": self.grid(),
             "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
         })
-    }
-}
-
-impl BenchReport {
-    /// Adds the table of a workload without rounds, and returns it.
-    pub fn add_alone(&mut self, outcome: &WorkloadOutcome, entries: &[Entry]) -> &AloneTable {
-        let class = outcome.spec.class;
-        let entries: Vec<Entry> = entries.iter().filter(|entry| entry.class == class).copied().collect();
-        let at = self.alone.len();
-        self.alone.push(AloneTable::new(outcome, &entries, &self.host));
-        &self.alone[at]
     }
 }
 

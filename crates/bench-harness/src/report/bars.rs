@@ -1,10 +1,13 @@
 //! The bars: limits for this workspace's allocators, as ratios to others in the same run.
 
-use super::held::HeldBar;
 use super::pairs::{Pairs, Rounds};
 use crate::contenders::{ALWAYS, VOID};
 use crate::runner::WorkloadOutcome;
 use crate::stats::Estimate;
+use crate::workloads::AfterBurst;
+
+/// The moment of a judgement about memory, after the burst, in seconds.
+pub const JUDGED_AT: f64 = 1.0;
 
 /// A row of the file.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -29,6 +32,19 @@ pub struct Bar {
     pub pairs: Pairs,
     /// The limit.
     pub at_most: f64,
+}
+
+/// A limit of the bytes that a contender keeps.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub struct HeldBar {
+    /// The workload.
+    pub workload: String,
+    /// The contender's key.
+    pub of: &'static str,
+    /// The activity after the burst.
+    pub after: AfterBurst,
+    /// The limit in MiB, a second after the burst.
+    pub at_most_mib: u64,
 }
 
 /// A bar and the measured ratio.

@@ -11,8 +11,9 @@ use ephemera_measure::page;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::align::align;
 use super::model::{BenchReport, ReportRow, ReportTable};
-use super::text::{align, interval};
+use super::text::interval;
 use crate::contenders::ALWAYS;
 use crate::host::Host;
 use crate::stats::{self, Estimate, Verdict, verdict};

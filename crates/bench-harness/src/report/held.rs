@@ -1,26 +1,8 @@
 //! The bars of memory: limits for the resident bytes that this workspace's allocators keep after a
 //! burst.
 
-use serde::Deserialize;
-
-use super::alone::JUDGED_AT;
-use super::bars::{BarRow, Judged, rows};
-use super::model::BenchReport;
+use super::bars::{BarRow, HeldBar, JUDGED_AT, rows};
 use crate::runner::{AloneRun, WorkloadOutcome};
-use crate::workloads::AfterBurst;
-
-/// A limit of the bytes that a contender keeps.
-#[derive(Clone, Debug, Deserialize)]
-pub struct HeldBar {
-    /// The workload.
-    pub workload: String,
-    /// The contender's key.
-    pub of: &'static str,
-    /// The activity after the burst.
-    pub after: AfterBurst,
-    /// The limit in MiB, a second after the burst.
-    pub at_most_mib: u64,
-}
 
 /// A bar of memory and the measured bytes.
 #[derive(Clone, Debug)]
@@ -56,20 +38,6 @@ impl HeldJudged {
             }
             .to_owned(),
         ]
-    }
-}
-
-impl BenchReport {
-    /// Returns whether a workload with a bar was run.
-    pub(super) fn has_bars(&self) -> bool {
-        !self.bars.is_empty() || !self.held_bars.is_empty()
-    }
-
-    /// Returns the number of bars that were met, and of those that could be judged.
-    pub(super) fn bars_met(&self) -> (usize, usize) {
-        let ratios = self.bars.iter().filter_map(Judged::met);
-        let judged: Vec<bool> = ratios.chain(self.held_bars.iter().filter_map(HeldJudged::met)).collect();
-        (judged.iter().filter(|met| **met).count(), judged.len())
     }
 }
 

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::alone::{AloneTable, JUDGED_AT};
+use super::alone::AloneTable;
+use super::bars::JUDGED_AT;
 use super::baseline::FORMAT;
 use super::model::{BenchReport, ReportRow, ReportTable};
 use super::pairs::Pairs;

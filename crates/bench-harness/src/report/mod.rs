@@ -1,6 +1,7 @@
 //! Turns samples into tables. The terminal, the Markdown page, the JSON files and the pictures
 //! share one model.
 
+mod align;
 mod alone;
 mod bars;
 pub mod baseline;
@@ -14,9 +15,9 @@ mod scaling;
 mod svg;
 mod text;
 
-pub use self::alone::{AloneRow, AloneTable, JUDGED_AT, RETURNED, terminal_alone};
-pub use self::bars::{Bar, Judged, bars, judge};
-pub use self::held::{HeldBar, HeldJudged, held_bars, judge_held};
+pub use self::alone::{AloneRow, AloneTable, RETURNED, terminal_alone};
+pub use self::bars::{Bar, HeldBar, JUDGED_AT, Judged, bars, judge};
+pub use self::held::{HeldJudged, held_bars, judge_held};
 pub use self::html::html;
 pub use self::json::{summary, write_samples};
 pub use self::model::{BenchReport, ReportRow, ReportTable};

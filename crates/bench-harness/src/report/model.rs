@@ -209,6 +209,27 @@ impl BenchReport {
         self.bars = judge(&bars(), outcomes, self.seed);
         self.held_bars = judge_held(&held_bars(), outcomes);
     }
+
+    /// Adds the table of a workload without rounds, and returns it.
+    pub fn add_alone(&mut self, outcome: &WorkloadOutcome, entries: &[Entry]) -> &AloneTable {
+        let class = outcome.spec.class;
+        let entries: Vec<Entry> = entries.iter().filter(|entry| entry.class == class).copied().collect();
+        let at = self.alone.len();
+        self.alone.push(AloneTable::new(outcome, &entries, &self.host));
+        &self.alone[at]
+    }
+
+    /// Returns whether a workload with a bar was run.
+    pub(super) fn has_bars(&self) -> bool {
+        !self.bars.is_empty() || !self.held_bars.is_empty()
+    }
+
+    /// Returns the number of bars that were met, and of those that could be judged.
+    pub(super) fn bars_met(&self) -> (usize, usize) {
+        let ratios = self.bars.iter().filter_map(Judged::met);
+        let judged: Vec<bool> = ratios.chain(self.held_bars.iter().filter_map(HeldJudged::met)).collect();
+        (judged.iter().filter(|met| **met).count(), judged.len())
+    }
 }
 
 #[cfg(test)]

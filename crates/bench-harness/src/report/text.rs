@@ -4,6 +4,7 @@ use core::fmt::Write;
 
 use ephemera_measure::page;
 
+use super::align::align;
 use super::alone;
 use super::matrix::Matrix;
 use super::model::{BenchReport, ReportRow, ReportTable};
@@ -119,27 +120,6 @@ pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>
     };
     let head = ["allocator", "p50 µs", "p99 µs", "p99.9 µs", "longest µs"];
     Some((line, page::grid(head, measured().map(cells))))
-}
-
-/// Pads columns to their widest cell. With `bars`, writes Markdown.
-pub(super) fn align(grid: &[Vec<String>], bars: bool) -> String {
-    let columns = grid.first().map_or(0, Vec::len);
-    let wide = |column: usize| grid.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(wide).collect();
-    let mut text = String::new();
-    for (index, row) in grid.iter().enumerate() {
-        let padded = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
-        let line = padded.collect::<Vec<_>>().join(if bars { " | " } else { "  " });
-        let line = if bars { format!("| {line} |") } else { line.trim_end().to_owned() };
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{line}");
-        if index == 0 {
-            let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
-            let rule = if bars { format!("|-{}-|", rule.join("-|-")) } else { rule.join("  ") };
-            let _ = writeln!(text, "{rule}");
-        }
-    }
-    text
 }
 
 fn heading(table: &ReportTable) -> String {
@@ -306,13 +286,6 @@ pub fn markdown(report: &BenchReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_are_aligned() {
-        let grid = [["a", "bb"], ["ccc", "–"]].map(|row| row.map(str::to_owned).to_vec());
-        assert_eq!(align(&grid, false), "a    bb\n---  --\nccc  –\n");
-        assert_eq!(align(&grid, true), "| a   | bb |\n|-----|----|\n| ccc | –  |\n");
-    }
 
     #[test]
     fn figures_have_significant_digits() {

@@ -1,65 +1,15 @@
 //! Workloads that give each contender a process of its own: starts the processes, several at a
 //! time, and compares their checksums.
 
-use core::time::Duration;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use serde::{Deserialize, Serialize};
-
-use super::parent::child;
-use super::plan::RunPlan;
-use super::record::{AnswerLine, ContenderState, Job, WorkloadOutcome};
+use super::plan::{RunPlan, lanes};
+use super::process::child;
+use super::record::{AloneRun, AnswerLine, ContenderState, Job, WorkloadOutcome};
 use crate::contenders::{ALWAYS, REFERENCE, TWIN, VOID};
-use crate::os;
-use crate::workloads::{AfterBurst, AloneFigures, AloneOrder, ResidentAt, WorkloadSpec};
-
-/// The figures of one contender in one process of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AloneRun {
-    /// The contender's key.
-    pub contender: String,
-    /// The activity after the burst. `None` if there was no burst.
-    pub after: Option<AfterBurst>,
-    /// A checksum of everything that was read back, and of the number of calls.
-    pub checksum: u64,
-    /// The calls that allocate or free.
-    pub ops: u64,
-    /// The duration of the work in seconds.
-    pub seconds: f64,
-    /// The most live bytes at a time.
-    pub peak_live: u64,
-    /// The most resident bytes, above those before the first allocation.
-    pub peak: u64,
-    /// Resident memory over time.
-    pub held: Vec<ResidentAt>,
-}
-
-impl AloneRun {
-    /// Returns the figures of a process as an answer.
-    pub(super) fn new(contender: &str, order: &AloneOrder, figures: AloneFigures) -> Self {
-        let AloneFigures { checksum, ops, seconds, peak_live, peak, held, calls: _ } = figures;
-        let contender = contender.to_owned();
-        Self { contender, after: order.after, checksum, ops, seconds, peak_live, peak, held }
-    }
-
-    /// Returns the resident bytes at a moment after the burst, if they were read then.
-    #[must_use]
-    pub fn taken_at(&self, seconds: f64) -> Option<u64> {
-        self.held.iter().find(|held| (held.at - seconds).abs() < 1e-9).map(|held| held.taken)
-    }
-}
-
-/// Returns the time that such a workload takes over `contenders` contenders.
-pub(super) fn weight(spec: &WorkloadSpec, full: bool, contenders: u32) -> Duration {
-    let processes = contenders * spec.alone_orders(full).len() as u32;
-    spec.alone_time(full) * processes.div_ceil(lanes(spec, full) as u32)
-}
-
-fn lanes(spec: &WorkloadSpec, full: bool) -> usize {
-    spec.lanes(full, os::cpus().len())
-}
+use crate::workloads::{AfterBurst, AloneOrder};
 
 /// Runs each contender in processes of its own. A process that dies becomes a cell.
 ///
@@ -137,7 +87,7 @@ pub(super) fn compare(outcome: &mut WorkloadOutcome) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workloads::catalogue;
+    use crate::workloads::{WorkloadSpec, catalogue};
 
     fn run(contender: &str, checksum: u64, ops: u64) -> AloneRun {
         AloneRun {

@@ -11,8 +11,9 @@ use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
 use rand::seq::SliceRandom;
 
-use super::alone::AloneRun;
-use super::record::{AnswerLine, Checked, Job, Latencies, Mode, PeakMemory, RefusalCount, TimedSample};
+use super::record::{
+    AloneRun, AnswerLine, Checked, Job, Latencies, Mode, PeakMemory, RefusalCount, TimedSample,
+};
 use crate::card::MemoryBy;
 use crate::contenders::{self, ALWAYS, Entry, REFERENCE};
 use crate::tally::watch;

@@ -13,14 +13,14 @@ mod checks;
 mod child;
 mod parent;
 mod plan;
+mod process;
 mod record;
 
-pub use self::alone::AloneRun;
 pub use self::child::serve;
 pub use self::parent::{run, smoke};
 pub use self::plan::{Progress, RunPlan};
 pub use self::record::{
-    AnswerLine, Checked, ContenderState, HeldAt, Job, Latencies, Mode, PeakMemory, RefusalCount, TimedSample,
-    WorkloadOutcome,
+    AloneRun, AnswerLine, Checked, ContenderState, HeldAt, Job, Latencies, Mode, PeakMemory, RefusalCount,
+    TimedSample, WorkloadOutcome,
 };
 pub use crate::tally::CallTally;

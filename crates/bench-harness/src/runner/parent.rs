@@ -4,24 +4,17 @@ use core::hash::BuildHasher;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::hash::RandomState;
-use std::io::{self, Read};
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
 use std::time::Instant;
-use std::{env, fs, thread};
-
-use rand::RngExt;
+use std::{env, fs, io};
 
 use super::checks::compare;
 use super::plan::{Clock, Progress, RunPlan, StepWork};
+use super::process::child;
 use super::record::{AnswerLine, ContenderState, Job, Mode, WorkloadOutcome};
 use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
 use crate::stats;
-use crate::workloads::draws::stream;
 use crate::workloads::{Load, WorkloadSpec};
 
-/// A child that takes longer than this is taken for hung.
-const LIMIT: Duration = Duration::from_secs(180);
 /// The load under which latencies are measured, as a share of the reference's rate in a closed
 /// loop.
 const LOAD: f64 = 0.6;
@@ -245,69 +238,4 @@ fn absorb(outcome: &mut WorkloadOutcome, lines: Vec<AnswerLine>) {
             AnswerLine::Alone(run) => outcome.alone.push(run),
         }
     }
-}
-
-/// Runs one child. Returns its lines, or how it died.
-pub(super) fn child(job: &Job) -> io::Result<Result<Vec<AnswerLine>, String>> {
-    let unrun = |error: io::Error| io::Error::other(format!("a measuring process could not be run: {error}"));
-    let _ = fs::remove_file(&job.marker);
-    let orders = serde_json::to_string(job).map_err(|error| unrun(error.into()))?;
-    // The length of the environment shifts the stack, and so decides which variables share a line
-    // or a page. Each child draws its own length.
-    let padding = stream(job.chance, 7).random_range(0..4096_u64) as usize;
-    let mut child = Command::new(env::current_exe().map_err(unrun)?)
-        .arg("--child")
-        .arg(orders)
-        .env("EPHEMERA_PADDING", "x".repeat(padding))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(unrun)?;
-    let stdout = child.stdout.take().map(reader);
-    let stderr = child.stderr.take().map(reader);
-    let answer = stdout.and_then(|text| text.recv_timeout(LIMIT).ok());
-    if answer.is_none() {
-        // The child may have ended on its own just now.
-        let _ = child.kill();
-    }
-    let status = child.wait().map_err(unrun)?;
-    let said = stderr.and_then(|text| text.recv_timeout(LIMIT).ok()).unwrap_or_default();
-    let Some(answer) = answer.filter(|_| status.success()) else {
-        return Ok(Err(death(status, &said)));
-    };
-    let lines = answer.lines().map(serde_json::from_str).collect::<Result<Vec<AnswerLine>, _>>();
-    Ok(lines.map_err(|error| format!("its answer could not be read: {error}")))
-}
-
-/// Reads a pipe to its end on a separate thread.
-fn reader(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
-    let (send, receive) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if pipe.read_to_end(&mut bytes).is_ok() {
-            // The receiver has timed out, so no code needs the text.
-            let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
-        }
-    });
-    receive
-}
-
-/// Returns in a few words how a process died.
-fn death(status: ExitStatus, said: &str) -> String {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return match signal {
-            libc::SIGKILL => "killed: took longer than 180 s, or memory ran out".to_owned(),
-            libc::SIGSEGV => "segmentation fault".to_owned(),
-            libc::SIGABRT => format!("aborted: {}", last_line(said)),
-            other => format!("signal {other}"),
-        };
-    }
-    format!("{status}: {}", last_line(said))
-}
-
-fn last_line(said: &str) -> &str {
-    let mut lines = said.lines().filter(|line| !line.is_empty() && !line.starts_with("note: "));
-    lines.next_back().unwrap_or("said nothing")
 }

@@ -4,9 +4,9 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::alone;
 use crate::card::ContenderClass;
 use crate::contenders::Entry;
+use crate::os;
 use crate::workloads::WorkloadSpec;
 
 /// The time that a child takes besides its samples: its start, and the set-up, the check and the
@@ -105,7 +105,7 @@ impl RunPlan {
         let able = |entry: &&Entry| entry.absent.is_none() && spec.need.missing(&entry.info.caps).is_none();
         let contenders = self.entries_of(spec.class).filter(able).count() as u32;
         let each = match work {
-            StepWork::Alone => return CHILD + alone::weight(spec, self.isolated, contenders),
+            StepWork::Alone => return CHILD + alone_weight(spec, self.isolated, contenders),
             StepWork::Time(0) if self.isolated => CHILD + self.target * self.rounds,
             StepWork::Time(_) => self.target * self.rounds,
             StepWork::Memory => CHILD,
@@ -113,6 +113,17 @@ impl RunPlan {
         };
         CHILD + contenders * (CHILD / 4 + each)
     }
+}
+
+/// Returns the time that a workload without rounds takes over `contenders` contenders.
+fn alone_weight(spec: &WorkloadSpec, full: bool, contenders: u32) -> Duration {
+    let processes = contenders * spec.alone_orders(full).len() as u32;
+    spec.alone_time(full) * processes.div_ceil(lanes(spec, full) as u32)
+}
+
+/// Returns the number of processes that run at the same time.
+pub(super) fn lanes(spec: &WorkloadSpec, full: bool) -> usize {
+    spec.lanes(full, os::cpus().len())
 }
 
 /// The progress of a run.

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::alone::AloneRun;
 use crate::tally::CallTally;
-use crate::workloads::{AloneOrder, Load, WorkloadSpec};
+use crate::workloads::{AfterBurst, AloneFigures, AloneOrder, Load, ResidentAt, WorkloadSpec};
 
 /// The kinds of work of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +168,42 @@ pub struct Latencies {
     /// Latencies with the share of requests that took longer.
     #[serde(default)]
     pub above: Vec<(u64, f64)>,
+}
+
+/// The figures of one contender in one process of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AloneRun {
+    /// The contender's key.
+    pub contender: String,
+    /// The activity after the burst. `None` if there was no burst.
+    pub after: Option<AfterBurst>,
+    /// A checksum of everything that was read back, and of the number of calls.
+    pub checksum: u64,
+    /// The calls that allocate or free.
+    pub ops: u64,
+    /// The duration of the work in seconds.
+    pub seconds: f64,
+    /// The most live bytes at a time.
+    pub peak_live: u64,
+    /// The most resident bytes, above those before the first allocation.
+    pub peak: u64,
+    /// Resident memory over time.
+    pub held: Vec<ResidentAt>,
+}
+
+impl AloneRun {
+    /// Returns the figures of a process as an answer.
+    pub(super) fn new(contender: &str, order: &AloneOrder, figures: AloneFigures) -> Self {
+        let AloneFigures { checksum, ops, seconds, peak_live, peak, held, calls: _ } = figures;
+        let contender = contender.to_owned();
+        Self { contender, after: order.after, checksum, ops, seconds, peak_live, peak, held }
+    }
+
+    /// Returns the resident bytes at a moment after the burst, if they were read then.
+    #[must_use]
+    pub fn taken_at(&self, seconds: f64) -> Option<u64> {
+        self.held.iter().find(|held| (held.at - seconds).abs() < 1e-9).map(|held| held.taken)
+    }
 }
 
 /// A line of a child's answer.

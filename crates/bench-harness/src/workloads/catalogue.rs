@@ -2,6 +2,7 @@
 //! runner needs. `--list` prints it, and `--filter` chooses from it.
 
 pub(crate) mod build;
+mod orders;
 
 use serde::Deserialize;
 

@@ -32,14 +32,8 @@ pub unsafe fn grow(
 ) -> Block {
     let slot = match (class::of(old), class::of(new)) {
         (Some(class), Some(same)) if class == same => {
-            // SAFETY: the block is live and of this class, whose slots hold all layouts of the
-            // class.
-            let slot = unsafe { whole_slot(block, class) };
-            // SAFETY: the old block ends within its slot.
-            let tail = unsafe { slot.add(old.size()) };
-            // SAFETY: the tail of the slot belongs to the block, and no value uses it yet.
-            unsafe { unpoison(tail, new.size() - old.size()) };
-            slot
+            // SAFETY: the caller passes a live block, which is of this class.
+            unsafe { grow_in_place(block, class, (old, new)) }
         }
         (None, None) if old.size() != 0 => {
             // SAFETY: the caller passes a live block; neither layout has a small class.
@@ -50,10 +44,8 @@ pub unsafe fn grow(
         _ => unsafe { relocate(cell, family, block, (old, new), old.size()) }?,
     };
     if zeroed {
-        // SAFETY: the new block has more than `old.size()` bytes, or as many.
-        let tail = unsafe { slot.add(old.size()) };
-        // SAFETY: the new block ends at `new.size()`.
-        unsafe { tail.write_bytes(0, new.size() - old.size()) };
+        // SAFETY: the block now has the new size.
+        unsafe { zero_tail(slot, (old, new)) };
     }
     Ok(block_of(slot, new))
 }
@@ -157,15 +149,11 @@ unsafe fn grow_medium(
         // SAFETY: the caller passes a live block; the old size is the smaller one.
         return unsafe { move_and_grow(cell, family, block, (old, new), zeroed) };
     }
-    // SAFETY: the block is live and of this class, whose slots hold all layouts of it.
-    let slot = unsafe { whole_slot(block, class) };
-    // SAFETY: the old block ends within its slot.
-    let tail = unsafe { slot.add(old.size()) };
-    // SAFETY: the tail of the slot belongs to the block, and no value uses it yet.
-    unsafe { unpoison(tail, new.size() - old.size()) };
+    // SAFETY: the caller passes a live block, which is of this class.
+    let slot = unsafe { grow_in_place(block, class, (old, new)) };
     if zeroed {
-        // SAFETY: the new block ends at `new.size()`, and the tail starts at the old size.
-        unsafe { tail.write_bytes(0, new.size() - old.size()) };
+        // SAFETY: the block now has the new size.
+        unsafe { zero_tail(slot, (old, new)) };
     }
     Ok(slot)
 }
@@ -185,10 +173,8 @@ unsafe fn move_and_grow(
     // SAFETY: the caller passes a live block; the old size is the smaller one.
     let slot = unsafe { relocate(cell, family, block, (old, new), old.size()) }?;
     if zeroed {
-        // SAFETY: the new block has at least `old.size()` bytes.
-        let tail = unsafe { slot.add(old.size()) };
-        // SAFETY: the new block ends at `new.size()`.
-        unsafe { tail.write_bytes(0, new.size() - old.size()) };
+        // SAFETY: the block now has the new size.
+        unsafe { zero_tail(slot, (old, new)) };
     }
     Ok(slot)
 }
@@ -258,4 +244,32 @@ unsafe fn move_to(
     unsafe { moved.copy_from_nonoverlapping(block, keep) };
     // SAFETY: the block is live and is not used again.
     unsafe { deallocate(cell, family, block, old) };
+}
+
+/// Lets a block that stays in its slot use the bytes up to its new size.
+///
+/// # Safety
+/// `block` is a live block of layout `old`, in a slot of this class; `new` is not smaller and has
+/// this class.
+#[inline(always)]
+unsafe fn grow_in_place(block: NonNull<u8>, class: usize, (old, new): (Layout, Layout)) -> NonNull<u8> {
+    // SAFETY: the block is live and of this class, whose slots hold all layouts of the class.
+    let slot = unsafe { whole_slot(block, class) };
+    // SAFETY: the old block ends within its slot.
+    let tail = unsafe { slot.add(old.size()) };
+    // SAFETY: the tail of the slot belongs to the block, and no value uses it yet.
+    unsafe { unpoison(tail, new.size() - old.size()) };
+    slot
+}
+
+/// Sets the bytes from the old size to the new one to zero.
+///
+/// # Safety
+/// `block` is a live block of layout `new`, which is not smaller than `old`.
+#[inline(always)]
+unsafe fn zero_tail(block: NonNull<u8>, (old, new): (Layout, Layout)) {
+    // SAFETY: the block has at least `old.size()` bytes.
+    let tail = unsafe { block.add(old.size()) };
+    // SAFETY: the block ends at `new.size()`.
+    unsafe { tail.write_bytes(0, new.size() - old.size()) };
 }

@@ -35,24 +35,10 @@ pub(crate) unsafe fn refill(
     with_heaps(family, heap, |heaps| unsafe { visit::refill(heaps, heap, size) })
 }
 
-/// Allocates a slot for a block that shrinks, after the limit refused it. Its unit may exceed the
-/// limit.
-///
-/// # Safety
-/// The family has more than `heap` heaps.
-pub(super) unsafe fn refill_beyond(
-    family: &'static Family,
-    heap: usize,
-    size: usize,
-) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the thread holds the record, and the caller passes a valid index.
-    with_heaps(family, heap, |heaps| unsafe { visit::refill_beyond(heaps, heap, size) })
-}
-
 /// Calls `slow`, which allocates from the heap with this index, with the table on a record that
 /// this thread holds until the call returns, or longer. Counts the slot if the thread is in a
 /// counting scope.
-fn with_heaps(
+pub(super) fn with_heaps(
     family: &'static Family,
     heap: usize,
     slow: impl FnOnce(Heaps<'static>) -> Result<NonNull<u8>, AllocError>,

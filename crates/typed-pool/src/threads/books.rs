@@ -1,25 +1,60 @@
-//! `Books`: the account for blocks without units, as one thread uses it.
+//! The count of blocks without units: a thread's own tally, and the account with that tally.
+//!
+//! With the tally, an allocation of such a block takes one atomic exchange, on the word that the
+//! limit is checked against. Two shared counters, of blocks and of bytes, would take two more.
 
-use ephemera_prim::account::{Account, Booked, SharedAccount};
+#[cfg(not(ephemera_loom))]
+use ephemera_prim::account::{Account, Booked, SharedAccount, changed};
+use ephemera_prim::word::OwnerUsize;
 
-use super::state::Family;
-use super::table::Heaps;
-use super::tally::LargeTally;
+/// Allocations minus frees, as counted by the holders of one record. It is negative, and wrapped,
+/// if they freed blocks that other threads allocated. The sum over all records and the family's own
+/// account is the number of live blocks.
+#[derive(Debug)]
+pub(super) struct LargeTally {
+    blocks: OwnerUsize,
+    bytes: OwnerUsize,
+}
+
+impl LargeTally {
+    ephemera_prim::const_unless_loom! {
+        pub(super) fn new() -> Self {
+            Self { blocks: OwnerUsize::new(0), bytes: OwnerUsize::new(0) }
+        }
+    }
+
+    /// Counts blocks that were allocated or freed, or that changed their size by `bytes`.
+    /// They are added if `adds`,
+    /// else subtracted. Only the owner calls this.
+    #[cfg(not(ephemera_loom))]
+    pub(super) fn change(&self, blocks: usize, bytes: usize, adds: bool) {
+        self.blocks.set(changed(self.blocks.get(), blocks, adds));
+        self.bytes.set(changed(self.bytes.get(), bytes, adds));
+    }
+
+    /// Adds this tally to a number of blocks and their bytes.
+    pub(super) fn add_to(&self, (blocks, bytes): (usize, usize)) -> (usize, usize) {
+        (blocks.wrapping_add(self.blocks.get()), bytes.wrapping_add(self.bytes.get()))
+    }
+}
 
 /// A family's account. If the calling thread has a table, its tally is part of the books.
+#[cfg(not(ephemera_loom))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Books<'w> {
     account: &'w SharedAccount,
     tally: Option<&'w LargeTally>,
 }
 
+#[cfg(not(ephemera_loom))]
 impl<'w> Books<'w> {
-    /// Creates the books. `heaps` is the family's table on a record that the calling thread holds.
-    pub(super) fn new(family: &'w Family, heaps: Option<Heaps<'w>>) -> Self {
-        Self { account: family.account(), tally: heaps.map(Heaps::tally) }
+    /// Creates the books. The calling thread holds the record with the tally.
+    pub(super) fn new(account: &'w SharedAccount, tally: Option<&'w LargeTally>) -> Self {
+        Self { account, tally }
     }
 }
 
+#[cfg(not(ephemera_loom))]
 impl Account for Books<'_> {
     fn reserve(&self, bytes: usize) -> bool {
         self.account.reserve(bytes)

@@ -7,14 +7,14 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::Limit;
 use ephemera_prim::large;
 
-use super::binding::{bind, refill_beyond};
+use super::binding::{bind, with_heaps};
 use super::books::Books;
 use super::charge::Charge;
 use super::last_resort::make_room_for_thread;
 use super::state::{Family, FamilyCell};
 use super::table::Heaps;
 use super::this_thread::{books, own_pages};
-use super::visit::visit;
+use super::visit::{refill_beyond, visit};
 use crate::class;
 
 /// Returns the scope that the thread is in, if a block of this family counts for it.
@@ -39,8 +39,10 @@ unsafe fn trim_at_limit(heaps: Heaps<'static>, bytes: usize) {
 #[inline(never)]
 pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match class::any(layout) {
-        // SAFETY: the family has a heap for each class.
-        Some(heap) => unsafe { refill_beyond(family, heap, layout.size()) },
+        Some(heap) => with_heaps(family, heap, |heaps| {
+            // SAFETY: the thread holds the record, and the family has a heap for each class.
+            unsafe { refill_beyond(heaps, heap, layout.size()) }
+        }),
         None => allocate_large_beyond(family, layout),
     }
 }
@@ -72,8 +74,13 @@ pub(crate) fn allocate_large(
     unsafe { visit(heaps) };
     // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
     unsafe { trim_at_limit(heaps, layout.size()) };
-    let block =
-        allocate_or_make_room(family, &own_pages(), &Books::new(family, Some(heaps)), layout, zeroed)?;
+    let block = allocate_or_make_room(
+        family,
+        &own_pages(),
+        &Books::new(family.account(), Some(heaps.tally())),
+        layout,
+        zeroed,
+    )?;
     if let Some(charge) = Charge::of_table(heaps) {
         // SAFETY: the block is new, and all its frees take its charge.
         unsafe { charge.count_block(block, layout) };

@@ -15,7 +15,6 @@
 
 #[cfg(not(ephemera_loom))]
 mod binding;
-#[cfg(not(ephemera_loom))]
 mod books;
 #[cfg(not(ephemera_loom))]
 mod cell;
@@ -51,7 +50,6 @@ mod state;
 mod statistics;
 mod table;
 mod tagged;
-mod tally;
 #[cfg(not(ephemera_loom))]
 mod tenant;
 #[cfg(all(test, not(ephemera_loom)))]

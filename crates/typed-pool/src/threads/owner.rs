@@ -2,7 +2,7 @@
 
 use core::ptr;
 
-use ephemera_prim::account::{Account, Booked};
+use ephemera_prim::account::SharedAccount;
 use ephemera_prim::pages::Pages;
 
 use super::ledger::Ledger;
@@ -69,7 +69,7 @@ impl<'w> Heaps<'w> {
 // identity, and all of them come from the operating system's pages.
 unsafe impl PoolEnv for HeapOwner<'_> {
     type Backing = Pages;
-    type Account = ThreadHeap;
+    type Account = SharedAccount;
 
     #[inline]
     fn heap(&self) -> &UnitHeap {
@@ -80,8 +80,8 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         &Pages
     }
 
-    fn account(&self) -> &ThreadHeap {
-        self.heap
+    fn account(&self) -> &SharedAccount {
+        self.heap.family().account()
     }
 
     fn identity(&self) -> *const () {
@@ -136,32 +136,5 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         taken
             .chain(seen)
             .map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
-    }
-}
-
-/// A heap books its units on the account of its family.
-impl Account for ThreadHeap {
-    fn reserve(&self, bytes: usize) -> bool {
-        self.family().account().reserve(bytes)
-    }
-
-    fn reserve_beyond(&self, bytes: usize) {
-        self.family().account().reserve_beyond(bytes);
-    }
-
-    fn release(&self, bytes: usize) {
-        self.family().account().release(bytes);
-    }
-
-    fn large(&self, blocks: usize, bytes: usize, adds: bool) {
-        self.family().account().large(blocks, bytes, adds);
-    }
-
-    fn now(&self) -> Booked {
-        self.family().account().now()
-    }
-
-    fn spare(&self) {
-        self.family().account().spare();
     }
 }

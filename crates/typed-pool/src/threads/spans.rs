@@ -89,7 +89,13 @@ pub(crate) unsafe fn allocate_block(
     // SAFETY: T2: the thread holds the record of the table that its cell names.
     unsafe { visit(heaps) };
     let Some(block) = pages.take(layout) else {
-        return allocate_or_make_room(family, &Pages, &Books::new(family, Some(heaps)), layout, false);
+        return allocate_or_make_room(
+            family,
+            &Pages,
+            &Books::new(family.account(), Some(heaps.tally())),
+            layout,
+            false,
+        );
     };
     if family.account().reserve(layout.size()) {
         heaps.tally().change(1, layout.size(), true);
@@ -126,7 +132,7 @@ pub(crate) unsafe fn deallocate_block(
         return family.account().release(layout.size());
     }
     // SAFETY: the caller passes a live block of this layout, which is on the family's account.
-    unsafe { large::deallocate(&Pages, &Books::new(family, Some(heaps)), block, layout) };
+    unsafe { large::deallocate(&Pages, &Books::new(family.account(), Some(heaps.tally())), block, layout) };
 }
 
 /// Grows a block of a layout without units, as [`grow_large`] does.

@@ -24,8 +24,8 @@ use ephemera_prim::record::Registry;
 use ephemera_prim::sync::{AtomicBool, AtomicPtr, AtomicUsize};
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
+use super::books::LargeTally;
 use super::ledger::Ledger;
-use super::tally::LargeTally;
 use crate::geometry::UnitSpec;
 use crate::heap::{ChunkLen, UnitHeap};
 use crate::unit_header::SlotGroup;

@@ -6,9 +6,9 @@ use core::marker::PhantomData;
 use ephemera_prim::pages;
 use ephemera_prim::record::Record;
 
-use super::state::{Family, PoolRecord, ThreadHeap};
 #[cfg(not(ephemera_loom))]
-use super::tally::LargeTally;
+use super::books::LargeTally;
+use super::state::{Family, PoolRecord, ThreadHeap};
 #[cfg(not(ephemera_loom))]
 use crate::geometry::UnitSpec;
 use crate::stats::Stats;

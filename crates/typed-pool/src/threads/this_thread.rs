@@ -49,7 +49,7 @@ pub(super) fn trim_outside(family: &Family) {
 
 /// Returns the books of large blocks, with the tally of the thread's table.
 pub(super) fn books(family: &'static Family) -> Books<'static> {
-    Books::new(family, FamilyCell::table((family.cell)()))
+    Books::new(family.account(), FamilyCell::table((family.cell)()).map(Heaps::tally))
 }
 
 /// Returns the process's pages, with this thread's own cache of spans if the thread has a record.

@@ -56,6 +56,8 @@ struct BurstCell<C: Contender> {
     blocks: Blocks,
     sizes: Arc<[u16; TABLE]>,
     end: BurstEnd,
+    /// The blocks that this thread replaced after the burst.
+    worked: usize,
     alloc: AcrossThreads<C>,
 }
 
@@ -106,18 +108,17 @@ unsafe fn free_burst<R: RawAlloc + Copy>(
     sum
 }
 
-/// Replaces a few blocks each millisecond, until the moment.
-fn work<R: RawAlloc + Copy>(alloc: R, sizes: &[u16; TABLE], until: Instant) {
-    let mut at = 0;
+/// Replaces a few blocks each millisecond, until the moment. `at` counts them from call to call.
+fn work<R: RawAlloc + Copy>(alloc: R, sizes: &[u16; TABLE], at: &mut usize, until: Instant) {
     let mut few = [(null_mut(), 0); LITTLE];
     while Instant::now() < until {
         for place in &mut few {
-            let size = usize::from(sizes[at % TABLE]);
+            let size = usize::from(sizes[*at % TABLE]);
             // SAFETY: no size of the table is zero.
             *place = (unsafe { alloc.alloc(layout(size, 8)) }, size);
             // SAFETY: the block is new and has this size.
-            unsafe { touch(place.0, size, at as u8) };
-            at += 1;
+            unsafe { touch(place.0, size, *at as u8) };
+            *at += 1;
         }
         for (block, size) in few {
             // SAFETY: `alloc` returned the block for this size just now.
@@ -135,6 +136,7 @@ impl<C: Contender> BurstCell<C> {
         let (theirs, list, table) = (alloc.clone(), Arc::clone(&blocks), Arc::clone(&sizes));
         let other = (end != BurstEnd::Local).then(|| {
             Mate::new(context.second_cpu, move || {
+                let mut worked = 0;
                 move |order| {
                     let alloc = theirs.by_ref();
                     if order == FREE {
@@ -143,12 +145,12 @@ impl<C: Contender> BurstCell<C> {
                         // thread.
                         return unsafe { free_burst(alloc, &mut list.0, &table, end) };
                     }
-                    work(alloc, &table, Instant::now() + Duration::from_millis(order));
+                    work(alloc, &table, &mut worked, Instant::now() + Duration::from_millis(order));
                     0
                 }
             })
         });
-        Self { other, blocks, sizes, end, alloc }
+        Self { other, blocks, sizes, end, worked: 0, alloc }
     }
 
     /// Makes room for the addresses of a burst, so that no reading includes the list.
@@ -218,7 +220,7 @@ impl<C: Contender> BurstCell<C> {
                 // An arena is reset after each batch.
                 while Instant::now() < until {
                     let soon = (Instant::now() + Duration::from_millis(1)).min(until);
-                    work(self.alloc.by_ref(), &self.sizes, soon);
+                    work(self.alloc.by_ref(), &self.sizes, &mut self.worked, soon);
                     self.reset();
                 }
             }

@@ -1,0 +1,80 @@
+//! Starts one measuring process, reads its answer, and describes how it died.
+
+use core::time::Duration;
+use std::io::{self, Read};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::{env, fs, thread};
+
+use rand::RngExt;
+
+use super::record::{AnswerLine, Job};
+use crate::workloads::draws::stream;
+
+/// A child that takes longer than this is taken for hung.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// Runs one child. Returns its lines, or how it died.
+pub(super) fn child(job: &Job) -> io::Result<Result<Vec<AnswerLine>, String>> {
+    let unrun = |error: io::Error| io::Error::other(format!("a measuring process could not be run: {error}"));
+    let _ = fs::remove_file(&job.marker);
+    let orders = serde_json::to_string(job).map_err(|error| unrun(error.into()))?;
+    // The length of the environment shifts the stack, and so decides which variables share a line
+    // or a page. Each child draws its own length.
+    let padding = stream(job.chance, 7).random_range(0..4096_u64) as usize;
+    let mut child = Command::new(env::current_exe().map_err(unrun)?)
+        .arg("--child")
+        .arg(orders)
+        .env("EPHEMERA_PADDING", "x".repeat(padding))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(unrun)?;
+    let stdout = child.stdout.take().map(reader);
+    let stderr = child.stderr.take().map(reader);
+    let answer = stdout.and_then(|text| text.recv_timeout(LIMIT).ok());
+    if answer.is_none() {
+        // The child may have ended on its own just now.
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(unrun)?;
+    let said = stderr.and_then(|text| text.recv_timeout(LIMIT).ok()).unwrap_or_default();
+    let Some(answer) = answer.filter(|_| status.success()) else {
+        return Ok(Err(death(status, &said)));
+    };
+    let lines = answer.lines().map(serde_json::from_str).collect::<Result<Vec<AnswerLine>, _>>();
+    Ok(lines.map_err(|error| format!("its answer could not be read: {error}")))
+}
+
+/// Reads a pipe to its end on a separate thread.
+fn reader(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if pipe.read_to_end(&mut bytes).is_ok() {
+            // The receiver has timed out, so no code needs the text.
+            let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
+        }
+    });
+    receive
+}
+
+/// Returns in a few words how a process died.
+fn death(status: ExitStatus, said: &str) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return match signal {
+            libc::SIGKILL => "killed: took longer than 180 s, or memory ran out".to_owned(),
+            libc::SIGSEGV => "segmentation fault".to_owned(),
+            libc::SIGABRT => format!("aborted: {}", last_line(said)),
+            other => format!("signal {other}"),
+        };
+    }
+    format!("{status}: {}", last_line(said))
+}
+
+fn last_line(said: &str) -> &str {
+    let mut lines = said.lines().filter(|line| !line.is_empty() && !line.starts_with("note: "));
+    lines.next_back().unwrap_or("said nothing")
+}
