@@ -40,21 +40,41 @@ pub(super) fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> R
 pub(super) fn reclassify<E: PoolEnv>(env: E, unit: UnitPtr) {
     let live = unit.live();
     if live == 0 {
-        keep_or_free(env, unit);
+        keep_or_free(env, unit, Emptied::Locally);
     } else {
         env.heap().enqueue(unit, live);
     }
 }
 
+/// The thread that freed the last slot of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Emptied {
+    Locally,
+    Remotely,
+}
+
+/// The largest stride of a unit whose slots are linked although it ran empty.
+const LINKED_STRIDE: usize = 256;
+
 /// Keeps a unit that ran empty, or frees it and other surplus units. The unit is not the front.
 ///
+/// Another core has read the slots that another thread freed. If such a unit becomes the front,
+/// its slots are linked in one go: the core then waits for many cache lines at a time. An
+/// allocation at the cursor waits for one or two. Slots beyond [`LINKED_STRIDE`] bytes are not
+/// linked, because a link may touch a page that the user never wrote.
+///
 /// The surplus includes units that could not be freed before, because a walker protected them.
-fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr) {
+fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     let heap = env.heap();
     heap.owned.write();
     heap.unlist(unit);
     unit.rewind(heap.spec);
     if heap.empties_len.get() < heap.keep.get() {
+        let links = emptied == Emptied::Remotely && heap.spec.stride <= LINKED_STRIDE;
+        if links && !cfg!(ephemera_weaken = "remote_empties_are_rewound") {
+            // All slots become bits, which are linked with the next front.
+            unit.fold(heap.spec);
+        }
         return keep_empty(env, unit);
     }
     let mut surplus = Some(unit);
@@ -151,7 +171,7 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
         if unit.state() == UnitState::Abandoned {
             unit.set_abandoned(false);
         }
-        keep_or_free(env, unit);
+        keep_or_free(env, unit, Emptied::Remotely);
         return false;
     }
     group.keep_home(given);

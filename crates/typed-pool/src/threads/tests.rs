@@ -17,6 +17,7 @@ use super::Family;
 use super::table::Heaps;
 use crate::geometry::GROUP;
 use crate::pooled_allocator;
+use crate::unit::UnitState;
 
 const SMALL: Layout = Layout::new::<[u8; 32]>();
 const LARGE: Layout = Layout::new::<[u8; 60_000]>();
@@ -107,6 +108,54 @@ fn a_refusal_without_a_limit_is_not_remembered() {
         assert!(Unlimited.allocate(impossible).is_err());
     }
     assert_eq!(looks(family), 3);
+}
+
+/// Returns the number of a family's empty units, and the number of those whose slots will be linked
+/// in one go. No other thread uses the family.
+fn empties(family: &'static Family) -> (usize, usize) {
+    let (mut all, mut bits) = (0, 0);
+    let tables = family.registry().records().filter_map(|record| Heaps::find(record, family));
+    for heap in tables.flat_map(Heaps::all) {
+        let spec = heap.heap.spec();
+        let _ = heap.heap.walk(|unit| {
+            if unit.state() == UnitState::Empty {
+                all += 1;
+                bits += usize::from(unit.cursor().get() == unit.at(spec.end(unit.slots())));
+            }
+        });
+    }
+    (all, bits)
+}
+
+#[test]
+fn slots_of_a_unit_that_another_thread_emptied_are_linked_in_one_go() {
+    let _turn = turn();
+    pooled_allocator! {
+        struct Blocks;
+    }
+    let family = Blocks::__family();
+    let count = if cfg!(miri) { 300 } else { 3_000 };
+    let mut number = 0_u64;
+    let mut make = || {
+        number += 1;
+        Box::new_in([number; 4], Blocks)
+    };
+    let blocks: Vec<_> = (0..count).map(|_| make()).collect();
+    thread::spawn(move || drop(blocks)).join().expect("it frees only");
+    // Once the front has no free slot, the thread books the frees.
+    let mut others = Vec::new();
+    while empties(family).0 == 0 && others.len() < count {
+        others.push(make());
+    }
+    let (units, linked) = empties(family);
+    let mut later: Vec<_> = (0..count).map(|_| make()).collect();
+    later.append(&mut others);
+    let numbers: BTreeSet<u64> = later.iter().map(|block| block[0]).collect();
+    assert_eq!(numbers.len(), later.len(), "no slot serves twice");
+    drop(later);
+    Blocks.trim();
+    assert_eq!(Blocks.stats().bytes_held, 0);
+    assert!(units != 0 && linked == units, "{linked} of {units} empty units link their slots");
 }
 
 /// Returns how often a remote free to a record without a holder drained one of these heaps.
