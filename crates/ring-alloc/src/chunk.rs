@@ -309,17 +309,6 @@ impl ChunkPtr {
         }
     }
 
-    /// Books a foreign word that came out of the inbox: remote frees, or a complete countdown.
-    /// Returns whether the chunk ran empty; the caller then rewinds it.
-    pub(crate) fn book_word(self, word: u64) -> bool {
-        self.end_purge();
-        if word == COMPLETE {
-            self.back().set(self.taken().get());
-            return true;
-        }
-        self.book(LiveCount::from_word(word))
-    }
-
     /// Books a freed block, or bytes that a block lost, of a chunk that is not the front. Returns
     /// whether the chunk ran empty; the caller then rewinds it.
     #[inline]

@@ -1,9 +1,11 @@
-//! The purge of a chunk: another thread returns the pages of its blocks to the operating system.
+//! The purge of a chunk: another thread returns the pages of its blocks to the operating system. It
+//! ends when the owner books the chunk's remote frees.
 
 use ephemera_prim::foreign::COMPLETE;
 use ephemera_prim::sync::Ordering;
 
 use super::ChunkPtr;
+use crate::live::LiveCount;
 
 impl ChunkPtr {
     /// Returns whether no block of this chunk is live, remote frees included. If so, sees the end
@@ -25,8 +27,19 @@ impl ChunkPtr {
         self.purged().load(Ordering::Relaxed)
     }
 
+    /// Books a foreign word that came out of the inbox: remote frees, or a complete countdown.
+    /// Returns whether the chunk ran empty; the caller then rewinds it.
+    pub(crate) fn book_word(self, word: u64) -> bool {
+        self.end_purge();
+        if word == COMPLETE {
+            self.back().set(self.taken().get());
+            return true;
+        }
+        self.book(LiveCount::from_word(word))
+    }
+
     /// Marks a chunk whose frees the owner books as not purged.
-    pub(super) fn end_purge(self) {
+    fn end_purge(self) {
         if self.is_purged() {
             self.purged().store(false, Ordering::Relaxed);
         }
