@@ -1,11 +1,13 @@
 //! `cargo xtask miri`: runs the tests under Miri with both borrow models, and threaded tests with
 //! many seeds.
 
+mod gates;
 mod targets;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
+use self::gates::{GATES, MiriGate, StackedExtent};
 use self::targets::{targets, threaded_targets};
 use crate::libtest::{COMPILE_FAIL, THREADED, TestRun};
 use crate::shell::Cmd;
@@ -13,70 +15,9 @@ use crate::steps::{Outcome, Step, run};
 use crate::toolchain::{self, MissingToolchain};
 use crate::workspace::{Package, Workspace};
 
-/// A package and how Miri checks it.
-#[derive(Debug)]
-struct MiriGate {
-    /// The package's directory.
-    dir: &'static str,
-    /// Whether Miri checks strict provenance. A crate that masks an address to find a header cannot
-    /// pass that check, since the header's pointer comes from an integer.
-    strict: bool,
-    /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs in `ci`
-    /// as part of the tests of other crates.
-    always: bool,
-    /// The integration tests that `ci` runs under Stacked Borrows, besides the unit tests. `None`
-    /// means all. Large crates name the comparisons with an oracle, which call the whole interface.
-    stacked_in_ci: Option<&'static [&'static str]>,
-    /// Tests that `ci` skips under both models, because each takes more than a minute.
-    skipped_in_ci: &'static [&'static str],
-}
-
-/// All packages that Miri checks.
-const GATES: [MiriGate; 6] = [
-    MiriGate { dir: "prim", strict: false, always: true, stacked_in_ci: None, skipped_in_ci: &[] },
-    MiriGate { dir: "testkit", strict: false, always: false, stacked_in_ci: None, skipped_in_ci: &[] },
-    MiriGate {
-        dir: "ring-alloc",
-        strict: false,
-        always: true,
-        stacked_in_ci: Some(&["suite"]),
-        // A refusal at each request of a ring with tiny chunks and a limit. Rings without a limit,
-        // and those with standard chunks, remain.
-        skipped_in_ci: &["tiny_chunks_limited::refusals"],
-    },
-    MiriGate { dir: "ringal", strict: true, always: true, stacked_in_ci: None, skipped_in_ci: &[] },
-    MiriGate {
-        dir: "shared_arena",
-        strict: true,
-        always: true,
-        stacked_in_ci: Some(&["property"]),
-        skipped_in_ci: &[],
-    },
-    MiriGate {
-        dir: "typed-pool",
-        strict: false,
-        always: true,
-        stacked_in_ci: Some(&["suite"]),
-        // Each size in a scope. The suite has each size without one.
-        skipped_in_ci: &["each_operation_in_a_scope::sizes"],
-    },
-];
-
 /// Tests that `ci` skips under Stacked Borrows: the suite over one ring with standard chunks, which
 /// takes two fifths of the time. Tiny chunks, and standard ones on all threads, remain.
 const SKIPPED_IN_CI: &str = "standard_chunks";
-
-/// The part of the tests that runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StackedExtent {
-    /// All tests.
-    Whole,
-    /// All tests under Tree Borrows but those that [`MiriGate::skipped_in_ci`] names. Under Stacked
-    /// Borrows the unit tests, and those that [`MiriGate::stacked_in_ci`] names.
-    Short,
-    /// The unit tests.
-    Units,
-}
 
 /// The components that Miri needs.
 const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
@@ -84,8 +25,8 @@ const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
 /// The number of seeds of this command.
 const SEEDS: u32 = 64;
 
-/// The number of seeds in `cargo xtask ci`, whose steps share about 35 minutes.
-pub(crate) const CI_SEEDS: u32 = 2;
+/// The number of seeds in `cargo xtask ci`, whose steps share half an hour.
+pub(crate) const CI_SEEDS: u32 = 1;
 
 /// The flags for crates that mask addresses to find headers, which needs exposed provenance.
 const EXPOSED: &str = "-Zmiri-permissive-provenance";
@@ -149,7 +90,8 @@ pub(crate) fn main(ws: &Workspace, options: &MiriOptions) -> Result<bool> {
     ))
 }
 
-/// Returns the steps of `test`, which has some minutes: the unit tests, the threaded ones once.
+/// Returns the steps of `test`, which has some minutes: the unit tests that are quick, the threaded
+/// ones once.
 pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     let packages = gated(ws, |gate| gate.always)?;
     Ok(plan(&packages, BorrowModel::Tree, 0, MissingToolchain::Report, StackedExtent::Units))
@@ -196,8 +138,10 @@ fn plan<'w>(
                 }
             };
             let mut harness = skip(searched == Some(model));
-            let short = GATES.iter().find(|gate| gate.dir == package.dir && extent == StackedExtent::Short);
-            let skipped = short.map_or(&[][..], |gate| gate.skipped_in_ci).iter().copied();
+            let gate = GATES.iter().find(|gate| gate.dir == package.dir);
+            let skipped = gate.map_or(&[][..], |gate| gate.skipped(extent)).iter().copied();
+            let left_out =
+                gate.filter(|_| extent == StackedExtent::Short).map_or(&[][..], |gate| gate.whole_only);
             for name in skipped.chain(chosen.map(|_| SKIPPED_IN_CI)) {
                 harness.extend(["--skip".to_owned(), name.to_owned()]);
             }
@@ -209,7 +153,7 @@ fn plan<'w>(
                     };
                     let cargo = base(ws, package, &nightly, &flags(package, model));
                     let cargo = match chosen {
-                        None => cargo.args(targets(ws, package)?),
+                        None => cargo.args(targets(ws, package, left_out)?),
                         Some(files) => {
                             cargo.arg("--lib").args(files.iter().flat_map(|file| ["--test", file]))
                         }
@@ -376,8 +320,14 @@ mod tests {
         let ws = Workspace::load().unwrap();
         for gate in &GATES {
             let package = ws.package(gate.dir).unwrap();
-            for file in gate.stacked_in_ci.unwrap_or_default() {
+            for file in gate.stacked_in_ci.unwrap_or_default().iter().chain(gate.whole_only) {
                 assert!(package.tests.iter().any(|test| test == file), "{} has no test {file}", gate.dir);
+            }
+            for skipped in gate.skipped_in_test {
+                let folder = ws.root.join("crates").join(gate.dir).join("src");
+                let (module, name) = skipped.rsplit_once("::").unwrap();
+                let file = folder.join(module.replace("::", "/")).join(format!("{name}.rs"));
+                assert!(file.is_file(), "{} has no unit tests {skipped}", gate.dir);
             }
             for skipped in gate.skipped_in_ci {
                 let (suite, _) = skipped.split_once("::").unwrap();

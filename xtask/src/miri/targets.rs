@@ -26,12 +26,12 @@ pub(super) fn threaded_targets(ws: &Workspace, package: &Package) -> Result<Vec<
     Ok(targets)
 }
 
-/// Returns the arguments that select the unit tests, and the integration tests that Miri can run. A
-/// program without a test would take Miri seconds to build and start.
-pub(super) fn targets(ws: &Workspace, package: &Package) -> Result<Vec<String>> {
+/// Returns the arguments that select the unit tests, and the integration tests that Miri can run
+/// without those of `left_out`. A program without a test would cost a few seconds.
+pub(super) fn targets(ws: &Workspace, package: &Package, left_out: &[&str]) -> Result<Vec<String>> {
     let folder = package_folder(ws, package).join("tests");
     let mut targets = vec!["--lib".to_owned()];
-    for name in &package.tests {
+    for name in package.tests.iter().filter(|name| !left_out.contains(&name.as_str())) {
         if !is_empty_under_miri(&folder.join(format!("{name}.rs")))? {
             targets.extend(["--test".to_owned(), name.clone()]);
         }

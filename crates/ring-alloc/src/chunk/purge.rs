@@ -53,7 +53,7 @@ impl ChunkPtr {
         self.foreign().reuse();
         self.contents().write();
         self.purged().store(true, Ordering::Relaxed);
-        #[cfg(not(ephemera_loom))]
+        #[cfg(all(feature = "std", not(ephemera_loom)))]
         {
             let (start, len) = (self.at(self.first()), self.end() - self.first());
             // SAFETY: the bytes belong to the chunk. No block is live (B1), so nothing needs them.

@@ -1,5 +1,6 @@
 //! Purged chunks: what their owner finds when it wakes up. In these tests an owner is idle at once.
 
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Barrier;
 use std::sync::mpsc::sync_channel;
@@ -14,14 +15,26 @@ use super::record::IdleRings;
 use super::thread::{ProcessRealm, WORLD};
 use crate::OneRingAlloc;
 
-/// A block of which a chunk has fifteen, with the same number in all of its words.
-type Value = Box<[u64; 256], OneRingAlloc>;
+/// 2 KiB with a number at both ends. A chunk has fifteen of them, and each of its pages has an end.
+struct Ends {
+    first: usize,
+    _between: MaybeUninit<[u8; 2_048 - 2 * size_of::<usize>()]>,
+    last: usize,
+}
+
+impl Ends {
+    fn have(&self, number: usize) -> bool {
+        (self.first, self.last) == (number, number)
+    }
+}
+
+type Value = Box<Ends, OneRingAlloc>;
 
 /// More chunks than one look purges.
 const VALUES: usize = if cfg!(miri) { 64 } else { 400 };
 
 fn value(number: usize) -> Value {
-    Box::new_in([number as u64; 256], OneRingAlloc)
+    Box::new_in(Ends { first: number, _between: MaybeUninit::uninit(), last: number }, OneRingAlloc)
 }
 
 fn look() {
@@ -60,7 +73,7 @@ fn purged_after(keeps: fn(usize) -> bool) {
             asleep.wait();
             awake.wait();
             let again: Vec<_> = (0..VALUES).map(value).collect();
-            let right = |(number, value): (usize, &Value)| value.iter().all(|word| *word == number as u64);
+            let right = |(number, value): (usize, &Value)| value.have(number);
             assert!(again.iter().enumerate().all(right), "a block has two users");
         });
         asleep.wait();
@@ -127,7 +140,7 @@ fn a_chunk_with_a_live_block_is_not_purged() {
         awake.wait();
         owner.join().expect("no panic");
         assert_eq!(purged, 0);
-        let right = |(number, value): &(usize, Value)| value.iter().all(|word| *word == *number as u64);
+        let right = |(number, value): &(usize, Value)| value.have(*number);
         assert!(kept.iter().all(right), "a live block was purged");
     });
     assert_eq!(OneRingAlloc.stats().bytes_held, 0);
@@ -151,7 +164,7 @@ fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
         });
         let drops = threads.spawn(move || {
             for (number, value) in values.into_iter().flatten() {
-                assert!(value.iter().all(|word| *word == number as u64), "a live block was purged");
+                assert!(value.have(number), "a live block was purged");
             }
         });
         let owner = threads.spawn(move || {
