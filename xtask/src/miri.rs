@@ -166,7 +166,7 @@ fn plan<'w>(
             );
         }
         if let Some(model) = searched {
-            let what = format!("threaded tests, {seeds} seeds, {}", model.title());
+            let what = format!("threaded tests, seeds 0..{seeds}, {}", model.title());
             steps.push(
                 Step::new(format!("miri/{}/seeds", package.short()), what, move |ws| {
                     let nightly = match toolchain::nightly(&COMPONENTS, missing) {
@@ -213,7 +213,7 @@ fn many_seeds(
     }
     Ok(Outcome::Passed(match ran / u64::from(seeds) {
         0 => format!("{} has no threaded test", package.name),
-        n => format!("{n} tests, {seeds} seeds each"),
+        n => format!("{n} tests, seeds 0..{seeds}"),
     }))
 }
 
