@@ -1,0 +1,261 @@
+//! The allocators that the program runs over.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::io::Write as _;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use allocator_api2::alloc::Allocator;
+use ephemera_coherence::catalogue::Workload;
+use ring_alloc::OneRingAlloc;
+use ringal::{FixedBufMut, RingAl};
+use shared_arena::{ArenaBox, SharedArena};
+use typed_pool::{PooledAllocator, PooledBox, pooled};
+
+use crate::workloads;
+
+/// The workload, the number of threads, and the rounds that count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) workload: Workload,
+    pub(crate) threads: usize,
+    pub(crate) rounds: u64,
+}
+
+/// The largest requested size.
+pub(crate) const LARGEST: usize = 512;
+
+/// An allocator with items that any thread may free, by dropping them.
+pub(crate) trait Contender: Sync {
+    /// A block or value.
+    type Item: Send;
+    /// What each thread has of its own.
+    type Heap;
+
+    /// Returns a thread's own part.
+    fn heap(&self) -> Self::Heap;
+
+    /// Allocates an item. Contenders for values of one type do not look at the size.
+    fn make(&self, heap: &mut Self::Heap, bytes: usize) -> Self::Item;
+
+    /// Writes a byte of each line of an item.
+    fn fill(item: &mut Self::Item);
+
+    /// Reads the bytes that were written.
+    fn look(item: &Self::Item);
+}
+
+/// Runs a workload over the contender of this name. Returns `None` if it is not built in.
+pub(crate) fn run(key: &str, run: &Run) -> Option<()> {
+    match key {
+        "glibc" => workloads::run(&Global(System), run),
+        "one-ring" => workloads::run(&Chunked(OneRingAlloc), run),
+        "pooled-allocator" => workloads::run(&Chunked(PooledAllocator), run),
+        "pooled-box" => workloads::run(&Boxes, run),
+        "shared" => workloads::run(&Slots(SharedArena::new()), run),
+        "ringal" => workloads::run(&Rings, run),
+        #[cfg(feature = "c-peers")]
+        "mimalloc" => workloads::run(&Global(mimalloc::MiMalloc), run),
+        #[cfg(feature = "c-peers")]
+        "jemalloc" => workloads::run(&Global(tikv_jemallocator::Jemalloc), run),
+        #[cfg(feature = "cpp-peers")]
+        "snmalloc" => workloads::run(&Global(snmalloc_rs::SnMalloc), run),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// A block, freed by the function that it carries.
+pub(crate) struct Block {
+    ptr: NonNull<u8>,
+    layout: Layout,
+    free: unsafe fn(NonNull<u8>, Layout),
+}
+
+// SAFETY: the contenders of blocks free on any thread, and a block has one owner.
+unsafe impl Send for Block {}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: the block was allocated with this layout by the allocator of `free`, and its owner
+        // drops it once.
+        unsafe { (self.free)(self.ptr, self.layout) };
+    }
+}
+
+impl Block {
+    fn new(ptr: Option<NonNull<u8>>, layout: Layout, free: unsafe fn(NonNull<u8>, Layout)) -> Self {
+        Self { ptr: ptr.expect("the host has memory"), layout, free }
+    }
+
+    fn fill(&mut self) {
+        for offset in lines(self.layout.size()) {
+            // SAFETY: the offset lies within the block.
+            let byte = unsafe { self.ptr.add(offset) };
+            // SAFETY: the block is live, and this thread owns it.
+            unsafe { byte.write_volatile(1) };
+        }
+    }
+
+    fn look(&self) {
+        for offset in lines(self.layout.size()) {
+            // SAFETY: the offset lies within the block.
+            let byte = unsafe { self.ptr.add(offset) };
+            // SAFETY: `fill` wrote this byte, and the block is live.
+            black_box(unsafe { byte.read_volatile() });
+        }
+    }
+}
+
+/// Returns an offset in each line of a block of this size.
+fn lines(bytes: usize) -> impl Iterator<Item = usize> {
+    (0..bytes).step_by(64).chain([bytes - 1])
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 8).expect("the size is small")
+}
+
+/// Implements [`Contender`] for a wrapper of zero-sized allocators whose items are [`Block`]s.
+macro_rules! of_blocks {
+    ($name:ident: $api:ident, $alloc:expr, $free:expr) => {
+        struct $name<A>(A);
+
+        impl<A: $api + Sync> Contender for $name<A> {
+            type Item = Block;
+            type Heap = ();
+
+            fn heap(&self) {}
+
+            #[inline(always)]
+            fn make(&self, _heap: &mut (), bytes: usize) -> Block {
+                const { assert!(size_of::<A>() == 0, "a free makes a second copy") };
+                let layout = layout(bytes);
+                Block::new($alloc(&self.0, layout), layout, $free)
+            }
+
+            fn fill(item: &mut Block) {
+                item.fill();
+            }
+
+            fn look(item: &Block) {
+                item.look();
+            }
+        }
+    };
+}
+
+of_blocks! {
+    Global: GlobalAlloc,
+    // SAFETY: no requested size is zero.
+    |alloc: &A, layout| NonNull::new(unsafe { alloc.alloc(layout) }),
+    |ptr, layout| {
+        let alloc = NonNull::<A>::dangling();
+        // SAFETY: a value without bytes is valid at every aligned address.
+        let alloc = unsafe { alloc.as_ref() };
+        // SAFETY: a block carries the function of its own allocator.
+        unsafe { alloc.dealloc(ptr.as_ptr(), layout) };
+    }
+}
+
+of_blocks! {
+    Chunked: Allocator,
+    |alloc: &A, layout| alloc.allocate(layout).ok().map(NonNull::cast),
+    |ptr, layout| {
+        let alloc = NonNull::<A>::dangling();
+        // SAFETY: a value without bytes is valid at every aligned address.
+        let alloc = unsafe { alloc.as_ref() };
+        // SAFETY: a block carries the function of its own allocator.
+        unsafe { alloc.deallocate(ptr, layout) };
+    }
+}
+
+/// A value of 48 bytes that allocation does not write.
+pub(crate) struct Value(MaybeUninit<[u64; 6]>);
+
+impl Value {
+    fn fill(&mut self) {
+        self.0.write([1; 6]);
+        black_box(self);
+    }
+
+    fn look(&self) {
+        black_box(self);
+        // SAFETY: workloads fill each item before they look at it.
+        black_box(unsafe { self.0.assume_init_ref() }[0]);
+    }
+}
+
+pooled!(Value);
+
+/// Our boxes of one type.
+struct Boxes;
+
+impl Contender for Boxes {
+    type Item = PooledBox<Value>;
+    type Heap = ();
+
+    fn heap(&self) {}
+
+    fn make(&self, _heap: &mut (), _bytes: usize) -> Self::Item {
+        PooledBox::new(Value(MaybeUninit::uninit()))
+    }
+
+    fn fill(item: &mut Self::Item) {
+        Value::fill(item);
+    }
+
+    fn look(item: &Self::Item) {
+        Value::look(item);
+    }
+}
+
+/// Our arena that threads share.
+struct Slots(SharedArena<Value>);
+
+impl Contender for Slots {
+    type Item = ArenaBox<Value>;
+    type Heap = ();
+
+    fn heap(&self) {}
+
+    fn make(&self, _heap: &mut (), _bytes: usize) -> Self::Item {
+        self.0.alloc(Value(MaybeUninit::uninit()))
+    }
+
+    fn fill(item: &mut Self::Item) {
+        Value::fill(item);
+    }
+
+    fn look(item: &Self::Item) {
+        Value::look(item);
+    }
+}
+
+/// Our ring of buffers: each thread has one of its own.
+struct Rings;
+
+impl Contender for Rings {
+    type Item = FixedBufMut;
+    type Heap = RingAl;
+
+    fn heap(&self) -> RingAl {
+        RingAl::new(1 << 20)
+    }
+
+    fn make(&self, heap: &mut RingAl, bytes: usize) -> FixedBufMut {
+        heap.fixed(bytes).expect("the ring is larger than all live buffers")
+    }
+
+    fn fill(item: &mut FixedBufMut) {
+        let bytes = item.capacity().min(LARGEST);
+        item.write_all(&[1; LARGEST][..bytes]).expect("the buffer has room");
+    }
+
+    fn look(item: &FixedBufMut) {
+        for byte in item.iter().step_by(64) {
+            black_box(*byte);
+        }
+    }
+}
