@@ -9,6 +9,9 @@ use ephemera_coherence::marks::{Fact, Phase};
 use crate::contenders::Run;
 use crate::trace;
 
+/// The least number of rounds of the warm-up.
+const WARM: u64 = 16;
+
 /// The turn, and the threads that wait for it.
 #[derive(Debug, Default)]
 struct Baton {
@@ -42,9 +45,9 @@ impl Baton {
 
 /// Runs all rounds of a workload. In each round each thread has one turn. `start` runs on each
 /// thread and returns the function of a turn, which takes the round and returns the number of
-/// operations. A third of all rounds, the first ones, is a warm-up.
+/// operations. A warm-up comes before the rounds that count.
 pub(crate) fn in_turns<T: FnMut(u64) -> u64>(run: &Run, start: impl Fn(usize) -> T + Sync) {
-    let (baton, start, warm) = (&Baton::default(), &start, run.rounds.div_ceil(2));
+    let (baton, start, warm) = (&Baton::default(), &start, run.rounds.div_ceil(2).max(WARM));
     trace::tell_statics();
     let last = run.threads - 1;
     let body = move |core: usize| {

@@ -39,10 +39,10 @@ pub(crate) trait Contender: Sync {
     /// Allocates an item. Contenders for values of one type do not look at the size.
     fn make(&self, heap: &mut Self::Heap, bytes: usize) -> Self::Item;
 
-    /// Writes a byte of each line of an item.
+    /// Writes all bytes of an item.
     fn fill(item: &mut Self::Item);
 
-    /// Reads the bytes that were written.
+    /// Reads a byte of each line of a filled item.
     fn look(item: &Self::Item);
 }
 
@@ -90,27 +90,22 @@ impl Block {
     }
 
     fn fill(&mut self) {
-        for offset in lines(self.layout.size()) {
-            // SAFETY: the offset lies within the block.
-            let byte = unsafe { self.ptr.add(offset) };
-            // SAFETY: the block is live, and this thread owns it.
-            unsafe { byte.write_volatile(1) };
-        }
+        // SAFETY: the block is live, has this size, and this thread owns it.
+        unsafe { self.ptr.write_bytes(1, self.layout.size()) };
+        black_box(self);
     }
 
     fn look(&self) {
-        for offset in lines(self.layout.size()) {
-            // SAFETY: the offset lies within the block.
-            let byte = unsafe { self.ptr.add(offset) };
-            // SAFETY: `fill` wrote this byte, and the block is live.
-            black_box(unsafe { byte.read_volatile() });
-        }
+        // SAFETY: `fill` wrote all bytes of the live block, and only its owner writes it.
+        let bytes = unsafe { NonNull::slice_from_raw_parts(self.ptr, self.layout.size()).as_ref() };
+        look(bytes);
     }
 }
 
-/// Returns an offset in each line of a block of this size.
-fn lines(bytes: usize) -> impl Iterator<Item = usize> {
-    (0..bytes).step_by(64).chain([bytes - 1])
+/// Reads a byte of each line.
+#[inline(always)]
+fn look(bytes: &[u8]) {
+    black_box(bytes.iter().step_by(64).fold(0, |sum, byte| sum ^ byte));
 }
 
 fn layout(bytes: usize) -> Layout {
@@ -254,8 +249,6 @@ impl Contender for Rings {
     }
 
     fn look(item: &FixedBufMut) {
-        for byte in item.iter().step_by(64) {
-            black_box(*byte);
-        }
+        look(item);
     }
 }
