@@ -13,7 +13,7 @@ use std::fs;
 use anyhow::{Result, bail};
 use clap::Args;
 use ephemera_coherence::CORES;
-use ephemera_coherence::catalogue::{CONTENDERS, Workload};
+use ephemera_coherence::catalogue::{CONTENDERS, TracedWorkload};
 
 use self::run::Plan;
 use crate::readme;
@@ -75,12 +75,12 @@ impl CoherenceOptions {
         let mut threads = self.threads.clone();
         threads.sort_unstable();
         threads.dedup();
-        let known = Workload::MEASURED.map(Workload::name);
+        let known = TracedWorkload::MEASURED.map(TracedWorkload::name);
         let workloads = chosen(&self.workloads, "--workloads", &known)?;
         let contenders = chosen(&self.peers, "--peers", &CONTENDERS.map(|contender| contender.key))?;
         Ok(Plan {
             threads,
-            workloads: workloads.into_iter().map(|index| Workload::MEASURED[index]).collect(),
+            workloads: workloads.into_iter().map(|index| TracedWorkload::MEASURED[index]).collect(),
             contenders: contenders.into_iter().map(|index| CONTENDERS[index]).collect(),
         })
     }
@@ -97,7 +97,7 @@ fn chosen(names: &[String], option: &str, known: &[&str]) -> Result<Vec<usize>> 
 
 #[cfg(test)]
 mod tests {
-    use super::{CoherenceOptions, PAGE, PLACE, Workload};
+    use super::{CoherenceOptions, PAGE, PLACE, TracedWorkload};
     use crate::readme;
     use crate::workspace::Workspace;
 
@@ -115,10 +115,10 @@ mod tests {
     fn options_choose_by_name_and_keep_the_order_of_the_tables() {
         let plan = options(&[64, 2, 64], &["glibc", "one-ring"], &["larson", "own"]).plan().unwrap();
         assert_eq!(plan.threads, [2, 64]);
-        assert_eq!(plan.workloads, [Workload::Own, Workload::Larson]);
+        assert_eq!(plan.workloads, [TracedWorkload::Own, TracedWorkload::Larson]);
         let keys: Vec<_> = plan.contenders.iter().map(|contender| contender.key).collect();
         assert_eq!(keys, ["one-ring", "glibc"]);
-        assert_eq!(options(&[2], &[], &[]).plan().unwrap().workloads, Workload::MEASURED);
+        assert_eq!(options(&[2], &[], &[]).plan().unwrap().workloads, TracedWorkload::MEASURED);
     }
 
     #[test]

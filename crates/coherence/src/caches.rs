@@ -12,7 +12,7 @@ pub const CORES: usize = 128;
 
 /// The kind of an access. An atomic read-modify-write is a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum LineAccess {
     /// A load.
     Load,
     /// A store, or a load and a store in one instruction.
@@ -58,7 +58,7 @@ impl Caches {
     /// # Panics
     ///
     /// Panics if `core` is not below [`CORES`].
-    pub fn access(&mut self, core: usize, line: u64, access: Access) -> Option<Event> {
+    pub fn access(&mut self, core: usize, line: u64, access: LineAccess) -> Option<Event> {
         assert!(core < CORES, "the model has {CORES} cores");
         let mine = 1_u128 << core;
         let Some(state) = self.lines.get_mut(&line) else {
@@ -67,19 +67,19 @@ impl Caches {
         };
         match (*state, access) {
             (LineState::Owned(owner), _) if owner == core => None,
-            (LineState::Owned(owner), Access::Load) => {
+            (LineState::Owned(owner), LineAccess::Load) => {
                 *state = LineState::Shared(mine | 1 << owner);
                 Some(Event::Read)
             }
-            (LineState::Shared(sharers), Access::Load) => {
+            (LineState::Shared(sharers), LineAccess::Load) => {
                 *state = LineState::Shared(sharers | mine);
                 (sharers & mine == 0).then_some(Event::Read)
             }
-            (LineState::Owned(_), Access::Store) => {
+            (LineState::Owned(_), LineAccess::Store) => {
                 *state = LineState::Owned(core);
                 Some(Event::Transfer)
             }
-            (LineState::Shared(sharers), Access::Store) => {
+            (LineState::Shared(sharers), LineAccess::Store) => {
                 *state = LineState::Owned(core);
                 Some(if sharers & mine == 0 { Event::Transfer } else { Event::Upgrade })
             }
@@ -89,18 +89,18 @@ impl Caches {
 
 #[cfg(test)]
 mod tests {
-    use super::Access::{Load, Store};
-    use super::{Access, Caches, Event};
+    use super::LineAccess::{Load, Store};
+    use super::{Caches, Event, LineAccess};
     use proptest::collection::vec;
     use proptest::prelude::{Strategy, any, proptest};
 
     /// Returns the events of accesses by core, line and kind.
-    fn events(accesses: &[(usize, u64, Access)]) -> Vec<Option<Event>> {
+    fn events(accesses: &[(usize, u64, LineAccess)]) -> Vec<Option<Event>> {
         let mut caches = Caches::default();
         accesses.iter().map(|&(core, line, access)| caches.access(core, line, access)).collect()
     }
 
-    fn total(accesses: &[(usize, u64, Access)]) -> usize {
+    fn total(accesses: &[(usize, u64, LineAccess)]) -> usize {
         events(accesses).into_iter().flatten().count()
     }
 
@@ -138,16 +138,17 @@ mod tests {
 
     #[test]
     fn loads_share_a_line_and_a_store_claims_it() {
-        let accesses = [(0, 0, Store), (1, 0, Load), (1, 0, Load), (0, 0, Store), (1, 0, Store), (1, 0, Store)];
+        let accesses =
+            [(0, 0, Store), (1, 0, Load), (1, 0, Load), (0, 0, Store), (1, 0, Store), (1, 0, Store)];
         let expected = [None, Some(Event::Read), None, Some(Event::Upgrade), Some(Event::Transfer), None];
         assert_eq!(events(&accesses), expected);
     }
 
     /// A second form of the protocol: each cache has its own letter for the line, and nothing is
     /// kept beside them.
-    fn by_letters(accesses: &[(usize, u64, Access)]) -> Vec<Option<Event>> {
+    fn by_letters(accesses: &[(usize, u64, LineAccess)]) -> Vec<Option<Event>> {
         let mut letters = [[b'I'; 4]; 4];
-        let mut step = |&(core, line, access): &(usize, u64, Access)| {
+        let mut step = |&(core, line, access): &(usize, u64, LineAccess)| {
             let line = &mut letters[line as usize];
             let others = (0..line.len()).any(|other| other != core && line[other] != b'I');
             let had = line[core];

@@ -2,7 +2,7 @@
 
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workload {
+pub enum TracedWorkload {
     /// Each thread frees what it allocated.
     Own,
     /// Each thread hands batches to the next thread, which frees them.
@@ -21,7 +21,7 @@ pub enum Workload {
     Padded,
 }
 
-impl Workload {
+impl TracedWorkload {
     /// The workloads that measure an allocator.
     pub const MEASURED: [Self; 5] = [Self::Own, Self::Ring, Self::All, Self::Fan, Self::Larson];
 
@@ -51,8 +51,12 @@ impl Workload {
             Self::Own => "each thread allocates and frees its own blocks",
             Self::Ring => "each thread hands batches of 32 blocks to the next thread, which frees them",
             Self::All => "each thread hands each of its blocks to a random thread, which frees it",
-            Self::Fan => "one thread allocates, and hands neighbouring blocks to different threads, which free them",
-            Self::Larson => "threads replace random blocks of an array, and hand the array to the next thread",
+            Self::Fan => {
+                "one thread allocates, and hands neighbouring blocks to different threads, which free them"
+            }
+            Self::Larson => {
+                "threads replace random blocks of an array, and hand the array to the next thread"
+            }
             Self::PingPong => "all threads add to one word",
             Self::FalseSharing => "each thread adds to its own word, all words on as few lines as possible",
             Self::Padded => "each thread adds to its own word, each word on a line of its own",
@@ -69,7 +73,7 @@ impl Workload {
 
 /// An allocator that the program can run over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contender {
+pub struct TracedContender {
     /// The name on command lines.
     pub key: &'static str,
     /// The name in tables.
@@ -79,27 +83,29 @@ pub struct Contender {
 }
 
 /// The allocators, in the order of tables.
-pub const CONTENDERS: [Contender; 9] = [
-    Contender { key: "one-ring", name: "OneRingAlloc", feature: "program" },
-    Contender { key: "pooled-allocator", name: "PooledAllocator", feature: "program" },
-    Contender { key: "pooled-box", name: "PooledBox", feature: "program" },
-    Contender { key: "shared", name: "SharedArena", feature: "program" },
-    Contender { key: "ringal", name: "RingAl", feature: "program" },
-    Contender { key: "mimalloc", name: "mimalloc", feature: "c-peers" },
-    Contender { key: "snmalloc", name: "snmalloc", feature: "cpp-peers" },
-    Contender { key: "jemalloc", name: "jemalloc", feature: "c-peers" },
-    Contender { key: "glibc", name: "glibc", feature: "program" },
+pub const CONTENDERS: [TracedContender; 9] = [
+    TracedContender { key: "one-ring", name: "OneRingAlloc", feature: "program" },
+    TracedContender { key: "pooled-allocator", name: "PooledAllocator", feature: "program" },
+    TracedContender { key: "pooled-box", name: "PooledBox", feature: "program" },
+    TracedContender { key: "shared", name: "SharedArena", feature: "program" },
+    TracedContender { key: "ringal", name: "RingAl", feature: "program" },
+    TracedContender { key: "mimalloc", name: "mimalloc", feature: "c-peers" },
+    TracedContender { key: "snmalloc", name: "snmalloc", feature: "cpp-peers" },
+    TracedContender { key: "jemalloc", name: "jemalloc", feature: "c-peers" },
+    TracedContender { key: "glibc", name: "glibc", feature: "program" },
 ];
 
 #[cfg(test)]
 mod tests {
-    use super::Workload;
+    use super::TracedWorkload;
 
     #[test]
     fn every_workload_is_found_by_its_name() {
-        for workload in Workload::MEASURED.into_iter().chain(Workload::KNOWN.map(|(known, _)| known)) {
-            assert_eq!(Workload::named(workload.name()), Some(workload));
+        for workload in
+            TracedWorkload::MEASURED.into_iter().chain(TracedWorkload::KNOWN.map(|(known, _)| known))
+        {
+            assert_eq!(TracedWorkload::named(workload.name()), Some(workload));
         }
-        assert_eq!(Workload::named("none"), None);
+        assert_eq!(TracedWorkload::named("none"), None);
     }
 }

@@ -1,12 +1,12 @@
-//! Counts of events between caches.
+//! EventCounts of events between caches.
 
 use std::ops::{AddAssign, Index, IndexMut};
 
 use crate::caches::Event;
 
-/// Counts by kind of event.
+/// EventCounts by kind of event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct EventCounts {
     /// Loads that another cache served.
     pub reads: u64,
     /// Stores that only told other caches to drop the line.
@@ -15,7 +15,7 @@ pub struct Counts {
     pub transfers: u64,
 }
 
-impl Counts {
+impl EventCounts {
     /// Returns the number of lines that moved from one cache to another.
     #[must_use]
     pub fn moved(self) -> u64 {
@@ -28,7 +28,7 @@ impl Counts {
         self.moved() + self.upgrades
     }
 
-    /// Counts an event.
+    /// EventCounts an event.
     pub(crate) fn add(&mut self, event: Event) {
         *match event {
             Event::Read => &mut self.reads,
@@ -38,7 +38,7 @@ impl Counts {
     }
 }
 
-impl AddAssign for Counts {
+impl AddAssign for EventCounts {
     fn add_assign(&mut self, other: Self) {
         self.reads += other.reads;
         self.upgrades += other.upgrades;
@@ -48,7 +48,7 @@ impl AddAssign for Counts {
 
 /// The memory that a line belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Region {
+pub enum LineRegion {
     /// Lines with bytes of blocks that the program used.
     Blocks,
     /// The other memory of the heap: headers, tables and records that the allocator made.
@@ -59,20 +59,20 @@ pub enum Region {
     Stacks,
 }
 
-impl Region {
+impl LineRegion {
     /// All regions, in the order of tables.
     pub const ALL: [Self; 4] = [Self::Blocks, Self::Headers, Self::Statics, Self::Stacks];
 }
 
-/// Counts by region.
+/// EventCounts by region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RegionCounts([Counts; Region::ALL.len()]);
+pub struct RegionCounts([EventCounts; LineRegion::ALL.len()]);
 
 impl RegionCounts {
     /// Returns the counts of all regions together.
     #[must_use]
-    pub fn total(&self) -> Counts {
-        let mut total = Counts::default();
+    pub fn total(&self) -> EventCounts {
+        let mut total = EventCounts::default();
         for counts in self.0 {
             total += counts;
         }
@@ -80,16 +80,16 @@ impl RegionCounts {
     }
 }
 
-impl Index<Region> for RegionCounts {
-    type Output = Counts;
+impl Index<LineRegion> for RegionCounts {
+    type Output = EventCounts;
 
-    fn index(&self, region: Region) -> &Counts {
+    fn index(&self, region: LineRegion) -> &EventCounts {
         &self.0[region as usize]
     }
 }
 
-impl IndexMut<Region> for RegionCounts {
-    fn index_mut(&mut self, region: Region) -> &mut Counts {
+impl IndexMut<LineRegion> for RegionCounts {
+    fn index_mut(&mut self, region: LineRegion) -> &mut EventCounts {
         &mut self.0[region as usize]
     }
 }

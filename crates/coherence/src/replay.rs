@@ -5,8 +5,8 @@ use std::fmt;
 use std::io::{self, BufRead};
 use std::ops::Range;
 
-use crate::caches::{Access, Caches};
-use crate::counts::{Region, RegionCounts};
+use crate::caches::{Caches, LineAccess};
+use crate::counts::{LineRegion, RegionCounts};
 use crate::marks::{Fact, PREFIX, Phase, TABLE};
 
 /// The figures of a run.
@@ -115,7 +115,7 @@ impl Replay {
     /// Replays the pending load.
     fn finish(&mut self) {
         if let Some((address, bytes)) = self.load.take() {
-            self.access(address, bytes, Access::Load);
+            self.access(address, bytes, LineAccess::Load);
         }
     }
 
@@ -129,7 +129,7 @@ impl Replay {
             Some((Phase::Begin, _)) => self.counting = true,
             Some((Phase::End, _)) => (self.counting, self.ended) = (false, true),
             Some(mark) => self.now = Some(mark),
-            None => self.access(address, bytes, Access::Store),
+            None => self.access(address, bytes, LineAccess::Store),
         }
     }
 
@@ -139,7 +139,7 @@ impl Replay {
         (index < TABLE as u64).then(|| Phase::at(index as usize))?
     }
 
-    fn access(&mut self, address: u64, bytes: u64, access: Access) {
+    fn access(&mut self, address: u64, bytes: u64, access: LineAccess) {
         let Some((phase @ (Phase::Allocator | Phase::Use), core)) = self.now else { return };
         for line in Caches::lines(address, bytes) {
             let event = self.caches.access(core, line, access);
@@ -161,15 +161,15 @@ impl Replay {
         self.stacks.iter().any(|range| range.contains(&address))
     }
 
-    fn region(&self, line: u64, address: u64) -> Region {
+    fn region(&self, line: u64, address: u64) -> LineRegion {
         if self.is_stack(address) {
-            Region::Stacks
+            LineRegion::Stacks
         } else if self.statics.iter().any(|range| range.contains(&address)) {
-            Region::Statics
+            LineRegion::Statics
         } else if self.used.contains(&line) {
-            Region::Blocks
+            LineRegion::Blocks
         } else {
-            Region::Headers
+            LineRegion::Headers
         }
     }
 }
@@ -184,7 +184,7 @@ fn place_of(text: &[u8]) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::{Measured, Replay};
-    use crate::counts::{Counts, Region};
+    use crate::counts::{EventCounts, LineRegion};
     use crate::marks::{Fact, Phase};
 
     const TABLE: u64 = 0x1000;
@@ -215,14 +215,18 @@ mod tests {
             on(Phase::Allocator, 0, "I  401,4\n L 20008,8\n"),
         ])
         .expect("a whole log");
-        assert_eq!(measured.allocator.total(), Counts { transfers: 1, ..Counts::default() });
-        assert_eq!(measured.program[Region::Blocks], Counts { transfers: 1, ..Counts::default() });
+        assert_eq!(measured.allocator.total(), EventCounts { transfers: 1, ..EventCounts::default() });
+        assert_eq!(
+            measured.program[LineRegion::Blocks],
+            EventCounts { transfers: 1, ..EventCounts::default() }
+        );
     }
 
     #[test]
     fn accesses_outside_of_all_phases_move_nothing() {
         let stored = "I  401,4\n S 20000,8\n";
-        let measured = log(&[on(Phase::Outside, 0, stored), on(Phase::Outside, 1, stored)]).expect("a whole log");
+        let measured =
+            log(&[on(Phase::Outside, 0, stored), on(Phase::Outside, 1, stored)]).expect("a whole log");
         assert_eq!(measured.allocator.total().events() + measured.program.total().events(), 0);
     }
 
@@ -232,10 +236,11 @@ mod tests {
         let added = "I  401,4\n L 20000,8\n M 20000,8\nI  405,4\n";
         let measured =
             log(&[on(Phase::Allocator, 0, added), on(Phase::Allocator, 1, added)]).expect("a whole log");
-        assert_eq!(measured.allocator.total(), Counts { transfers: 1, ..Counts::default() });
+        assert_eq!(measured.allocator.total(), EventCounts { transfers: 1, ..EventCounts::default() });
         let two = "I  401,4\n L 20000,8\nI  405,4\n S 20000,8\n";
-        let measured = log(&[on(Phase::Allocator, 0, two), on(Phase::Allocator, 1, two)]).expect("a whole log");
-        assert_eq!(measured.allocator.total(), Counts { reads: 1, upgrades: 1, transfers: 0 });
+        let measured =
+            log(&[on(Phase::Allocator, 0, two), on(Phase::Allocator, 1, two)]).expect("a whole log");
+        assert_eq!(measured.allocator.total(), EventCounts { reads: 1, upgrades: 1, transfers: 0 });
     }
 
     #[test]
@@ -245,7 +250,7 @@ mod tests {
         let measured =
             log(&[facts, on(Phase::Allocator, 0, all), on(Phase::Allocator, 1, all)]).expect("a whole log");
         let of = |region| measured.allocator[region].transfers;
-        assert_eq!(Region::ALL.map(of), [0, 1, 1, 1]);
+        assert_eq!(LineRegion::ALL.map(of), [0, 1, 1, 1]);
     }
 
     #[test]

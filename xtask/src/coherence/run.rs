@@ -1,13 +1,14 @@
 //! Builds the traced program and runs it under valgrind.
 
-use std::io::{BufReader, ErrorKind};
+use core::time::Duration;
+use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
-use ephemera_coherence::catalogue::{Contender, Workload};
+use ephemera_coherence::catalogue::{TracedContender, TracedWorkload};
 use ephemera_coherence::{Measured, Replay};
 
 use crate::cpeers::Support;
@@ -24,14 +25,14 @@ const PROFILE: &str = "icount";
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) threads: Vec<usize>,
-    pub(super) workloads: Vec<Workload>,
-    pub(super) contenders: Vec<Contender>,
+    pub(super) workloads: Vec<TracedWorkload>,
+    pub(super) contenders: Vec<TracedContender>,
 }
 
 /// A figure, and the run that it belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figure {
-    pub(super) workload: Workload,
+    pub(super) workload: TracedWorkload,
     pub(super) contender: &'static str,
     pub(super) threads: usize,
     pub(super) measured: Measured,
@@ -44,7 +45,7 @@ pub(super) struct Traced {
 }
 
 /// Builds the program with those contenders that can be built here, and removes the others.
-pub(super) fn prepare(ws: &Workspace, contenders: &mut Vec<Contender>) -> Result<Traced> {
+pub(super) fn prepare(ws: &Workspace, contenders: &mut Vec<TracedContender>) -> Result<Traced> {
     let works = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
     match works {
         Ok(status) if status.success() => {}
@@ -85,7 +86,7 @@ impl Traced {
     /// Returns an error if a figure differs. valgrind then prints another format, or the program
     /// was built in an unexpected way.
     pub(super) fn check(&self) -> Result<()> {
-        for (workload, lines) in Workload::KNOWN {
+        for (workload, lines) in TracedWorkload::KNOWN {
             let ours = |threads| -> Result<(u64, u64)> {
                 let measured = self.measure(workload, "known", threads)?;
                 Ok((measured.operations, measured.allocator.total().moved()))
@@ -129,13 +130,15 @@ impl Traced {
         let lanes = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| {
             let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
-            lanes.into_iter().try_for_each(|lane| lane.join().unwrap_or_else(|_panic| bail!("a lane panicked")))
+            lanes
+                .into_iter()
+                .try_for_each(|lane| lane.join().unwrap_or_else(|_panic| bail!("a lane panicked")))
         })?;
         Ok(figures.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Traces one run and replays its accesses.
-    fn measure(&self, workload: Workload, contender: &str, threads: usize) -> Result<Measured> {
+    fn measure(&self, workload: TracedWorkload, contender: &str, threads: usize) -> Result<Measured> {
         let mut child = valgrind(&self.program)
             .args([contender, workload.name(), &threads.to_string(), &rounds(threads).to_string()])
             .stdin(Stdio::null())
@@ -144,7 +147,7 @@ impl Traced {
             .spawn()
             .context("valgrind does not start")?;
         let log = child.stderr.take().context("the log is piped")?;
-        let replayed = Replay::run(BufReader::with_capacity(1 << 20, log));
+        let replayed = Replay::run(BufReader::with_capacity(1 << 20, Patient(log)));
         let status = child.wait()?;
         let run = || format!("{} over {contender} with {threads} threads", workload.name());
         match replayed {
@@ -155,6 +158,18 @@ impl Traced {
                 bail!("{}: {broken} ({status})\n{messages}", run())
             }
         }
+    }
+}
+
+/// A pipe that is read in large pieces. valgrind writes each line on its own, and a reader that
+/// wakes up for each line would take most of the time.
+#[derive(Debug)]
+struct Patient<R>(R);
+
+impl<R: Read> Read for Patient<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        thread::sleep(Duration::from_micros(500));
+        self.0.read(buffer)
     }
 }
 

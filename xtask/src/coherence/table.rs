@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ephemera_coherence::catalogue::{Contender, Workload};
-use ephemera_coherence::{Measured, Region};
+use ephemera_coherence::catalogue::{TracedContender, TracedWorkload};
+use ephemera_coherence::{LineRegion, Measured};
 use ephemera_measure::host;
 
 use super::run::{Figure, Plan};
@@ -27,7 +27,7 @@ pub(super) fn page(root: &Path, plan: &Plan, figures: &[Figure]) -> String {
 
 /// Returns the table of a workload: totals for each number of threads, and the parts of the last
 /// one.
-fn table(plan: &Plan, workload: Workload, figures: &[Figure]) -> String {
+fn table(plan: &Plan, workload: TracedWorkload, figures: &[Figure]) -> String {
     let Some(&most) = plan.threads.last() else { return String::new() };
     let mut text = String::from("| allocator |");
     for threads in &plan.threads {
@@ -35,7 +35,7 @@ fn table(plan: &Plan, workload: Workload, figures: &[Figure]) -> String {
     }
     let _ = write!(text, " program, {most} cores |");
     text += " read | upgrade | transfer | blocks | headers | statics | stacks |\n|---|";
-    text += &"---:|".repeat(plan.threads.len() + 1 + 3 + Region::ALL.len());
+    text += &"---:|".repeat(plan.threads.len() + 1 + 3 + LineRegion::ALL.len());
     text += "\n";
     for contender in &plan.contenders {
         let of = |threads: usize| {
@@ -49,19 +49,19 @@ fn table(plan: &Plan, workload: Workload, figures: &[Figure]) -> String {
     text
 }
 
-fn row(contender: &Contender, measured: &[Option<Measured>]) -> String {
+fn row(contender: &TracedContender, measured: &[Option<Measured>]) -> String {
     let mut cells = vec![contender.name.to_owned()];
     cells.extend(measured.iter().map(|measured| {
         measured.map_or_else(dash, |measured| each(measured, measured.allocator.total().events()))
     }));
     let Some(Some(most)) = measured.last().copied() else {
-        cells.extend(std::iter::repeat_with(dash).take(4 + Region::ALL.len()));
+        cells.extend(std::iter::repeat_with(dash).take(4 + LineRegion::ALL.len()));
         return format!("| {} |\n", cells.join(" | "));
     };
     let total = most.allocator.total();
     let parts = [most.program.total().events(), total.reads, total.upgrades, total.transfers];
     cells.extend(parts.map(|count| each(most, count)));
-    cells.extend(Region::ALL.map(|region| each(most, most.allocator[region].events())));
+    cells.extend(LineRegion::ALL.map(|region| each(most, most.allocator[region].events())));
     format!("| {} |\n", cells.join(" | "))
 }
 
@@ -81,23 +81,23 @@ fn each(measured: Measured, count: u64) -> String {
 mod tests {
     use super::{Plan, table};
     use crate::coherence::run::Figure;
-    use ephemera_coherence::catalogue::{CONTENDERS, Workload};
-    use ephemera_coherence::{Counts, Measured, Region};
+    use ephemera_coherence::catalogue::{CONTENDERS, TracedWorkload};
+    use ephemera_coherence::{EventCounts, LineRegion, Measured};
 
     #[test]
     fn a_row_has_the_totals_and_the_parts_of_the_most_cores() {
         let mut measured = Measured { operations: 200, ..Measured::default() };
-        measured.allocator[Region::Blocks] = Counts { reads: 100, upgrades: 20, transfers: 30 };
-        measured.allocator[Region::Statics] = Counts { transfers: 50, ..Counts::default() };
-        measured.program[Region::Blocks] = Counts { reads: 400, ..Counts::default() };
+        measured.allocator[LineRegion::Blocks] = EventCounts { reads: 100, upgrades: 20, transfers: 30 };
+        measured.allocator[LineRegion::Statics] = EventCounts { transfers: 50, ..EventCounts::default() };
+        measured.program[LineRegion::Blocks] = EventCounts { reads: 400, ..EventCounts::default() };
         let figure =
-            Figure { workload: Workload::Ring, contender: CONTENDERS[0].key, threads: 8, measured };
+            Figure { workload: TracedWorkload::Ring, contender: CONTENDERS[0].key, threads: 8, measured };
         let plan = Plan {
             threads: vec![2, 8],
-            workloads: vec![Workload::Ring],
+            workloads: vec![TracedWorkload::Ring],
             contenders: vec![CONTENDERS[0], CONTENDERS[1]],
         };
-        let text = table(&plan, Workload::Ring, &[figure]);
+        let text = table(&plan, TracedWorkload::Ring, &[figure]);
         let rows: Vec<_> = text.lines().collect();
         assert_eq!(
             rows[2],

@@ -6,7 +6,7 @@ use std::thread::{self, Thread};
 
 use ephemera_coherence::marks::{Fact, Phase};
 
-use crate::contenders::Run;
+use crate::contenders::TracedRun;
 use crate::trace;
 
 /// The least number of rounds of the warm-up.
@@ -46,7 +46,7 @@ impl Baton {
 /// Runs all rounds of a workload. In each round each thread has one turn. `start` runs on each
 /// thread and returns the function of a turn, which takes the round and returns the number of
 /// operations. A warm-up comes before the rounds that count.
-pub(crate) fn in_turns<T: FnMut(u64) -> u64>(run: &Run, start: impl Fn(usize) -> T + Sync) {
+pub(crate) fn in_turns<T: FnMut(u64) -> u64>(run: &TracedRun, start: impl Fn(usize) -> T + Sync) {
     let (baton, start, warm) = (&Baton::default(), &start, run.rounds.div_ceil(2).max(WARM));
     trace::tell_statics();
     let last = run.threads - 1;

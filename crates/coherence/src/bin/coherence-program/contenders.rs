@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
-use ephemera_coherence::catalogue::Workload;
+use ephemera_coherence::catalogue::TracedWorkload;
 use ring_alloc::OneRingAlloc;
 use ringal::{FixedBufMut, RingAl};
 use shared_arena::{ArenaBox, SharedArena};
@@ -17,8 +17,8 @@ use crate::workloads;
 
 /// The workload, the number of threads, and the rounds that count.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
-    pub(crate) workload: Workload,
+pub(crate) struct TracedRun {
+    pub(crate) workload: TracedWorkload,
     pub(crate) threads: usize,
     pub(crate) rounds: u64,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Run {
 pub(crate) const LARGEST: usize = 512;
 
 /// An allocator with items that any thread may free, by dropping them.
-pub(crate) trait Contender: Sync {
+pub(crate) trait TracedAllocator: Sync {
     /// A block or value.
     type Item: Send;
     /// What each thread has of its own.
@@ -47,13 +47,13 @@ pub(crate) trait Contender: Sync {
 }
 
 /// Runs a workload over the contender of this name. Returns `None` if it is not built in.
-pub(crate) fn run(key: &str, run: &Run) -> Option<()> {
+pub(crate) fn run(key: &str, run: &TracedRun) -> Option<()> {
     match key {
         "glibc" => workloads::run(&Global(System), run),
         "one-ring" => workloads::run(&Chunked(OneRingAlloc), run),
         "pooled-allocator" => workloads::run(&Chunked(PooledAllocator), run),
-        "pooled-box" => workloads::run(&Boxes, run),
-        "shared" => workloads::run(&Slots(SharedArena::new()), run),
+        "pooled-box" => workloads::run(&PooledBoxes, run),
+        "shared" => workloads::run(&ArenaSlots(SharedArena::new()), run),
         "ringal" => workloads::run(&Rings, run),
         #[cfg(feature = "c-peers")]
         "mimalloc" => workloads::run(&Global(mimalloc::MiMalloc), run),
@@ -67,24 +67,24 @@ pub(crate) fn run(key: &str, run: &Run) -> Option<()> {
 }
 
 /// A block, freed by the function that it carries.
-pub(crate) struct Block {
+pub(crate) struct TracedBlock {
     ptr: NonNull<u8>,
     layout: Layout,
     free: unsafe fn(NonNull<u8>, Layout),
 }
 
 // SAFETY: the contenders of blocks free on any thread, and a block has one owner.
-unsafe impl Send for Block {}
+unsafe impl Send for TracedBlock {}
 
-impl Drop for Block {
+impl Drop for TracedBlock {
     fn drop(&mut self) {
-        // SAFETY: the block was allocated with this layout by the allocator of `free`, and its owner
-        // drops it once.
+        // SAFETY: the allocator of `free` made the block with this layout, and its owner drops it
+        // once.
         unsafe { (self.free)(self.ptr, self.layout) };
     }
 }
 
-impl Block {
+impl TracedBlock {
     fn new(ptr: Option<NonNull<u8>>, layout: Layout, free: unsafe fn(NonNull<u8>, Layout)) -> Self {
         Self { ptr: ptr.expect("the host has memory"), layout, free }
     }
@@ -112,29 +112,30 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 8).expect("the size is small")
 }
 
-/// Implements [`Contender`] for a wrapper of zero-sized allocators whose items are [`Block`]s.
+/// Implements [`TracedAllocator`] for a wrapper of zero-sized allocators. Its items are
+/// [`TracedBlock`]s.
 macro_rules! of_blocks {
     ($name:ident: $api:ident, $alloc:expr, $free:expr) => {
         struct $name<A>(A);
 
-        impl<A: $api + Sync> Contender for $name<A> {
-            type Item = Block;
+        impl<A: $api + Sync> TracedAllocator for $name<A> {
+            type Item = TracedBlock;
             type Heap = ();
 
             fn heap(&self) {}
 
             #[inline(always)]
-            fn make(&self, _heap: &mut (), bytes: usize) -> Block {
+            fn make(&self, _heap: &mut (), bytes: usize) -> TracedBlock {
                 const { assert!(size_of::<A>() == 0, "a free makes a second copy") };
                 let layout = layout(bytes);
-                Block::new($alloc(&self.0, layout), layout, $free)
+                TracedBlock::new($alloc(&self.0, layout), layout, $free)
             }
 
-            fn fill(item: &mut Block) {
+            fn fill(item: &mut TracedBlock) {
                 item.fill();
             }
 
-            fn look(item: &Block) {
+            fn look(item: &TracedBlock) {
                 item.look();
             }
         }
@@ -185,9 +186,9 @@ impl Value {
 pooled!(Value);
 
 /// Our boxes of one type.
-struct Boxes;
+struct PooledBoxes;
 
-impl Contender for Boxes {
+impl TracedAllocator for PooledBoxes {
     type Item = PooledBox<Value>;
     type Heap = ();
 
@@ -207,9 +208,9 @@ impl Contender for Boxes {
 }
 
 /// Our arena that threads share.
-struct Slots(SharedArena<Value>);
+struct ArenaSlots(SharedArena<Value>);
 
-impl Contender for Slots {
+impl TracedAllocator for ArenaSlots {
     type Item = ArenaBox<Value>;
     type Heap = ();
 
@@ -231,7 +232,7 @@ impl Contender for Slots {
 /// Our ring of buffers: each thread has one of its own.
 struct Rings;
 
-impl Contender for Rings {
+impl TracedAllocator for Rings {
     type Item = FixedBufMut;
     type Heap = RingAl;
 

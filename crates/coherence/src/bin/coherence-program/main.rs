@@ -14,9 +14,9 @@ mod workloads;
 use std::process::ExitCode;
 
 use ephemera_coherence::CORES;
-use ephemera_coherence::catalogue::Workload;
+use ephemera_coherence::catalogue::TracedWorkload;
 
-use self::contenders::Run;
+use self::contenders::TracedRun;
 
 fn main() -> ExitCode {
     // A thread that panicked would keep its turn, and the others would wait without end.
@@ -40,12 +40,12 @@ fn main() -> ExitCode {
 /// Runs the workload that the arguments name. Returns `None` if they name none.
 fn run(arguments: &[String]) -> Option<()> {
     let [contender, workload, threads, rounds] = arguments else { return None };
-    let run = Run {
-        workload: Workload::named(workload)?,
+    let run = TracedRun {
+        workload: TracedWorkload::named(workload)?,
         threads: threads.parse().ok().filter(|threads| (1..=CORES).contains(threads))?,
         rounds: rounds.parse().ok().filter(|rounds| *rounds > 0)?,
     };
-    if Workload::KNOWN.iter().any(|(known, _)| *known == run.workload) {
+    if TracedWorkload::KNOWN.iter().any(|(known, _)| *known == run.workload) {
         known::run(&run);
         return Some(());
     }

@@ -12,9 +12,11 @@ static MARKS: [AtomicU8; TABLE] = [const { AtomicU8::new(0) }; TABLE];
 /// Marks that the core enters the phase.
 #[inline(always)]
 pub(crate) fn mark(phase: Phase, core: usize) {
-    // The compiler moves no access across the fences, and the trace has the order of the program.
+    // ORDERING: SeqCst. Pairs with the second fence in `mark`. The compiler moves no access across
+    // either, and the trace has the order of the program.
     compiler_fence(Ordering::SeqCst);
     MARKS[phase.index(core)].store(1, Ordering::Relaxed);
+    // ORDERING: SeqCst. Pairs with the first fence in `mark`.
     compiler_fence(Ordering::SeqCst);
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use ephemera_coherence::catalogue::Workload;
+use ephemera_coherence::catalogue::TracedWorkload;
 use ephemera_coherence::marks::Phase;
 
 use crate::baton::in_turns;
-use crate::contenders::{Contender, LARGEST, Run};
+use crate::contenders::{LARGEST, TracedAllocator, TracedRun};
 use crate::trace::within;
 
 /// The blocks of a turn.
@@ -22,9 +22,9 @@ const SHARE: u64 = 8;
 
 /// Items on their way to each thread. The room suffices for all turns, so that the program itself
 /// allocates nothing while the model counts.
-struct Mail<I>(Vec<Mutex<Vec<I>>>);
+struct ItemMail<I>(Vec<Mutex<Vec<I>>>);
 
-impl<I> Mail<I> {
+impl<I> ItemMail<I> {
     fn new(threads: usize) -> Self {
         Self((0..threads).map(|_| Mutex::new(Vec::with_capacity(8 * 1024))).collect())
     }
@@ -40,14 +40,14 @@ impl<I> Mail<I> {
 }
 
 /// A thread's part of a run: its number, its heap and its draws.
-struct Core<'a, C: Contender> {
+struct Core<'a, C: TracedAllocator> {
     contender: &'a C,
     heap: C::Heap,
     index: usize,
     state: u64,
 }
 
-impl<'a, C: Contender> Core<'a, C> {
+impl<'a, C: TracedAllocator> Core<'a, C> {
     fn new(contender: &'a C, index: usize) -> Self {
         let heap = contender.heap();
         Self { contender, heap, index, state: 0x9e37_79b9_7f4a_7c15 ^ (index as u64 + 1) << 32 }
@@ -85,17 +85,17 @@ impl<'a, C: Contender> Core<'a, C> {
 }
 
 /// Runs a workload over an allocator.
-pub(crate) fn run<C: Contender>(contender: &C, run: &Run) {
+pub(crate) fn run<C: TracedAllocator>(contender: &C, run: &TracedRun) {
     match run.workload {
-        Workload::Own => own(contender, run),
-        Workload::Ring => hand_over(contender, run, |core, threads| (core.index + 1) % threads),
-        Workload::All => hand_over(contender, run, |core, threads| core.draw(threads)),
-        Workload::Fan => fan(contender, run),
+        TracedWorkload::Own => own(contender, run),
+        TracedWorkload::Ring => hand_over(contender, run, |core, threads| (core.index + 1) % threads),
+        TracedWorkload::All => hand_over(contender, run, |core, threads| core.draw(threads)),
+        TracedWorkload::Fan => fan(contender, run),
         _ => larson(contender, run),
     }
 }
 
-fn own<C: Contender>(contender: &C, run: &Run) {
+fn own<C: TracedAllocator>(contender: &C, run: &TracedRun) {
     in_turns(run, |index| {
         let mut core = Core::new(contender, index);
         let mut items: Vec<_> = (0..WINDOW).map(|_| core.make()).collect();
@@ -105,12 +105,12 @@ fn own<C: Contender>(contender: &C, run: &Run) {
 
 /// In each turn a thread frees its mail, then sends a batch, each item to the thread that `next`
 /// chooses.
-fn hand_over<C: Contender>(
+fn hand_over<C: TracedAllocator>(
     contender: &C,
-    run: &Run,
+    run: &TracedRun,
     next: impl Fn(&mut Core<'_, C>, usize) -> usize + Sync,
 ) {
-    let (mail, next, threads) = (&Mail::new(run.threads), &next, run.threads);
+    let (mail, next, threads) = (&ItemMail::new(run.threads), &next, run.threads);
     in_turns(run, |index| {
         let mut core = Core::new(contender, index);
         move |_round| {
@@ -125,8 +125,8 @@ fn hand_over<C: Contender>(
     });
 }
 
-fn fan<C: Contender>(contender: &C, run: &Run) {
-    let (mail, threads) = (&Mail::new(run.threads), run.threads);
+fn fan<C: TracedAllocator>(contender: &C, run: &TracedRun) {
+    let (mail, threads) = (&ItemMail::new(run.threads), run.threads);
     in_turns(run, |index| {
         let mut core = Core::new(contender, index);
         move |_round| {
@@ -145,8 +145,8 @@ fn fan<C: Contender>(contender: &C, run: &Run) {
     });
 }
 
-fn larson<C: Contender>(contender: &C, run: &Run) {
-    let (arrays, threads) = (&Mail::new(run.threads), run.threads);
+fn larson<C: TracedAllocator>(contender: &C, run: &TracedRun) {
+    let (arrays, threads) = (&ItemMail::new(run.threads), run.threads);
     in_turns(run, |index| {
         let mut core = Core::new(contender, index);
         for _ in 0..ARRAY {
