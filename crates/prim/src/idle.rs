@@ -1,7 +1,7 @@
 //! The queue of heaps whose owners may be idle.
 //!
-//! The units of a heap that other threads free wait in its inbox until the owner takes a slow path.
-//! An owner that sleeps never does. So a heap to which a thread pushes enters a queue, and stays
+//! Blocks that other threads free wait, with their units, in the heap's inbox until the owner takes
+//! a slow path. An owner that sleeps never does. So a heap to which a thread pushes enters a queue, and stays
 //! there while it *has mail*: remote frees that are not booked. Some slow paths and pushes of every
 //! thread *look* at a few heaps of the queue. If the owner of a heap is *idle*, the look purges
 //! some of the heap's empty units. So a bounded number of these operations, of any threads, purges
@@ -30,10 +30,10 @@ use crate::word::OwnerUsize;
 /// little.
 pub const IDLE_MS: usize = 100;
 
-/// A thread looks at the queue in one of this number of visits to the slow path.
+/// A thread looks at the queue once in this many visits to the slow path.
 pub const LOOK_EVERY: usize = 16;
 
-/// A thread looks at the queue after one of this number of pushes to a heap.
+/// A thread looks at the queue once in this many pushes to a heap.
 const LOOK_EVERY_PUSHES: usize = 64;
 
 /// The number of heaps that one look visits at most.
@@ -68,7 +68,8 @@ pub struct Mail<U, H> {
     /// The owner's visits to the slow path, at the last look. This word and the next belong to the
     /// thread that adds the heap to the queue, then to the thread at the queue's gate.
     visits: OwnerUsize,
-    /// The time at which a thread first found this number of visits.
+    /// The start of the pause: the time at which a thread first saw this number of visits, or last
+    /// put the seen units back into the inbox.
     since: OwnerUsize,
 }
 
@@ -141,7 +142,8 @@ pub trait IdleHeaps {
     fn is_held(&self, heap: &Self::Heap) -> bool;
 
     /// Purges some units of this heap that have no live block and that are in its inbox. Returns
-    /// whether there may be more of them. Only one thread at a time calls this.
+    /// whether the next look need not wait for the clock, because more units are probably left.
+    /// Only one thread at a time calls this.
     fn purge_units(&self, heap: &Self::Heap) -> bool;
 
     /// Drains the heap's mail if no thread holds its record. The calling thread has just put units
@@ -259,8 +261,8 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Looks at a few heaps of the queue, and purges units of one whose owner is idle. Does so at
-    /// most once for each tick of the clock, unless a heap has more to purge.
+    /// Visits a few heaps of the queue, and purges units of those whose owners are idle. Stops at a
+    /// heap that has more to purge. Without such a heap, only one look is made per clock tick.
     #[cold]
     #[inline(never)]
     pub fn look<E: IdleHeaps<Heap = H>>(&self, heaps: &E) {
@@ -285,8 +287,8 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Purges units of a heap if its owner is idle. Returns whether there may be more to purge.
-    /// Only the thread at the gate calls this.
+    /// Purges units of a heap if its owner is idle. Returns whether the next look need not wait for
+    /// the clock. Only the thread at the gate calls this.
     fn visit_heap<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
         let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
         if !heaps.is_held(heap) {

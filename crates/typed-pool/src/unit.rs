@@ -297,8 +297,10 @@ impl UnitPtr {
     pub(crate) fn observe_live(self) -> Option<usize> {
         let slack = self.slack().observe();
         let until = self.until().observe();
-        // The owner moves slots from one part to the other: it stores the greater part first, and
-        // no part has the same value twice.
+        // The owner moves slots between the parts, and stores the part that grows first. While a
+        // unit is not the front, `slack` has at most three values in this order: most slots after
+        // the front ran full, all but one after `scrape`, and none in the queue. So if it is equal
+        // at both reads, no move came in between.
         (self.slack().get() == slack).then_some(slack + until)
     }
 

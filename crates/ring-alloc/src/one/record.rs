@@ -303,8 +303,8 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
     }
 }
 
-/// The bounds of one look: the chunks that it borrows and looks at, and the chunks that it purges.
-/// They are smaller in tests, so that one look does not see all chunks.
+/// The bounds of one visit to a record: the chunks that it examines, and those that it purges. They
+/// are smaller in tests, so that one visit does not see all chunks.
 #[cfg(any(test, not(ephemera_loom)))]
 const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
 #[cfg(any(test, not(ephemera_loom)))]

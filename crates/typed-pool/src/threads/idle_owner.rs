@@ -1,4 +1,4 @@
-//! Purges units of idle owners that ran empty by remote frees.
+//! Purges units of idle owners after other threads freed all their slots.
 //!
 //! The groups of slots that other threads free wait in the heap's inbox. `ephemera_prim::idle`
 //! decides which thread looks at them, and when. The look borrows the groups of the inbox, purges
@@ -29,7 +29,8 @@ const GROUPS: usize = if cfg!(miri) {
 const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
 
 /// Purges units of this heap that have no live slot, and have remote frees that their owner did not
-/// book. Returns whether there may be more of them. Only one thread at a time calls this.
+/// book. Returns whether the next look need not wait for the clock. Only one thread at a time calls
+/// this.
 pub(super) fn purge_units(heap: &ThreadHeap) -> bool {
     let mut lent = heap.mail.inbox.lend();
     let mut claimed = [const { None }; UNITS];
