@@ -1,11 +1,11 @@
 //! The queue of heaps whose owners may be idle.
 //!
 //! Blocks that other threads free wait, with their units, in the heap's inbox until the owner takes
-//! a slow path. An owner that sleeps never does. So a heap to which a thread pushes enters a queue, and stays
-//! there while it *has mail*: remote frees that are not booked. Some slow paths and pushes of every
-//! thread *look* at a few heaps of the queue. If the owner of a heap is *idle*, the look purges
-//! some of the heap's empty units. So a bounded number of these operations, of any threads, purges
-//! all of them. No operation makes more than one look.
+//! a slow path. An owner that sleeps never does. So a heap to which a thread pushes enters a queue,
+//! and stays there while it *has mail*: remote frees that are not booked. Some slow paths and
+//! pushes of every thread *look* at a few heaps of the queue. If the owner of a heap is *idle*, the
+//! look purges some of the heap's empty units. So a bounded number of these operations, of any
+//! threads, purges all of them. No operation makes more than one look.
 //!
 //! ```text
 //!   remote free --> inbox --borrow--> looks at units --put back--> seen      (one thread at once)

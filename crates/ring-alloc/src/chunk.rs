@@ -81,8 +81,8 @@ const _: () = assert!(HEADER == 128, "a header is two cache lines");
 
 // SAFETY: all fields are atomics, except `end`, `first` and `class`, which never change after the
 // chunk was created. Threads compare `owner`, and follow it only if it points to a record, which
-// threads may share. On a target without 64-bit atomics, threads share only the full chunk, which is
-// never written.
+// threads may share. On a target without 64-bit atomics, threads share only the full chunk, which
+// is never written.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {

@@ -1,5 +1,5 @@
-//! Purges a chunk: another thread returns the pages of its blocks to the operating system. The chunk
-//! counts as purged until its owner books the chunk's remote frees.
+//! Purges a chunk: another thread returns the pages of its blocks to the operating system. The
+//! chunk counts as purged until its owner books the chunk's remote frees.
 
 use ephemera_prim::foreign::COMPLETE;
 use ephemera_prim::sync::Ordering;

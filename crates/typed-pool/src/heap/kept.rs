@@ -85,8 +85,8 @@ impl KeptUnits {
         self.surplus.get() != 0
     }
 
-    /// Notes that one unit that the load does not need is about to be freed. Returns `false` if there
-    /// is none any more: the heap then has only the `empties` that it always keeps.
+    /// Notes that one unit that the load does not need is about to be freed. Returns `false` if
+    /// there is none any more: the heap then has only the `empties` that it always keeps.
     pub(super) fn unlearn(&self, keep: usize, empties: usize) -> bool {
         let learned = self.learned.get();
         if empties <= keep - learned {

@@ -60,8 +60,8 @@ const LINKED_STRIDE: usize = 256;
 ///
 /// Another core has read the slots that another thread freed. If such a unit becomes the front,
 /// its slots are linked in one go, and the core waits for several cache lines at a time. At the
-/// cursor, each allocation would wait for a line of its own. Slots beyond [`LINKED_STRIDE`] bytes are not
-/// linked, because a link may touch a page that the user never wrote.
+/// cursor, each allocation would wait for a line of its own. Slots beyond [`LINKED_STRIDE`] bytes
+/// are not linked, because a link may touch a page that the user never wrote.
 ///
 /// The surplus includes units that could not be freed before, because a walker protected them.
 fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {

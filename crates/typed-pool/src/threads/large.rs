@@ -149,8 +149,8 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
 /// [`allocate_large`] does.
 ///
 /// # Safety
-/// As for `Allocator::grow`. The block came from the operating system's pages and is on the family's
-/// account. Neither layout has units, and neither has size zero.
+/// As for `Allocator::grow`. The block came from the operating system's pages and is on the
+/// family's account. Neither layout has units, and neither has size zero.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn grow_large(
