@@ -3,6 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
+use crate::controls::{self, ControlKind};
 use crate::cpeers::{HARNESS, RustPeers, Support};
 use crate::libtest::TestRun;
 use crate::loom;
@@ -183,6 +184,9 @@ fn each(ws: &Workspace, packages: TestedPackages, targets: &[&str]) -> Result<Ou
     let mut passed = 0;
     for cargo in commands(ws, packages, &ws.cargo().arg("test")) {
         passed += TestRun { cargo: cargo.args(targets), harness: Vec::new() }.counted()?.passed;
+    }
+    if packages == TestedPackages::All {
+        ws.packages.iter().for_each(|package| controls::all_passed(ControlKind::Test, &package.name));
     }
     Ok(if passed == 0 {
         Outcome::Failed("no test ran".to_owned())
