@@ -64,6 +64,18 @@ impl<U: ForeignHeader> LentUnits<U> {
         Some(unit)
     }
 
+    /// Puts one unit back, of those that [`LentUnits::look`] did not return: the one that was pushed
+    /// last. The caller still calls [`LentUnits::put_back`], whose fence covers this unit too.
+    pub fn put_newest_back(&mut self, rest: &Inbox<U>) {
+        let Some(unit) = NonNull::new(self.rest) else { return };
+        // SAFETY: the unit is on this list, so it is lent.
+        let foreign = unsafe { foreign_of(unit) };
+        foreign.linked.touch();
+        self.rest = foreign.link.load(Ordering::Relaxed);
+        // SAFETY: the unit is lent to this thread.
+        unsafe { rest.join(unit, unit) };
+    }
+
     /// Puts the units back that [`LentUnits::look`] did not return. The caller still calls
     /// [`LentUnits::put_back`], whose fence covers these units too.
     pub fn put_rest_back(&mut self, rest: &Inbox<U>) {

@@ -9,6 +9,7 @@ use ephemera_prim::raw;
 
 use super::list::Wait;
 use super::{ChunkHeap, RingEnv, full_chunk};
+use crate::chunk::purge::discard;
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 
@@ -74,6 +75,7 @@ fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPt
     // SAFETY: the memory was acquired above with the chunk layout of `class`.
     let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
     env.heap().link(chunk, class);
+    env.note_obtained(layout.size());
     Ok(chunk)
 }
 
@@ -122,9 +124,15 @@ fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait
         return false;
     }
     let layout = class.chunk_layout::<E::Geometry>();
+    let memory = chunk.end_of_life();
+    if env.note_freed(layout.size()) {
+        // SAFETY: the chunk is a live block of `backing` with this layout. It is empty and on no
+        // list (H4, H5), so nothing needs its bytes.
+        unsafe { discard(memory, layout.size()) };
+    }
     // SAFETY: the chunk is empty and on no list (H4, H5), so nothing points to it. It came from
     // `backing` with this layout.
-    unsafe { raw::release(env.backing(), chunk.end_of_life(), layout) };
+    unsafe { raw::release(env.backing(), memory, layout) };
     env.account().release(layout.size());
     true
 }

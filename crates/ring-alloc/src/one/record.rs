@@ -12,15 +12,17 @@ use crossbeam_utils::CachePadded;
 use ephemera_prim::account::{Account, Limit, SharedAccount};
 use ephemera_prim::epoch::Epoch;
 #[cfg(any(test, not(ephemera_loom)))]
-use ephemera_prim::foreign::LentUnits;
-#[cfg(any(test, not(ephemera_loom)))]
-use ephemera_prim::idle::IdleHeaps;
 use ephemera_prim::idle::Mail;
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::idle::{IDLE_MS, IdleQueue, LOOK_EVERY};
+#[cfg(any(test, not(ephemera_loom)))]
+use ephemera_prim::idle::PushedBytes;
 use ephemera_prim::record::{Lease, Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
+use super::freed::FreedBytes;
+#[cfg(not(ephemera_loom))]
+use super::idle_rings::IdleRings;
 use crate::chunk::{Chunk, ChunkPtr, HEADER};
 use crate::geometry::{self, ChunkClass, Geometry};
 use crate::heap::{self, ChunkHeap, RingEnv};
@@ -38,8 +40,13 @@ pub(crate) struct RingRecord<G> {
     epoch_seen: OwnerUsize,
     /// The number of visits to the slow path.
     pub(super) visits: OwnerUsize,
+    /// Bytes of chunks that this owner freed.
+    freed: FreedBytes,
     /// The mail has its own cache line, since other threads push here while the owner allocates.
     pub(super) mail: CachePadded<Mail<Chunk, HeapRecord<G>>>,
+    /// The bytes of the chunks that other threads pushed. Those threads write them.
+    #[cfg(any(test, not(ephemera_loom)))]
+    pub(super) pushed: CachePadded<PushedBytes>,
     geometry: PhantomData<fn() -> G>,
 }
 
@@ -68,7 +75,10 @@ impl<G: Geometry> RingRecord<G> {
                 heap,
                 epoch_seen: OwnerUsize::new(0),
                 visits: OwnerUsize::new(0),
+                freed: FreedBytes::new(),
                 mail: CachePadded::new(Mail::new()),
+                #[cfg(any(test, not(ephemera_loom)))]
+                pushed: CachePadded::new(PushedBytes::new()),
                 geometry: PhantomData,
             }
         }
@@ -77,6 +87,8 @@ impl<G: Geometry> RingRecord<G> {
     /// Prepares the heap for a new holder of the record.
     pub(crate) fn enter(&self) {
         self.heap.enter();
+        #[cfg(any(test, not(ephemera_loom)))]
+        self.pushed.forget();
     }
 }
 
@@ -270,6 +282,14 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         }
     }
 
+    fn note_obtained(&self, bytes: usize) {
+        self.record.data().freed.note_obtained(bytes);
+    }
+
+    fn note_freed(&self, bytes: usize) -> bool {
+        self.record.data().freed.note_freed(bytes)
+    }
+
     fn settle(&self) {
         self.book(|_| ());
     }
@@ -289,6 +309,8 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         // freed (L3).
         let record = unsafe { &*record };
         let inbox = &record.data().mail.inbox;
+        #[cfg(not(ephemera_loom))]
+        let bytes = chunk.class().chunk_size::<R::Geometry>();
         // SAFETY: the caller owned the blocks or bytes that `given` counts, in a live chunk of that
         // record, and frees them.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
@@ -297,83 +319,8 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
             #[cfg(not(ephemera_loom))]
             // SAFETY: records are never freed (L3), and each always has the same mail.
             unsafe {
-                self.realm.world().idle.note_push(&IdleRings(self.realm), record);
+                self.realm.world().idle.note_push(&IdleRings(self.realm), record, bytes);
             }
         }
     }
-}
-
-/// The bounds of one look: the chunks that it borrows and looks at, and the chunks that it purges.
-/// They are smaller in tests, so that one look does not see all chunks.
-#[cfg(any(test, not(ephemera_loom)))]
-const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
-#[cfg(any(test, not(ephemera_loom)))]
-const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
-
-/// The records of a realm, as a thread that looks for idle owners sees them.
-///
-/// The look borrows the chunks of a record's inbox, so that nobody can book their frees. The owner
-/// makes only empty chunks the front, and a chunk is not empty before its frees are booked. So a
-/// borrowed chunk that the owner replaced as the front does not become the front again. The loan
-/// alone keeps the owner out of the memory behind the header (B1), and the owner needs no fence.
-#[cfg(any(test, not(ephemera_loom)))]
-pub(super) struct IdleRings<R>(pub(super) R);
-
-#[cfg(any(test, not(ephemera_loom)))]
-impl<R: Realm> IdleHeaps for IdleRings<R> {
-    type Heap = HeapRecord<R::Geometry>;
-    type Unit = Chunk;
-
-    fn mail<'h>(&self, record: &'h Self::Heap) -> &'h Mail<Chunk, Self::Heap> {
-        &record.data().mail
-    }
-
-    fn visits(&self, record: &Self::Heap) -> usize {
-        record.data().visits.get()
-    }
-
-    fn is_held(&self, record: &Self::Heap) -> bool {
-        !record.is_free()
-    }
-
-    fn purge_units(&self, record: &Self::Heap) -> bool {
-        if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
-            return false;
-        }
-        let data = record.data();
-        let mut lent = data.mail.inbox.lend();
-        let mut empty = [const { None }; PURGES];
-        let (mut chunks, mut empties) = (0, 0);
-        while empties < PURGES && chunks < CHUNKS {
-            let Some(chunk) = look(&mut lent) else { break };
-            chunks += 1;
-            let weak = cfg!(ephemera_weaken = "ring_live_chunk_is_purged");
-            // B2: the front first, since it publishes what the sums are compared with.
-            if !chunk.is_purged() && data.heap.has_replaced(chunk) && (chunk.is_free_to_purge() || weak) {
-                empty[empties] = Some(chunk);
-                empties += 1;
-            }
-        }
-        // The owner may need the other chunks soon.
-        lent.put_rest_back(&data.mail.inbox);
-        for chunk in empty.into_iter().flatten() {
-            // SAFETY: the chunk is lent, is not the front, and has no live block (B2).
-            unsafe { chunk.purge() };
-        }
-        data.mail.put_back(lent);
-        self.drain_free_record(record);
-        empties != 0 && (empties == PURGES || chunks == CHUNKS)
-    }
-
-    fn drain_free_record(&self, record: &Self::Heap) {
-        drain_free_record(self.0, record);
-    }
-}
-
-/// Returns the next lent chunk.
-#[cfg(any(test, not(ephemera_loom)))]
-fn look(lent: &mut LentUnits<Chunk>) -> Option<ChunkPtr> {
-    let chunk = lent.look()?;
-    // SAFETY: C1: the chunk is lent, so nobody books its frees and it is not freed.
-    Some(unsafe { ChunkPtr::new(chunk) })
 }
