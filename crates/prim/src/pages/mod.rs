@@ -22,13 +22,13 @@
 //!
 //! Freed spans and mappings keep their pages, up to the larger of [`CACHE`] and an eighth of the
 //! bytes in use. The bound rises by the bytes that left and were needed again, up to
-//! [`CACHE_LEARNED`]. It falls by the bytes that leave unused, as described below. A free beyond this bound
-//! purges its own span, or unmaps its own mapping. While more is cached than the bound allows, each
-//! free also purges two more. After every 64th allocation or free, the process *looks* for unused
-//! memory. It purges a cached span, or unmaps a cached mapping, that no thread took during the last
-//! 16 looks. A superblock without a used span is unmapped when less than half of its spans are
-//! cached, except for the last such superblock of its span size. [`purge`] returns all cached
-//! memory at once.
+//! [`CACHE_LEARNED`]. It falls by the bytes that leave unused, as described below. A free beyond
+//! this bound purges its own span, or unmaps its own mapping. While more is cached than the bound
+//! allows, each free also purges two more. After every 64th allocation or free, the process *looks*
+//! for unused memory. It purges a cached span, or unmaps a cached mapping, that no thread took
+//! during the last 16 looks. A superblock without a used span is unmapped when less than half of
+//! its spans are cached, except for the last such superblock of its span size. [`purge`] returns
+//! all cached memory at once.
 //!
 //! Beside this, a thread that uses [`CachedPages`] keeps freed spans for itself: four of 64 KiB,
 //! two of 128 KiB and one of 256 KiB. It keeps none if [`set_cache`] allows the process fewer bytes
@@ -88,8 +88,7 @@ use crate::traits::AllocError;
 ///
 /// It is small because a program that sleeps after a burst keeps as much. A program that needs more
 /// pages again raises the bound.
-pub const CACHE: usize =
-    if cfg!(ephemera_weaken = "cache_starts_large") { 16 << 20 } else { 4 << 20 };
+pub const CACHE: usize = if cfg!(ephemera_weaken = "cache_starts_large") { 16 << 20 } else { 4 << 20 };
 
 /// The most by which the bound on the bytes of freed blocks rises if the process needs pages again:
 /// 64 MiB. After [`set_cache`] it is four times the bound that was set.

@@ -11,7 +11,7 @@ use allocator_api2::vec::Vec;
 // The tests take turns, because they count the chunks of all threads.
 use ephemera_testkit::suite::turn;
 
-use super::idle_rings::IdleRings;
+use super::record::IdleRings;
 use super::thread::{ProcessRealm, WORLD};
 use crate::OneRingAlloc;
 

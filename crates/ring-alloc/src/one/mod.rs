@@ -2,7 +2,7 @@
 
 mod freed;
 #[cfg(any(test, not(ephemera_loom)))]
-mod idle_rings;
+mod idle_chunks;
 #[cfg(all(test, not(ephemera_loom)))]
 mod idle_tests;
 #[cfg(all(test, ephemera_loom))]

@@ -16,13 +16,13 @@ use ephemera_prim::idle::Mail;
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::idle::{IDLE_MS, IdleQueue, LOOK_EVERY};
 #[cfg(any(test, not(ephemera_loom)))]
-use ephemera_prim::idle::PushedBytes;
+use ephemera_prim::idle::{IdleBy, IdleHeaps, Purged, PushedBytes};
 use ephemera_prim::record::{Lease, Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
 use super::freed::FreedBytes;
-#[cfg(not(ephemera_loom))]
-use super::idle_rings::IdleRings;
+#[cfg(any(test, not(ephemera_loom)))]
+use super::idle_chunks::purge_chunks;
 use crate::chunk::{Chunk, ChunkPtr, HEADER};
 use crate::geometry::{self, ChunkClass, Geometry};
 use crate::heap::{self, ChunkHeap, RingEnv};
@@ -40,13 +40,11 @@ pub(crate) struct RingRecord<G> {
     epoch_seen: OwnerUsize,
     /// The number of visits to the slow path.
     pub(super) visits: OwnerUsize,
-    /// Bytes of chunks that this owner freed.
-    freed: FreedBytes,
     /// The mail has its own cache line, since other threads push here while the owner allocates.
     pub(super) mail: CachePadded<Mail<Chunk, HeapRecord<G>>>,
     /// The bytes of the chunks that other threads pushed. Those threads write them.
     #[cfg(any(test, not(ephemera_loom)))]
-    pub(super) pushed: CachePadded<PushedBytes>,
+    pushed: CachePadded<PushedBytes>,
     geometry: PhantomData<fn() -> G>,
 }
 
@@ -75,7 +73,6 @@ impl<G: Geometry> RingRecord<G> {
                 heap,
                 epoch_seen: OwnerUsize::new(0),
                 visits: OwnerUsize::new(0),
-                freed: FreedBytes::new(),
                 mail: CachePadded::new(Mail::new()),
                 #[cfg(any(test, not(ephemera_loom)))]
                 pushed: CachePadded::new(PushedBytes::new()),
@@ -98,6 +95,8 @@ pub(crate) struct RingWorld<G: 'static> {
     pub(crate) registry: Registry<RingRecord<G>>,
     pub(crate) account: SharedAccount,
     epoch: Epoch,
+    /// Bytes of chunks that all owners freed.
+    freed: FreedBytes,
     /// The records whose owners may be idle.
     #[cfg(not(ephemera_loom))]
     pub(super) idle: IdleQueue<HeapRecord<G>>,
@@ -114,6 +113,7 @@ impl<G: Geometry> RingWorld<G> {
                 registry,
                 account: SharedAccount::new(),
                 epoch: Epoch::new(),
+                freed: FreedBytes::new(),
                 #[cfg(not(ephemera_loom))]
                 idle: IdleQueue::new(PAUSE_MS),
             }
@@ -283,11 +283,11 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
     }
 
     fn note_obtained(&self, bytes: usize) {
-        self.record.data().freed.note_obtained(bytes);
+        self.realm.world().freed.note_obtained(bytes);
     }
 
     fn note_freed(&self, bytes: usize) -> bool {
-        self.record.data().freed.note_freed(bytes)
+        self.realm.world().freed.note_freed(bytes)
     }
 
     fn settle(&self) {
@@ -322,5 +322,43 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
                 self.realm.world().idle.note_push(&IdleRings(self.realm), record, bytes);
             }
         }
+    }
+}
+
+/// The records of a realm, as a thread that looks for idle owners sees them.
+#[cfg(any(test, not(ephemera_loom)))]
+#[derive(Debug)]
+pub(super) struct IdleRings<R>(pub(super) R);
+
+#[cfg(any(test, not(ephemera_loom)))]
+impl<R: Realm> IdleHeaps for IdleRings<R> {
+    type Heap = HeapRecord<R::Geometry>;
+    type Unit = Chunk;
+
+    fn mail<'h>(&self, record: &'h Self::Heap) -> &'h Mail<Chunk, Self::Heap> {
+        &record.data().mail
+    }
+
+    fn pushed<'h>(&self, record: &'h Self::Heap) -> &'h PushedBytes {
+        &record.data().pushed
+    }
+
+    fn visits(&self, record: &Self::Heap) -> usize {
+        record.data().visits.get()
+    }
+
+    fn is_held(&self, record: &Self::Heap) -> bool {
+        !record.is_free()
+    }
+
+    fn purge_units(&self, record: &Self::Heap, by: IdleBy) -> Purged {
+        let data = record.data();
+        let purged = purge_chunks(&data.heap, &data.mail, by);
+        self.drain_free_record(record);
+        purged
+    }
+
+    fn drain_free_record(&self, record: &Self::Heap) {
+        drain_free_record(self.0, record);
     }
 }
