@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use bursts::{After, BURST, Burst, CHUNK, KEPT, PAGE, burst, check_repeated, in_order, measured};
+use bursts::{After, BURST, Burst, CHUNK, KEPT, PAGE, SHORT, burst, check_repeated, in_order, measured};
 
 #[path = "support/bursts.rs"]
 mod bursts;
@@ -21,11 +21,11 @@ fn in_reverse(blocks: &mut Burst) {
 }
 
 /// A thread allocates bursts and sleeps after each, and this thread frees them.
-fn remote(free: fn(&mut Burst), bursts: usize) -> Vec<After> {
+fn remote(free: fn(&mut Burst), bytes: usize, bursts: usize) -> Vec<After> {
     let (send, receive): (SyncSender<Burst>, Receiver<Burst>) = sync_channel(1);
     let (order, orders) = sync_channel(1);
     thread::scope(|threads| {
-        let owner = threads.spawn(move || orders.iter().for_each(|()| send.send(burst()).unwrap_or(())));
+        let owner = threads.spawn(move || orders.iter().for_each(|()| send.send(burst(bytes)).unwrap_or(())));
         let make = || {
             order.send(()).expect("the owner waits");
             receive.recv().expect("the owner sends")
@@ -42,7 +42,7 @@ fn remote(free: fn(&mut Burst), bursts: usize) -> Vec<After> {
 /// last page of each chunk, which is not whole.
 fn check_remote(free: fn(&mut Burst)) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let left = remote(free, 1)[0].left;
+    let left = remote(free, BURST, 1)[0].left;
     assert!(left < BURST / CHUNK * 2 * PAGE + KEPT, "{left} bytes stay");
 }
 
@@ -59,5 +59,5 @@ fn burst_that_another_thread_frees_in_reverse_leaves_without_a_later_operation()
 #[test]
 fn repeated_bursts_that_another_thread_frees_keep_their_pages_after_a_few() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    check_repeated(&remote(in_order, 10));
+    check_repeated(&remote(in_order, SHORT, 10));
 }

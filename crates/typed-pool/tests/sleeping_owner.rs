@@ -19,6 +19,8 @@ static TURN: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
 const BURST: usize = 64 * MIB;
+/// The bytes of repeated bursts. They are short, so that each follows the last one soon.
+const SHORT: usize = 16 * MIB;
 
 /// Sizes of the blocks of a burst, in words: many classes, with units of two lengths.
 const WORDS: [usize; 8] = [3, 6, 12, 20, 40, 60, 80, 120];
@@ -37,9 +39,10 @@ fn resident() -> usize {
     pages.expect("the second word is a number") * 4_096
 }
 
-fn burst() -> Burst {
+/// Allocates blocks of this number of bytes together.
+fn burst(bytes: usize) -> Burst {
     let mean = 8 * WORDS.iter().sum::<usize>() / WORDS.len();
-    (0..BURST / mean).map(|number| vec![number as u64; WORDS[number % WORDS.len()]].into()).collect()
+    (0..bytes / mean).map(|number| vec![number as u64; WORDS[number % WORDS.len()]].into()).collect()
 }
 
 fn in_order(blocks: &mut Burst) {
@@ -77,11 +80,11 @@ fn measured(make: impl FnOnce() -> Burst, free: fn(&mut Burst)) -> After {
 }
 
 /// A thread allocates bursts and sleeps after each, and this thread frees them.
-fn remote(free: fn(&mut Burst), bursts: usize) -> Vec<After> {
+fn remote(free: fn(&mut Burst), bytes: usize, bursts: usize) -> Vec<After> {
     let (send, receive): (SyncSender<Burst>, Receiver<Burst>) = sync_channel(1);
     let (order, orders) = sync_channel(1);
     thread::scope(|threads| {
-        let owner = threads.spawn(move || orders.iter().for_each(|()| send.send(burst()).unwrap_or(())));
+        let owner = threads.spawn(move || orders.iter().for_each(|()| send.send(burst(bytes)).unwrap_or(())));
         let make = || {
             order.send(()).expect("the owner waits");
             receive.recv().expect("the owner sends")
@@ -98,7 +101,7 @@ fn remote(free: fn(&mut Burst), bursts: usize) -> Vec<After> {
 fn check_remote(free: fn(&mut Burst)) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     pages::purge();
-    let left = remote(free, 1)[0].left;
+    let left = remote(free, BURST, 1)[0].left;
     assert!(left < HEADERS + KEPT, "{left} bytes stay");
 }
 
@@ -116,7 +119,7 @@ fn burst_that_another_thread_frees_in_reverse_leaves_without_a_later_operation()
 fn burst_that_its_owner_frees_leaves_without_a_later_operation() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     pages::purge();
-    let left = measured(burst, in_order).left;
+    let left = measured(|| burst(BURST), in_order).left;
     // 4 MiB of them are the cache of the process.
     assert!(left < 4 * MIB + KEPT, "{left} bytes stay");
 }
@@ -125,8 +128,28 @@ fn burst_that_its_owner_frees_leaves_without_a_later_operation() {
 fn repeated_bursts_that_another_thread_frees_keep_their_pages_after_a_few() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     pages::purge();
-    let after = remote(in_order, 10);
+    let after = remote(in_order, SHORT, 10);
     let faults: Vec<_> = after.iter().map(|burst| burst.faults).collect();
-    assert!(faults[0] > (BURST / 4_096) as u64 / 2, "the first burst is new memory: {faults:?}");
-    assert!(faults[8..].iter().all(|later| *later < faults[0] / 4), "{faults:?}");
+    let all = (SHORT / 4_096) as u64;
+    assert!(faults[8..].iter().all(|later| *later < all / 4), "{faults:?}");
+}
+
+#[test]
+fn steady_hand_over_is_not_purged() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (send, receive): (SyncSender<Burst>, Receiver<Burst>) = sync_channel(4);
+    thread::scope(|threads| {
+        let owner = threads.spawn(move || {
+            // The first batches are new memory.
+            let batch = || send.send(burst(MIB / 4)).expect("the other thread receives");
+            (0..40).for_each(|_| batch());
+            let before = faults();
+            (0..800).for_each(|_| batch());
+            faults() - before
+        });
+        receive.iter().for_each(drop);
+        let faults = owner.join().expect("no panic");
+        // 200 MiB have 51,200 pages.
+        assert!(faults < 5_000, "{faults} page faults");
+    });
 }

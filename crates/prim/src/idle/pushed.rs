@@ -7,7 +7,7 @@
 //!
 //! A purge of memory that the owner soon needs again costs page faults. The bound then doubles, so
 //! a program with repeated bursts keeps their pages after a few of them. It halves with each second
-//! that follows.
+//! in which no owner uses the raise.
 //!
 //! Several threads write these words without an exchange, and a count may be lost. The words decide
 //! nothing but whether and when a thread purges.
@@ -21,8 +21,8 @@ pub const IDLE_BYTES: usize = if cfg!(miri) { 1 << 10 } else { 4 << 20 };
 /// The bytes that threads push to one heap before they are added to those of its owner.
 pub(super) const STEP: usize = if cfg!(miri) { 512 } else { 64 << 10 };
 
-/// An owner that needs purged memory again within this number of milliseconds needs it soon. The
-/// bound halves after as long.
+/// An owner that needs purged memory again within this number of milliseconds needs it soon. A
+/// raised bound halves after as long without use.
 const SOON_MS: usize = 1_000;
 
 /// The bound doubles at most this number of times, up to 2 GiB.
@@ -44,7 +44,7 @@ pub struct PushedBytes {
     purged_at: AtomicUsize,
     /// The number of times that the bound doubled.
     doublings: AtomicUsize,
-    /// The time at which it last doubled.
+    /// The time at which it last doubled, or at which the owner last used the raise.
     doubled_at: AtomicUsize,
 }
 
@@ -78,8 +78,11 @@ impl PushedBytes {
     pub(super) fn add(&self, bytes: usize, visits: usize, now: usize) -> bool {
         if self.visits.load(Ordering::Relaxed) != visits {
             self.visits.store(visits, Ordering::Relaxed);
+            let before = self.bytes.load(Ordering::Relaxed);
             self.bytes.store(bytes, Ordering::Relaxed);
-            self.learn(visits, now);
+            if before > IDLE_BYTES || self.purged.load(Ordering::Relaxed) != 0 {
+                self.learn(visits, now);
+            }
             return false;
         }
         let sum = self.bytes.load(Ordering::Relaxed).saturating_add(bytes);
@@ -101,10 +104,13 @@ impl PushedBytes {
     }
 
     /// Doubles the bound if the owner soon needed purged units again. A visit to the slow path
-    /// stands for the use of one unit.
+    /// stands for the use of one unit. If no unit was purged, the raise of the bound was of use and
+    /// stays as it is at this time.
     fn learn(&self, visits: usize, now: usize) {
         let purged = self.purged.load(Ordering::Relaxed);
         if purged == 0 {
+            self.doublings.store(self.doublings_at(now), Ordering::Relaxed);
+            self.doubled_at.store(now, Ordering::Relaxed);
             return;
         }
         let is_soon = now.wrapping_sub(self.purged_at.load(Ordering::Relaxed)) < SOON_MS;
@@ -170,8 +176,14 @@ mod tests {
         }
         assert!(purges[0] > steps * 3 / 4, "{purges:?}");
         assert_eq!(purges[6..], [0, 0], "{purges:?}");
+        // The bound stays while bursts follow each other.
+        for round in 1..8 {
+            visits += steps;
+            assert_eq!(burst(&pushed, steps, visits, 700 + round * (SOON_MS - 1)), 0);
+        }
         // After some seconds, a burst is purged again.
-        assert!(burst(&pushed, steps, visits + steps, 12 * SOON_MS) > steps * 3 / 4);
+        assert!(burst(&pushed, 1, visits + 1, 20 * SOON_MS) == 0);
+        assert!(burst(&pushed, steps, visits + steps, 20 * SOON_MS) > steps * 3 / 4);
     }
 
     #[test]

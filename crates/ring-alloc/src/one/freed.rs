@@ -7,7 +7,8 @@
 //! again. Beyond a *bound*, a thread first returns the pages of a chunk.
 //!
 //! Bytes that the process soon requests again raise the bound. So a load that swings between two
-//! sizes pays the page faults of a few swings only. The bound halves with each second that follows.
+//! sizes pays the page faults of a few swings only. The raise halves with each second in which no
+//! thread uses it.
 //!
 //! Each word changes in one step, but the words of one decision may be out of date. They decide
 //! nothing but whether pages stay. They are no step of a model.
@@ -22,8 +23,8 @@ const KEPT: usize = 4 << 20;
 /// The bound rises by this number of bytes at most.
 const LEARNED_MAX: usize = 64 << 20;
 
-/// Bytes that are requested again within this number of milliseconds raise the bound. The part by
-/// which it rose halves after as long.
+/// Bytes that are requested again within this number of milliseconds raise the bound. The raise
+/// halves after as long without use.
 const SOON_MS: usize = 1_000;
 
 /// The bytes of chunks that the threads of a process freed.
@@ -37,7 +38,7 @@ pub(super) struct FreedBytes {
     returned_at: AtomicUsize,
     /// The bytes by which the bound rose.
     learned: AtomicUsize,
-    /// The time at which it last rose.
+    /// The time at which a thread last raised the bound or used the raise.
     learned_at: AtomicUsize,
 }
 
@@ -54,17 +55,19 @@ impl FreedBytes {
 
     /// Notes that a thread requested a chunk of this number of bytes.
     pub(super) fn note_obtained(&self, bytes: usize) {
-        take(&self.kept, bytes);
-        let again = take(&self.returned, bytes);
-        if again != 0 {
+        let (before, _) = take(&self.kept, bytes);
+        let (_, again) = take(&self.returned, bytes);
+        // Beyond the least bound, the raise kept these bytes.
+        if before > KEPT || again != 0 {
             self.learn(again, pages::now_ms());
         }
     }
 
     /// Raises the bound by bytes that the process needs again, if they were returned not long ago.
+    /// With zero bytes, the raise stays as it is at this time.
     fn learn(&self, bytes: usize, now: usize) {
         let is_soon = now.wrapping_sub(self.returned_at.load(Ordering::Relaxed)) < SOON_MS;
-        if is_soon && !cfg!(ephemera_weaken = "ring_freed_bound_stays") {
+        if (is_soon || bytes == 0) && !cfg!(ephemera_weaken = "ring_freed_bound_stays") {
             let learned = (self.learned_by(now) + bytes).min(LEARNED_MAX);
             self.learned.store(learned, Ordering::Relaxed);
             self.learned_at.store(now, Ordering::Relaxed);
@@ -97,10 +100,11 @@ impl FreedBytes {
     }
 }
 
-/// Subtracts up to this number of bytes from a sum. Returns the number that it subtracted.
-fn take(sum: &AtomicUsize, bytes: usize) -> usize {
+/// Subtracts up to this number of bytes from a sum. Returns the sum before, and the number that it
+/// subtracted.
+fn take(sum: &AtomicUsize, bytes: usize) -> (usize, usize) {
     let less = |sum: usize| Some(sum.saturating_sub(bytes));
     // The closure always returns a value, so both results hold the sum before it.
     let (Ok(before) | Err(before)) = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-    before.min(bytes)
+    (before, before.min(bytes))
 }

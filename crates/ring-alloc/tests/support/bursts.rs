@@ -5,6 +5,8 @@ use ring_alloc::OneRingAlloc;
 
 pub(crate) const MIB: usize = 1 << 20;
 pub(crate) const BURST: usize = 64 * MIB;
+/// The bytes of repeated bursts. They are short, so that each follows the last one soon.
+pub(crate) const SHORT: usize = 16 * MIB;
 pub(crate) const CHUNK: usize = 32 << 10;
 pub(crate) const PAGE: usize = 4 << 10;
 
@@ -16,8 +18,9 @@ pub(crate) const KEPT: usize = 6 * MIB;
 pub(crate) type Block = Box<[u64; 128], OneRingAlloc>;
 pub(crate) type Burst = Vec<Option<Block>>;
 
-pub(crate) fn burst() -> Burst {
-    (0..BURST / 1_024).map(|number| Some(Box::new_in([number as u64; 128], OneRingAlloc))).collect()
+/// Allocates blocks of this number of bytes together.
+pub(crate) fn burst(bytes: usize) -> Burst {
+    (0..bytes / 1_024).map(|number| Some(Box::new_in([number as u64; 128], OneRingAlloc))).collect()
 }
 
 /// Returns the resident bytes of the process.
@@ -54,12 +57,13 @@ pub(crate) fn measured(make: impl FnOnce() -> Burst, free: fn(&mut Burst)) -> Af
     let (faults, peak) = (faults() - faults_before, resident());
     free(&mut blocks);
     // The system's allocator may have served the burst from resident pages that it kept.
-    After { left: (resident() + BURST).saturating_sub(peak), faults }
+    let bytes = blocks.len() * 1_024;
+    After { left: (resident() + bytes).saturating_sub(peak), faults }
 }
 
-/// Checks that the last of ten bursts take few page faults.
+/// Checks that the last of ten short bursts take few page faults.
 pub(crate) fn check_repeated(after: &[After]) {
     let faults: Vec<_> = after.iter().map(|burst| burst.faults).collect();
-    let all = (BURST / PAGE) as u64;
+    let all = (SHORT / PAGE) as u64;
     assert!(faults[8..].iter().all(|later| *later < all / 4), "{faults:?}");
 }
