@@ -16,7 +16,13 @@ use crate::sync::{AtomicUsize, Ordering};
 
 /// The least bound: an owner to which other threads pushed more bytes since its last slow path is
 /// idle. A steady hand-over has fewer bytes on their way.
-pub const IDLE_BYTES: usize = if cfg!(miri) { 1 << 10 } else { 4 << 20 };
+pub const IDLE_BYTES: usize = if cfg!(ephemera_weaken = "idle_after_any_push") {
+    0
+} else if cfg!(miri) {
+    1 << 10
+} else {
+    4 << 20
+};
 
 /// The bytes that threads push to one heap before they are added to those of its owner.
 pub(super) const STEP: usize = if cfg!(miri) { 512 } else { 64 << 10 };

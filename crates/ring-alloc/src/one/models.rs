@@ -15,7 +15,9 @@ use ephemera_prim::record::{Lease, Record, Registry};
 use loom::sync::Arc;
 use loom::thread;
 
-use super::record::{HeapRecord, Realm, RecordOwner, RingRecord, RingWorld, clean, release, stats};
+use super::record::{
+    HeapRecord, IdleRings, Realm, RecordOwner, RingRecord, RingWorld, clean, release, stats,
+};
 use crate::chunk::HEADER;
 use crate::geometry::{Geometry, SLACK};
 use crate::heap;
