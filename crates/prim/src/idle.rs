@@ -1,11 +1,11 @@
 //! The queue of heaps whose owners may be idle.
 //!
-//! The units of a heap that other threads free wait in its inbox until the owner takes a slow path.
-//! An owner that sleeps never does. So a heap to which a thread pushes enters a queue, and stays
-//! there while it *has mail*: remote frees that are not booked. Some slow paths and pushes of every
-//! thread *look* at a few heaps of the queue. If the owner of a heap is *idle*, the look purges
-//! some of the heap's empty units. So a bounded number of these operations, of any threads, purges
-//! all of them. No operation makes more than one look.
+//! Blocks that other threads free wait, with their units, in the heap's inbox until the owner takes
+//! a slow path. An owner that sleeps never does. So a heap to which a thread pushes enters a queue,
+//! and stays there while it *has mail*: remote frees that are not booked. Some slow paths and
+//! pushes of every thread *look* at a few heaps of the queue. If the owner of a heap is *idle*, the
+//! look purges some of the heap's empty units. So a bounded number of these operations, of any
+//! threads, purges all of them. No operation makes more than one look.
 //!
 //! An owner is idle by time or by bytes. By time: it took no slow path for [`IDLE_MS`]. By bytes:
 //! since its last slow path, other threads have pushed more bytes to its heaps than a bound
@@ -38,10 +38,10 @@ use crate::word::OwnerUsize;
 /// little.
 pub const IDLE_MS: usize = 100;
 
-/// A thread looks at the queue in one of this number of visits to the slow path.
+/// A thread looks at the queue once in this many visits to the slow path.
 pub const LOOK_EVERY: usize = 16;
 
-/// A thread looks at the queue after one of this number of pushes to a heap.
+/// A thread looks at the queue once in this many pushes to a heap.
 const LOOK_EVERY_PUSHES: usize = 64;
 
 /// The number of heaps that one look visits at most.
@@ -78,7 +78,8 @@ pub struct Mail<U, H> {
     /// The owner's visits to the slow path, at the last look. This word and the next belong to the
     /// thread that adds the heap to the queue, then to the thread at the queue's gate.
     visits: OwnerUsize,
-    /// The time at which a thread first found this number of visits.
+    /// The start of the pause: the time at which a thread first saw this number of visits, or last
+    /// put the seen units back into the inbox.
     since: OwnerUsize,
 }
 
@@ -149,7 +150,7 @@ pub enum IdleBy {
 pub struct Purged {
     /// The number of units that the look purged.
     pub units: usize,
-    /// Whether the heap may have more units to purge.
+    /// Whether the next look need not wait for the clock, because more units are probably left.
     pub more: bool,
 }
 
@@ -314,8 +315,8 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Looks at a few heaps of the queue, and purges units of one whose owner is idle. Does so at
-    /// most once for each tick of the clock, unless a heap has more to purge.
+    /// Visits a few heaps of the queue, and purges units of those whose owners are idle. Stops at a
+    /// heap that has more to purge. Without such a heap, only one look is made per clock tick.
     #[cold]
     #[inline(never)]
     pub fn look<E: IdleHeaps<Heap = H>>(&self, heaps: &E) {
@@ -340,8 +341,8 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Purges units of a heap if its owner is idle. Returns whether there may be more to purge.
-    /// Only the thread at the gate calls this.
+    /// Purges units of a heap if its owner is idle. Returns whether the next look need not wait for
+    /// the clock. Only the thread at the gate calls this.
     fn visit_heap<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
         let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
         if !heaps.is_held(heap) {

@@ -162,6 +162,16 @@ pub fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
     Some((span.start(), span.len()))
 }
 
+/// Returns the length of the span that has this address, if there is one. A span is aligned to its
+/// length. If no thread owns that span, the answer is out of date at once.
+#[cfg(ephemera_pages)]
+#[inline]
+#[must_use]
+pub fn span_len(block: NonNull<u8>) -> Option<usize> {
+    // SAFETY: only the words of the superblock are read, which are never freed.
+    unsafe { span::Span::len_at(block) }
+}
+
 /// Returns the pages of all freed blocks to the operating system.
 pub fn purge() {
     #[cfg(ephemera_pages)]

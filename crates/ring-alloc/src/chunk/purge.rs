@@ -1,5 +1,5 @@
-//! The purge of a chunk: another thread returns the pages of its blocks to the operating system. It
-//! ends when the owner books the chunk's remote frees.
+//! Purges a chunk: another thread returns the pages of its blocks to the operating system. The
+//! chunk counts as purged until its owner books the chunk's remote frees.
 
 use core::ptr::NonNull;
 
@@ -14,8 +14,8 @@ impl ChunkPtr {
     /// of use of all blocks.
     ///
     /// The calling thread has borrowed the chunk, and saw that the owner replaced it as the front
-    /// (B2). So `taken` is exact. The other two sums only grow. If they are out of date, a block
-    /// seems live that is not.
+    /// (B2). So `taken` is exact. The other two sums only grow. If this thread reads an old sum, a
+    /// freed block counts as live, and the chunk is not purged.
     pub(crate) fn is_free_to_purge(self) -> bool {
         let word = self.foreign().observe();
         let back = self.back().observe();
@@ -40,7 +40,7 @@ impl ChunkPtr {
         self.book(LiveCount::from_word(word))
     }
 
-    /// Marks a chunk whose frees the owner books as not purged.
+    /// Clears the mark of a purge.
     fn end_purge(self) {
         if self.is_purged() {
             self.purged().store(false, Ordering::Relaxed);

@@ -170,8 +170,8 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Frees a block, or bytes of one, in a chunk of another owner.
     ///
     /// # Safety
-    /// `given` stands for a block of `chunk`, or bytes of one, that the caller owned and gives up.
-    /// This heap does not own `chunk`.
+    /// `given` counts a live block of `chunk`, or bytes of one, which the caller frees with this
+    /// call. This heap does not own `chunk`.
     unsafe fn free_remotely(self, chunk: ChunkPtr, given: crate::live::LiveCount);
 }
 

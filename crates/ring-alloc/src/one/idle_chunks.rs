@@ -11,8 +11,8 @@ use ephemera_prim::idle::{IdleBy, Mail, Purged};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::heap::ChunkHeap;
 
-/// The bounds of one look: the chunks that it borrows and looks at, and the chunks that it purges.
-/// They are smaller in tests, so that one look does not see all chunks.
+/// The bounds of one visit to a record: the chunks that it examines, and those that it purges. They
+/// are smaller in tests, so that one visit does not see all chunks.
 const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
 const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
 

@@ -1,4 +1,4 @@
-//! Purges units of idle owners that ran empty by remote frees.
+//! Purges units of idle owners after other threads freed all their slots.
 //!
 //! The groups of slots that other threads free wait in the heap's inbox. `ephemera_prim::idle`
 //! decides which thread looks at them, and when. The look borrows the groups of the inbox, purges

@@ -53,7 +53,7 @@ pub(super) fn note_push(heap: &ThreadHeap) {
     unsafe { QUEUE.note_push(&ThreadHeaps, heap, heap.group_bytes) };
 }
 
-/// Looks at a few heaps of the queue, and purges units of one whose owner is idle.
+/// Visits a few heaps of the queue, and purges units of those whose owners are idle.
 #[inline]
 pub(super) fn look() {
     QUEUE.look(&ThreadHeaps);

@@ -64,9 +64,8 @@ pub(super) fn trim_rest(record: &Record<PoolRecord>) {
     }
 }
 
-/// Frees the empty units of a scope's record at the end of the scope, except for those that the
-/// next scope of the same heaps probably needs. They have at most `bytes`
-/// bytes together. Returns the rest of that number.
+/// Frees the empty units of a scope's record at the end of the scope. Keeps up to `bytes` bytes of
+/// them, which the next scope of the same heaps probably needs, and returns the rest of `bytes`.
 ///
 /// If another thread holds the record for a moment, that thread frees all of them.
 #[cfg(not(ephemera_loom))]
