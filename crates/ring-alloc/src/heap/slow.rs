@@ -65,6 +65,8 @@ fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: *mut Chunk) {
 }
 
 /// Takes a new chunk from the backing allocator.
+#[cold]
+#[inline(never)]
 fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
     let layout = class.chunk_layout::<E::Geometry>();
     let ask = |limit| reserved(env.account(), layout.size(), limit, || raw::acquire(env.backing(), layout));
@@ -119,6 +121,8 @@ fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait:
 
 /// Frees an empty chunk. If a walker stands on it, returns `false`; the chunk is then only on the
 /// list of all chunks.
+#[cold]
+#[inline(never)]
 fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
     if !env.heap().unlink(chunk, class, wait) {
         return false;

@@ -103,8 +103,12 @@ impl FreedBytes {
 /// Subtracts up to this number of bytes from a sum. Returns the sum before, and the number that it
 /// subtracted.
 fn take(sum: &AtomicUsize, bytes: usize) -> (usize, usize) {
-    let less = |sum: usize| Some(sum.saturating_sub(bytes));
-    // The closure always returns a value, so both results hold the sum before it.
-    let (Ok(before) | Err(before)) = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-    (before, before.min(bytes))
+    let mut before = sum.load(Ordering::Relaxed);
+    loop {
+        let taken = before.min(bytes);
+        match sum.compare_exchange_weak(before, before - taken, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return (before, taken),
+            Err(now) => before = now,
+        }
+    }
 }
