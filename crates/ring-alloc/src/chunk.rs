@@ -11,7 +11,7 @@
 //! everything that was allocated, and `back` for everything that was booked as freed. A chunk whose
 //! sums are equal is *empty*: it has no live block.
 
-mod purge;
+pub(crate) mod purge;
 
 use core::ptr::{self, NonNull};
 

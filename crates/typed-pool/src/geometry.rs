@@ -120,6 +120,12 @@ impl UnitSpec {
         if self.shared { slots.div_ceil(GROUP) } else { 0 }
     }
 
+    /// Returns the bytes of the slots of a whole unit that share a foreign word.
+    #[cfg(not(ephemera_loom))]
+    pub(crate) const fn group_bytes(self) -> usize {
+        self.stride * if self.slots < GROUP { self.slots } else { GROUP }
+    }
+
     /// Returns the layout that a unit of `slots` slots requests from the backing allocator.
     pub(crate) const fn layout(self, slots: usize) -> Layout {
         debug_assert!(slots <= self.slots, "more slots than fit a unit");

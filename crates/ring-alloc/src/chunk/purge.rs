@@ -1,6 +1,8 @@
 //! Purges a chunk: another thread returns the pages of its blocks to the operating system. The
 //! chunk counts as purged until its owner books the chunk's remote frees.
 
+use core::ptr::NonNull;
+
 use ephemera_prim::foreign::COMPLETE;
 use ephemera_prim::sync::Ordering;
 
@@ -53,12 +55,24 @@ impl ChunkPtr {
         self.foreign().reuse();
         self.contents().write();
         self.purged().store(true, Ordering::Relaxed);
-        #[cfg(all(feature = "std", not(ephemera_loom)))]
-        {
-            let (start, len) = (self.at(self.first()), self.end() - self.first());
-            // SAFETY: the bytes belong to the chunk. No block is live (B1), so nothing needs them.
-            // The owner does not use them before it dequeues the chunk.
-            unsafe { ephemera_prim::pages::discard(start, len) };
-        }
+        let (start, len) = (self.at(self.first()), self.end() - self.first());
+        // SAFETY: the bytes belong to the chunk. No block is live (B1), so nothing needs them. The
+        // owner does not use them before it dequeues the chunk.
+        unsafe { discard(start, len) };
     }
+}
+
+/// Returns the whole pages of a range to the operating system. Their content is unknown afterwards.
+///
+/// # Safety
+/// The range is part of a live block of the backing allocator. Nothing needs its bytes, or uses
+/// them during the call.
+pub(crate) unsafe fn discard(start: NonNull<u8>, len: usize) {
+    #[cfg(all(feature = "std", not(ephemera_loom)))]
+    // SAFETY: the caller has the same duties.
+    unsafe {
+        ephemera_prim::pages::discard(start, len);
+    }
+    #[cfg(not(all(feature = "std", not(ephemera_loom))))]
+    let _ = (start, len);
 }

@@ -33,6 +33,8 @@ pub(super) fn trim_record(record: &Record<PoolRecord>) {
         rest |= !unsafe { heaps.trim() };
     }
     record.data().rest.set(usize::from(rest));
+    #[cfg(not(ephemera_loom))]
+    record.data().pushed.forget();
     if !cfg!(ephemera_weaken = "ended_thread_keeps_spans") {
         record.data().spans.clear();
     }
