@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(arguments, ["--no-default-features", "--features=more-rust-peers"]);
     }
 
-    /// `cargo xtask test` builds the known contenders only, and `ci` builds all of them.
+    /// So the tests also pass without the other contenders, whose build takes longest.
     #[test]
     fn tests_of_the_harness_name_known_contenders_only() {
         let harness = Workspace::load().unwrap().root.join("crates").join(HARNESS);

@@ -9,6 +9,7 @@ use ephemera_prim::raw;
 
 use super::list::Wait;
 use super::{ChunkHeap, RingEnv, full_chunk};
+use crate::chunk::purge::discard;
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 
@@ -64,6 +65,8 @@ fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: *mut Chunk) {
 }
 
 /// Takes a new chunk from the backing allocator.
+#[cold]
+#[inline(never)]
 fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
     let layout = class.chunk_layout::<E::Geometry>();
     let ask = |limit| reserved(env.account(), layout.size(), limit, || raw::acquire(env.backing(), layout));
@@ -74,6 +77,7 @@ fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPt
     // SAFETY: the memory was acquired above with the chunk layout of `class`.
     let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
     env.heap().link(chunk, class);
+    env.note_obtained(layout.size());
     Ok(chunk)
 }
 
@@ -117,14 +121,22 @@ fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait:
 
 /// Frees an empty chunk. If a walker stands on it, returns `false`; the chunk is then only on the
 /// list of all chunks.
+#[cold]
+#[inline(never)]
 fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
     if !env.heap().unlink(chunk, class, wait) {
         return false;
     }
     let layout = class.chunk_layout::<E::Geometry>();
+    let memory = chunk.end_of_life();
+    if env.note_freed(layout.size()) {
+        // SAFETY: the chunk is a live block of `backing` with this layout. It is empty and on no
+        // list (H4, H5), so nothing needs its bytes.
+        unsafe { discard(memory, layout.size()) };
+    }
     // SAFETY: the chunk is empty and on no list (H4, H5), so nothing points to it. It came from
     // `backing` with this layout.
-    unsafe { raw::release(env.backing(), chunk.end_of_life(), layout) };
+    unsafe { raw::release(env.backing(), memory, layout) };
     env.account().release(layout.size());
     true
 }
