@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::controls::{self, ControlKind};
 use crate::libtest::TestRun;
 use crate::steps::{Outcome, Step};
 use crate::workspace::{Package, Workspace};
@@ -39,6 +40,10 @@ pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
 fn step(package: &Package, preemptions: u32) -> Step<'_> {
     Step::new(format!("loom/{}", package.short()), "the models hold in every interleaving", move |ws| {
         let ran = models(ws, package, None, preemptions)?;
+        // The controls explore the models as deep.
+        if preemptions >= PREEMPTIONS {
+            controls::all_passed(ControlKind::Loom, &package.name);
+        }
         Ok(verdict(ran, &format!("{} has no model: no test is named loom_*", package.name)))
     })
     .beside()
