@@ -50,12 +50,12 @@ pub(crate) struct CoherenceOptions {
     record: bool,
 }
 
-/// Runs the command.
+/// Runs the command. Returns `false` if a run gave no figure.
 pub(crate) fn main(ws: &Workspace, options: &CoherenceOptions) -> Result<bool> {
     let mut plan = options.plan()?;
     let traced = run::prepare(ws, &mut plan.contenders)?;
     traced.check()?;
-    let figures = traced.count(&plan)?;
+    let figures = traced.count(&plan);
     let page = table::page(&ws.root, &plan, &figures);
     print!("{page}");
     if options.record {
@@ -63,7 +63,7 @@ pub(crate) fn main(ws: &Workspace, options: &CoherenceOptions) -> Result<bool> {
         fs::write(ws.root.join(PAGE), text)?;
         eprintln!("recorded in {PAGE}");
     }
-    Ok(true)
+    Ok(figures.len() == plan.threads.len() * plan.workloads.len() * plan.contenders.len())
 }
 
 impl CoherenceOptions {

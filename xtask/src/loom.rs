@@ -91,9 +91,13 @@ pub(crate) fn base(ws: &Workspace, package: &Package, preemptions: u32) -> crate
         .env("LOOM_MAX_PREEMPTIONS", preemptions)
 }
 
-/// Returns [`base`] with the default bound.
+/// Returns [`base`] with the default bound for a negative control. It runs one model, so it does
+/// without the optimisation of our crates that the profile asks for.
 pub(crate) fn control_base(ws: &Workspace, package: &Package) -> crate::shell::Cmd {
-    base(ws, package, PREEMPTIONS)
+    let mut names = vec!["ephemera-prim", &package.name];
+    names.dedup();
+    let plain = |name| ["--config".to_owned(), format!("profile.loom.package.{name}.opt-level=0")];
+    base(ws, package, PREEMPTIONS).args(names.into_iter().flat_map(plain))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The tables of `cargo xtask coherence`.
 
-use std::fmt::Write as _;
+use core::fmt::Write as _;
 use std::path::Path;
 
 use ephemera_coherence::catalogue::{TracedContender, TracedWorkload};
@@ -55,7 +55,7 @@ fn row(contender: &TracedContender, measured: &[Option<Measured>]) -> String {
         measured.map_or_else(dash, |measured| each(measured, measured.allocator.total().events()))
     }));
     let Some(Some(most)) = measured.last().copied() else {
-        cells.extend(std::iter::repeat_with(dash).take(4 + LineRegion::ALL.len()));
+        cells.extend(core::iter::repeat_with(dash).take(4 + LineRegion::ALL.len()));
         return format!("| {} |\n", cells.join(" | "));
     };
     let total = most.allocator.total();

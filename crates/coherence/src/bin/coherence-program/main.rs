@@ -3,7 +3,7 @@
 //! Its arguments are a contender, a workload, a number of threads and a number of rounds. Threads
 //! take turns, and marks tell the reader which thread runs and whether it is in the allocator.
 
-#![expect(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "a program of a host")]
+#![expect(clippy::std_instead_of_core, reason = "a program of a host")]
 
 mod baton;
 mod contenders;

@@ -64,8 +64,10 @@ pub(crate) fn tell_statics() {
 /// Prints the range of the calling thread's stack. Its thread-locals lie in the same range.
 pub(crate) fn tell_stack() {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: the calling thread exists, and the attributes are written before they are read.
-    let found = unsafe { libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) };
+    // SAFETY: the function has no preconditions.
+    let this = unsafe { libc::pthread_self() };
+    // SAFETY: the calling thread exists, and the attributes are writable.
+    let found = unsafe { libc::pthread_getattr_np(this, attributes.as_mut_ptr()) };
     assert_eq!(found, 0, "the C library knows the stack of its threads");
     let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
     // SAFETY: `pthread_getattr_np` succeeded, so the attributes are initialised.
