@@ -1,6 +1,6 @@
 //! `cargo xtask controls`: runs the negative controls. Each weakens one ordering, bound or step by
-//! a cfg. The test that guards it must pass without the cfg and fail with it. In `ci` the steps of the
-//! tests and models have run it without the cfg before, and it is not run again.
+//! a cfg. The test that guards it must pass without the cfg and fail with it. `ci` does not repeat
+//! a test that one of its earlier steps passed without the cfg.
 
 mod table;
 pub(crate) mod wrapper;
