@@ -1,5 +1,6 @@
 //! The heap that the replay of a long trace takes.
 
+#[expect(dead_code, reason = "this file needs no trace of several threads")]
 mod support;
 
 use core::alloc::{GlobalAlloc, Layout};

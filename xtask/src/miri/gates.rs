@@ -66,8 +66,8 @@ pub(super) const GATES: [MiriGate; 6] = [
         dir: "ring-alloc",
         strict: false,
         stacked_in_ci: Some(&["suite"]),
-        // Refusals to a ring with tiny chunks and a limit, and to one with standard chunks. Rings
-        // with tiny chunks and no limit remain.
+        // Random programs with refusals. The tests `failing` remain, which refuse each call in turn
+        // to rings with tiny and with standard chunks.
         skipped_in_ci: &["tiny_chunks_limited::refusals", "standard_chunks::refusals"],
         whole_only: &["hashbrown", "layouts", "limit", "namesake", "pinning", "pressure", "std_trait"],
         skipped_in_test: &["one::idle_tests"],
