@@ -65,7 +65,8 @@ impl ChunkHeap {
 
     /// Returns whether `chunk` is a front of this heap. For statistics.
     pub(crate) fn is_front(&self, class: ChunkClass, chunk: ChunkPtr) -> bool {
-        self.fronts[class.index()].get() == chunk.as_ptr()
+        let front: *mut Chunk = self.fronts[class.index()].get();
+        front == chunk.as_ptr() || chunk.is_split() && chunk.sections().any(|s| s.as_ptr() == front)
     }
 }
 

@@ -8,7 +8,7 @@ use ephemera_prim::account::{Account, Limit, reserved};
 use ephemera_prim::raw;
 
 use super::list::Wait;
-use super::{ChunkHeap, RingEnv, full_chunk};
+use super::{ChunkHeap, RingEnv, full_chunk, split};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 
@@ -32,7 +32,7 @@ pub(crate) fn refill<E: RingEnv>(
     if let Some(block) = heap.front(class).bump(layout.size(), layout.align()) {
         return Ok(block);
     }
-    let chunk = match heap.pop_empty(class) {
+    let chunk = match split::pop_empty(env, class) {
         Some(chunk) => chunk,
         None => obtain(env, class, limit)?,
     };
@@ -70,10 +70,19 @@ fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPt
     let memory = ask(Limit::Applies).or_else(|AllocError| {
         make_room(env);
         ask(limit)
-    })?;
+    });
+    let memory = match memory {
+        Ok(memory) => memory,
+        Err(error) => return split::pop_section(env, class).ok_or(error),
+    };
+    if split::wanted(env, class) {
+        // SAFETY: the memory was acquired above with the layout of a small chunk.
+        return Ok(unsafe { split::create(env, memory) });
+    }
     // SAFETY: the memory was acquired above with the chunk layout of `class`.
     let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
     env.heap().link(chunk, class);
+    env.heap().note_new(class);
     Ok(chunk)
 }
 
@@ -92,8 +101,13 @@ pub(super) fn make_room<E: RingEnv>(env: E) {
 #[inline(never)]
 pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) {
     chunk.rewind();
+    if split::is_section(env, chunk, class) {
+        return split::keep(env, chunk);
+    }
     env.heap().push_empty(chunk, class);
-    free_empties_beyond(env, class, env.retain(), Wait::No);
+    // A chunk that is used again before the next split one would be pinned again.
+    let keep = if split::is_splitting(env, class) { 0 } else { env.retain() };
+    free_empties_beyond(env, class, keep, Wait::No);
 }
 
 /// Frees empty chunks of a class until `keep` are left. A chunk that a walker stands on is kept in
@@ -117,7 +131,7 @@ fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait:
 
 /// Frees an empty chunk. If a walker stands on it, returns `false`; the chunk is then only on the
 /// list of all chunks.
-fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
+pub(super) fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
     if !env.heap().unlink(chunk, class, wait) {
         return false;
     }
@@ -126,6 +140,7 @@ fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait
     // `backing` with this layout.
     unsafe { raw::release(env.backing(), chunk.end_of_life(), layout) };
     env.account().release(layout.size());
+    env.heap().note_freed(class);
     true
 }
 
@@ -144,8 +159,13 @@ pub(crate) fn free_empties<E: RingEnv>(env: E) {
         if front.as_ptr() != full_chunk() && front.is_empty() {
             set_front(env, class, full_chunk());
             front.rewind();
-            heap.push_empty(front, class);
+            if split::is_section(env, front, class) {
+                split::keep(env, front);
+            } else {
+                heap.push_empty(front, class);
+            }
         }
+        split::free_spare(env, class);
         free_empties_beyond(env, class, 0, Wait::Bounded);
     }
 }
@@ -210,7 +230,7 @@ impl ChunkHeap {
     }
 
     /// Takes the empty chunk that was kept last, which is the likeliest to be in the caches.
-    fn pop_empty(&self, class: ChunkClass) -> Option<ChunkPtr> {
+    pub(super) fn pop_empty(&self, class: ChunkClass) -> Option<ChunkPtr> {
         let top = &self.empties[class.index()];
         let raw: *mut Chunk = top.get();
         // SAFETY: chunks on the stack of empties are freed only after they were popped (C1).
