@@ -4,7 +4,9 @@
 #[path = "support/checked.rs"]
 mod checked;
 
-use std::collections::VecDeque;
+extern crate alloc;
+
+use alloc::collections::VecDeque;
 
 use checked::{Checked, layout};
 use ephemera_testkit::SplitMix;
@@ -84,7 +86,7 @@ fn one_survivor_in_a_hundred_holds_at_most_six_times_the_live_bytes() {
         } else {
             oldest
         };
-        for (block, layout) in leaves {
+        if let Some((block, layout)) = leaves {
             // SAFETY: the ring served the block with this layout, and it is on no list any more.
             unsafe { ring.deallocate(block.cast(), layout) };
         }

@@ -165,7 +165,7 @@ pub(crate) fn free_empties<E: RingEnv>(env: E) {
                 heap.push_empty(front, class);
             }
         }
-        split::free_spare(env, class);
+        split::free_spares(env, class);
         free_empties_beyond(env, class, 0, Wait::Bounded);
     }
 }

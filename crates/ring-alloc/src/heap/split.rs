@@ -11,7 +11,7 @@
 //! * **S1** A chunk is split when it is created, and stays so until it is freed. Its own sums are 0.
 //! * **S2** An empty section is the front or on the list of empty sections, which uses the section's
 //!   `next` and `prev`. Only the chunk is on the list of all chunks.
-//! * **S3** At most one split chunk has all of its sections on that list.
+//! * **S3** A split chunk whose sections are all empty is freed, except for `retain` and one of them.
 
 use core::ptr::{self, NonNull};
 
@@ -27,10 +27,10 @@ use crate::live::LiveCount;
 /// The number of small chunks at which the first census takes place.
 const FIRST_CENSUS: usize = 64;
 
-/// A heap splits chunks when less than one byte in this number is live.
-const SPARSE: usize = 4;
-/// It stops when at least one byte in this number is live.
-const DENSE: usize = 2;
+/// A heap splits new chunks from a census that finds fewer live bytes than this, per mille, until
+/// one that finds at least `DENSE`. Split chunks alone can be denser than `SPARSE`.
+const SPARSE: usize = 250;
+const DENSE: usize = 750;
 
 /// The empty sections of a heap, and the outcome of its last census.
 #[derive(Debug)]
@@ -126,12 +126,13 @@ pub(super) fn pop_section<E: RingEnv>(env: E, class: ChunkClass) -> Option<Chunk
     Some(section)
 }
 
-/// Keeps an empty section for the next need. Frees its chunk if no other section is in use, unless
-/// it is the only such chunk (S3).
+/// Keeps an empty section for the next need. Frees its chunk if all of its sections are empty and
+/// the heap has enough others (S3).
 pub(super) fn keep<E: RingEnv>(env: E, section: ChunkPtr) {
     add_section(env, section);
     let chunk = section.split_chunk::<E::Geometry>();
-    if chunk.idle_sections().get() == SECTIONS && env.heap().split.sections_len.get() > SECTIONS {
+    let enough = SECTIONS * (env.retain() + 1);
+    if chunk.idle_sections().get() == SECTIONS && env.heap().split.sections_len.get() > enough {
         free(env, chunk);
     }
 }
@@ -141,20 +142,28 @@ fn add_section<E: RingEnv>(env: E, section: ChunkPtr) {
     section.split_chunk::<E::Geometry>().idle_sections().add(1);
 }
 
-/// Frees the one split chunk whose sections are all empty (S3).
-pub(super) fn free_spare<E: RingEnv>(env: E, class: ChunkClass) {
+/// Frees every split chunk whose sections are all empty.
+pub(super) fn free_spares<E: RingEnv>(env: E, class: ChunkClass) {
     if !E::SPLITS || class != ChunkClass::Small {
         return;
     }
+    while let Some(chunk) = spare(env) {
+        free(env, chunk);
+    }
+}
+
+/// Returns a split chunk whose sections are all empty. There are few of them (S3).
+fn spare<E: RingEnv>(env: E) -> Option<ChunkPtr> {
     let mut next: *mut Chunk = env.heap().split.sections.get();
     // SAFETY: C1: as in `pop_section`.
     while let Some(section) = unsafe { ChunkPtr::from_raw(next) } {
         let chunk = section.split_chunk::<E::Geometry>();
         if chunk.idle_sections().get() == SECTIONS {
-            return free(env, chunk);
+            return Some(chunk);
         }
         next = section.next().get();
     }
+    None
 }
 
 /// Frees a split chunk whose sections are all on the list.
@@ -182,7 +191,7 @@ pub(super) fn wanted<E: RingEnv>(env: E, class: ChunkClass) -> bool {
         });
         let held = chunks * E::Geometry::SMALL_CHUNK;
         let bound = if state.splitting.get() == 0 { SPARSE } else { DENSE };
-        let sparse = live < held / bound && !cfg!(ephemera_weaken = "ring_never_splits");
+        let sparse = live < held / 1_000 * bound && !cfg!(ephemera_weaken = "ring_never_splits");
         state.splitting.set(usize::from(sparse));
         state.census_at.set(chunks + chunks / 8);
     }
@@ -212,18 +221,20 @@ impl ChunkHeap {
         }
     }
 
-    /// Counts a chunk that was freed. When half of the chunks are gone since the last census, new
-    /// chunks are not split.
+    /// Counts a chunk that was freed. The next census is due when half of the chunks are gone. A heap
+    /// with few chunks does not split new ones.
     pub(super) fn note_freed(&self, class: ChunkClass) {
         if class != ChunkClass::Small {
             return;
         }
         let state = &self.split;
         state.chunks.sub(1);
-        let (chunks, census_at) = (state.chunks.get(), state.census_at.get());
-        if census_at > FIRST_CENSUS && chunks < census_at / 2 {
+        let chunks = state.chunks.get();
+        if chunks < FIRST_CENSUS / 2 {
             state.splitting.set(0);
-            state.census_at.set(FIRST_CENSUS.max(chunks + chunks / 8));
+        }
+        if chunks < state.census_at.get() / 2 {
+            state.census_at.set(chunks.max(FIRST_CENSUS));
         }
     }
 
