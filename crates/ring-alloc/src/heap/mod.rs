@@ -6,6 +6,8 @@
 //!   chunks[class] <-> every chunk of the class, wherever else it is or is not
 //! ```
 //!
+//! A front may also be a section of a split chunk.
+//!
 //! A chunk that is neither a front nor empty is *pinned*. It is only on the list of all chunks, and
 //! nothing looks at it until its last block is freed. The modules:
 //!
@@ -16,7 +18,7 @@
 //! * `split`: sections of chunks, which bound what blocks that live long keep.
 //! * `list`: the lists of all chunks.
 //!
-//! The design page has the invariants H1 to H7.
+//! The design page has the invariants H1 to H7 and S1 to S3.
 
 mod fast;
 mod large;

@@ -6,12 +6,7 @@
 //! takes the slow path, which is still cheaper than memory that is in no cache.
 //!
 //! A *census* decides: it compares the live bytes with the bytes held whenever the number of chunks
-//! has grown by an eighth. Invariants:
-//!
-//! * **S1** A chunk is split when it is created, and stays so until it is freed. Its own sums are 0.
-//! * **S2** An empty section is the front or on the list of empty sections, which uses the section's
-//!   `next` and `prev`. Only the chunk is on the list of all chunks.
-//! * **S3** A split chunk whose sections are all empty is freed, except for `retain` and one of them.
+//! has grown by an eighth. The design page has the invariants S1 to S3.
 
 use core::ptr::{self, NonNull};
 
