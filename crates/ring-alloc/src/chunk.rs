@@ -313,8 +313,8 @@ impl ChunkPtr {
         self.back().get() == self.taken().get()
     }
 
-    /// Returns the live blocks and bytes of a chunk or of all its sections, without the unbooked remote frees. The result is exact
-    /// while no thread runs an operation.
+    /// Returns the live blocks and bytes of a chunk or of all its sections, without the unbooked
+    /// remote frees. The result is exact while no thread runs an operation.
     pub(crate) fn live_now(self) -> LiveCount {
         if self.is_split() {
             return self.live_in_sections();

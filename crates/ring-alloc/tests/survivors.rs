@@ -34,8 +34,8 @@ fn ring() -> Ring {
 
 /// The number of short-lived blocks for each survivor.
 const APART: usize = 25;
-/// Enough survivors for the first census in chunks of 4 KiB, and twice as many more.
-const SURVIVORS: usize = 200;
+/// Enough survivors for the first census in chunks of 4 KiB, and as many more.
+const SURVIVORS: usize = if cfg!(miri) { 120 } else { 200 };
 
 /// Leaves `SURVIVORS` blocks live, with many freed ones between them.
 fn scatter(live: &mut Checked<'_, Ring>) {

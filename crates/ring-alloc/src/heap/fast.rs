@@ -9,7 +9,7 @@ use ephemera_prim::header::base_addr;
 use ephemera_prim::poison::poison;
 use ephemera_prim::raw;
 
-use super::{RingEnv, chunk_of, large, slow, split};
+use super::{RingEnv, chunk_of, large, slow};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
@@ -134,7 +134,7 @@ unsafe fn book<E: RingEnv>(env: E, chunk: ChunkPtr, (block, size): (NonNull<u8>,
     if E::SPLITS {
         if !chunk.book_unless_last(given) {
             // SAFETY: the caller's block is live, and its chunk is not the front.
-            unsafe { split::book_last(env, block, size, class) };
+            unsafe { slow::book_last(env, block, size, class) };
         }
     } else if !env.owns(chunk) {
         // SAFETY: the caller owned the block that `given` counts, and another owner's chunk is not

@@ -3,10 +3,12 @@
 
 use core::ptr::NonNull;
 
+use ephemera_prim::account::Account;
+use ephemera_prim::raw;
 use ephemera_prim::unit_list::Listed;
 use ephemera_prim::word::OwnerPtr;
 
-use super::ChunkHeap;
+use super::{ChunkHeap, RingEnv};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 
@@ -22,6 +24,21 @@ unsafe impl Listed for Chunk {
         // SAFETY: the caller's chunk is live, so it is not freed during this call (C1).
         NonNull::from(unsafe { ChunkPtr::new(chunk) }.prev())
     }
+}
+
+/// Frees an empty chunk. If a walker stands on it, returns `false`; the chunk is then only on the
+/// list of all chunks.
+pub(super) fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
+    if !env.heap().unlink(chunk, class, wait) {
+        return false;
+    }
+    let layout = class.chunk_layout::<E::Geometry>();
+    // SAFETY: the chunk is empty and on no list (H4, H5), so nothing points to it. It came from
+    // `backing` with this layout.
+    unsafe { raw::release(env.backing(), chunk.end_of_life(), layout) };
+    env.account().release(layout.size());
+    env.heap().note_freed(class);
+    true
 }
 
 impl ChunkHeap {

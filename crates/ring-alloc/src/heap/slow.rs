@@ -4,13 +4,14 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::AllocError;
-use ephemera_prim::account::{Account, Limit, reserved};
+use ephemera_prim::account::{Limit, reserved};
 use ephemera_prim::raw;
 
-use super::list::Wait;
-use super::{ChunkHeap, RingEnv, full_chunk, split};
+use super::list::{Wait, free_chunk};
+use super::{ChunkHeap, RingEnv, chunk_behind, full_chunk, split};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
+use crate::live::LiveCount;
 
 /// Allocates a block for which the front has no room. Books remote frees first, then takes an empty
 /// chunk, and asks the backing allocator last.
@@ -95,6 +96,27 @@ pub(super) fn make_room<E: RingEnv>(env: E) {
     env.last_resort();
 }
 
+/// Books the free of a block whose chunk may run empty or is split.
+///
+/// The order of the arguments is that of the caller, which then only has to jump here.
+///
+/// # Safety
+/// `block` is a live block of this class and of `size` bytes, and the caller gives it up. Its chunk
+/// is not the front, but its section may be.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn book_last<E: RingEnv>(env: E, block: NonNull<u8>, size: usize, class: ChunkClass) {
+    // SAFETY: the caller's live block is of this class and geometry.
+    let chunk = unsafe { chunk_behind::<E::Geometry>(block, class) };
+    let start = block.addr().get();
+    let (unit, front) = split::unit_of(env, chunk, start, class);
+    if front {
+        unit.free_front(start, size);
+    } else if unit.book(LiveCount::block(size)) {
+        ran_empty(env, unit, class);
+    }
+}
+
 /// Handles a chunk that ran empty and is not the front: keeps it, and then frees the chunks that
 /// the heap has beyond `retain`.
 #[cold]
@@ -127,21 +149,6 @@ fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait:
         walked = unsafe { ChunkPtr::from_raw(chunk.below().get()) };
         heap.push_empty(chunk, class);
     }
-}
-
-/// Frees an empty chunk. If a walker stands on it, returns `false`; the chunk is then only on the
-/// list of all chunks.
-pub(super) fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
-    if !env.heap().unlink(chunk, class, wait) {
-        return false;
-    }
-    let layout = class.chunk_layout::<E::Geometry>();
-    // SAFETY: the chunk is empty and on no list (H4, H5), so nothing points to it. It came from
-    // `backing` with this layout.
-    unsafe { raw::release(env.backing(), chunk.end_of_life(), layout) };
-    env.account().release(layout.size());
-    env.heap().note_freed(class);
-    true
 }
 
 /// Books remote frees, then frees every empty chunk, fronts included. Stores nothing in a heap

@@ -12,12 +12,10 @@ use core::ptr::{self, NonNull};
 
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
-use super::list::Wait;
-use super::slow::{free_chunk, ran_empty};
-use super::{ChunkHeap, RingEnv, chunk_behind};
+use super::list::{Wait, free_chunk};
+use super::{ChunkHeap, RingEnv};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::{ChunkClass, Geometry, SECTIONS};
-use crate::live::LiveCount;
 
 /// The number of small chunks at which the first census takes place.
 const FIRST_CENSUS: usize = 64;
@@ -51,27 +49,6 @@ impl SplitState {
                 splitting: OwnerUsize::new(0),
             }
         }
-    }
-}
-
-/// Books the free of a block whose chunk may run empty or is split.
-///
-/// The order of the arguments is that of the caller, which then only has to jump here.
-///
-/// # Safety
-/// `block` is a live block of this class and of `size` bytes, and the caller gives it up. Its chunk
-/// is not the front, but its section may be.
-#[cold]
-#[inline(never)]
-pub(super) unsafe fn book_last<E: RingEnv>(env: E, block: NonNull<u8>, size: usize, class: ChunkClass) {
-    // SAFETY: the caller's live block is of this class and geometry.
-    let chunk = unsafe { chunk_behind::<E::Geometry>(block, class) };
-    let start = block.addr().get();
-    let (unit, front) = unit_of(env, chunk, start, class);
-    if front {
-        unit.free_front(start, size);
-    } else if unit.book(LiveCount::block(size)) {
-        ran_empty(env, unit, class);
     }
 }
 
@@ -216,8 +193,8 @@ impl ChunkHeap {
         }
     }
 
-    /// Counts a chunk that was freed. The next census is due when half of the chunks are gone. A heap
-    /// with few chunks does not split new ones.
+    /// Counts a chunk that was freed. The next census is due when half of the chunks are gone. A
+    /// heap with few chunks does not split new ones.
     pub(super) fn note_freed(&self, class: ChunkClass) {
         if class != ChunkClass::Small {
             return;
