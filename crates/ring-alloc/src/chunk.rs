@@ -12,7 +12,7 @@
 //! sums are equal is *empty*: it has no live block.
 
 mod create;
-mod purge;
+pub(crate) mod purge;
 mod split;
 
 use core::ptr::{self, NonNull};
@@ -81,8 +81,9 @@ pub(crate) const HEADER: usize = size_of::<Chunk>();
 const _: () = assert!(HEADER == 128, "a header is two cache lines");
 
 // SAFETY: all fields are atomics, except `end`, `first` and `class`, which never change after the
-// chunk was created. `owner` is compared, and followed only to a record, which threads share. On a
-// target without 64-bit atomics, threads share only the full chunk, which is never written.
+// chunk was created. Threads compare `owner`, and follow it only if it points to a record, which
+// threads may share. On a target without 64-bit atomics, threads share only the full chunk, which
+// is never written.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {

@@ -46,7 +46,8 @@ pub struct ClassStats {
     /// The chunks without a live block.
     pub empty_chunks: usize,
     /// The empty chunks whose pages other threads returned to the operating system while the owner
-    /// was idle. Their `bytes_held` still count.
+    /// was idle: it took no slow path for 100 ms, or other threads freed more than 4 MiB of its
+    /// memory since its last one. Their `bytes_held` still count.
     pub purged_chunks: usize,
     /// The chunks that have live blocks and are not the front. Each stays until its last block is
     /// freed.

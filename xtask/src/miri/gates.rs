@@ -66,9 +66,9 @@ pub(super) const GATES: [MiriGate; 6] = [
         dir: "ring-alloc",
         strict: false,
         stacked_in_ci: Some(&["suite"]),
-        // A refusal at each request of a ring with tiny chunks and a limit. Rings without a limit,
-        // and those with standard chunks, remain.
-        skipped_in_ci: &["tiny_chunks_limited::refusals"],
+        // Refusals to a ring with tiny chunks and a limit, and to one with standard chunks. Rings
+        // with tiny chunks and no limit remain.
+        skipped_in_ci: &["tiny_chunks_limited::refusals", "standard_chunks::refusals"],
         whole_only: &["hashbrown", "layouts", "limit", "namesake", "pinning", "pressure", "std_trait"],
         skipped_in_test: &["one::idle_tests"],
         ..MiriGate::WHOLE

@@ -9,6 +9,7 @@ use ephemera_prim::unit_list::Listed;
 use ephemera_prim::word::OwnerPtr;
 
 use super::{ChunkHeap, RingEnv};
+use crate::chunk::purge::discard;
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 
@@ -28,14 +29,22 @@ unsafe impl Listed for Chunk {
 
 /// Frees an empty chunk. If a walker stands on it, returns `false`; the chunk is then only on the
 /// list of all chunks.
+#[cold]
+#[inline(never)]
 pub(super) fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
     if !env.heap().unlink(chunk, class, wait) {
         return false;
     }
     let layout = class.chunk_layout::<E::Geometry>();
+    let memory = chunk.end_of_life();
+    if env.note_freed(layout.size()) {
+        // SAFETY: the chunk is a live block of `backing` with this layout. It is empty and on no
+        // list (H4, H5), so nothing needs its bytes.
+        unsafe { discard(memory, layout.size()) };
+    }
     // SAFETY: the chunk is empty and on no list (H4, H5), so nothing points to it. It came from
     // `backing` with this layout.
-    unsafe { raw::release(env.backing(), chunk.end_of_life(), layout) };
+    unsafe { raw::release(env.backing(), memory, layout) };
     env.account().release(layout.size());
     env.heap().note_freed(class);
     true

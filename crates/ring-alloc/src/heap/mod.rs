@@ -165,6 +165,11 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Counts a visit to the slow path of a heap that this thread owns. Some visits look for idle
     /// owners.
     fn visit(&self) {}
+    /// Notes that a chunk of this number of bytes came from the backing allocator.
+    fn note_obtained(&self, bytes: usize);
+    /// Notes that a chunk of this number of bytes is about to be freed. Returns whether its pages
+    /// are to be returned to the operating system before that.
+    fn note_freed(&self, bytes: usize) -> bool;
     /// Books the remote frees in the inbox.
     fn settle(&self);
     /// Returns whether any thread asked all owners to trim since the last call.
@@ -174,8 +179,8 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Frees a block, or bytes of one, in a chunk of another owner.
     ///
     /// # Safety
-    /// `given` stands for a block of `chunk`, or bytes of one, that the caller owned and gives up.
-    /// This heap does not own `chunk`.
+    /// `given` counts a live block of `chunk`, or bytes of one, which the caller frees with this
+    /// call. This heap does not own `chunk`.
     unsafe fn free_remotely(self, chunk: ChunkPtr, given: crate::live::LiveCount);
 }
 

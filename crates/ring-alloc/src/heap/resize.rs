@@ -45,7 +45,7 @@ pub(crate) unsafe fn grow<E: RingEnv>(
     // SAFETY: the caller's block is live with layout `old`, and `new` is not smaller.
     match unsafe { grow_in_place(env, block, old, new) } {
         Some(grown) => Ok(grown),
-        // SAFETY: as above; the failed attempt changed nothing.
+        // SAFETY: as above. The failed attempt changed nothing.
         None => unsafe { grow_elsewhere(env, block, old, new, false) },
     }
 }
@@ -63,7 +63,7 @@ pub(crate) unsafe fn grow_zeroed<E: RingEnv>(
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the caller's block is live with layout `old`, and `new` is not smaller.
     let Some(grown) = (unsafe { grow_in_place(env, block, old, new) }) else {
-        // SAFETY: as above; the failed attempt changed nothing.
+        // SAFETY: as above. The failed attempt changed nothing.
         return unsafe { grow_elsewhere(env, block, old, new, true) };
     };
     // SAFETY: the grown block has `new.size()` bytes.

@@ -65,6 +65,8 @@ fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: *mut Chunk) {
 }
 
 /// Takes a new chunk from the backing allocator.
+#[cold]
+#[inline(never)]
 fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
     let layout = class.chunk_layout::<E::Geometry>();
     let ask = |limit| reserved(env.account(), layout.size(), limit, || raw::acquire(env.backing(), layout));
@@ -84,6 +86,7 @@ fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPt
     let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
     env.heap().link(chunk, class);
     env.heap().note_new(class);
+    env.note_obtained(layout.size());
     Ok(chunk)
 }
 

@@ -179,6 +179,7 @@ pub(super) unsafe fn create<E: RingEnv>(env: E, memory: NonNull<u8>) -> ChunkPtr
     let chunk = unsafe { ChunkPtr::create_split::<E::Geometry>(memory, env.identity()) };
     env.heap().link(chunk, ChunkClass::Small);
     env.heap().note_new(ChunkClass::Small);
+    env.note_obtained(ChunkClass::Small.chunk_layout::<E::Geometry>().size());
     let mut sections = chunk.sections();
     let front = sections.next().unwrap_or(chunk);
     sections.for_each(|section| add_section(env, section));

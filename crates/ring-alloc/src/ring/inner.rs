@@ -149,6 +149,13 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
         self.retain
     }
 
+    fn note_obtained(&self, _: usize) {}
+
+    /// The pages of freed chunks are the backing allocator's concern, which the user chose.
+    fn note_freed(&self, _: usize) -> bool {
+        false
+    }
+
     fn settle(&self) {}
 
     fn trim_asked(&self) -> bool {
