@@ -188,3 +188,45 @@ fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
     });
     assert_eq!(OneRingAlloc.stats().bytes_held, 0);
 }
+
+/// Each owner exits as soon as it has sent its values, and the next one leases its record. Another
+/// thread drops the values, and a third one borrows the chunks of these records all the time.
+#[test]
+fn conc_owner_that_exits_while_its_chunks_are_lent_leaves_none_behind() {
+    const OWNERS: usize = if cfg!(miri) { 4 } else { 200 };
+    const EACH: usize = if cfg!(miri) { 20 } else { 80 };
+    let _turn = turn();
+    let done = AtomicBool::new(false);
+    let (send, values) = sync_channel::<Vec<(usize, Value)>>(1);
+    thread::scope(|threads| {
+        let looks = threads.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                look();
+                thread::yield_now();
+            }
+        });
+        let drops = threads.spawn(move || {
+            for (number, value) in values.into_iter().flatten() {
+                assert!(value.have(number), "a live block was purged");
+            }
+        });
+        let owners = threads.spawn(move || {
+            for owner in 0..OWNERS {
+                let send = send.clone();
+                let own = move || {
+                    let numbers = owner * EACH..(owner + 1) * EACH;
+                    send.send(numbers.map(|number| (number, value(number))).collect()).is_ok()
+                };
+                if !thread::spawn(own).join().expect("no panic") {
+                    return;
+                }
+            }
+        });
+        // A scope does not wait for the end of thread exit.
+        let ends = [owners.join(), drops.join()];
+        done.store(true, Ordering::Relaxed);
+        looks.join().expect("no panic");
+        assert!(ends.iter().all(Result::is_ok), "a thread found wrong content");
+    });
+    assert_eq!(OneRingAlloc.stats().bytes_held, 0);
+}
