@@ -18,8 +18,9 @@
 //!                  owner: takes the units of both, and books them
 //! ```
 //!
-//! Heaps are permanent memory, so the queue needs none of its own. In a forked child, a heap that
-//! another thread of the parent was looking at is not in the queue; its units keep their pages.
+//! Heaps are permanent memory, so the queue needs none of its own. If a process forks while another
+//! thread looks at the queue, heaps that this thread had taken out are not in the child's queue.
+//! Their units keep their pages in the child.
 
 mod pushed;
 

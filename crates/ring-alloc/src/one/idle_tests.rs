@@ -8,6 +8,7 @@ use std::thread;
 
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
+use ephemera_prim::account::Account;
 // The tests take turns, because they count the chunks of all threads.
 use ephemera_testkit::suite::turn;
 
@@ -187,4 +188,44 @@ fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
         assert!(ends.iter().all(Result::is_ok), "a thread found wrong content");
     });
     assert_eq!(OneRingAlloc.stats().bytes_held, 0);
+}
+
+/// Each owner exits after another thread dropped its values, while a third one borrows its chunks.
+#[test]
+fn conc_owner_that_exits_while_its_chunks_are_lent_leaves_none_behind() {
+    const OWNERS: usize = if cfg!(miri) { 4 } else { 300 };
+    const EACH: usize = if cfg!(miri) { 20 } else { 120 };
+    let _turn = turn();
+    let done = AtomicBool::new(false);
+    let mut left = 0;
+    thread::scope(|threads| {
+        let looks = threads.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                look();
+            }
+        });
+        let mut one_owner = || {
+            let (send, values) = sync_channel::<Vec<Value>>(1);
+            let (dropped, wait) = sync_channel::<()>(1);
+            let owner = thread::spawn(move || {
+                send.send((0..EACH).map(value).collect()).expect("the test receives");
+                // Fails if the test fails.
+                let _ = wait.recv();
+            });
+            drop(values.recv().expect("the owner sends"));
+            drop(dropped);
+            owner.join().expect("no panic");
+            // A look may still have the chunks. Statistics drain records, and the account does not.
+            let held = || WORLD.account.now().held;
+            (0..100_000).take_while(|_| held() != 0).for_each(|_| thread::yield_now());
+            left += held();
+            OneRingAlloc.clean_global();
+        };
+        let all = core::panic::AssertUnwindSafe(|| (0..OWNERS).for_each(|_| one_owner()));
+        let right = std::panic::catch_unwind(all);
+        done.store(true, Ordering::Relaxed);
+        looks.join().expect("no panic");
+        right.expect("no panic");
+    });
+    assert_eq!(left, 0, "a chunk stays");
 }
