@@ -79,7 +79,7 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     // directory wait for each other there, so steps of Miri stand between them.
     let mut miri = miri::steps(ws, miri::BorrowModel::Both, miri::CI_SEEDS, MissingToolchain::Install)?;
     let rest = miri.split_off(miri.len().min(FIRST_OF_MIRI));
-    let mut tests = test::steps(test::TestPeers::All);
+    let mut tests = test::steps(test::TestedPackages::All);
     tests.extend(test::feature_steps(test::BothTraitsExtent::Short));
     steps.push(clippy());
     steps.extend(miri);

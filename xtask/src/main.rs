@@ -6,6 +6,7 @@
 mod advise;
 mod bench;
 mod ci;
+mod coherence;
 mod controls;
 mod cpeers;
 #[cfg(test)]
@@ -44,7 +45,7 @@ use crate::workspace::Workspace;
     bin_name = "cargo xtask",
     after_help = "Examples:
   cargo xtask bench --quick     compares our allocators with others
-  cargo xtask test              runs all tests
+  cargo xtask test              runs the tests of every day
   cargo xtask ci                runs what continuous integration runs
   cargo xtask help miri         explains one command"
 )]
@@ -63,6 +64,8 @@ enum Command {
     Replay(replay::ReplayTraceOptions),
     /// Estimate what a recorded program would gain from another allocator.
     Advise(advise::AdviseTraceOptions),
+    /// Count the cache lines that move between cores for each allocation and free.
+    Coherence(coherence::CoherenceOptions),
     /// Record the last measurement and write its tables into README.md.
     Readme(readme::ReadmeOptions),
     /// Run all tests: unit, integration and doc tests, loom models, Miri.
@@ -102,6 +105,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Bench(options) => bench(&ws, options),
         Command::Replay(options) => replay::main(&ws, options),
         Command::Advise(options) => advise::main(&ws, options),
+        Command::Coherence(options) => coherence::main(&ws, options),
         Command::Readme(options) => readme::main(&ws, options),
         Command::Test(options) => test::main(&ws, options),
         Command::Ci(options) => ci::main(&ws, options),

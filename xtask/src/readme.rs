@@ -80,7 +80,7 @@ fn files(root: &Path, recorded: &RecordedBench) -> Result<Vec<(String, String)>>
 }
 
 /// Returns a page with `table` between its markers `name`.
-fn spliced(root: &Path, path: &str, name: &str, table: &str) -> Result<String> {
+pub(crate) fn spliced(root: &Path, path: &str, name: &str, table: &str) -> Result<String> {
     let page = fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))?;
     between(&page, name, table).with_context(|| path.to_owned())
 }

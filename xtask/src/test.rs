@@ -3,6 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
+use crate::controls::{self, ControlKind};
 use crate::cpeers::{HARNESS, RustPeers, Support};
 use crate::libtest::TestRun;
 use crate::loom;
@@ -26,17 +27,13 @@ const BOTH_TRAITS: [(&str, &str); 3] =
 /// implementations, so it changes no other test.
 const BOTH_TRAITS_TESTS: [&str; 2] = ["backing", "traits"];
 
-/// Packages whose default features every test needs.
-const DEFAULTS: [&str; 5] = ["prim", "ring-alloc", "ringal", "shared_arena", "typed-pool"];
-
-/// The contenders that the harness's tests are built with.
+/// The packages whose tests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TestPeers {
-    /// All that can be built here.
+pub(crate) enum TestedPackages {
+    /// All.
     All,
-    /// The namesakes, and those in Rust that most programs know. The others are a large part of the
-    /// harness's build.
-    Known,
+    /// All but the harness. With its contenders it takes half of the build, and its tests measure.
+    Daily,
 }
 
 /// The tests that run with both versions of the allocator trait.
@@ -55,8 +52,8 @@ pub(crate) enum BothTraitsExtent {
   cargo xtask test --fast    leaves out loom and Miri
   cargo xtask test --fast --features   also runs all tests with features that are not the default
 
-`cargo xtask ci` also tests other features, explores the models with one more preemption and that of the recorder, and runs
-the integration tests under Miri, threaded tests with several seeds, and the contenders written in C.
+`cargo xtask ci` also tests other features and the harness, explores the models with one more preemption and that of the
+recorder, and runs the integration tests under Miri.
 
 To run one test, use cargo itself: cargo test -p ring-alloc NAME")]
 pub(crate) struct TestOptions {
@@ -72,12 +69,12 @@ pub(crate) struct TestOptions {
 pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
     // Building takes both cores. The tests take one, so the other steps run beside them.
     let mut todo = vec![Step::new("test/build", "the tests and examples build", |ws| {
-        for cargo in commands(ws, TestPeers::Known, &ws.cargo().arg("test"))? {
+        for cargo in commands(ws, TestedPackages::Daily, &ws.cargo().arg("test")) {
             cargo.args(UNIT).arg("--no-run").run_or("the tests do not build")?;
         }
         Ok(Outcome::Passed(String::new()))
     })];
-    let mut tests = steps(TestPeers::Known);
+    let mut tests = steps(TestedPackages::Daily);
     let others = tests.split_off(1);
     todo.extend(tests.into_iter().map(Step::beside));
     if options.fast {
@@ -97,13 +94,13 @@ pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
 }
 
 /// Returns the steps that this command and `ci` share. They need only the pinned compiler.
-pub(crate) fn steps(peers: TestPeers) -> Vec<Step<'static>> {
+pub(crate) fn steps(packages: TestedPackages) -> Vec<Step<'static>> {
     vec![
         Step::new("test/unit", "unit and integration tests pass, examples build", move |ws| {
-            each(ws, peers, &UNIT)
+            each(ws, packages, &UNIT)
         }),
         Step::new("test/doc", "examples in the documentation pass", move |ws| {
-            let ran = doc(ws, peers)?;
+            let ran = doc(ws, packages)?;
             Ok(Outcome::Passed(format!("{ran} tests")))
         })
         .beside(),
@@ -163,19 +160,14 @@ pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
     ]
 }
 
-/// Returns the commands that cover the workspace with these contenders.
-fn commands(ws: &Workspace, peers: TestPeers, cargo: &Cmd) -> Result<Vec<Cmd>> {
-    if peers == TestPeers::All {
-        return Ok(workspace(ws, cargo));
+/// Returns the commands that cover these packages.
+fn commands(ws: &Workspace, packages: TestedPackages, cargo: &Cmd) -> Vec<Cmd> {
+    match packages {
+        TestedPackages::All => workspace(ws, cargo),
+        TestedPackages::Daily => {
+            vec![cargo.clone().args(["--workspace", "--exclude", BENCHES, "--exclude", HARNESS])]
+        }
     }
-    // One command for all packages: with two, cargo would select other features for common
-    // dependencies and build them twice.
-    let mut features = vec![format!("{HARNESS}/rust-peers")];
-    for dir in DEFAULTS {
-        features.push(format!("{}/default", ws.package(dir)?.name));
-    }
-    let cargo = cargo.clone().args(["--workspace", "--exclude", BENCHES, "--no-default-features"]);
-    Ok(vec![cargo.args(["--features", &features.join(",")])])
 }
 
 /// Builds the tests of `test/unit` in `ci` and the programs that they start. It uses the same
@@ -188,10 +180,13 @@ pub(crate) fn build(ws: &Workspace) -> Result<()> {
     Ok(())
 }
 
-fn each(ws: &Workspace, peers: TestPeers, targets: &[&str]) -> Result<Outcome> {
+fn each(ws: &Workspace, packages: TestedPackages, targets: &[&str]) -> Result<Outcome> {
     let mut passed = 0;
-    for cargo in commands(ws, peers, &ws.cargo().arg("test"))? {
+    for cargo in commands(ws, packages, &ws.cargo().arg("test")) {
         passed += TestRun { cargo: cargo.args(targets), harness: Vec::new() }.counted()?.passed;
+    }
+    if packages == TestedPackages::All {
+        ws.packages.iter().for_each(|package| controls::all_passed(ControlKind::Test, &package.name));
     }
     Ok(if passed == 0 {
         Outcome::Failed("no test ran".to_owned())
@@ -201,9 +196,9 @@ fn each(ws: &Workspace, peers: TestPeers, targets: &[&str]) -> Result<Outcome> {
 }
 
 /// Runs the doc tests, which cargo cannot build separately.
-fn doc(ws: &Workspace, peers: TestPeers) -> Result<u64> {
+fn doc(ws: &Workspace, packages: TestedPackages) -> Result<u64> {
     let mut passed = 0;
-    for cargo in commands(ws, peers, &ws.cargo().arg("test"))? {
+    for cargo in commands(ws, packages, &ws.cargo().arg("test")) {
         let ran = cargo.arg("--doc").tee()?;
         if !ran.success {
             anyhow::bail!("an example in the documentation failed");
@@ -215,24 +210,16 @@ fn doc(ws: &Workspace, peers: TestPeers) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BOTH_TRAITS, BOTH_TRAITS_TESTS, HARNESS, TestPeers, commands};
+    use super::{BOTH_TRAITS, BOTH_TRAITS_TESTS, TestedPackages, commands};
     use crate::workspace::Workspace;
 
     #[test]
-    fn tests_with_known_contenders_are_one_command_with_all_other_defaults() {
+    fn the_daily_tests_are_one_command_without_the_harness() {
         let ws = Workspace::load().unwrap();
-        let commands = commands(&ws, TestPeers::Known, &ws.cargo().arg("test")).unwrap();
+        let commands = commands(&ws, TestedPackages::Daily, &ws.cargo().arg("test"));
         let [command] = &commands[..] else { panic!("{commands:?}") };
         let shown = command.shown();
-        assert!(shown.contains("--no-default-features") && !shown.contains("c-peers"), "{shown}");
-        assert!(shown.contains(&format!("{HARNESS}/rust-peers")), "{shown}");
-        for package in &ws.packages {
-            let manifest =
-                std::fs::read_to_string(ws.root.join("crates").join(&package.dir).join("Cargo.toml"));
-            let has_default = manifest.is_ok_and(|text| text.contains("\ndefault = ["));
-            let given = shown.contains(&format!("{}/default", package.name));
-            assert_eq!(given, has_default && package.name != HARNESS, "{}", package.name);
-        }
+        assert!(shown.ends_with("--workspace --exclude benches --exclude bench-harness"), "{shown}");
     }
 
     #[test]

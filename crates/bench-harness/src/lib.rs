@@ -24,6 +24,10 @@
     clippy::std_instead_of_alloc,
     reason = "the harness is a program of a host; `alloc` is a module of it"
 )]
+#![cfg_attr(
+    test,
+    expect(dead_code, reason = "only the cells of the registry use some methods, and unit tests have none")
+)]
 
 mod backing;
 mod blocks;

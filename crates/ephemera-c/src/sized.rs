@@ -16,6 +16,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+use ephemera_prim::header::header_of;
 use ephemera_prim::{local, pages};
 use typed_pool::{__private as pools, PooledAllocator};
 
@@ -55,7 +56,9 @@ struct Found {
 }
 
 /// Allocates a block. Returns `None` if there is no memory, or if the size exceeds every layout.
-#[inline]
+///
+/// It is inlined into each function of C, where the alignment is a constant.
+#[inline(always)]
 pub(crate) fn allocate(size: usize, align: usize, zeroed: bool) -> Option<NonNull<u8>> {
     let layout = Layout::from_size_align(size.max(1), align.max(MIN_ALIGN)).ok()?;
     let block = if pools::has_class(layout) { ask(layout, zeroed) } else { allocate_large(layout, zeroed) };
@@ -117,21 +120,37 @@ unsafe fn write_header(block: NonNull<u8>, layout: Layout, offset: usize) {
     unsafe { place.cast().write(header) };
 }
 
+/// Returns the layout of a block if it is a slot. Ends the process if a unit contains the address
+/// and no slot starts there.
+///
+/// # Safety
+/// `block` is a live block.
+#[inline]
+unsafe fn slot_layout(block: NonNull<u8>) -> Option<Layout> {
+    let len = pages::span_len(block)?;
+    // SAFETY: the address is in a span, which is aligned to its length.
+    let start = unsafe { header_of::<u8>(block, len) };
+    if start == block {
+        return None;
+    }
+    // SAFETY: the block does not start its span, so it is a slot of the unit at the span's start.
+    let Some(stride) = (unsafe { pools::stride_of_slot(block, start) }) else { not_a_block() };
+    // SAFETY: the alignment is a power of two, and strides are far from the largest size.
+    Some(unsafe { Layout::from_size_align_unchecked(stride, MIN_ALIGN) })
+}
+
 /// Returns the start and the layout of a block. Ends the process if it detects that the address is
 /// no live block.
 ///
 /// # Safety
 /// `block` is a live block.
 unsafe fn find(block: NonNull<u8>) -> Found {
-    if let Some((start, len)) = pages::span_of(block) {
-        if start == block {
-            let layout = span_layout(len).unwrap_or(Layout::new::<u8>());
-            return Found { start, layout, offset: 0 };
-        }
-        // SAFETY: the block does not start its span, so it is a slot of the unit at the span's
-        // start.
-        let Some(stride) = (unsafe { pools::stride_of_slot(block, start) }) else { not_a_block() };
-        let layout = Layout::from_size_align(stride, MIN_ALIGN.min(stride)).unwrap_or(Layout::new::<u8>());
+    // SAFETY: the caller passes a live block.
+    if let Some(layout) = unsafe { slot_layout(block) } {
+        return Found { start: block, layout, offset: 0 };
+    }
+    if let Some(len) = pages::span_len(block) {
+        let layout = span_layout(len).unwrap_or(Layout::new::<u8>());
         return Found { start: block, layout, offset: 0 };
     }
     if reserve::has(block) {
@@ -191,6 +210,21 @@ pub(crate) unsafe fn free(block: NonNull<u8>) {
 /// `block` is a live block.
 #[inline]
 unsafe fn release(block: NonNull<u8>) {
+    // SAFETY: the caller passes a live block.
+    match unsafe { slot_layout(block) } {
+        // SAFETY: the block is live and has this layout (C1).
+        Some(layout) => unsafe { PooledAllocator.deallocate(block, layout) },
+        // SAFETY: the caller passes a live block.
+        None => unsafe { release_other(block) },
+    }
+}
+
+/// Frees a block that is no slot, and is not among the live blocks any more.
+///
+/// # Safety
+/// `block` is a live block.
+#[cold]
+unsafe fn release_other(block: NonNull<u8>) {
     // SAFETY: the caller passes a live block.
     let found = unsafe { find(block) };
     if found.offset != 0 {

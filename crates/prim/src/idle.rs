@@ -1,11 +1,15 @@
 //! The queue of heaps whose owners may be idle.
 //!
-//! The units of a heap that other threads free wait in its inbox until the owner takes a slow path.
-//! An owner that sleeps never does. So a heap to which a thread pushes enters a queue, and stays
-//! there while it *has mail*: remote frees that are not booked. Some slow paths and pushes of every
-//! thread *look* at a few heaps of the queue. If the owner of a heap is *idle*, the look purges
-//! some of the heap's empty units. So a bounded number of these operations, of any threads, purges
-//! all of them. No operation makes more than one look.
+//! Blocks that other threads free wait, with their units, in the heap's inbox until the owner takes
+//! a slow path. An owner that sleeps never does. So a heap to which a thread pushes enters a queue,
+//! and stays there while it *has mail*: remote frees that are not booked. Some slow paths and
+//! pushes of every thread *look* at a few heaps of the queue. If the owner of a heap is *idle*, the
+//! look purges some of the heap's empty units. So a bounded number of these operations, of any
+//! threads, purges all of them. No operation makes more than one look.
+//!
+//! An owner is idle by time or by bytes. By time: it took no slow path for [`IDLE_MS`]. By bytes:
+//! since its last slow path, other threads have pushed more bytes to its heaps than a bound
+//! ([`PushedBytes`]). The pushes to a heap of an owner that is idle by bytes look at this heap.
 //!
 //! ```text
 //!   remote free --> inbox --borrow--> looks at units --put back--> seen      (one thread at once)
@@ -17,6 +21,10 @@
 //! Heaps are permanent memory, so the queue needs none of its own. If a process forks while another
 //! thread looks at the queue, heaps that this thread had taken out are not in the child's queue.
 //! Their units keep their pages in the child.
+
+mod pushed;
+
+pub use pushed::{IDLE_BYTES, PushedBytes};
 
 use core::ptr;
 
@@ -31,10 +39,10 @@ use crate::word::OwnerUsize;
 /// little.
 pub const IDLE_MS: usize = 100;
 
-/// A thread looks at the queue in one of this number of visits to the slow path.
+/// A thread looks at the queue once in this many visits to the slow path.
 pub const LOOK_EVERY: usize = 16;
 
-/// A thread looks at the queue after one of this number of pushes to a heap.
+/// A thread looks at the queue once in this many pushes to a heap.
 const LOOK_EVERY_PUSHES: usize = 64;
 
 /// The number of heaps that one look visits at most.
@@ -66,10 +74,13 @@ pub struct Mail<U, H> {
     queued: AtomicBool,
     /// The approximate number of pushes to the inbox.
     pushes: AtomicUsize,
+    /// The approximate bytes of pushes that were not added to those of the owner.
+    bytes: AtomicUsize,
     /// The owner's visits to the slow path, at the last look. This word and the next belong to the
     /// thread that adds the heap to the queue, then to the thread at the queue's gate.
     visits: OwnerUsize,
-    /// The time at which a thread first found this number of visits.
+    /// The start of the pause: the time at which a thread first saw this number of visits, or last
+    /// put the seen units back into the inbox.
     since: OwnerUsize,
 }
 
@@ -84,6 +95,7 @@ impl<U, H> Mail<U, H> {
                 below: AtomicPtr::new(ptr::null_mut()),
                 queued: AtomicBool::new(false),
                 pushes: AtomicUsize::new(0),
+                bytes: AtomicUsize::new(0),
                 visits: OwnerUsize::new(0),
                 since: OwnerUsize::new(0),
             }
@@ -124,6 +136,25 @@ impl<U: ForeignHeader, H> Mail<U, H> {
     }
 }
 
+/// The reason for which an owner counts as idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdleBy {
+    /// It took no slow path for a while.
+    Time,
+    /// Other threads pushed many bytes since its last slow path. A thread is still pushing: the
+    /// unit that it pushed last probably has live blocks, so the look leaves that one alone.
+    Bytes,
+}
+
+/// The result of one look at a heap.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// The number of units that the look purged.
+    pub units: usize,
+    /// Whether the next look need not wait for the clock, because more units are probably left.
+    pub more: bool,
+}
+
 /// The heaps of a queue, as a thread that looks at them sees them.
 pub trait IdleHeaps {
     /// A heap, or the record that has it.
@@ -134,6 +165,9 @@ pub trait IdleHeaps {
     /// Returns the heap's mail.
     fn mail<'h>(&self, heap: &'h Self::Heap) -> &'h Mail<Self::Unit, Self::Heap>;
 
+    /// Returns the bytes that other threads pushed to the heaps of this heap's owner.
+    fn pushed<'h>(&self, heap: &'h Self::Heap) -> &'h PushedBytes;
+
     /// Returns the number of visits of the heap's owner to the slow path.
     fn visits(&self, heap: &Self::Heap) -> usize;
 
@@ -141,9 +175,9 @@ pub trait IdleHeaps {
     /// drain it.
     fn is_held(&self, heap: &Self::Heap) -> bool;
 
-    /// Purges some units of this heap that have no live block and that are in its inbox. Returns
-    /// whether there may be more of them. Only one thread at a time calls this.
-    fn purge_units(&self, heap: &Self::Heap) -> bool;
+    /// Purges some units of this heap that have no live block and that are in its inbox. Only one
+    /// thread at a time calls this.
+    fn purge_units(&self, heap: &Self::Heap, by: IdleBy) -> Purged;
 
     /// Drains the heap's mail if no thread holds its record. The calling thread has just put units
     /// back.
@@ -189,8 +223,9 @@ impl<H> IdleQueue<H> {
         self.more.get()
     }
 
-    /// Makes sure that a heap to which this thread has pushed is in the queue. One in 64 pushes to
-    /// a heap also looks at the queue.
+    /// Makes sure that a heap to which this thread has pushed is in the queue. `bytes` is the size
+    /// of the pushed unit. Some pushes look at the heap if its owner is idle by bytes. One in 64
+    /// pushes to a heap looks at the queue, unless it looked at the heap.
     ///
     /// A fence separates the push from this call. So either this thread sees that the heap left the
     /// queue, or the thread that removes the heap sees the push.
@@ -199,7 +234,7 @@ impl<H> IdleQueue<H> {
     /// The heap is not freed while the queue is used. `heaps` returns the same mail for it at every
     /// call.
     #[inline]
-    pub unsafe fn note_push<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H) {
+    pub unsafe fn note_push<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, bytes: usize) {
         let mail = heaps.mail(heap);
         if !mail.queued.load(Ordering::Relaxed) && mail.is_some() {
             self.add(heaps, heap, true);
@@ -207,9 +242,30 @@ impl<H> IdleQueue<H> {
         // Two threads may count one push. The count decides nothing but the time of a look.
         let pushes = mail.pushes.load(Ordering::Relaxed).wrapping_add(1);
         mail.pushes.store(pushes, Ordering::Relaxed);
-        if pushes % LOOK_EVERY_PUSHES == 0 {
+        let bytes = mail.bytes.load(Ordering::Relaxed) + bytes;
+        mail.bytes.store(bytes, Ordering::Relaxed);
+        let looked = bytes >= pushed::STEP && self.note_bytes(heaps, heap, bytes);
+        if pushes % LOOK_EVERY_PUSHES == 0 && !looked {
             self.look(heaps);
         }
+    }
+
+    /// Adds the bytes of pushes to a heap to those of its owner. Looks at the heap if the owner is
+    /// idle by bytes. Returns whether it looked.
+    #[cold]
+    fn note_bytes<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, bytes: usize) -> bool {
+        heaps.mail(heap).bytes.store(0, Ordering::Relaxed);
+        if !heaps.is_held(heap) || cfg!(ephemera_weaken = "idle_by_time_alone") {
+            return false;
+        }
+        let (pushed, visits, now) = (heaps.pushed(heap), heaps.visits(heap), pages::now_ms());
+        if !pushed.add(bytes, visits, now) {
+            return false;
+        }
+        let Some(_pass) = self.gate.try_enter() else { return false };
+        let purged = heaps.purge_units(heap, IdleBy::Bytes);
+        pushed.note_purge(purged.units, visits, now);
+        true
     }
 
     /// Adds a heap, unless it is in the queue. If it is `new` there, its owner's pause starts now.
@@ -260,8 +316,8 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Looks at a few heaps of the queue, and purges units of one whose owner is idle. Does so at
-    /// most once for each tick of the clock, unless a heap has more to purge.
+    /// Visits a few heaps of the queue, and purges units of those whose owners are idle. Stops at a
+    /// heap that has more to purge. Without such a heap, only one look is made per clock tick.
     #[cold]
     #[inline(never)]
     pub fn look<E: IdleHeaps<Heap = H>>(&self, heaps: &E) {
@@ -286,8 +342,8 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Purges units of a heap if its owner is idle. Returns whether there may be more to purge.
-    /// Only the thread at the gate calls this.
+    /// Purges units of a heap if its owner is idle. Returns whether the next look need not wait for
+    /// the clock. Only the thread at the gate calls this.
     fn visit_heap<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
         let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
         if !heaps.is_held(heap) {
@@ -310,6 +366,6 @@ impl<H> IdleQueue<H> {
             heaps.drain_free_record(heap);
             return false;
         }
-        heaps.purge_units(heap)
+        heaps.purge_units(heap, IdleBy::Time).more
     }
 }

@@ -6,10 +6,10 @@
 //! * [`record`]: the identity of a thread, which threads lease one after the other.
 //! * [`local`]: the thread-local that binds a thread to its record, and thread exit.
 //! * [`foreign`]: remote frees.
-//! * [`claim`] and [`barrier`]: how other threads return the pages of an idle owner's empty units.
-//! * `idle`: the queue of heaps whose owners may be idle, at which other threads look.
+//! * [`claim`] and [`barrier`]: the protocol by which another thread returns the pages of an idle
+//!   owner's empty units.
+//! * `idle`: the queue of heaps whose owners may be idle. Other threads visit them.
 //! * [`unit_list`]: the list of all units of an owner, which statistics read from other threads.
-//!
 //! * [`word`]: words that one thread writes and others read.
 //! * [`epoch`]: how one thread asks all others to trim.
 //! * [`pages`]: memory from the operating system.

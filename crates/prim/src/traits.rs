@@ -38,20 +38,16 @@ pub use allocator_api2::alloc::{AllocError, Allocator};
 /// The type needs these, callable as `Self::name`:
 ///
 /// ```text
-///        fn allocate       (&self, Layout)                      -> Result<NonNull<[u8]>,
-///        AllocError>
-///        fn allocate_zeroed(&self, Layout)                      -> Result<NonNull<[u8]>,
-///        AllocError>
+///        fn allocate       (&self, Layout)                      -> Block
+///        fn allocate_zeroed(&self, Layout)                      -> Block
 /// unsafe fn deallocate     (&self, NonNull<u8>, Layout)
-/// unsafe fn grow           (&self, NonNull<u8>, Layout, Layout) -> Result<NonNull<[u8]>,
-/// AllocError>
-/// unsafe fn grow_zeroed    (&self, NonNull<u8>, Layout, Layout) -> Result<NonNull<[u8]>,
-/// AllocError>
-/// unsafe fn shrink         (&self, NonNull<u8>, Layout, Layout) -> Result<NonNull<[u8]>,
-/// AllocError>
+/// unsafe fn grow           (&self, NonNull<u8>, Layout, Layout) -> Block
+/// unsafe fn grow_zeroed    (&self, NonNull<u8>, Layout, Layout) -> Block
+/// unsafe fn shrink         (&self, NonNull<u8>, Layout, Layout) -> Block
 /// ```
 ///
-/// where `AllocError` is [`traits::AllocError`](crate::traits::AllocError). Generic parameters
+/// where `Block` stands for `Result<NonNull<[u8]>, AllocError>` with
+/// [`traits::AllocError`](crate::traits::AllocError). Generic parameters
 /// stand in square brackets, and a `where` clause may follow. A missing method is a compile error;
 /// the macro never falls back to the trait's default.
 ///

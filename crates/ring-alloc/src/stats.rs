@@ -46,8 +46,9 @@ pub struct ClassStats {
     /// The chunks without a live block.
     pub empty_chunks: usize,
     /// The empty chunks whose whole pages other threads offered to the operating system while the
-    /// owner was idle. Their `bytes_held` still count. The system may refuse locked pages. If pages
-    /// have 16 KiB or more, a small chunk has no whole page and stays resident.
+    /// owner was idle: it took no slow path for 100 ms, or other threads freed more than 4 MiB of
+    /// its memory since its last one. Their `bytes_held` still count. The system may refuse locked
+    /// pages. If pages have 16 KiB or more, a small chunk has no whole page and stays resident.
     pub purged_chunks: usize,
     /// The chunks that have live blocks and are not the front. Each stays until its last block is
     /// freed.

@@ -203,7 +203,7 @@ fn leaked_box_can_be_rebuilt_and_freed() {
 fn ring_without_retained_chunks_keeps_only_the_front() {
     let backing = Counting::new();
     let ring = Builder::new().retain(0).build_in(&backing);
-    let blocks: alloc::vec::Vec<_> = (0..1_000_u64).map(|number| Box::new_in([number; 20], &ring)).collect();
+    let blocks: alloc::vec::Vec<_> = (0..200_u64).map(|number| Box::new_in([number; 100], &ring)).collect();
     assert!(ring.stats().chunks() > 3);
     drop(blocks);
     assert_eq!((ring.stats().chunks(), ring.stats().small.empty_chunks), (1, 1), "only the front");

@@ -111,8 +111,8 @@ impl Count {
         (weak_in(word) as usize).saturating_sub(usize::from(strong_in(word) != 0))
     }
 
-    /// Counts another strong handle, made from a strong one. It orders nothing: the way in which
-    /// the handle reaches another thread does.
+    /// Counts another strong handle, made from a strong one. The addition needs no ordering: the
+    /// means by which the handle reaches another thread provides it.
     #[inline]
     pub(crate) fn clone_strong(&self) {
         check(strong_in(self.word.fetch_add(STRONG, Ordering::Relaxed)));

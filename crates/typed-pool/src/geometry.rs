@@ -120,6 +120,12 @@ impl UnitSpec {
         if self.shared { slots.div_ceil(GROUP) } else { 0 }
     }
 
+    /// Returns the bytes of the slots of a whole unit that share a foreign word.
+    #[cfg(not(ephemera_loom))]
+    pub(crate) const fn group_bytes(self) -> usize {
+        self.stride * if self.slots < GROUP { self.slots } else { GROUP }
+    }
+
     /// Returns the layout that a unit of `slots` slots requests from the backing allocator.
     pub(crate) const fn layout(self, slots: usize) -> Layout {
         debug_assert!(slots <= self.slots, "more slots than fit a unit");
@@ -180,8 +186,9 @@ const fn stride_of(layout: Layout) -> usize {
 
 /// Returns the factor that replaces a division by `stride`: 2³² / `stride`, rounded up or one more.
 #[inline]
-pub(crate) const fn inverse_of(stride: usize) -> u64 {
-    (1 << 32) / stride as u64 + 1
+pub(crate) const fn inverse_of(stride: usize) -> u32 {
+    // Strides are at least 2, so the factor has at most 31 bits.
+    ((1 << 32) / stride as u64 + 1) as u32
 }
 
 /// Returns the index of the slot that lies `distance` bytes after the first one.
@@ -189,8 +196,8 @@ pub(crate) const fn inverse_of(stride: usize) -> u64 {
 /// The result is exact for the start of a slot: n × `stride` × `inverse` exceeds n × 2³² by at most
 /// the distance, which is far below 2³².
 #[inline]
-pub(crate) const fn index_of(distance: usize, inverse: u64) -> usize {
-    ((distance as u64 * inverse) >> 32) as usize
+pub(crate) const fn index_of(distance: usize, inverse: u32) -> usize {
+    ((distance as u64 * inverse as u64) >> 32) as usize
 }
 
 // The largest slot with the largest alignment fits a unit, and addresses cannot overflow.

@@ -59,7 +59,7 @@
 //!   these again, one each time it runs out of slots at hand, if the load does not need them for a
 //!   while. Pools of threads keep 128 KiB of empty units, but at least one unit, and 4 MiB at most.
 //! * Units and large blocks of such pools come from [`pages`], which keeps the pages of freed ones:
-//!   up to 16 MiB or an eighth of the bytes in use, and more if the process needs them again. A
+//!   up to 4 MiB or an eighth of the bytes in use, and more if the process needs them again. A
 //!   thread keeps up to 768 KiB of freed large blocks for itself. Those that it does not use go to
 //!   the cache of the process.
 //! * A thread frees all its empty units when it ends. A unit with live values is freed with the

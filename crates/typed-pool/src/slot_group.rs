@@ -171,6 +171,21 @@ impl UnitPtr {
         (SlotGroupPtr { unit: self, number: index / GROUP }, 1 << (index % GROUP))
     }
 
+    /// Returns the stride of the unit's slots, if one of them is at this address. Any thread may
+    /// call this.
+    #[cfg(not(ephemera_loom))]
+    #[inline]
+    pub(crate) fn stride_of_slot(self, block: NonNull<u8>) -> Option<usize> {
+        let groups = self.remote_groups();
+        // SAFETY: U1: the header is live; `stride` never changes.
+        let stride = unsafe { (*groups).stride } as usize;
+        // SAFETY: U1: the header is live; `inverse` never changes.
+        let inverse = unsafe { (*groups).inverse };
+        let distance = block.addr().get().checked_sub(self.first_slot().addr())?;
+        let index = index_of(distance, inverse);
+        (index < self.slots() && index * stride == distance).then_some(stride)
+    }
+
     /// Returns the number of remote frees that are not booked yet.
     pub(crate) fn unbooked(self) -> usize {
         let count = |group: SlotGroupPtr| {

@@ -18,9 +18,10 @@ pub struct Stats {
     pub units: usize,
     /// Units held that have no live slot, including those that scopes keep for the next one.
     pub empty_units: usize,
-    /// Units without a live slot whose owner is idle. Other threads returned the pages of their
-    /// slots to the operating system. Their headers stay, and they count in `bytes_held` and
-    /// `empty_units`, until their owner takes a slow path or ends.
+    /// Units without a live slot whose owner is idle: it took no slow path for 100 ms, or other
+    /// threads freed more than 4 MiB of its memory since its last one. Other threads returned the
+    /// pages of their slots to the operating system. Their headers stay, and they count in
+    /// `bytes_held` and `empty_units`, until their owner takes a slow path or ends.
     pub purged_units: usize,
     /// Slots of all units.
     pub slots: usize,

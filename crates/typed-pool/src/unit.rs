@@ -114,7 +114,12 @@ impl UnitPtr {
                 slots: slots as u32,
                 claim: ContentsClaim::new(),
                 prev: OwnerPtr::null(),
-                groups: SlotGroups::new(spec.first(slots), spec.groups(slots), inverse_of(spec.stride)),
+                groups: SlotGroups::new(
+                    spec.first(slots),
+                    spec.groups(slots),
+                    spec.stride,
+                    inverse_of(spec.stride),
+                ),
             },
         };
         // SAFETY: the caller has exclusive access to the memory, which is aligned to a unit and has
@@ -271,8 +276,7 @@ impl UnitPtr {
         self.state_word().publish(birth << STATE_BITS | self.state() as u64);
     }
 
-    /// Returns the number of live slots, including slots with an unbooked remote free. Meaningless
-    /// for a front.
+    /// Returns the number of live slots, unbooked remote frees included. Meaningless for a front.
     pub(crate) fn live(self) -> usize {
         self.until().get() + self.slack().get()
     }
@@ -297,8 +301,8 @@ impl UnitPtr {
     pub(crate) fn observe_live(self) -> Option<usize> {
         let slack = self.slack().observe();
         let until = self.until().observe();
-        // The owner moves slots from one part to the other: it stores the greater part first, and
-        // no part has the same value twice.
+        // The owner stores the part that grows first. Before the unit is a front again, `slack` is
+        // most of the slots, then all but one (`scrape`), then none (`enqueue`): no value returns.
         (self.slack().get() == slack).then_some(slack + until)
     }
 

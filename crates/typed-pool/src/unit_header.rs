@@ -106,15 +106,23 @@ pub(crate) struct SlotGroups {
     /// The offset of the first slot in the unit.
     pub(crate) first: u32,
     pub(crate) groups: u32,
-    pub(crate) inverse: u64,
+    pub(crate) stride: u32,
+    /// The factor that replaces a division by `stride`.
+    pub(crate) inverse: u32,
     pub(crate) group: SlotGroup,
 }
 
 impl SlotGroups {
     /// Creates the groups of a unit whose first slot is at offset `first`. `inverse` is that of the
     /// stride.
-    pub(crate) fn new(first: usize, groups: usize, inverse: u64) -> Self {
-        Self { first: first as u32, groups: groups as u32, inverse, group: SlotGroup::new() }
+    pub(crate) fn new(first: usize, groups: usize, stride: usize, inverse: u32) -> Self {
+        Self {
+            first: first as u32,
+            groups: groups as u32,
+            stride: stride as u32,
+            inverse,
+            group: SlotGroup::new(),
+        }
     }
 
     /// Returns the bytes from here to the end of the last group.

@@ -44,7 +44,7 @@ fn resident_memory_returns_while_a_burst_of_256_mib_is_freed() {
             drop(blocks);
             let after = resident();
             // The second burst needs the pages again that were purged after the first one.
-            let learned = if first { 0 } else { 4 * pages::CACHE };
+            let learned = if first { 0 } else { pages::CACHE_LEARNED };
             first = false;
             let bound = before + pages::CACHE + learned + KEPT + SLACK;
             assert!(after < bound, "burst {burst} of {size}: {before}, then {after}");
@@ -91,7 +91,7 @@ fn resident_memory_returns_when_threads_end() {
     // The number of pages in the cache depends on the tests that ran before this one.
     let beside_the_cache = || {
         let cached = pages::usage().cached;
-        assert!(cached <= pages::CACHE, "{cached}");
+        assert!(cached <= 16 * MIB, "{cached}");
         resident() - cached
     };
     thread::spawn(work).join().expect("no panic");

@@ -252,7 +252,7 @@ fn handles_keep_a_scope_alive() {
 
 #[test]
 fn many_scopes_are_alive_at_once() {
-    const SCOPES: u64 = if cfg!(miri) { 6 } else { 500 };
+    const SCOPES: u64 = if cfg!(miri) { 3 } else { 500 };
     alone(|| {
         let scopes: alloc::vec::Vec<_> = (0..SCOPES).map(|_| builder().build()).collect();
         let blocks: alloc::vec::Vec<_> =

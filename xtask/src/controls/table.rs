@@ -38,7 +38,7 @@ pub(crate) struct Control {
 }
 
 /// How a control's test is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ControlKind {
     /// As a loom model.

@@ -36,6 +36,9 @@ pub(super) enum ProgramWay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SystemCommand {
     pub(super) program: &'static str,
+    /// Arguments with which it prints the path of its executable. A script may have its name and
+    /// start it. Empty if that is not usual.
+    pub(super) finds_itself: &'static [&'static str],
     pub(super) arguments: &'static [&'static str],
     /// Variables that make its output the same in each run.
     pub(super) variables: &'static [(&'static str, &'static str)],
@@ -82,7 +85,7 @@ pub(super) const ALLOCATORS: [GeneralAllocator; 6] = [
 pub(super) const TWIN: &str = "glibc-again";
 
 /// The programs, in the order of the tables.
-pub(super) const PROGRAMS: [MeasuredProgram; 13] = [
+pub(super) const PROGRAMS: [MeasuredProgram; 16] = [
     linked("syn", "parses the repository's Rust sources into syntax trees"),
     linked("serde_json", "reads, changes and writes the recorded measurements"),
     linked("pulldown-cmark", "renders the repository's pages as HTML"),
@@ -91,12 +94,16 @@ pub(super) const PROGRAMS: [MeasuredProgram; 13] = [
     linked("wasmi", "compiles generated WebAssembly modules and interprets them"),
     linked("naga", "translates shaders to SPIR-V, Metal's language and GLSL"),
     linked("redb", "keeps the lines of sources in a store in memory, with transactions"),
+    linked("tantivy", "indexes the paragraphs of pages and sources on two threads, and queries them"),
     linked("hyper", "answers 24 clients of the same process over HTTP, with two threads"),
+    service("service", "parses 10 KB for each request, and keeps a string of every second one in a cache"),
+    service("service-scopes", "is the same service; over PooledAllocator each request has a scope"),
     MeasuredProgram {
         name: "git",
         what: "prints the changes of the last 150 commits",
         way: ProgramWay::Preloaded(SystemCommand {
             program: "git",
+            finds_itself: &[],
             arguments: &["--no-pager", "log", "-p", "-n", "150", "--no-color"],
             variables: &[("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")],
             input: None,
@@ -107,6 +114,7 @@ pub(super) const PROGRAMS: [MeasuredProgram; 13] = [
         what: "creates and drops objects, with PYTHONMALLOC=malloc",
         way: ProgramWay::Preloaded(SystemCommand {
             program: "python3",
+            finds_itself: &["-S", "-c", "import sys; print(sys.executable)"],
             arguments: &["-s", "-S", "-c", PYTHON],
             variables: &[("PYTHONMALLOC", "malloc"), ("PYTHONHASHSEED", "0")],
             input: None,
@@ -117,6 +125,7 @@ pub(super) const PROGRAMS: [MeasuredProgram; 13] = [
         what: "compiles a generated file with -O2",
         way: ProgramWay::Preloaded(SystemCommand {
             program: "gcc",
+            finds_itself: &[],
             arguments: &["-O2", "-S", "-o", "-", "program.c"],
             variables: &[],
             input: Some(SystemInput { name: "program.c", functions: 120 }),
@@ -127,6 +136,7 @@ pub(super) const PROGRAMS: [MeasuredProgram; 13] = [
         what: "fills, indexes and queries tables in memory",
         way: ProgramWay::Preloaded(SystemCommand {
             program: "sqlite3",
+            finds_itself: &[],
             arguments: &[":memory:", SQL],
             variables: &[],
             input: None,
@@ -175,6 +185,10 @@ select count(*) from lines as one join owners as other on one.owner = other.owne
 
 const fn linked(name: &'static str, what: &'static str) -> MeasuredProgram {
     MeasuredProgram { name, what, way: ProgramWay::Linked { package: name } }
+}
+
+const fn service(name: &'static str, what: &'static str) -> MeasuredProgram {
+    MeasuredProgram { name, what, way: ProgramWay::Linked { package: "serde_json" } }
 }
 
 impl SystemInput {
@@ -308,7 +322,7 @@ mod tests {
     fn a_filter_selects_programs_and_an_unknown_one_is_an_error() {
         let names =
             |filter| programs(Some(filter)).map(|all| all.iter().map(|one| one.name).collect::<Vec<_>>());
-        assert_eq!(names("^s").unwrap(), ["syn", "serde_json", "sqlite3"]);
+        assert_eq!(names("^s").unwrap(), ["syn", "serde_json", "service", "service-scopes", "sqlite3"]);
         assert_eq!(programs(None).unwrap().len(), PROGRAMS.len());
         assert!(names("no such").unwrap_err().to_string().contains("--list"));
         assert!(names("(").unwrap_err().to_string().contains("no regular expression"));

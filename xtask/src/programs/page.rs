@@ -196,8 +196,8 @@ impl ProgramReport {
         sections
     }
 
-    /// Returns the comparison of ours with the other allocators. Returns `None` if the run lacks
-    /// one of them.
+    /// Returns the table that compares our allocator with the others. Returns `None` if the run
+    /// lacks one of them.
     fn bars(&self, means: &[ProgramMeans]) -> Option<Grid> {
         let of = |key: &str| means.iter().find(|means| means.allocator.key == key);
         let ours = of(OURS)?;

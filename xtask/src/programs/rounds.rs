@@ -2,8 +2,8 @@
 
 use core::hash::Hasher as _;
 use core::time::Duration;
-use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::hash::DefaultHasher;
 use std::io::{BufWriter, Write as _};
@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
+use ephemera_measure::host;
 use ephemera_measure::turns::next_round;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::rngs::Xoshiro256PlusPlus;
@@ -165,17 +166,30 @@ pub(super) fn measure(
     Ok(runs)
 }
 
+/// Returns the executable of a command, or its name if it does not tell.
+fn executable_of(command: &SystemCommand) -> OsString {
+    let asked = (!command.finds_itself.is_empty()).then(|| {
+        let path = host::first_line(command.program, command.finds_itself)?;
+        Path::new(&path).is_file().then_some(path)
+    });
+    asked.flatten().unwrap_or_else(|| command.program.to_owned()).into()
+}
+
 /// The executables of linked programs, and the libraries for the programs of the system.
 struct BuiltPrograms {
     executables: BuiltPaths,
     libraries: BuiltPaths,
+    /// The executables of the system's programs, by name.
+    found: BTreeMap<&'static str, OsString>,
 }
 
 impl BuiltPrograms {
     /// Builds what the plan needs.
     fn build(ws: &Workspace, plan: &ProgramPlan) -> Result<Self> {
         let any = |wanted: fn(&MeasuredProgram) -> bool| plan.programs.iter().any(wanted);
-        let mut built = Self { executables: BuiltPaths::new(), libraries: BuiltPaths::new() };
+        let commands = plan.programs.iter().filter_map(MeasuredProgram::command);
+        let found = commands.map(|command| (command.program, executable_of(&command))).collect();
+        let mut built = Self { executables: BuiltPaths::new(), libraries: BuiltPaths::new(), found };
         if any(|program| program.package().is_some()) {
             built.executables = builds::build(ws, &plan.programs, &plan.allocators)?;
         }
@@ -210,7 +224,7 @@ impl BuiltPrograms {
                 Ok((figures, checksum(&output)?))
             }
             ProgramWay::Preloaded(system) => {
-                let mut command = clean(OsStr::new(system.program));
+                let mut command = clean(&self.found[system.program]);
                 command.args(system.arguments).envs(system.variables.iter().copied());
                 command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
                 if let Some(library) = path(&self.libraries, allocator)? {
@@ -346,8 +360,13 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_installed_is_left_out() {
-        let command =
-            SystemCommand { program: "no-such-program", arguments: &[], variables: &[], input: None };
+        let command = SystemCommand {
+            program: "no-such-program",
+            finds_itself: &[],
+            arguments: &[],
+            variables: &[],
+            input: None,
+        };
         let missing = MeasuredProgram { name: "missing", what: "", way: ProgramWay::Preloaded(command) };
         assert_eq!(installed(vec![missing, PROGRAMS[0]]).unwrap(), [PROGRAMS[0]]);
         assert!(installed(vec![missing]).unwrap_err().to_string().contains("installed"));

@@ -37,6 +37,9 @@ programs! {
     "redb" => redb,
     "rhai" => rhai,
     "serde_json" => serde_json,
+    "service" => service,
+    "service-scopes" => service_scopes,
     "syn" => syn,
+    "tantivy" => tantivy,
     "wasmi" => wasmi,
 }

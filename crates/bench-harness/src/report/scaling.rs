@@ -6,8 +6,14 @@ use super::model::{BenchReport, ReportTable};
 use crate::contenders::VOID;
 
 /// Workloads that differ only in the number of threads: alone, together, and that number.
-const TABLES: [(&str, &str, usize); 2] =
-    [("S9/larson/1", "S9/larson/2", 2), ("S9/larson/1", "S9/larson/4", 4)];
+const TABLES: [(&str, &str, usize); 6] = [
+    ("S9/larson/1", "S9/larson/2", 2),
+    ("S9/larson/1", "S9/larson/4", 4),
+    ("S9/larson/1", "S9/larson/8", 8),
+    ("S9/larson/1", "S9/larson/16", 16),
+    ("S9/larson/1", "S9/larson/32", 32),
+    ("S9/larson/1", "S9/larson/64", 64),
+];
 
 /// The scaling of one workload.
 #[derive(Clone, Debug)]

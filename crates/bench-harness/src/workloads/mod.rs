@@ -28,8 +28,10 @@ use hdrhistogram::Histogram;
 pub use self::alone::{AfterBurst, AloneFigures, AloneOrder, MOMENTS, READINGS, ResidentAt, SHOWN};
 pub use self::blocks::json::Document;
 pub use self::buffers::http::answer;
+pub(crate) use self::catalogue::Workload;
+#[cfg(not(test))]
+pub(crate) use self::catalogue::build;
 pub use self::catalogue::{Need, Scale, WorkloadSpec, catalogue};
-pub(crate) use self::catalogue::{Workload, build};
 pub use self::load::Load;
 pub use self::nodes::{Corpus, Sources, ticks_per_ns};
 

@@ -1,7 +1,8 @@
 //! A bounded channel for vectors of items that travel to another thread.
 //!
 //! The standard library's channel is compiled for each type of message. There are hundreds of item
-//! types, so the channel here carries the parts of a vector and forgets the type. Its ends know it.
+//! types, so the channel here carries the parts of a vector without their type. Only the two ends
+//! know the type.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -42,7 +43,7 @@ impl VecParts {
 
 impl Drop for VecParts {
     fn drop(&mut self) {
-        // SAFETY: `end` is for the type of these items.
+        // SAFETY: `end` was made for the type of these items.
         unsafe { (self.end)(self.items, self.len, self.capacity) };
     }
 }

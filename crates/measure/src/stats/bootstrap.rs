@@ -15,8 +15,8 @@ use super::median;
 pub const DRAWS: usize = 4000;
 
 /// The reach of an interval at 95 % and at 99 %, in standard deviations of the medians, for two
-/// processes and more. Each row comes from 200,000 simulated normal samples. More processes than
-/// rows use the last row.
+/// processes and more. Each row comes from 200,000 simulated normal samples. A run with more
+/// processes than the table has rows uses the last row.
 const REACH: [(f64, f64); 9] = [
     (8.80, 44.3),
     (2.58, 5.78),

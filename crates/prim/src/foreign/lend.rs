@@ -55,13 +55,28 @@ impl<U> Foreign<U> {
 impl<U: ForeignHeader> LentUnits<U> {
     /// Returns the next unit, which stays live until the list is put back.
     pub fn look(&mut self) -> Option<NonNull<U>> {
+        let unit = self.take()?;
+        self.seen = Some((self.seen.map_or(unit, |(first, _)| first), unit));
+        Some(unit)
+    }
+
+    /// Takes the next unit off the list of those that were not looked at.
+    fn take(&mut self) -> Option<NonNull<U>> {
         let unit = NonNull::new(self.rest)?;
         // SAFETY: the unit is on this list, so it is lent.
         let foreign = unsafe { foreign_of(unit) };
         foreign.linked.touch();
         self.rest = foreign.link.load(Ordering::Relaxed);
-        self.seen = Some((self.seen.map_or(unit, |(first, _)| first), unit));
         Some(unit)
+    }
+
+    /// Puts the unit back that was pushed last, before any other was looked at. The caller still
+    /// calls [`LentUnits::put_back`], whose fence covers this unit too.
+    pub fn put_newest_back(&mut self, rest: &Inbox<U>) {
+        if let Some(unit) = self.take() {
+            // SAFETY: the unit is lent to this thread, and is a list of one.
+            unsafe { rest.join(unit, unit) };
+        }
     }
 
     /// Puts the units back that [`LentUnits::look`] did not return. The caller still calls

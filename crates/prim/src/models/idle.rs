@@ -7,11 +7,12 @@ use loom::thread;
 use super::explore;
 use super::foreign::Chunk;
 use super::memory::ModelArc;
-use crate::idle::{IdleHeaps, IdleQueue, Mail};
+use crate::idle::{IdleBy, IdleHeaps, IdleQueue, Mail, Purged, PushedBytes};
 
 /// A heap with one unit.
 struct Heap {
     mail: Mail<Chunk, Heap>,
+    pushed: PushedBytes,
     /// The number of looks that visited the heap. The standard library's word is no step of the
     /// model.
     visited: AtomicUsize,
@@ -19,7 +20,7 @@ struct Heap {
 
 impl Heap {
     fn new() -> Self {
-        Self { mail: Mail::new(), visited: AtomicUsize::new(0) }
+        Self { mail: Mail::new(), pushed: PushedBytes::new(), visited: AtomicUsize::new(0) }
     }
 }
 
@@ -34,6 +35,10 @@ impl IdleHeaps for Passer {
         &heap.mail
     }
 
+    fn pushed<'h>(&self, heap: &'h Heap) -> &'h PushedBytes {
+        &heap.pushed
+    }
+
     fn visits(&self, _heap: &Heap) -> usize {
         0
     }
@@ -43,7 +48,7 @@ impl IdleHeaps for Passer {
         false
     }
 
-    fn purge_units(&self, _heap: &Heap) -> bool {
+    fn purge_units(&self, _heap: &Heap, _by: IdleBy) -> Purged {
         unreachable!("no thread holds the record")
     }
 
@@ -72,7 +77,7 @@ impl Model {
         let pushed = unsafe { self.heap.get().mail.inbox.give_back_add(self.unit.pointer(), 1) };
         if pushed {
             // SAFETY: the model keeps the heap until all of its threads are joined.
-            unsafe { self.queue.get().note_push(&Passer, self.heap.get()) };
+            unsafe { self.queue.get().note_push(&Passer, self.heap.get(), 1) };
         }
     }
 

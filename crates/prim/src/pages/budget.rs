@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::CACHE;
+use super::{CACHE, CACHE_LEARNED};
 
 /// Bytes of spans and mappings that are allocated.
 static USED: AtomicUsize = AtomicUsize::new(0);
@@ -23,8 +23,16 @@ static EVENTS: AtomicUsize = AtomicUsize::new(0);
 /// The cache may hold the bytes in use divided by this, if that exceeds the least bound.
 const SHARE: usize = 8;
 
-/// `LEARNED` is at most this number of times the least bound.
+/// `LEARNED` is at most this number of times a least bound that the program set.
 const LEARNED_MAX: usize = 4;
+
+/// Returns the maximum of `LEARNED`.
+fn learned_max() -> usize {
+    match LEAST.load(Ordering::Relaxed) {
+        CACHE => CACHE_LEARNED,
+        least => least.saturating_mul(LEARNED_MAX),
+    }
+}
 
 /// One event in this number makes a cached span or mapping leave.
 pub(super) const DECAY: usize = 64;
@@ -43,7 +51,7 @@ fn needed(bytes: usize) {
     let again = bytes.min(LEFT.load(Ordering::Relaxed));
     if again != 0 {
         change(&LEFT, |left| left.saturating_sub(again));
-        let most = LEAST.load(Ordering::Relaxed).saturating_mul(LEARNED_MAX);
+        let most = learned_max();
         change(&LEARNED, |learned| learned.saturating_add(again).min(most));
     }
 }

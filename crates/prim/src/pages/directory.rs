@@ -130,6 +130,7 @@ impl Directory {
 
 impl Home {
     /// Returns the directory of an open superblock.
+    #[inline]
     pub(super) fn directory(&self) -> &'static Directory {
         // SAFETY: the pointer was written before the superblock first opened, and directories are
         // never freed.

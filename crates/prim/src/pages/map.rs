@@ -37,6 +37,7 @@ const fn place_of(addr: usize) -> Option<(usize, usize)> {
     if leaf >= 1 << ROOT_BITS { None } else { Some((leaf, piece & ((1 << LEAF_BITS) - 1))) }
 }
 
+#[inline]
 fn leaf(number: usize) -> Option<&'static Leaf> {
     // ORDERING: Acquire. Pairs with the Release in `leaf_or_new`.
     let leaf = ROOT[number].load(Ordering::Acquire);

@@ -21,14 +21,14 @@
 //! # When memory leaves the cache
 //!
 //! Freed spans and mappings keep their pages, up to the larger of [`CACHE`] and an eighth of the
-//! bytes in use. The bound rises by the bytes that left and were needed again, up to four times
-//! [`CACHE`]. It falls by the bytes that leave unused, as described below. A free beyond this bound
-//! purges its own span, or unmaps its own mapping. While more is cached than the bound allows, each
-//! free also purges two more. After every 64th allocation or free, the process *looks* for unused
-//! memory. It purges a cached span, or unmaps a cached mapping, that no thread took during the last
-//! 16 looks. A superblock without a used span is unmapped when less than half of its spans are
-//! cached, except for the last such superblock of its span size. [`purge`] returns all cached
-//! memory at once.
+//! bytes in use. The bound rises by the bytes that left and were needed again, up to
+//! [`CACHE_LEARNED`]. It falls by the bytes that leave unused, as described below. A free beyond
+//! this bound purges its own span, or unmaps its own mapping. While more is cached than the bound
+//! allows, each free also purges two more. After every 64th allocation or free, the process *looks*
+//! for unused memory. It purges a cached span, or unmaps a cached mapping, that no thread took
+//! during the last 16 looks. A superblock without a used span is unmapped when less than half of
+//! its spans are cached, except for the last such superblock of its span size. [`purge`] returns
+//! all cached memory at once.
 //!
 //! Beside this, a thread that uses [`CachedPages`] keeps freed spans for itself: four of 64 KiB,
 //! two of 128 KiB and one of 256 KiB. It keeps none if [`set_cache`] allows the process fewer bytes
@@ -83,9 +83,16 @@ use core::ptr::NonNull;
 
 use crate::traits::AllocError;
 
-/// The least bound on the bytes of freed blocks that stay resident: 16 MiB. The bound is larger if
+/// The least bound on the bytes of freed blocks that stay resident: 4 MiB. The bound is larger if
 /// an eighth of the bytes in use is.
-pub const CACHE: usize = 16 << 20;
+///
+/// It is small because a program that sleeps after a burst keeps as much. A program that needs more
+/// pages again raises the bound.
+pub const CACHE: usize = if cfg!(ephemera_weaken = "cache_starts_large") { 16 << 20 } else { 4 << 20 };
+
+/// The most by which the bound on the bytes of freed blocks rises if the process needs pages again:
+/// 64 MiB. After [`set_cache`] it is four times the bound that was set.
+pub const CACHE_LEARNED: usize = 64 << 20;
 
 /// Zero-sized allocator over pages of the operating system.
 ///
@@ -153,6 +160,16 @@ pub fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
     // SAFETY: only the words of the superblock are read, which are never freed.
     let span = unsafe { span::Span::at(block) }?;
     Some((span.start(), span.len()))
+}
+
+/// Returns the length of the span that has this address, if there is one. A span is aligned to its
+/// length. If no thread owns that span, the answer is out of date at once.
+#[cfg(ephemera_pages)]
+#[inline]
+#[must_use]
+pub fn span_len(block: NonNull<u8>) -> Option<usize> {
+    // SAFETY: only the words of the superblock are read, which are never freed.
+    unsafe { span::Span::len_at(block) }
 }
 
 /// Returns the pages of all freed blocks to the operating system.
@@ -238,8 +255,10 @@ pub fn now_ms() -> usize {
     0
 }
 
-/// Sets the bytes of freed blocks that may stay resident, in place of [`CACHE`]. This call purges
-/// nothing itself; the next frees obey the new bound. If it is less than 768 KiB, threads keep no
+/// Sets the bytes of freed blocks that may stay resident, in place of [`CACHE`]. If the process
+/// needs pages again, the bound rises by up to four times as many bytes. For [`CACHE`] itself it
+/// rises by up to [`CACHE_LEARNED`]. This call purges nothing itself; the next frees obey the new
+/// bound. If it is less than 768 KiB, threads keep no
 /// freed blocks for themselves.
 pub fn set_cache(bytes: usize) {
     #[cfg(ephemera_pages)]

@@ -1,5 +1,7 @@
-//! The purge of a chunk: another thread returns the pages of its blocks to the operating system. It
-//! ends when the owner books the chunk's remote frees.
+//! Purges a chunk: another thread returns the pages of its blocks to the operating system. The
+//! chunk counts as purged until its owner books the chunk's remote frees.
+
+use core::ptr::NonNull;
 
 use ephemera_prim::foreign::COMPLETE;
 use ephemera_prim::sync::Ordering;
@@ -12,8 +14,8 @@ impl ChunkPtr {
     /// of use of all blocks.
     ///
     /// The calling thread has borrowed the chunk, and saw that the owner replaced it as the front
-    /// (B2). So `taken` is exact. The other two sums only grow. If they are out of date, a block
-    /// seems live that is not.
+    /// (B2). So `taken` is exact. The other two sums only grow. If this thread reads an old sum, a
+    /// freed block counts as live, and the chunk is not purged.
     pub(crate) fn is_free_to_purge(self) -> bool {
         let word = self.foreign().observe();
         let back = self.back().observe();
@@ -38,7 +40,7 @@ impl ChunkPtr {
         self.book(LiveCount::from_word(word))
     }
 
-    /// Marks a chunk whose frees the owner books as not purged.
+    /// Clears the mark of a purge.
     fn end_purge(self) {
         if self.is_purged() {
             self.purged().store(false, Ordering::Relaxed);
@@ -53,12 +55,24 @@ impl ChunkPtr {
         self.foreign().reuse();
         self.contents().write();
         self.purged().store(true, Ordering::Relaxed);
-        #[cfg(all(feature = "std", not(ephemera_loom)))]
-        {
-            let (start, len) = (self.at(self.first()), self.end() - self.first());
-            // SAFETY: the bytes belong to the chunk. No block is live (B1), so nothing needs them.
-            // The owner does not use them before it dequeues the chunk.
-            unsafe { ephemera_prim::pages::discard(start, len) };
-        }
+        let (start, len) = (self.at(self.first()), self.end() - self.first());
+        // SAFETY: the bytes belong to the chunk. No block is live (B1), so nothing needs them. The
+        // owner does not use them before it dequeues the chunk.
+        unsafe { discard(start, len) };
     }
+}
+
+/// Returns the whole pages of a range to the operating system. Their content is unknown afterwards.
+///
+/// # Safety
+/// The range is part of a live block of the backing allocator. Nothing needs its bytes, or uses
+/// them during the call.
+pub(crate) unsafe fn discard(start: NonNull<u8>, len: usize) {
+    #[cfg(all(feature = "std", not(ephemera_loom)))]
+    // SAFETY: the caller has the same duties.
+    unsafe {
+        ephemera_prim::pages::discard(start, len);
+    }
+    #[cfg(not(all(feature = "std", not(ephemera_loom))))]
+    let _ = (start, len);
 }

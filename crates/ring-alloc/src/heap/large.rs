@@ -61,7 +61,7 @@ pub(super) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: 
 /// Grows a large block by the backing allocator's own method.
 ///
 /// # Safety
-/// As for `Allocator::grow`. Both layouts are without a class and not of size zero.
+/// As for `Allocator::grow`. Neither layout has a class, and neither has size zero.
 pub(super) unsafe fn grow<E: RingEnv>(
     env: E,
     block: NonNull<u8>,

@@ -6,6 +6,8 @@
 //!   chunks[class] <-> every chunk of the class, wherever else it is or is not
 //! ```
 //!
+//! A front may also be a section of a split chunk.
+//!
 //! A chunk that is neither a front nor empty is *pinned*. It is only on the list of all chunks, and
 //! nothing looks at it until its last block is freed. The modules:
 //!
@@ -13,15 +15,17 @@
 //! * `slow`: how a heap gets a new front, and keeps or frees empty chunks.
 //! * `resize`: growing and shrinking.
 //! * `large`: blocks of the backing allocator.
+//! * `split`: sections of chunks, which bound what blocks that live long keep.
 //! * `list`: the lists of all chunks.
 //!
-//! The design page has the invariants H1 to H7.
+//! The design page has the invariants H1 to H7 and S1 to S3.
 
 mod fast;
 mod large;
 mod list;
 mod resize;
 pub(crate) mod slow;
+mod split;
 
 pub(crate) use fast::{allocate, deallocate};
 pub(crate) use resize::{allocate_zeroed, grow, grow_zeroed, shrink};
@@ -46,6 +50,7 @@ pub(crate) struct ChunkHeap {
     empties: [OwnerPtr<Chunk>; CLASSES],
     empties_len: [OwnerUsize; CLASSES],
     chunks: [UnitList<Chunk>; CLASSES],
+    split: split::SplitState,
 }
 
 impl ChunkHeap {
@@ -57,6 +62,7 @@ impl ChunkHeap {
                 empties: [OwnerPtr::null(), OwnerPtr::null()],
                 empties_len: [OwnerUsize::new(0), OwnerUsize::new(0)],
                 chunks: [UnitList::new(), UnitList::new()],
+                split: split::SplitState::new(),
             }
         }
     }
@@ -134,6 +140,9 @@ pub(crate) unsafe trait RingEnv: Copy {
     type Geometry: Geometry;
     type Backing: Allocator;
     type Account: Account;
+    /// Whether this heap may split chunks (S1). Then it owns every chunk, no other thread walks its
+    /// chunks, and `free_remotely` is never called.
+    const SPLITS: bool = false;
 
     fn heap(&self) -> &ChunkHeap;
     /// Returns the front of `heap` by the shortest way (H7).
@@ -156,6 +165,11 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Counts a visit to the slow path of a heap that this thread owns. Some visits look for idle
     /// owners.
     fn visit(&self) {}
+    /// Notes that a chunk of this number of bytes came from the backing allocator.
+    fn note_obtained(&self, bytes: usize);
+    /// Notes that a chunk of this number of bytes is about to be freed. Returns whether its pages
+    /// are to be returned to the operating system before that.
+    fn note_freed(&self, bytes: usize) -> bool;
     /// Books the remote frees in the inbox.
     fn settle(&self);
     /// Returns whether any thread asked all owners to trim since the last call.
@@ -165,8 +179,8 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Frees a block, or bytes of one, in a chunk of another owner.
     ///
     /// # Safety
-    /// `given` stands for a block of `chunk`, or bytes of one, that the caller owned and gives up.
-    /// This heap does not own `chunk`.
+    /// `given` counts a live block of `chunk`, or bytes of one, which the caller frees with this
+    /// call. This heap does not own `chunk`.
     unsafe fn free_remotely(self, chunk: ChunkPtr, given: crate::live::LiveCount);
 }
 

@@ -15,7 +15,7 @@ use ephemera_prim::account::Limit;
 use ephemera_prim::align::is_aligned;
 use ephemera_prim::poison::poison;
 
-use super::{RingEnv, chunk_of, fast, large};
+use super::{RingEnv, chunk_of, fast, large, split};
 use crate::geometry::ChunkClass;
 use crate::live::LiveCount;
 
@@ -45,7 +45,7 @@ pub(crate) unsafe fn grow<E: RingEnv>(
     // SAFETY: the caller's block is live with layout `old`, and `new` is not smaller.
     match unsafe { grow_in_place(env, block, old, new) } {
         Some(grown) => Ok(grown),
-        // SAFETY: as above; the failed attempt changed nothing.
+        // SAFETY: as above. The failed attempt changed nothing.
         None => unsafe { grow_elsewhere(env, block, old, new, false) },
     }
 }
@@ -63,7 +63,7 @@ pub(crate) unsafe fn grow_zeroed<E: RingEnv>(
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the caller's block is live with layout `old`, and `new` is not smaller.
     let Some(grown) = (unsafe { grow_in_place(env, block, old, new) }) else {
-        // SAFETY: as above; the failed attempt changed nothing.
+        // SAFETY: as above. The failed attempt changed nothing.
         return unsafe { grow_elsewhere(env, block, old, new, true) };
     };
     // SAFETY: the grown block has `new.size()` bytes.
@@ -146,6 +146,7 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     // SAFETY: the caller's live block is of this class, which follows from its layout alone.
     let (chunk, front) = unsafe { chunk_of(env, block, class) };
     let start = block.addr().get();
+    let (chunk, front) = if front { (chunk, true) } else { split::unit_of(env, chunk, start, class) };
     // SAFETY: the new size is less than that of the block.
     let tail = unsafe { block.add(new.size()) };
     // SAFETY: the caller gives up the tail, and it is not booked yet.

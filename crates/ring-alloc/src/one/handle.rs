@@ -10,8 +10,7 @@ use super::thread::{self, ProcessRealm, WORLD};
 use crate::heap;
 use crate::stats::Stats;
 
-/// Ring of chunks for all threads. Each thread has its own chunks, and any thread may free any
-/// block.
+/// An allocator with a ring of chunks for each thread. Any thread may free any block.
 ///
 /// The handle has size zero, so containers store nothing for it. A thread allocates from chunks
 /// that only it writes, and needs no atomic read-modify-write to allocate or to free there. A

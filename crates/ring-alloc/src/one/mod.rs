@@ -1,5 +1,8 @@
 //! `OneRingAlloc`: a heap for each thread, behind one zero-sized handle.
 
+mod freed;
+#[cfg(any(test, not(ephemera_loom)))]
+mod idle_chunks;
 #[cfg(all(test, not(ephemera_loom)))]
 mod idle_tests;
 #[cfg(all(test, ephemera_loom))]

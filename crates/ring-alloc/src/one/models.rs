@@ -10,7 +10,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use ephemera_prim::account::Account;
-use ephemera_prim::idle::IdleHeaps;
+use ephemera_prim::idle::{IdleBy, IdleHeaps};
 use ephemera_prim::record::{Lease, Record, Registry};
 use loom::sync::Arc;
 use loom::thread;
@@ -320,7 +320,7 @@ impl Thread<'_> {
             there.free_elsewhere(block);
             let record = record;
             // SAFETY: a model keeps its records until all of its threads are joined.
-            IdleRings(ModelRealm(&there.0)).purge_units(unsafe { record.0.as_ref() });
+            IdleRings(ModelRealm(&there.0)).purge_units(unsafe { record.0.as_ref() }, IdleBy::Time);
         })
     }
 }

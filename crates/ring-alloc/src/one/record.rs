@@ -12,15 +12,17 @@ use crossbeam_utils::CachePadded;
 use ephemera_prim::account::{Account, Limit, SharedAccount};
 use ephemera_prim::epoch::Epoch;
 #[cfg(any(test, not(ephemera_loom)))]
-use ephemera_prim::foreign::LentUnits;
-#[cfg(any(test, not(ephemera_loom)))]
-use ephemera_prim::idle::IdleHeaps;
 use ephemera_prim::idle::Mail;
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::idle::{IDLE_MS, IdleQueue, LOOK_EVERY};
+#[cfg(any(test, not(ephemera_loom)))]
+use ephemera_prim::idle::{IdleBy, IdleHeaps, Purged, PushedBytes};
 use ephemera_prim::record::{Lease, Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
+use super::freed::FreedBytes;
+#[cfg(any(test, not(ephemera_loom)))]
+use super::idle_chunks::purge_chunks;
 use crate::chunk::{Chunk, ChunkPtr, HEADER};
 use crate::geometry::{self, ChunkClass, Geometry};
 use crate::heap::{self, ChunkHeap, RingEnv};
@@ -40,6 +42,9 @@ pub(crate) struct RingRecord<G> {
     pub(super) visits: OwnerUsize,
     /// The mail has its own cache line, since other threads push here while the owner allocates.
     pub(super) mail: CachePadded<Mail<Chunk, HeapRecord<G>>>,
+    /// The bytes of the chunks that other threads pushed. Those threads write them.
+    #[cfg(any(test, not(ephemera_loom)))]
+    pushed: CachePadded<PushedBytes>,
     geometry: PhantomData<fn() -> G>,
 }
 
@@ -69,6 +74,8 @@ impl<G: Geometry> RingRecord<G> {
                 epoch_seen: OwnerUsize::new(0),
                 visits: OwnerUsize::new(0),
                 mail: CachePadded::new(Mail::new()),
+                #[cfg(any(test, not(ephemera_loom)))]
+                pushed: CachePadded::new(PushedBytes::new()),
                 geometry: PhantomData,
             }
         }
@@ -77,6 +84,8 @@ impl<G: Geometry> RingRecord<G> {
     /// Prepares the heap for a new holder of the record.
     pub(crate) fn enter(&self) {
         self.heap.enter();
+        #[cfg(any(test, not(ephemera_loom)))]
+        self.pushed.forget();
     }
 }
 
@@ -86,6 +95,8 @@ pub(crate) struct RingWorld<G: 'static> {
     pub(crate) registry: Registry<RingRecord<G>>,
     pub(crate) account: SharedAccount,
     epoch: Epoch,
+    /// Bytes of chunks that all owners freed.
+    freed: FreedBytes,
     /// The records whose owners may be idle.
     #[cfg(not(ephemera_loom))]
     pub(super) idle: IdleQueue<HeapRecord<G>>,
@@ -102,6 +113,7 @@ impl<G: Geometry> RingWorld<G> {
                 registry,
                 account: SharedAccount::new(),
                 epoch: Epoch::new(),
+                freed: FreedBytes::new(),
                 #[cfg(not(ephemera_loom))]
                 idle: IdleQueue::new(PAUSE_MS),
             }
@@ -270,6 +282,14 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         }
     }
 
+    fn note_obtained(&self, bytes: usize) {
+        self.realm.world().freed.note_obtained(bytes);
+    }
+
+    fn note_freed(&self, bytes: usize) -> bool {
+        self.realm.world().freed.note_freed(bytes)
+    }
+
     fn settle(&self) {
         self.book(|_| ());
     }
@@ -289,6 +309,8 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         // freed (L3).
         let record = unsafe { &*record };
         let inbox = &record.data().mail.inbox;
+        #[cfg(not(ephemera_loom))]
+        let bytes = chunk.class().chunk_size::<R::Geometry>();
         // SAFETY: the caller owned the blocks or bytes that `given` counts, in a live chunk of that
         // record, and frees them.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
@@ -297,26 +319,15 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
             #[cfg(not(ephemera_loom))]
             // SAFETY: records are never freed (L3), and each always has the same mail.
             unsafe {
-                self.realm.world().idle.note_push(&IdleRings(self.realm), record);
+                self.realm.world().idle.note_push(&IdleRings(self.realm), record, bytes);
             }
         }
     }
 }
 
-/// The bounds of one look: the chunks that it borrows and looks at, and the chunks that it purges.
-/// They are smaller in tests, so that one look does not see all chunks.
-#[cfg(any(test, not(ephemera_loom)))]
-const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
-#[cfg(any(test, not(ephemera_loom)))]
-const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
-
 /// The records of a realm, as a thread that looks for idle owners sees them.
-///
-/// The look borrows the chunks of a record's inbox, so that nobody can book their frees. The owner
-/// makes only empty chunks the front, and a chunk is not empty before its frees are booked. So a
-/// borrowed chunk that the owner replaced as the front does not become the front again. The loan
-/// alone keeps the owner out of the memory behind the header (B1), and the owner needs no fence.
 #[cfg(any(test, not(ephemera_loom)))]
+#[derive(Debug)]
 pub(super) struct IdleRings<R>(pub(super) R);
 
 #[cfg(any(test, not(ephemera_loom)))]
@@ -328,6 +339,10 @@ impl<R: Realm> IdleHeaps for IdleRings<R> {
         &record.data().mail
     }
 
+    fn pushed<'h>(&self, record: &'h Self::Heap) -> &'h PushedBytes {
+        &record.data().pushed
+    }
+
     fn visits(&self, record: &Self::Heap) -> usize {
         record.data().visits.get()
     }
@@ -336,44 +351,14 @@ impl<R: Realm> IdleHeaps for IdleRings<R> {
         !record.is_free()
     }
 
-    fn purge_units(&self, record: &Self::Heap) -> bool {
-        if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
-            return false;
-        }
+    fn purge_units(&self, record: &Self::Heap, by: IdleBy) -> Purged {
         let data = record.data();
-        let mut lent = data.mail.inbox.lend();
-        let mut empty = [const { None }; PURGES];
-        let (mut chunks, mut empties) = (0, 0);
-        while empties < PURGES && chunks < CHUNKS {
-            let Some(chunk) = look(&mut lent) else { break };
-            chunks += 1;
-            let weak = cfg!(ephemera_weaken = "ring_live_chunk_is_purged");
-            // B2: the front first, since it publishes what the sums are compared with.
-            if !chunk.is_purged() && data.heap.has_replaced(chunk) && (chunk.is_free_to_purge() || weak) {
-                empty[empties] = Some(chunk);
-                empties += 1;
-            }
-        }
-        // The owner may need the other chunks soon.
-        lent.put_rest_back(&data.mail.inbox);
-        for chunk in empty.into_iter().flatten() {
-            // SAFETY: the chunk is lent, is not the front, and has no live block (B2).
-            unsafe { chunk.purge() };
-        }
-        data.mail.put_back(lent);
+        let purged = purge_chunks(&data.heap, &data.mail, by);
         self.drain_free_record(record);
-        empties != 0 && (empties == PURGES || chunks == CHUNKS)
+        purged
     }
 
     fn drain_free_record(&self, record: &Self::Heap) {
         drain_free_record(self.0, record);
     }
-}
-
-/// Returns the next lent chunk.
-#[cfg(any(test, not(ephemera_loom)))]
-fn look(lent: &mut LentUnits<Chunk>) -> Option<ChunkPtr> {
-    let chunk = lent.look()?;
-    // SAFETY: C1: the chunk is lent, so nobody books its frees and it is not freed.
-    Some(unsafe { ChunkPtr::new(chunk) })
 }

@@ -143,6 +143,14 @@ unsafe impl RingEnv for This {
         self.owner().visit();
     }
 
+    fn note_obtained(&self, bytes: usize) {
+        self.owner().note_obtained(bytes);
+    }
+
+    fn note_freed(&self, bytes: usize) -> bool {
+        self.owner().note_freed(bytes)
+    }
+
     fn settle(&self) {
         self.owner().settle();
     }

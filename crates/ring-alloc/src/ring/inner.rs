@@ -116,6 +116,7 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
     type Geometry = G;
     type Backing = A;
     type Account = LocalAccount;
+    const SPLITS: bool = geometry::section_size::<G>(HEADER) != 0;
 
     #[inline]
     fn heap(&self) -> &ChunkHeap {
@@ -146,6 +147,13 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
 
     fn retain(&self) -> usize {
         self.retain
+    }
+
+    fn note_obtained(&self, _: usize) {}
+
+    /// The pages of freed chunks are the backing allocator's concern, which the user chose.
+    fn note_freed(&self, _: usize) -> bool {
+        false
     }
 
     fn settle(&self) {}

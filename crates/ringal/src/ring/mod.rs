@@ -123,8 +123,8 @@ impl RingAl {
     pub fn fixed(&mut self, bytes: usize) -> Option<FixedBufMut> {
         let need = region(bytes)?;
         let guard = self.chain.take(need)?;
-        // SAFETY: a taken region of this store with the length for `bytes` bytes, which nobody else
-        // has.
+        // SAFETY: the guard holds a taken region of this store, long enough for `bytes` bytes. No
+        // other guard holds it.
         Some(unsafe { FixedBufMut::new(guard, bytes, self.store) })
     }
 
@@ -146,8 +146,8 @@ impl RingAl {
     pub fn fixed_aligned(&mut self, bytes: usize, align: usize) -> Option<FixedBufMut> {
         let want = Want::new(bytes, align.checked_next_power_of_two()?)?;
         let guard = self.chain.take_wanted(want)?;
-        // SAFETY: a taken region of this store with the length for `bytes` bytes, which nobody else
-        // has.
+        // SAFETY: the guard holds a taken region of this store, long enough for `bytes` bytes. No
+        // other guard holds it.
         Some(unsafe { FixedBufMut::new(guard, bytes, self.store) })
     }
 

@@ -70,12 +70,12 @@ crate::__allocator_of_family! {
     ///
     /// * A thread keeps empty units of each class: 128 KiB, but at least one unit. It keeps more if
     ///   it needed units again that it had freed, up to 4 MiB of each class.
-    /// * Other freed units and larger blocks are kept by the process, up to 16 MiB or an eighth of
+    /// * Other freed units and larger blocks are kept by the process, up to 4 MiB or an eighth of
     ///   the bytes in use, and up to 64 MiB more if the process needed pages again that had left.
     ///   The process returns memory beyond this to the operating system at once. Of the rest, it
     ///   returns one unit or block after each 64 allocations or frees of units and larger blocks,
     ///   if that one was not used during the last 1,024 of them.
-    ///   [`pages::set_cache`](crate::pages::set_cache) changes the 16 MiB.
+    ///   [`pages::set_cache`](crate::pages::set_cache) changes the 4 MiB.
     /// * A thread keeps freed blocks of 32 to 256 KiB for itself, up to 768 KiB, until it ends or
     ///   trims. Allocations and frees of such blocks by any thread move those that the thread does
     ///   not use to the process's cache.

@@ -93,10 +93,5 @@ pub const fn has_class(layout: Layout) -> bool {
 pub unsafe fn stride_of_slot(block: NonNull<u8>, unit: NonNull<u8>) -> Option<usize> {
     // SAFETY: the caller passes a unit with a live slot, which is not freed (H4).
     let unit = unsafe { UnitPtr::new(unit.cast()) };
-    // SAFETY: T1: a unit's owner word names its heap, which is never freed.
-    let spec = unsafe { threads::spec_of(unit) };
-    let offset = block.addr().get() & (spec.unit - 1);
-    let distance = offset.checked_sub(spec.first(unit.slots()))?;
-    let is_slot = distance % spec.stride == 0 && offset < spec.end(unit.slots());
-    is_slot.then_some(spec.stride)
+    unit.stride_of_slot(block)
 }

@@ -39,7 +39,7 @@ impl KeptUnits {
         self.learned.set(self.learned.get() + 1);
     }
 
-    /// Notes that the heap keeps no unit that it learned to keep.
+    /// Notes that the heap keeps no more units than it always keeps.
     pub(super) fn forget_all(&self) {
         self.learned.set(0);
         self.surplus.set(0);
@@ -85,8 +85,8 @@ impl KeptUnits {
         self.surplus.get() != 0
     }
 
-    /// Notes that one unit that the load does not need is about to be freed. Returns `false` if the
-    /// load needs them by now: all of the heap's `empties` are then units that it always keeps.
+    /// Notes that one unit that the load does not need is about to be freed. Returns `false` if
+    /// there is none any more: the heap then has only the `empties` that it always keeps.
     pub(super) fn unlearn(&self, keep: usize, empties: usize) -> bool {
         let learned = self.learned.get();
         if empties <= keep - learned {

@@ -59,9 +59,9 @@ const LINKED_STRIDE: usize = 256;
 /// Keeps a unit that ran empty, or frees it and other surplus units. The unit is not the front.
 ///
 /// Another core has read the slots that another thread freed. If such a unit becomes the front,
-/// its slots are linked in one go: the core then waits for many cache lines at a time. An
-/// allocation at the cursor waits for one or two. Slots beyond [`LINKED_STRIDE`] bytes are not
-/// linked, because a link may touch a page that the user never wrote.
+/// its slots are linked in one go, and the core waits for several cache lines at a time. At the
+/// cursor, each allocation would wait for a line of its own. Slots beyond [`LINKED_STRIDE`] bytes
+/// are not linked, because a link may touch a page that the user never wrote.
 ///
 /// The surplus includes units that could not be freed before, because a walker protected them.
 fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
@@ -72,7 +72,7 @@ fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     if heap.empties_len.get() < heap.keep.get() {
         let links = emptied == Emptied::Remotely && heap.spec.stride <= LINKED_STRIDE;
         if links && !cfg!(ephemera_weaken = "remote_empties_are_rewound") {
-            // All slots become bits, which are linked with the next front.
+            // All slots become bits. `take_free` links them when the unit becomes the front.
             unit.fold(heap.spec);
         }
         return keep_empty(env, unit);

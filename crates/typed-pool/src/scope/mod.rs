@@ -80,8 +80,8 @@ use crate::threads::{ScopeRef, UNLIMITED};
 ///
 /// # Limits of this design
 ///
-/// * Only blocks of `PooledAllocator` are in a scope, and not those of `TypedPool`, `PooledBox` and
-///   allocators of `pooled_allocator!`.
+/// * Only blocks of `PooledAllocator` belong to a scope. Those of `TypedPool`, `PooledBox` and
+///   allocators of `pooled_allocator!` do not.
 /// * Several threads may run in a scope at the same time. Each has its own heaps, and the figures
 ///   and the limit are those of all of them.
 /// * Scopes nest. A block counts for the innermost one only.

@@ -67,8 +67,8 @@ fn with_record<R>(work: impl FnOnce(&Held<PoolRecord>) -> R) -> Option<R> {
     local::hold::<PoolRecord>().map(|held| run_then_release(held, work))
 }
 
-/// Calls `work`, then ends a momentary lease. Other threads may have pushed to the record in the
-/// meantime, so the end of the lease looks at the inboxes, also if `work` failed.
+/// Calls `work`, then ends a momentary lease. Other threads may have pushed to the record
+/// during the lease, so its end drains the inboxes, also if `work` failed.
 fn run_then_release<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecord>) -> R) -> R {
     let result = work(&held);
     if !cfg!(ephemera_weaken = "momentary_lease_ends_without_a_look") {

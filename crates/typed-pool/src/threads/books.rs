@@ -23,9 +23,8 @@ impl LargeTally {
         }
     }
 
-    /// Counts blocks that were allocated or freed, or that changed their size by `bytes`.
-    /// They are added if `adds`,
-    /// else subtracted. Only the owner calls this.
+    /// Counts blocks that were allocated or freed, or that changed their size by `bytes`. Adds both
+    /// numbers if `adds`, else subtracts them. Only the owner calls this.
     #[cfg(not(ephemera_loom))]
     pub(super) fn change(&self, blocks: usize, bytes: usize, adds: bool) {
         self.blocks.set(changed(self.blocks.get(), blocks, adds));

@@ -1,4 +1,4 @@
-//! Purges units of idle owners that ran empty by remote frees.
+//! Purges units of idle owners after other threads freed all their slots.
 //!
 //! The groups of slots that other threads free wait in the heap's inbox. `ephemera_prim::idle`
 //! decides which thread looks at them, and when. The look borrows the groups of the inbox, purges
@@ -9,6 +9,7 @@
 //! between the purging thread and an owner that wakes up.
 
 use ephemera_prim::barrier;
+use ephemera_prim::idle::{IdleBy, Purged};
 use ephemera_prim::pages;
 
 use super::lease_end;
@@ -29,9 +30,12 @@ const GROUPS: usize = if cfg!(miri) {
 const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
 
 /// Purges units of this heap that have no live slot, and have remote frees that their owner did not
-/// book. Returns whether there may be more of them. Only one thread at a time calls this.
-pub(super) fn purge_units(heap: &ThreadHeap) -> bool {
+/// book. Only one thread at a time calls this.
+pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     let mut lent = heap.mail.inbox.lend();
+    if by == IdleBy::Bytes {
+        lent.put_newest_back(&heap.mail.inbox);
+    }
     let mut claimed = [const { None }; UNITS];
     let (mut units, mut groups) = (0, 0);
     while units < UNITS && groups < GROUPS {
@@ -48,20 +52,20 @@ pub(super) fn purge_units(heap: &ThreadHeap) -> bool {
     lent.put_rest_back(&heap.mail.inbox);
     // C3: the fence comes after the claims and before the checks that count.
     let fenced = units != 0 && barrier::heavy();
-    let mut purged = false;
+    let mut purged = 0;
     for unit in claimed.into_iter().flatten() {
         let purges = fenced && unit.all_free();
         if purges {
             // SAFETY: the unit has no live slot and is not the front. Its owner sees the claim
             // before it uses the slots (C2), because this thread did not see it use them (C3).
             unsafe { purge(&heap.heap, unit) };
-            purged = true;
+            purged += 1;
         }
         unit.claim().end(purges);
     }
     heap.mail.put_back(lent);
     lease_end::drain_free_record(heap);
-    purged && (units == UNITS || groups == GROUPS)
+    Purged { units: purged, more: purged != 0 && (units == UNITS || groups == GROUPS) }
 }
 
 /// Returns whether a claim on a unit's slots is likely to succeed. Nothing relies on the answer.

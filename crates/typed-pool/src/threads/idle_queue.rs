@@ -1,6 +1,6 @@
 //! The queue of this crate's heaps whose owners may be idle, and how a look at it sees a heap.
 
-use ephemera_prim::idle::{self, IdleHeaps, IdleQueue};
+use ephemera_prim::idle::{self, IdleBy, IdleHeaps, IdleQueue, Purged, PushedBytes};
 
 use super::idle_owner::purge_units;
 use super::lease_end;
@@ -24,6 +24,10 @@ impl IdleHeaps for ThreadHeaps {
         &heap.mail
     }
 
+    fn pushed<'h>(&self, heap: &'h ThreadHeap) -> &'h PushedBytes {
+        &heap.record().data().pushed
+    }
+
     fn visits(&self, heap: &ThreadHeap) -> usize {
         heap.record().data().visits.get()
     }
@@ -32,8 +36,8 @@ impl IdleHeaps for ThreadHeaps {
         !heap.record().is_free()
     }
 
-    fn purge_units(&self, heap: &ThreadHeap) -> bool {
-        purge_units(heap)
+    fn purge_units(&self, heap: &ThreadHeap, by: IdleBy) -> Purged {
+        purge_units(heap, by)
     }
 
     fn drain_free_record(&self, heap: &ThreadHeap) {
@@ -41,15 +45,15 @@ impl IdleHeaps for ThreadHeaps {
     }
 }
 
-/// Makes sure that a heap to which this thread has pushed is in the queue, and looks at the queue
-/// after some pushes.
+/// Makes sure that a heap to which this thread has pushed is in the queue. Some pushes look at the
+/// heap or at the queue.
 #[inline]
 pub(super) fn note_push(heap: &ThreadHeap) {
     // SAFETY: T1: heaps are parts of tables, which are never freed.
-    unsafe { QUEUE.note_push(&ThreadHeaps, heap) };
+    unsafe { QUEUE.note_push(&ThreadHeaps, heap, heap.group_bytes) };
 }
 
-/// Looks at a few heaps of the queue, and purges units of one whose owner is idle.
+/// Visits a few heaps of the queue, and purges units of those whose owners are idle.
 #[inline]
 pub(super) fn look() {
     QUEUE.look(&ThreadHeaps);

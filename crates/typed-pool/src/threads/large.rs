@@ -145,11 +145,12 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
     }
 }
 
-/// Grows a block of a layout without units, with the same second try as [`allocate_large`].
+/// Grows a block whose layout has no units. If that fails, frees empty units and tries again, as
+/// [`allocate_large`] does.
 ///
 /// # Safety
-/// As `Allocator::grow`. The block came from the operating system's pages and is on the family's
-/// account. Both layouts have no units and are not of size zero.
+/// As for `Allocator::grow`. The block came from the operating system's pages and is on the
+/// family's account. Neither layout has units, and neither has size zero.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn grow_large(

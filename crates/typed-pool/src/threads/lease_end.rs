@@ -33,6 +33,8 @@ pub(super) fn trim_record(record: &Record<PoolRecord>) {
         rest |= !unsafe { heaps.trim() };
     }
     record.data().rest.set(usize::from(rest));
+    #[cfg(not(ephemera_loom))]
+    record.data().pushed.forget();
     if !cfg!(ephemera_weaken = "ended_thread_keeps_spans") {
         record.data().spans.clear();
     }
@@ -62,9 +64,8 @@ pub(super) fn trim_rest(record: &Record<PoolRecord>) {
     }
 }
 
-/// Frees the empty units of a scope's record at the end of the scope, except for those that the
-/// next scope of the same heaps probably needs. They have at most `bytes`
-/// bytes together. Returns the rest of that number.
+/// Frees the empty units of a scope's record at the end of the scope. Keeps up to `bytes` bytes of
+/// them, which the next scope of the same heaps probably needs, and returns the rest of `bytes`.
 ///
 /// If another thread holds the record for a moment, that thread frees all of them.
 #[cfg(not(ephemera_loom))]

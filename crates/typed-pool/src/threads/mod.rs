@@ -79,7 +79,7 @@ pub(crate) use spans::{allocate_block, deallocate_block, grow_block};
 #[cfg(not(ephemera_loom))]
 pub use state::{Family, FamilyCell};
 #[cfg(not(ephemera_loom))]
-pub(crate) use table::{Heaps, spec_of};
+pub(crate) use table::Heaps;
 #[cfg(not(ephemera_loom))]
 pub(crate) use tenant::{trim_all, trim_here};
 #[cfg(not(ephemera_loom))]

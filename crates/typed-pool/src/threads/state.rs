@@ -17,6 +17,8 @@ use crossbeam_utils::CachePadded;
 use ephemera_prim::account::SharedAccount;
 use ephemera_prim::epoch::Epoch;
 use ephemera_prim::idle::Mail;
+#[cfg(not(ephemera_loom))]
+use ephemera_prim::idle::PushedBytes;
 use ephemera_prim::pages::SpanCache;
 use ephemera_prim::record::Record;
 #[cfg(ephemera_loom)]
@@ -53,6 +55,10 @@ pub(crate) struct PoolRecord {
     /// Freed large blocks that the record's thread keeps for itself, of all families. That of a
     /// scope's record stays empty: a thread in a scope uses the cache of its own record.
     pub(super) spans: SpanCache,
+    /// The bytes that other threads pushed to these heaps. Those threads write them, so they have
+    /// their own cache line.
+    #[cfg(not(ephemera_loom))]
+    pub(super) pushed: CachePadded<PushedBytes>,
 }
 
 impl PoolRecord {
@@ -68,6 +74,8 @@ impl PoolRecord {
                 outer: OwnerPtr::null(),
                 ended: AtomicUsize::new(0),
                 spans: SpanCache::new(),
+                #[cfg(not(ephemera_loom))]
+                pushed: CachePadded::new(PushedBytes::new()),
             }
         }
     }
@@ -111,6 +119,9 @@ pub(crate) struct ThreadHeap {
     pub(super) heap: UnitHeap,
     pub(super) family: *const Family,
     pub(super) record: *const Record<PoolRecord>,
+    /// The bytes of the slots that share a foreign word: those that a push stands for.
+    #[cfg(not(ephemera_loom))]
+    pub(super) group_bytes: usize,
     /// The next table. Only the first heap of a table uses it.
     pub(super) later: OwnerPtr<ThreadHeap>,
     /// The trim epoch that the table's holder last obeyed. Only the first heap of a table uses it.
@@ -144,6 +155,8 @@ impl ThreadHeap {
                 heap: UnitHeap::new(spec, chunk_len),
                 family,
                 record,
+                #[cfg(not(ephemera_loom))]
+                group_bytes: spec.group_bytes(),
                 later: OwnerPtr::null(),
                 epoch_seen: OwnerUsize::new(0),
                 looked: OwnerUsize::new(0),

@@ -9,22 +9,7 @@ use ephemera_prim::record::Record;
 #[cfg(not(ephemera_loom))]
 use super::books::LargeTally;
 use super::state::{Family, PoolRecord, ThreadHeap};
-#[cfg(not(ephemera_loom))]
-use crate::geometry::UnitSpec;
 use crate::stats::Stats;
-#[cfg(not(ephemera_loom))]
-use crate::unit::UnitPtr;
-
-/// Returns the layout of the slots in a unit.
-///
-/// # Safety
-/// The unit belongs to a heap of a table and is not freed.
-#[cfg(not(ephemera_loom))]
-#[inline]
-pub(crate) unsafe fn spec_of(unit: UnitPtr) -> UnitSpec {
-    // SAFETY: T1: a unit's owner word names its heap, which is never freed.
-    unsafe { &*unit.owner().cast::<ThreadHeap>() }.heap.spec()
-}
 
 /// The heaps of one family on one record: a table, or the static heaps of threads that own nothing.
 ///

@@ -14,7 +14,7 @@ use super::table::Heaps;
 use super::{idle_queue, this_thread};
 use crate::heap::{self, PoolEnv};
 
-/// In one of this number of visits to the slow path, a thread serves all heaps of its record.
+/// Once in this many visits to the slow path, a thread serves all heaps of its record.
 const ROUND: usize = 64;
 
 /// The slow path of a thread that holds the table's record: allocates a slot from the heap with
@@ -85,13 +85,13 @@ pub(super) unsafe fn refill_beyond(
     })
 }
 
-/// The number of outer scopes that a thread looks after.
+/// The number of outer scopes whose remote frees a thread books at once.
 #[cfg(not(ephemera_loom))]
 const OUTER: usize = 8;
 
 /// Books the remote frees of all heaps of the record. If the thread is in scopes, also books those
-/// of the next outer scopes and of its own record. The thread takes no slow path there while it is
-/// in the inner scope.
+/// of the next [`OUTER`] outer scopes and of the thread's own record: while the thread is in the
+/// inner scope, it takes no slow path in them.
 #[cold]
 pub(super) fn look_after_all(record: &Record<PoolRecord>) {
     look_after(record);

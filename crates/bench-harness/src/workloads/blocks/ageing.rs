@@ -33,7 +33,7 @@ const HEAVY_ONE_IN: u64 = 64;
 const REPLACED: usize = 2;
 /// The number of sizes of garbage in the table.
 const TABLE: usize = 8000;
-/// One call of this number is timed. It shares no factor with the calls of a request.
+/// One call in this many is timed. The number shares no factor with the calls of a request.
 const TIMED_ONE_IN: u32 = 31;
 
 /// A live block.
@@ -50,7 +50,7 @@ struct CallClock {
     calls: Histogram<u64>,
 }
 
-/// The calls that the loop makes. Without a clock it only counts them.
+/// The allocator under test, and the count of the calls to it. With a clock, some calls are timed.
 struct AgeingHeap<C: Contender> {
     alloc: C,
     clock: Option<CallClock>,

@@ -25,7 +25,7 @@ const SIZES: (u16, u16) = (16, 1024);
 pub(crate) const MEAN: u16 = (SIZES.0 + SIZES.1) / 2;
 /// The number of sizes in the table. It is no multiple of the distance between survivors.
 const TABLE: usize = 8000;
-/// One block of this number survives: about one in each 64 KiB.
+/// One block in this many survives: about one in each 64 KiB.
 const ONE_IN: usize = 127;
 /// The blocks that a working thread replaces in a millisecond.
 const LITTLE: usize = 16;
@@ -46,7 +46,8 @@ pub(crate) enum BurstEnd {
 /// The live blocks of a burst, by number. Freed ones are null.
 type Blocks = Arc<Mutex<Travelling<*mut u8>>>;
 
-/// Orders to the second thread: this one, or a number of milliseconds to work.
+/// The order to the second thread to free the burst. Any other order is the number of milliseconds
+/// for which it works.
 const FREE: u64 = 0;
 
 /// A burst and the threads that take part.
@@ -108,7 +109,8 @@ unsafe fn free_burst<R: RawAlloc + Copy>(
     sum
 }
 
-/// Replaces a few blocks each millisecond, until the moment. `at` counts them from call to call.
+/// Replaces a few blocks each millisecond until a moment. `at` is the number of blocks replaced so
+/// far.
 fn work<R: RawAlloc + Copy>(alloc: R, sizes: &[u16; TABLE], at: &mut usize, until: Instant) {
     let mut few = [(null_mut(), 0); LITTLE];
     while Instant::now() < until {

@@ -1,6 +1,6 @@
-//! S7, packets: a fixed number of live buffers. The oldest is dropped, and a new one of another
-//! length is taken and filled, by one write into a buffer of that length or by many into one that
-//! grows.
+//! S7, packets: a fixed number of live buffers. Each step drops the oldest buffer, and takes and
+//! fills a new one of another length: by one write into a buffer of that length, or by many writes
+//! into a buffer that grows.
 
 use rand::RngExt;
 

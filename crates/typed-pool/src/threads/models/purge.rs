@@ -2,6 +2,7 @@
 //! slots' memory, so the word of the claim and the foreign words have witnesses of it. The purge
 //! also writes zeros, which would break the list of a unit's free slots.
 
+use ephemera_prim::idle::IdleBy;
 use loom::thread;
 
 use super::{Heaps, Model, NonNull, PoolRecord, Record, Sent, Thread, check};
@@ -14,7 +15,7 @@ impl Model {
         // SAFETY: a model keeps its records until all of its threads are joined.
         let record = unsafe { record.0.cast::<Record<PoolRecord>>().as_ref() };
         let heaps = Heaps::find(record, &self.0.family).expect("a table");
-        purge_units(heaps.first());
+        purge_units(heaps.first(), IdleBy::Time);
     }
 
     /// Starts a thread that frees a slot of this owner and then purges units of its heap.

@@ -1,0 +1,31 @@
+//! The service of `service`, with each request in a scope of its own if `PooledAllocator` is the
+//! global allocator.
+
+use std::path::Path;
+
+use super::service::serve;
+use crate::Outcome;
+
+/// The limit of a request in bytes.
+#[cfg(feature = "over-pooled-allocator")]
+const LIMIT: usize = 64 << 20;
+
+/// Answers the requests one after the other. The repository's files are not read.
+pub(crate) fn run(_root: &Path) -> Outcome {
+    serve(|request| in_scope(request))
+}
+
+/// Runs a request in a scope. Over another global allocator there are no scopes.
+#[cfg(feature = "over-pooled-allocator")]
+fn in_scope<R>(request: impl FnOnce() -> R) -> R {
+    match typed_pool::Scope::builder().name("request").limit(LIMIT).try_build() {
+        Ok(scope) => scope.run(request),
+        Err(_) => request(),
+    }
+}
+
+/// Runs a request. This build has no scopes.
+#[cfg(not(feature = "over-pooled-allocator"))]
+fn in_scope<R>(request: impl FnOnce() -> R) -> R {
+    request()
+}

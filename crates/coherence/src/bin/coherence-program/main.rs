@@ -1,0 +1,53 @@
+//! The program that `cargo xtask coherence` traces: a workload on some threads over one allocator.
+//!
+//! Its arguments are a contender, a workload, a number of threads and a number of rounds. Threads
+//! take turns, and marks tell the reader which thread runs and whether it is in the allocator.
+
+#![expect(clippy::std_instead_of_core, reason = "a program of a host")]
+
+mod baton;
+mod contenders;
+mod known;
+mod trace;
+mod workloads;
+
+use std::process::ExitCode;
+
+use ephemera_coherence::CORES;
+use ephemera_coherence::catalogue::TracedWorkload;
+
+use self::contenders::TracedRun;
+
+fn main() -> ExitCode {
+    // A thread that panicked would keep its turn, and the others would wait without end.
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("{panic}");
+        std::process::abort();
+    }));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Some(()) => ExitCode::SUCCESS,
+        None => {
+            eprintln!(
+                "coherence-program takes a contender that it was built with, a workload, 1 to {CORES} threads, and rounds; \
+                 `cargo xtask coherence` calls it"
+            );
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the workload that the arguments name. Returns `None` if they name none.
+fn run(arguments: &[String]) -> Option<()> {
+    let [contender, workload, threads, rounds] = arguments else { return None };
+    let run = TracedRun {
+        workload: TracedWorkload::named(workload)?,
+        threads: threads.parse().ok().filter(|threads| (1..=CORES).contains(threads))?,
+        rounds: rounds.parse().ok().filter(|rounds| *rounds > 0)?,
+    };
+    if TracedWorkload::KNOWN.iter().any(|(known, _)| *known == run.workload) {
+        known::run(&run);
+        return Some(());
+    }
+    contenders::run(contender, &run)
+}

@@ -1,0 +1,160 @@
+//! The workloads over an allocator. Each function returns the work of one turn.
+
+use std::sync::{Mutex, PoisonError};
+
+use ephemera_coherence::catalogue::TracedWorkload;
+use ephemera_coherence::marks::Phase;
+
+use crate::baton::in_turns;
+use crate::contenders::{LARGEST, TracedAllocator, TracedRun};
+use crate::trace::within;
+
+/// The blocks of a turn.
+const BATCH: u64 = 32;
+/// The live blocks of a thread in `own`.
+const WINDOW: usize = 64;
+/// The live blocks of an array in `larson`.
+const ARRAY: usize = 256;
+/// The rounds after which an array moves to the next thread.
+const STAY: u64 = 4;
+/// The blocks in each turn of `fan` for each thread that frees.
+const SHARE: u64 = 8;
+
+/// Items on their way to each thread. The room suffices for all turns, so that the program itself
+/// allocates nothing while the model counts.
+struct ItemMail<I>(Vec<Mutex<Vec<I>>>);
+
+impl<I> ItemMail<I> {
+    fn new(threads: usize) -> Self {
+        Self((0..threads).map(|_| Mutex::new(Vec::with_capacity(8 * 1024))).collect())
+    }
+
+    fn send(&self, to: usize, item: I) {
+        self.0[to].lock().unwrap_or_else(PoisonError::into_inner).push(item);
+    }
+
+    /// Runs a function on the items of a thread.
+    fn with<R>(&self, of: usize, work: impl FnOnce(&mut Vec<I>) -> R) -> R {
+        work(&mut self.0[of].lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A thread's part of a run: its number, its heap and its draws.
+struct Core<'a, C: TracedAllocator> {
+    contender: &'a C,
+    heap: C::Heap,
+    index: usize,
+    state: u64,
+}
+
+impl<'a, C: TracedAllocator> Core<'a, C> {
+    fn new(contender: &'a C, index: usize) -> Self {
+        let heap = contender.heap();
+        Self { contender, heap, index, state: 0x9e37_79b9_7f4a_7c15 ^ (index as u64 + 1) << 32 }
+    }
+
+    /// Returns a number below `below`, by xorshift.
+    fn draw(&mut self, below: usize) -> usize {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        (self.state >> 33) as usize % below
+    }
+
+    /// Allocates an item of 16 to 512 bytes and fills it.
+    fn make(&mut self) -> C::Item {
+        let bytes = 16 + self.draw(LARGEST - 15);
+        let mut item = within(Phase::Allocator, self.index, || self.contender.make(&mut self.heap, bytes));
+        within(Phase::Use, self.index, || C::fill(&mut item));
+        item
+    }
+
+    /// Reads an item and frees it.
+    fn free(&self, item: C::Item) {
+        within(Phase::Use, self.index, || C::look(&item));
+        within(Phase::Allocator, self.index, || drop(item));
+    }
+
+    /// Replaces a random item and returns 1, the operation.
+    fn replace(&mut self, items: &mut [C::Item]) -> u64 {
+        let slot = self.draw(items.len());
+        let old = std::mem::replace(&mut items[slot], self.make());
+        self.free(old);
+        1
+    }
+}
+
+/// Runs a workload over an allocator.
+pub(crate) fn run<C: TracedAllocator>(contender: &C, run: &TracedRun) {
+    match run.workload {
+        TracedWorkload::Own => own(contender, run),
+        TracedWorkload::Ring => hand_over(contender, run, |core, threads| (core.index + 1) % threads),
+        TracedWorkload::All => hand_over(contender, run, |core, threads| core.draw(threads)),
+        TracedWorkload::Fan => fan(contender, run),
+        _ => larson(contender, run),
+    }
+}
+
+fn own<C: TracedAllocator>(contender: &C, run: &TracedRun) {
+    in_turns(run, |index| {
+        let mut core = Core::new(contender, index);
+        let mut items: Vec<_> = (0..WINDOW).map(|_| core.make()).collect();
+        move |_round| (0..BATCH).map(|_| core.replace(&mut items)).sum()
+    });
+}
+
+/// In each turn a thread frees its mail, then sends a batch, each item to the thread that `next`
+/// chooses.
+fn hand_over<C: TracedAllocator>(
+    contender: &C,
+    run: &TracedRun,
+    next: impl Fn(&mut Core<'_, C>, usize) -> usize + Sync,
+) {
+    let (mail, next, threads) = (&ItemMail::new(run.threads), &next, run.threads);
+    in_turns(run, |index| {
+        let mut core = Core::new(contender, index);
+        move |_round| {
+            mail.with(index, |items| items.drain(..).for_each(|item| core.free(item)));
+            for _ in 0..BATCH {
+                let to = next(&mut core, threads);
+                let item = core.make();
+                mail.send(to, item);
+            }
+            BATCH
+        }
+    });
+}
+
+fn fan<C: TracedAllocator>(contender: &C, run: &TracedRun) {
+    let (mail, threads) = (&ItemMail::new(run.threads), run.threads);
+    in_turns(run, |index| {
+        let mut core = Core::new(contender, index);
+        move |_round| {
+            mail.with(index, |items| items.drain(..).for_each(|item| core.free(item)));
+            if index > 0 {
+                return 0;
+            }
+            // Neighbouring blocks go to different threads. Alone, the thread frees them itself.
+            let others = (threads - 1).max(1);
+            for step in 0..SHARE as usize * others {
+                let item = core.make();
+                mail.send((1 + step % others) % threads, item);
+            }
+            SHARE * others as u64
+        }
+    });
+}
+
+fn larson<C: TracedAllocator>(contender: &C, run: &TracedRun) {
+    let (arrays, threads) = (&ItemMail::new(run.threads), run.threads);
+    in_turns(run, |index| {
+        let mut core = Core::new(contender, index);
+        for _ in 0..ARRAY {
+            arrays.send(index, core.make());
+        }
+        move |round| {
+            let array = (index + (round / STAY) as usize) % threads;
+            arrays.with(array, |items| (0..BATCH).map(|_| core.replace(items)).sum())
+        }
+    });
+}

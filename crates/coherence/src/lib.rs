@@ -1,0 +1,23 @@
+//! EventCounts the cache lines that move between cores while a program allocates and frees.
+//!
+//! valgrind's tool lackey prints every load and store of a real program. [`Replay`] reads that log
+//! and replays the accesses on [`Caches`]: a private cache of infinite size for each core, with the
+//! MESI protocol. `cargo xtask coherence` runs the program `coherence-program` over several
+//! allocators and prints the counts; `docs/scaling.md` explains them.
+//!
+//! The program's threads take turns, so at each moment one of them runs. It stores to a *mark* when
+//! it enters and leaves the allocator. The mark's address names the thread and the phase. So the
+//! log needs no thread identifiers, and the program's own bookkeeping is left out.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "a tool that always has std")]
+
+mod caches;
+pub mod catalogue;
+mod counts;
+pub mod marks;
+mod replay;
+
+pub use caches::{CORES, Caches, Event, LineAccess};
+pub use counts::{EventCounts, LineRegion, RegionCounts};
+pub use replay::{Broken, Measured, Replay};

@@ -1,0 +1,204 @@
+//! Decides by an amount of memory whether an owner is idle.
+//!
+//! A burst that another thread frees within [`IDLE_MS`](super::IDLE_MS) ends before its owner
+//! counts as idle. If every thread then sleeps, no later operation purges it. So an owner also
+//! counts as idle once other threads have pushed more than a *bound* of bytes since its last visit
+//! to the slow path. From then on their pushes purge its units.
+//!
+//! A purge of memory that the owner soon needs again costs page faults. The bound then doubles, so
+//! a program with repeated bursts keeps their pages after a few of them. It halves with each second
+//! in which no owner uses the raise.
+//!
+//! Several threads write these words without an exchange, and a count may be lost. The words decide
+//! nothing but whether and when a thread purges.
+
+use crate::sync::{AtomicUsize, Ordering};
+
+/// The least bound: an owner to which other threads pushed more bytes since its last slow path is
+/// idle. A steady hand-over has fewer bytes on their way.
+pub const IDLE_BYTES: usize = if cfg!(ephemera_weaken = "idle_after_any_push") {
+    0
+} else if cfg!(miri) {
+    1 << 10
+} else {
+    4 << 20
+};
+
+/// The bytes that threads push to one heap before they are added to those of its owner.
+pub(super) const STEP: usize = if cfg!(miri) { 512 } else { 64 << 10 };
+
+/// An owner that needs purged memory again within this number of milliseconds needs it soon. A
+/// raised bound halves after as long without use.
+const SOON_MS: usize = 1_000;
+
+/// The bound doubles at most this number of times, up to 2 GiB.
+const DOUBLINGS: usize = 9;
+
+/// The bytes that other threads pushed to the heaps of an owner. All threads that push write these
+/// words, so they have their own cache line.
+#[derive(Debug)]
+pub struct PushedBytes {
+    /// The owner's visits to the slow path, when a thread last added bytes.
+    visits: AtomicUsize,
+    /// The bytes since that visit.
+    bytes: AtomicUsize,
+    /// The units that were purged because of the bytes, since the owner last needed such units.
+    purged: AtomicUsize,
+    /// The owner's visits at the first of these purges.
+    visits_at_purge: AtomicUsize,
+    /// The time of the last of these purges.
+    purged_at: AtomicUsize,
+    /// The number of times that the bound doubled.
+    doublings: AtomicUsize,
+    /// The time at which it last doubled, or at which the owner last used the raise.
+    doubled_at: AtomicUsize,
+}
+
+impl PushedBytes {
+    crate::const_unless_loom! {
+        /// Creates the words of an owner without pushes.
+        #[must_use]
+        pub fn new() -> Self {
+            Self {
+                visits: AtomicUsize::new(0),
+                bytes: AtomicUsize::new(0),
+                purged: AtomicUsize::new(0),
+                visits_at_purge: AtomicUsize::new(0),
+                purged_at: AtomicUsize::new(0),
+                doublings: AtomicUsize::new(0),
+                doubled_at: AtomicUsize::new(0),
+            }
+        }
+    }
+
+    /// Forgets what the last holder of a record needed again. The next one starts with the least
+    /// bound.
+    pub fn forget(&self) {
+        self.bytes.store(0, Ordering::Relaxed);
+        self.purged.store(0, Ordering::Relaxed);
+        self.doublings.store(0, Ordering::Relaxed);
+    }
+
+    /// Adds pushed bytes. Returns whether the owner, which has made this number of visits to the
+    /// slow path, is idle.
+    pub(super) fn add(&self, bytes: usize, visits: usize, now: usize) -> bool {
+        if self.visits.load(Ordering::Relaxed) != visits {
+            self.visits.store(visits, Ordering::Relaxed);
+            let before = self.bytes.load(Ordering::Relaxed);
+            self.bytes.store(bytes, Ordering::Relaxed);
+            if before > IDLE_BYTES || self.purged.load(Ordering::Relaxed) != 0 {
+                self.learn(visits, now);
+            }
+            return false;
+        }
+        let sum = self.bytes.load(Ordering::Relaxed).saturating_add(bytes);
+        self.bytes.store(sum, Ordering::Relaxed);
+        sum > IDLE_BYTES << self.doublings_at(now)
+    }
+
+    /// Notes that units were purged because of the bytes.
+    pub(super) fn note_purge(&self, units: usize, visits: usize, now: usize) {
+        if units == 0 {
+            return;
+        }
+        let before = self.purged.load(Ordering::Relaxed);
+        if before == 0 {
+            self.visits_at_purge.store(visits, Ordering::Relaxed);
+        }
+        self.purged.store(before + units, Ordering::Relaxed);
+        self.purged_at.store(now, Ordering::Relaxed);
+    }
+
+    /// Doubles the bound if the owner soon needed purged units again. A visit to the slow path
+    /// stands for the use of one unit. If no unit was purged, the raise of the bound was of use and
+    /// stays as it is at this time.
+    fn learn(&self, visits: usize, now: usize) {
+        let purged = self.purged.load(Ordering::Relaxed);
+        if purged == 0 {
+            self.doublings.store(self.doublings_at(now), Ordering::Relaxed);
+            self.doubled_at.store(now, Ordering::Relaxed);
+            return;
+        }
+        let is_soon = now.wrapping_sub(self.purged_at.load(Ordering::Relaxed)) < SOON_MS;
+        let needed = visits.wrapping_sub(self.visits_at_purge.load(Ordering::Relaxed)) >= purged / 2;
+        if is_soon && needed && !cfg!(ephemera_weaken = "idle_bound_stays") {
+            let doublings = self.doublings_at(now);
+            self.doublings.store((doublings + 1).min(DOUBLINGS), Ordering::Relaxed);
+            self.doubled_at.store(now, Ordering::Relaxed);
+        }
+        if needed || !is_soon {
+            self.purged.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns how often the bound is doubled at this time.
+    fn doublings_at(&self, now: usize) -> usize {
+        let halvings = now.wrapping_sub(self.doubled_at.load(Ordering::Relaxed)) / SOON_MS;
+        self.doublings.load(Ordering::Relaxed).saturating_sub(halvings)
+    }
+}
+
+impl Default for PushedBytes {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(all(test, not(ephemera_loom)))]
+mod tests {
+    use super::{IDLE_BYTES, PushedBytes, SOON_MS, STEP};
+
+    /// The number of additions after which an owner without a bound that doubled is idle.
+    const STEPS: usize = IDLE_BYTES / STEP + 1;
+
+    /// Pushes a burst without a visit, and purges a unit for each step of an idle owner. Returns
+    /// the number of purges.
+    fn burst(pushed: &PushedBytes, steps: usize, visits: usize, now: usize) -> usize {
+        let purges = (0..steps).filter(|_| pushed.add(STEP, visits, now)).count();
+        pushed.note_purge(purges, visits, now);
+        purges
+    }
+
+    #[test]
+    fn owner_is_idle_after_pushes_beyond_the_bound_without_a_visit() {
+        let pushed = PushedBytes::new();
+        assert_eq!(burst(&pushed, STEPS - 1, 1, 5), 0);
+        assert!(pushed.add(STEP, 1, 5));
+        assert!(!pushed.add(STEP, 2, 5), "the owner took a slow path");
+        for visits in 3..100 {
+            assert_eq!(burst(&pushed, STEPS / 2, visits, 5), 0, "a steady hand-over");
+        }
+    }
+
+    #[test]
+    fn bursts_that_need_purged_units_again_are_purged_a_few_times_only() {
+        let pushed = PushedBytes::new();
+        let (steps, mut visits) = (16 * STEPS, 0);
+        let mut purges = [0; 8];
+        for (round, purges) in purges.iter_mut().enumerate() {
+            // The owner uses as many units as the burst has.
+            visits += steps;
+            *purges = burst(&pushed, steps, visits, 100 * round);
+        }
+        assert!(purges[0] > steps * 3 / 4, "{purges:?}");
+        assert_eq!(purges[6..], [0, 0], "{purges:?}");
+        // The bound stays while bursts follow each other.
+        for round in 1..8 {
+            visits += steps;
+            assert_eq!(burst(&pushed, steps, visits, 700 + round * (SOON_MS - 1)), 0);
+        }
+        // After some seconds, a burst is purged again.
+        assert!(burst(&pushed, 1, visits + 1, 20 * SOON_MS) == 0);
+        assert!(burst(&pushed, steps, visits + steps, 20 * SOON_MS) > steps * 3 / 4);
+    }
+
+    #[test]
+    fn owner_that_takes_few_slow_paths_after_a_purge_does_not_raise_the_bound() {
+        let pushed = PushedBytes::new();
+        let steps = 16 * STEPS;
+        let first = burst(&pushed, steps, 1, 0);
+        for visits in 2..10 {
+            assert_eq!(burst(&pushed, steps, visits, 100), first);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Decides when a thread returns the pages of an empty chunk to the operating system, before it
+//! frees the chunk to the global allocator.
+//!
+//! A general allocator keeps freed chunks, and few of them return pages while other blocks are live
+//! at higher addresses. So after a burst that its own thread freed, the process would keep the
+//! whole burst. The threads therefore count the bytes of chunks that they freed and did not request
+//! again. Beyond a *bound*, a thread first returns the pages of a chunk.
+//!
+//! Bytes that the process soon requests again raise the bound. So a load that swings between two
+//! sizes pays the page faults of a few swings only. The raise halves with each second in which no
+//! thread uses it.
+//!
+//! Each word changes in one step, but the words of one decision may be out of date. They decide
+//! nothing but whether pages stay. They are no step of a model.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use ephemera_prim::pages;
+
+/// The least bound.
+const KEPT: usize = 4 << 20;
+
+/// The bound rises by this number of bytes at most.
+const LEARNED_MAX: usize = 64 << 20;
+
+/// Bytes that are requested again within this number of milliseconds raise the bound. The raise
+/// halves after as long without use.
+const SOON_MS: usize = 1_000;
+
+/// The bytes of chunks that the threads of a process freed.
+#[derive(Debug)]
+pub(super) struct FreedBytes {
+    /// Bytes that were freed with their pages, and not requested again.
+    kept: AtomicUsize,
+    /// Bytes whose pages a thread returned, and that were not requested again.
+    returned: AtomicUsize,
+    /// The time at which a thread last returned pages.
+    returned_at: AtomicUsize,
+    /// The bytes by which the bound rose.
+    learned: AtomicUsize,
+    /// The time at which a thread last raised the bound or used the raise.
+    learned_at: AtomicUsize,
+}
+
+impl FreedBytes {
+    pub(super) const fn new() -> Self {
+        Self {
+            kept: AtomicUsize::new(0),
+            returned: AtomicUsize::new(0),
+            returned_at: AtomicUsize::new(0),
+            learned: AtomicUsize::new(0),
+            learned_at: AtomicUsize::new(0),
+        }
+    }
+
+    /// Notes that a thread requested a chunk of this number of bytes.
+    pub(super) fn note_obtained(&self, bytes: usize) {
+        let (before, _) = take(&self.kept, bytes);
+        let (_, again) = take(&self.returned, bytes);
+        // Beyond the least bound, the raise kept these bytes.
+        if before > KEPT || again != 0 {
+            self.learn(again, pages::now_ms());
+        }
+    }
+
+    /// Raises the bound by bytes that the process needs again, if they were returned not long ago.
+    /// With zero bytes, the raise stays as it is at this time.
+    fn learn(&self, bytes: usize, now: usize) {
+        let is_soon = now.wrapping_sub(self.returned_at.load(Ordering::Relaxed)) < SOON_MS;
+        if (is_soon || bytes == 0) && !cfg!(ephemera_weaken = "ring_freed_bound_stays") {
+            let learned = (self.learned_by(now) + bytes).min(LEARNED_MAX);
+            self.learned.store(learned, Ordering::Relaxed);
+            self.learned_at.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a thread frees a chunk of this number of bytes. Returns whether it first returns
+    /// the chunk's pages.
+    pub(super) fn note_freed(&self, bytes: usize) -> bool {
+        let kept = self.kept.load(Ordering::Relaxed) + bytes;
+        if kept <= KEPT {
+            self.kept.fetch_add(bytes, Ordering::Relaxed);
+            return false;
+        }
+        let now = pages::now_ms();
+        if kept <= KEPT + self.learned_by(now) || cfg!(ephemera_weaken = "ring_freed_chunks_keep_pages") {
+            self.kept.fetch_add(bytes, Ordering::Relaxed);
+            return false;
+        }
+        self.returned.fetch_add(bytes, Ordering::Relaxed);
+        self.returned_at.store(now, Ordering::Relaxed);
+        true
+    }
+
+    /// Returns the number of bytes by which the bound is raised at this time.
+    fn learned_by(&self, now: usize) -> usize {
+        let halvings = now.wrapping_sub(self.learned_at.load(Ordering::Relaxed)) / SOON_MS;
+        let halvings = u32::try_from(halvings).unwrap_or(u32::MAX);
+        self.learned.load(Ordering::Relaxed).checked_shr(halvings).unwrap_or(0)
+    }
+}
+
+/// Subtracts up to this number of bytes from a sum. Returns the sum before, and the number that it
+/// subtracted.
+fn take(sum: &AtomicUsize, bytes: usize) -> (usize, usize) {
+    let mut before = sum.load(Ordering::Relaxed);
+    loop {
+        let taken = before.min(bytes);
+        match sum.compare_exchange_weak(before, before - taken, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return (before, taken),
+            Err(now) => before = now,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The purge of the chunks of an idle owner, by another thread.
+//!
+//! The look borrows the chunks of a record's inbox, so that nobody can book their frees. The owner
+//! makes only empty chunks the front, and a chunk is not empty before its frees are booked. So a
+//! borrowed chunk that the owner replaced as the front does not become the front again. The loan
+//! alone keeps the owner out of the memory behind the header (B1), and the owner needs no fence.
+
+use ephemera_prim::foreign::LentUnits;
+use ephemera_prim::idle::{IdleBy, Mail, Purged};
+
+use crate::chunk::{Chunk, ChunkPtr};
+use crate::heap::ChunkHeap;
+
+/// The bounds of one visit to a record: the chunks that it examines, and those that it purges. They
+/// are smaller in tests, so that one visit does not see all chunks.
+const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
+const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
+
+/// Purges chunks of this heap that have no live block, and have remote frees that their owner did
+/// not book. The caller then checks whether the heap's record is free, and drains its mail if it
+/// is. Only one thread at a time calls this.
+pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleBy) -> Purged {
+    if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
+        return Purged::default();
+    }
+    let mut lent = mail.inbox.lend();
+    if by == IdleBy::Bytes {
+        lent.put_newest_back(&mail.inbox);
+    }
+    let mut empty = [const { None }; PURGES];
+    let (mut chunks, mut empties) = (0, 0);
+    while empties < PURGES && chunks < CHUNKS {
+        let Some(chunk) = look(&mut lent) else { break };
+        chunks += 1;
+        let weak = cfg!(ephemera_weaken = "ring_live_chunk_is_purged");
+        // B2: the front first, since it publishes what the sums are compared with.
+        if !chunk.is_purged() && heap.has_replaced(chunk) && (chunk.is_free_to_purge() || weak) {
+            empty[empties] = Some(chunk);
+            empties += 1;
+        }
+    }
+    // The owner may need the other chunks soon.
+    lent.put_rest_back(&mail.inbox);
+    for chunk in empty.into_iter().flatten() {
+        // SAFETY: the chunk is lent, is not the front, and has no live block (B2).
+        unsafe { chunk.purge() };
+    }
+    mail.put_back(lent);
+    Purged { units: empties, more: empties != 0 && (empties == PURGES || chunks == CHUNKS) }
+}
+
+/// Returns the next lent chunk.
+fn look(lent: &mut LentUnits<Chunk>) -> Option<ChunkPtr> {
+    let chunk = lent.look()?;
+    // SAFETY: C1: the chunk is lent, so nobody books its frees and it is not freed.
+    Some(unsafe { ChunkPtr::new(chunk) })
+}

@@ -1,0 +1,20 @@
+//! Memory of a burst leaves while its own thread frees it. No operation follows the last free, and
+//! nothing trims. The test has a process of its own, because the threads of a process learn
+//! together how much it needs.
+#![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
+// The sanitizer's shadow memory stays resident.
+#![cfg(not(ephemera_poison = "asan"))]
+
+use bursts::{BURST, CHUNK, KEPT, PAGE, SHORT, burst, check_repeated, in_order, measured};
+
+#[path = "support/bursts.rs"]
+mod bursts;
+
+#[test]
+fn bursts_that_their_owner_frees_leave_unless_they_are_repeated() {
+    let left = measured(|| burst(BURST), in_order).left;
+    // The last page of each chunk stays, because the global allocator's next chunk starts on it.
+    assert!(left < BURST / CHUNK * PAGE + KEPT, "{left} bytes stay");
+    let after: Vec<_> = (0..10).map(|_| measured(|| burst(SHORT), in_order)).collect();
+    check_repeated(&after);
+}

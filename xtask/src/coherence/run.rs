@@ -1,0 +1,205 @@
+//! Builds the traced program and runs it under valgrind.
+
+use core::time::Duration;
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use ephemera_coherence::catalogue::{TracedContender, TracedWorkload};
+use ephemera_coherence::{Measured, Replay};
+
+use crate::cpeers::Support;
+use crate::workspace::Workspace;
+
+/// The package and its program.
+const PACKAGE: &str = "ephemera-coherence";
+const PROGRAM: &str = "coherence-program";
+
+/// The profile of traced builds: optimised, and the same on every host.
+const PROFILE: &str = "icount";
+
+/// The runs of a command.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) threads: Vec<usize>,
+    pub(super) workloads: Vec<TracedWorkload>,
+    pub(super) contenders: Vec<TracedContender>,
+}
+
+/// A figure, and the run that it belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figure {
+    pub(super) workload: TracedWorkload,
+    pub(super) contender: &'static str,
+    pub(super) threads: usize,
+    pub(super) measured: Measured,
+}
+
+/// The program, ready to be traced.
+#[derive(Debug)]
+pub(super) struct Traced {
+    program: PathBuf,
+}
+
+/// Builds the program with those contenders that can be built here, and removes the others.
+pub(super) fn prepare(ws: &Workspace, contenders: &mut Vec<TracedContender>) -> Result<Traced> {
+    let works = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
+    match works {
+        Ok(status) if status.success() => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!(
+            "valgrind prints the memory accesses, and it is not installed: install it, for example by \
+             `apt-get install valgrind`"
+        ),
+        _ => bail!("valgrind does not start: try `valgrind --version`"),
+    }
+    let support = Support::detect(ws);
+    if let Some(left_out) = support.told() {
+        eprintln!("{left_out}");
+    }
+    let features = [vec!["program"], support.features()].concat();
+    contenders.retain(|contender| features.contains(&contender.feature));
+    if contenders.is_empty() {
+        bail!("none of the chosen contenders can be built here: see the message above");
+    }
+    eprintln!("Building the traced program. The first build takes some minutes.");
+    ws.cargo()
+        .args(["build", "--profile", PROFILE, "--package", PACKAGE, "--bin", PROGRAM])
+        .arg(format!("--features={}", features.join(",")))
+        .run_or("the traced program does not build: see the messages above")?;
+    Ok(Traced { program: ws.target_dir(PROFILE).join(PROGRAM) })
+}
+
+/// Returns the number of counted rounds. Each thread has one turn in a round. A few threads take
+/// more rounds, so that slow paths weigh as much as with many threads.
+fn rounds(threads: usize) -> usize {
+    (256 / threads).clamp(8, 64)
+}
+
+impl Traced {
+    /// Traces programs whose figures are known.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a figure differs. valgrind then prints another format, or the program
+    /// was built in an unexpected way.
+    pub(super) fn check(&self) -> Result<()> {
+        for (workload, lines) in TracedWorkload::KNOWN {
+            let ours = |threads| -> Result<(u64, u64)> {
+                let measured = self.measure(workload, "known", threads)?;
+                Ok((measured.operations, measured.allocator.total().moved()))
+            };
+            let (operations, moved) = ours(2)?;
+            let alone = ours(1)?.1;
+            if moved != lines * operations || alone != 0 {
+                bail!(
+                    "the check `{}` moves {moved} lines in {operations} operations of two threads, and {alone} on one; \
+                     expected are {} and 0: this valgrind may print another format",
+                    workload.name(),
+                    lines * operations
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs everything that the plan names. Returns the figures in no particular order. Prints why
+    /// a run has none.
+    pub(super) fn count(&self, plan: &Plan) -> Vec<Figure> {
+        let mut runs = Vec::new();
+        // The longest runs come first, so that all lanes end at about the same time.
+        for &threads in plan.threads.iter().rev() {
+            for &workload in &plan.workloads {
+                runs.extend(plan.contenders.iter().map(|contender| (threads, workload, *contender)));
+            }
+        }
+        let todo = Mutex::new(runs.iter().enumerate());
+        let figures = Mutex::new(Vec::new());
+        let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let lane = || {
+            while let Some((index, &(threads, workload, contender))) = next() {
+                let (done, all, name) = (index + 1, runs.len(), contender.name);
+                eprintln!("[{done}/{all}] {}, {threads} threads, {name}", workload.name());
+                // A contender that cannot run under valgrind gets a cell without a figure.
+                match self.measure(workload, contender.key, threads) {
+                    Ok(measured) => {
+                        let figure = Figure { workload, contender: contender.key, threads, measured };
+                        figures.lock().unwrap_or_else(PoisonError::into_inner).push(figure);
+                    }
+                    Err(error) => eprintln!("NOT COUNTED: {error:#}"),
+                }
+            }
+        };
+        let lanes = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| (0..lanes).for_each(|_| drop(scope.spawn(lane))));
+        figures.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Traces one run and replays its accesses.
+    fn measure(&self, workload: TracedWorkload, contender: &str, threads: usize) -> Result<Measured> {
+        let mut child = valgrind(&self.program)
+            .args([contender, workload.name(), &threads.to_string(), &rounds(threads).to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("valgrind does not start")?;
+        let log = child.stderr.take().context("the log is piped")?;
+        let replayed = Replay::run(BufReader::with_capacity(1 << 20, Patient(log)));
+        let status = child.wait()?;
+        let run = || format!("{} over {contender} with {threads} threads", workload.name());
+        match replayed {
+            Ok(measured) if status.success() => Ok(measured),
+            Ok(_) => bail!("{} ended with {status}", run()),
+            Err((broken, messages)) => {
+                let messages = messages.join("\n");
+                bail!("{}: {broken} ({status})\n{messages}", run())
+            }
+        }
+    }
+}
+
+/// A pipe that is read in large pieces. valgrind writes each line on its own, and a reader that
+/// wakes up for each line would take most of the time.
+#[derive(Debug)]
+struct Patient<R>(R);
+
+impl<R: Read> Read for Patient<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        thread::sleep(Duration::from_micros(500));
+        self.0.read(buffer)
+    }
+}
+
+/// Returns the command of valgrind without its arguments for the program. The environment is
+/// minimal, so that variables of the user do not configure an allocator.
+fn valgrind(program: &Path) -> Command {
+    let mut command = Command::new("valgrind");
+    command.env_clear();
+    for name in ["PATH", "VALGRIND_LIB"] {
+        command.envs(std::env::var_os(name).map(|value| (name, value)));
+    }
+    command.args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no"]).arg(program);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PACKAGE, PROFILE, PROGRAM, rounds};
+    use crate::workspace::Workspace;
+
+    #[test]
+    fn the_traced_program_and_its_profile_exist() {
+        let ws = Workspace::load().unwrap();
+        assert_eq!(ws.package(PACKAGE).unwrap().bins, [PROGRAM]);
+        let manifest = std::fs::read_to_string(ws.root.join("Cargo.toml")).unwrap();
+        assert!(manifest.contains(&format!("[profile.{PROFILE}]")));
+    }
+
+    #[test]
+    fn fewer_threads_take_more_rounds() {
+        assert_eq!([1, 2, 8, 64, 128].map(rounds), [64, 64, 32, 8, 8]);
+    }
+}
