@@ -1,8 +1,8 @@
 //! The marks: the agreement between the traced program and the reader of its log.
 //!
 //! The program has a static table with a byte for each phase and core. It stores to a byte when the
-//! core enters the phase. It prints the table's address before the first mark, and the ranges of
-//! addresses that it knows.
+//! core enters the phase. It prints the table's address before the first mark, and the address
+//! ranges of its static variables and of its threads' stacks.
 
 use std::ops::Range;
 

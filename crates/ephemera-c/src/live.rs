@@ -136,7 +136,7 @@ fn word_of(block: NonNull<u8>) -> Option<(&'static AtomicU64, u64)> {
     Some((&named(&named(root)?.0[entry])?.0[word], bit))
 }
 
-/// Returns whether a live block starts at this address.
+/// Returns whether a live block starts at this address; always `true` without debug assertions.
 #[inline]
 #[must_use]
 pub(crate) fn is_live(block: NonNull<u8>) -> bool {
@@ -144,7 +144,8 @@ pub(crate) fn is_live(block: NonNull<u8>) -> bool {
         || word_of(block).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
 }
 
-/// Notes the end of a block. Returns `false` if no live block starts at this address.
+/// Notes the end of a block. With debug assertions, returns `false` if no live block starts at this
+/// address.
 #[inline]
 #[must_use]
 pub(crate) fn leave(block: NonNull<u8>) -> bool {

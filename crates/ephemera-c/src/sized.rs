@@ -183,7 +183,7 @@ fn not_a_block() -> ! {
     unsafe { libc::abort() }
 }
 
-/// Ends the process if no live block starts at this address.
+/// With debug assertions, ends the process if no live block starts at this address.
 #[inline]
 fn check(block: NonNull<u8>) {
     if !live::is_live(block) && !reserve::has(block) {

@@ -1,9 +1,8 @@
-//! The operating system refuses each of its calls in turn to a program of C, from the very first
-//! call of the process on.
+//! Refuses each system call of a C program in turn, from the first call of the process on.
 //!
-//! The program is this one, which links the library: its functions are `malloc` and `free` of the
-//! whole process. A function before `main` runs the program instead of the tests, if the variable
-//! `EPHEMERA_REFUSE` names a call.
+//! This test binary is also that program: it links the library, so the whole process uses its
+//! `malloc` and `free`. If the variable `EPHEMERA_REFUSE` names a call, a function that runs before
+//! `main` runs the program instead of the tests.
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
 use core::ffi::{CStr, c_void};

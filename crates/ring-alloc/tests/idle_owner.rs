@@ -20,7 +20,7 @@ const SMALL_CHUNK: usize = 32 << 10;
 const MEDIUM_CHUNK: usize = 256 << 10;
 const PAGE: usize = 4 << 10;
 
-/// Longer than the pause after which an owner is idle.
+/// A time without slow paths that is long enough for an owner to be idle.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The number of times that another thread fills about ten chunks after each pause. Each chunk is a

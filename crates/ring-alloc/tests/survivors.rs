@@ -35,7 +35,7 @@ fn ring() -> Ring {
 /// The number of short-lived blocks for each survivor.
 const APART: usize = 25;
 /// Enough survivors for the first census in chunks of 4 KiB, and as many more.
-const SURVIVORS: usize = if cfg!(miri) { 120 } else { 200 };
+const SURVIVORS: usize = if cfg!(miri) { 70 } else { 200 };
 
 /// Leaves `SURVIVORS` blocks live, with many freed ones between them.
 fn scatter(ring: &Ring, live: &mut Checked<'_, Ring>) {
@@ -105,7 +105,7 @@ fn blocks_in_sections_keep_their_bytes_and_are_counted() {
     let mut live = Checked::new(&ring);
     scatter(&ring, &mut live);
     let mut rng = SplitMix::new(5);
-    for _ in 0..if cfg!(miri) { 300 } else { 20_000 } {
+    for _ in 0..if cfg!(miri) { 60 } else { 20_000 } {
         let len = live.oracle.blocks().len();
         let size = if rng.below(8) == 0 { 1 + rng.below(1_024) } else { 1 + rng.below(200) };
         match rng.below(8) {
@@ -123,8 +123,10 @@ fn blocks_in_sections_keep_their_bytes_and_are_counted() {
         if rng.below(64) == 0 {
             ring.trim();
         }
-        let (counted, exact) = live_bytes(&ring, &live);
-        assert_eq!(counted, exact);
+        if !cfg!(miri) || rng.below(8) == 0 {
+            let (counted, exact) = live_bytes(&ring, &live);
+            assert_eq!(counted, exact);
+        }
     }
     drop(live);
     assert_eq!(ring.stats().bytes_live, 0);

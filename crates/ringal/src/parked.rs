@@ -220,7 +220,7 @@ impl ParkedStores {
     fn take_owed(&self) -> usize {
         let owed = self.owed.load(Ordering::Relaxed).min(MOST_OWED);
         if owed != 0 {
-            // Only the thread that holds the gate subtracts, so the count stays above zero.
+            // Only the thread that holds the gate subtracts, so the subtraction cannot wrap.
             self.owed.fetch_sub(owed, Ordering::Relaxed);
         }
         owed

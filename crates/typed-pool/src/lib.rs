@@ -55,9 +55,9 @@
 //! # When memory is freed
 //!
 //! * A pool keeps 4 empty units and those of its initial capacity. It frees other units as soon as
-//!   they run empty. Each time it needs a unit after it freed one, it keeps one more. It frees
-//!   these again, one each time it runs out of slots at hand, if the load does not need them for a
-//!   while. Pools of threads keep 128 KiB of empty units, but at least one unit, and 4 MiB at most.
+//!   they run empty. Each time it needs a unit after it freed one, it keeps one more. If the load
+//!   does not need these units for a while, each later slow path frees one of them. Pools of
+//!   threads keep 128 KiB of empty units, but at least one unit, and 4 MiB at most.
 //! * Units and large blocks of such pools come from [`pages`], which keeps the pages of freed ones:
 //!   up to 4 MiB or an eighth of the bytes in use, and more if the process needs them again. A
 //!   thread keeps up to 768 KiB of freed large blocks for itself. Those that it does not use go to
@@ -77,8 +77,9 @@
 //!
 //! If the owner sleeps instead, other threads return the pages of such a unit's slots to the
 //! operating system, as part of their own slow paths. They do so once the owner has taken no slow
-//! path for 100 ms. The page with the unit's header stays, and so does the unit that the owner
-//! allocates from. On Linux this needs the system call `membarrier`.
+//! path for 100 ms, or once more than 4 MiB was pushed to it since its last one. The page with the
+//! unit's header stays, and so does the unit that the owner allocates from. On Linux this needs the
+//! system call `membarrier`.
 //!
 //! In a forked child, the one remaining thread frees and trims its own memory. The units of the
 //! parent's other threads stay. If one of those threads was reading statistics, up to two units of

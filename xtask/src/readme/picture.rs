@@ -162,8 +162,8 @@ fn grid(out: &mut String, top: u32, bottom: u32) {
     }
 }
 
-/// Draws the dots of one lane, its median, and the median as a figure: in bold if it is the
-/// `lowest` of the class.
+/// Draws the dots of one row and their median, and writes the median as a number. The number is
+/// bold if it is the `lowest` of the class.
 fn lane(out: &mut String, y: u32, kind: &str, name: &str, ratios: &[f64], lowest: f64) {
     let middle = y - 5;
     text(out, 24.0, y, "", "start", name);

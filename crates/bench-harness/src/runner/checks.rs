@@ -27,8 +27,8 @@ fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) ->
     {
         return Some(format!("{} allocations requested, {} counted", asked, check.tally.allocs));
     }
-    // The heap's buffers after refusals end there, and an arena drops a tree of nodes at once. Only
-    // these two classes end item by item.
+    // Only these two classes free every item through the contender. After a refusal, a buffer comes
+    // from the heap and is freed there, and an arena drops a whole tree of nodes at once.
     if let Some(reference) = reference
         && matches!(class, ContenderClass::Blocks | ContenderClass::Objects)
         && (check.tally.frees, check.tally.resizes) != (reference.tally.frees, reference.tally.resizes)

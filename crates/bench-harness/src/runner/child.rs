@@ -253,8 +253,9 @@ impl Child<'_> {
     }
 
     fn sample(&self, index: usize, cell: &mut dyn Cell, units: u64, round: i32) -> TimedSample {
-        // With more threads than processors, the threads interrupt each other. The workload
-        // measures that, so only the interruptions of this thread count.
+        // If each of two threads has its own processor, an interruption of either spoils the
+        // sample. Threads that share processors interrupt each other by design, so only this thread
+        // counts.
         let who = if self.spec.is_of_two() { os::Who::Process } else { os::Who::Thread };
         let before = os::usage(who);
         let start = Instant::now();

@@ -7,7 +7,7 @@
 //!
 //! A purge of memory that the owner soon needs again costs page faults. The bound then doubles, so
 //! a program with repeated bursts keeps their pages after a few of them. It halves with each second
-//! in which no owner uses the raise.
+//! in which the owner does not use the raise.
 //!
 //! Several threads write these words without an exchange, and a count may be lost. The words decide
 //! nothing but whether and when a thread purges.

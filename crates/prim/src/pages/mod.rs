@@ -147,7 +147,6 @@ pub fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     fallback::permanent(layout)
 }
 
-/// The smallest and the largest span.
 #[cfg(ephemera_pages)]
 pub use order::{SPAN_MAX, SPAN_MIN};
 

@@ -5,9 +5,9 @@ use core::alloc::Layout;
 
 /// The number of span lengths.
 pub(super) const ORDERS: usize = 6;
-/// The smallest span.
+/// The size of the smallest span, in bytes.
 pub const SPAN_MIN: usize = 32 << 10;
-/// The largest span.
+/// The size of the largest span, in bytes.
 pub const SPAN_MAX: usize = SPAN_MIN << (ORDERS - 1);
 
 /// The largest superblock.

@@ -186,7 +186,8 @@ impl Table {
             return true;
         }
         map::clear(base, self.order().superblock());
-        // SAFETY: the mapping is new, and nothing uses it. A refusal costs addresses only.
+        // SAFETY: the mapping is new, and nothing uses it. If the system refuses, only address
+        // space is lost.
         let _ = unsafe { os::unmap(base, self.order().superblock()) };
         false
     }

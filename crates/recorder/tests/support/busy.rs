@@ -138,7 +138,7 @@ fn fork() {
     drop(inherited);
 }
 
-/// Runs another program in the same process.
+/// Replaces the process image by a new run of this program.
 fn exec() {
     churn(40);
     let program = std::env::current_exe().expect("the system tells");

@@ -94,7 +94,7 @@ unsafe fn deallocate_behind<E: RingEnv>(env: E, block: NonNull<u8>, size: usize,
     let chunk = unsafe { NonNull::new_unchecked(chunk) };
     // SAFETY: the chunk is not freed, and the exposed pointer may access all of it (C1).
     let chunk = unsafe { ChunkPtr::new(chunk) };
-    // SAFETY: the count is that of the caller's block, whose chunk is not the front.
+    // SAFETY: `block` is the caller's live block of this size, and its chunk is not the front.
     unsafe { book(env, chunk, (block, size), ChunkClass::Small) };
 }
 
@@ -117,7 +117,7 @@ unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layou
     if front {
         chunk.free_front(block.addr().get(), layout.size());
     } else {
-        // SAFETY: the count is that of the caller's block, whose chunk is not the front.
+        // SAFETY: `block` is the caller's live block of this size, and its chunk is not the front.
         unsafe { book(env, chunk, (block, layout.size()), class) };
     }
 }

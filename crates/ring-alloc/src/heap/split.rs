@@ -1,4 +1,4 @@
-//! Split chunks bound what blocks that live long keep from being used again.
+//! Splits chunks into sections, so that a long-lived block pins 4 KiB instead of 32 KiB.
 //!
 //! One live block pins its whole chunk. If one block in a hundred lives long, almost every chunk
 //! has one. So when the chunks of a ring are mostly empty, new chunks are split: a live block then

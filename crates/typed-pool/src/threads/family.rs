@@ -2,6 +2,7 @@
 
 use core::alloc::Layout;
 
+use crossbeam_utils::CachePadded;
 use ephemera_prim::account::SharedAccount;
 use ephemera_prim::epoch::Epoch;
 #[cfg(ephemera_loom)]
@@ -45,7 +46,7 @@ impl Family {
         Self {
             kind,
             chunk_len,
-            account: SharedAccount::new(),
+            account: CachePadded::new(SharedAccount::new()),
             epoch: Epoch::new(),
             #[cfg(test)]
             looks: core::sync::atomic::AtomicUsize::new(0),
@@ -59,7 +60,13 @@ impl Family {
     /// Creates the family of a model, over a registry that outlives it.
     pub(super) fn of_model(layout: Layout, slots: usize, registry: *const Registry<PoolRecord>) -> Self {
         let (kind, chunk_len) = (FamilyKind::Type(layout), ChunkLen::Fixed(slots));
-        Self { kind, chunk_len, account: SharedAccount::new(), epoch: Epoch::new(), registry }
+        Self {
+            kind,
+            chunk_len,
+            account: CachePadded::new(SharedAccount::new()),
+            epoch: Epoch::new(),
+            registry,
+        }
     }
 }
 

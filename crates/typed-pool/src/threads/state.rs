@@ -220,7 +220,8 @@ pub(super) type FamilyKey = fn() -> &'static std::thread::LocalKey<FamilyCell>;
 pub struct Family {
     pub(super) kind: FamilyKind,
     pub(super) chunk_len: ChunkLen,
-    pub(super) account: SharedAccount,
+    /// On cache lines of its own, because each thread that requests or frees units writes it.
+    pub(super) account: CachePadded<SharedAccount>,
     pub(super) epoch: Epoch,
     /// The number of times that a thread searched beyond its own table for room.
     #[cfg(all(test, not(ephemera_loom)))]

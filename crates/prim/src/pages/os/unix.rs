@@ -126,7 +126,7 @@ pub(super) unsafe fn remap(
     if new > old {
         return None;
     }
-    // SAFETY: the new length is not longer.
+    // SAFETY: `new <= old`, so the tail starts inside the mapping or at its end.
     let tail = unsafe { block.add(new) };
     // SAFETY: the caller gives up the tail.
     unsafe { unmap(tail, old - new) }.then_some(block)
