@@ -11,21 +11,20 @@
 //! everything that was allocated, and `back` for everything that was booked as freed. A chunk whose
 //! sums are equal is *empty*: it has no live block.
 
-mod create;
 pub(crate) mod purge;
-mod split;
 
 use core::ptr::{self, NonNull};
 
 use ephemera_prim::foreign::{COMPLETE, Foreign, ForeignHeader};
-use ephemera_prim::poison::unpoison;
+use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
+use ephemera_prim::raw;
 use ephemera_prim::sync::AtomicBool;
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use crate::cursor::{place, room_of};
-use crate::geometry::ChunkClass;
+use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
 
 /// The header of a chunk. Code borrows its fields one by one, through [`ChunkPtr`].
@@ -140,8 +139,6 @@ macro_rules! words {
 impl ChunkPtr {
     words! {
         fn cursor() -> OwnerUsize = cursor;
-        /// The empty sections of a split chunk. It is never a front, so it needs no cursor.
-        pub(crate) fn idle_sections() -> OwnerUsize = cursor;
         /// The sum of everything that was allocated.
         fn taken() -> OwnerU64 = taken;
         /// The sum of everything that was booked as freed.
@@ -184,6 +181,33 @@ impl ChunkPtr {
     #[inline]
     pub(crate) fn addr(self) -> usize {
         self.0.addr().get()
+    }
+
+    /// Creates an empty chunk in new memory.
+    ///
+    /// # Safety
+    /// `memory` was acquired with the chunk layout of `class` and belongs to the caller alone.
+    pub(crate) unsafe fn create<G: Geometry>(
+        memory: NonNull<u8>,
+        class: ChunkClass,
+        owner: *const (),
+    ) -> Self {
+        let chunk = memory.cast::<Chunk>();
+        raw::expose(chunk.as_ptr());
+        let (base, bytes) = (chunk.addr().get(), class.chunk_layout::<G>().size());
+        let header = Chunk {
+            cursor: OwnerUsize::new(base + HEADER),
+            end: base + bytes,
+            first: base + HEADER,
+            remote: ChunkRemote::new(owner, class),
+            ..Chunk::full()
+        };
+        // SAFETY: the memory is the caller's, aligned to the chunk's size and large enough.
+        unsafe { chunk.write(header) };
+        let this = Self(chunk);
+        // SAFETY: the memory after the header is part of the chunk and has no block yet.
+        unsafe { poison(this.at(this.first()), bytes - HEADER) };
+        this
     }
 
     #[inline]
@@ -301,11 +325,11 @@ impl ChunkPtr {
     fn book_by(self, given: LiveCount, store: impl FnOnce(&OwnerU64, u64)) -> bool {
         self.contents().touch();
         let back = self.back().get().wrapping_add(given.word());
-        let empty = back == self.taken().get();
-        if !empty {
-            store(self.back(), back);
+        if back == self.taken().get() {
+            return true;
         }
-        empty
+        store(self.back(), back);
+        false
     }
 
     /// Returns whether no block is live, as far as frees were booked.
@@ -314,12 +338,9 @@ impl ChunkPtr {
         self.back().get() == self.taken().get()
     }
 
-    /// Returns the live blocks and bytes of a chunk or of all its sections, without the unbooked
-    /// remote frees. The result is exact while no thread runs an operation.
+    /// Returns the live blocks and bytes, without the unbooked remote frees. The result is exact
+    /// while no thread runs an operation.
     pub(crate) fn live_now(self) -> LiveCount {
-        if self.is_split() {
-            return self.live_in_sections();
-        }
         let unbooked = self.unbooked();
         if let Some(live) = LiveCount::of_countdown(unbooked) {
             return live;

@@ -136,16 +136,6 @@ pub(crate) const fn check<G: Geometry>(header: usize) {
     );
 }
 
-/// The number of sections of a split chunk.
-pub(crate) const SECTIONS: usize = 8;
-
-/// Returns the size of a section, or 0 if the largest small block does not fit into one. The first
-/// section starts with the header of the chunk and its own.
-pub(crate) const fn section_size<G: Geometry>(header: usize) -> usize {
-    let size = G::SMALL_CHUNK / SECTIONS;
-    if fits(2 * header, G::SMALL_ALIGN, G::SMALL_MAX, size) { size } else { 0 }
-}
-
 /// The largest chunk of any geometry, in bytes.
 const LARGEST_CHUNK: usize = 1 << 20;
 

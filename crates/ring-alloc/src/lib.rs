@@ -32,8 +32,7 @@
 //!
 //! * A long-lived block keeps its whole chunk: 32 KiB for blocks up to 2 KiB, 256 KiB for blocks up
 //!   to 64 KiB. It costs nothing more than that. But a thousand small blocks that live long,
-//!   scattered among short-lived ones, can keep a thousand chunks of `OneRingAlloc` (32 MB). In a
-//!   [`RingAlloc`] they keep some 6 MB, since it then splits its chunks. Allocate such blocks
+//!   scattered among short-lived ones, can keep a thousand chunks (32 MB). Allocate such blocks
 //!   elsewhere.
 //! * A block can grow in place only at the top of its chunk. Several vectors that grow in turn move
 //!   as they would anywhere.

@@ -7,10 +7,9 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::Limit;
 use ephemera_prim::header::base_addr;
 use ephemera_prim::poison::poison;
-use ephemera_prim::raw;
 
-use super::{RingEnv, chunk_of, large, slow};
-use crate::chunk::{Chunk, ChunkPtr};
+use super::{RingEnv, chunk_behind, chunk_of, large, slow};
+use crate::chunk::ChunkPtr;
 use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
 
@@ -69,33 +68,26 @@ pub(crate) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: 
     // (H3). So only the caller accesses these bytes.
     unsafe { poison(block, layout.size()) };
     let front = env.front(ChunkClass::Small);
-    let base = base_addr(block, E::Geometry::SMALL_CHUNK);
-    if base == front.addr() {
+    if base_addr(block, E::Geometry::SMALL_CHUNK) == front.addr() {
         front.free_front(block.addr().get(), layout.size());
     } else {
         // SAFETY: the caller's block is live, and its address shows that its chunk is not the
         // front.
-        unsafe { deallocate_behind(env, block, layout.size(), base) };
+        unsafe { deallocate_behind(env, block, layout.size()) };
     }
 }
 
 /// Frees a small block that is not in the front.
 ///
-/// The caller passes the address of the chunk, which it has computed already.
-///
 /// # Safety
-/// `block` is a live block of the small class and of `size` bytes, which are poisoned already. Its
-/// chunk is at `base` and is not the front of `env`'s heap.
+/// `block` is a live block of the small class and of `size` bytes, which are poisoned already. It
+/// is not in the front of `env`'s heap.
 #[inline(never)]
-unsafe fn deallocate_behind<E: RingEnv>(env: E, block: NonNull<u8>, size: usize, base: usize) {
-    // SAFETY: chunks were exposed at their creation, and that of a live block is not freed (H3).
-    let chunk = unsafe { raw::with_exposed::<Chunk>(base) };
-    // SAFETY: no chunk is at address null.
-    let chunk = unsafe { NonNull::new_unchecked(chunk) };
-    // SAFETY: the chunk is not freed, and the exposed pointer may access all of it (C1).
-    let chunk = unsafe { ChunkPtr::new(chunk) };
-    // SAFETY: `block` is the caller's live block of this size, and its chunk is not the front.
-    unsafe { book(env, chunk, (block, size), ChunkClass::Small) };
+unsafe fn deallocate_behind<E: RingEnv>(env: E, block: NonNull<u8>, size: usize) {
+    // SAFETY: the caller's live block is of this class and geometry.
+    let chunk = unsafe { chunk_behind::<E::Geometry>(block, ChunkClass::Small) };
+    // SAFETY: the count is that of the caller's block, whose chunk is not the front.
+    unsafe { book(env, chunk, LiveCount::block(size), ChunkClass::Small) };
 }
 
 /// Frees a block whose layout is not small.
@@ -117,28 +109,22 @@ unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layou
     if front {
         chunk.free_front(block.addr().get(), layout.size());
     } else {
-        // SAFETY: `block` is the caller's live block of this size, and its chunk is not the front.
-        unsafe { book(env, chunk, (block, layout.size()), class) };
+        // SAFETY: the count is that of the caller's block, whose chunk is not the front.
+        unsafe { book(env, chunk, LiveCount::block(layout.size()), class) };
     }
 }
 
 /// Books a free in a chunk that `env` owns, or frees remotely in a chunk that it does not own.
 ///
 /// # Safety
-/// The caller owned the block of `chunk` and gives it up; the second value is its size. `chunk` is
-/// not the front of `env`'s heap, so it joins the empty chunks if it runs empty (H4). The caller
-/// does not use `chunk` afterwards, since it may be freed.
+/// `given` stands for a block of `chunk` that the caller owned and gives up. `chunk` is not the
+/// front of `env`'s heap, so it joins the empty chunks if it runs empty (H4). The caller does not
+/// use `chunk` afterwards, since it may be freed.
 #[inline]
-unsafe fn book<E: RingEnv>(env: E, chunk: ChunkPtr, (block, size): (NonNull<u8>, usize), class: ChunkClass) {
-    let given = LiveCount::block(size);
-    if E::SPLITS {
-        if !chunk.book_unless_last(given) {
-            // SAFETY: the caller's block is live, and its chunk is not the front.
-            unsafe { slow::book_last(env, block, size, class) };
-        }
-    } else if !env.owns(chunk) {
-        // SAFETY: the caller owned the block that `given` counts, and another owner's chunk is not
-        // freed before this free is booked (H3).
+unsafe fn book<E: RingEnv>(env: E, chunk: ChunkPtr, given: LiveCount, class: ChunkClass) {
+    if !env.owns(chunk) {
+        // SAFETY: the caller owned the block or bytes that `given` counts, and another owner's
+        // chunk is not freed before this free is booked (H3).
         unsafe { env.free_remotely(chunk, given) };
     } else if chunk.book(given) {
         slow::ran_empty(env, chunk, class);

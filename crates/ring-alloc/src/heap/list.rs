@@ -3,13 +3,10 @@
 
 use core::ptr::NonNull;
 
-use ephemera_prim::account::Account;
-use ephemera_prim::raw;
 use ephemera_prim::unit_list::Listed;
 use ephemera_prim::word::OwnerPtr;
 
-use super::{ChunkHeap, RingEnv};
-use crate::chunk::purge::discard;
+use super::ChunkHeap;
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 
@@ -25,29 +22,6 @@ unsafe impl Listed for Chunk {
         // SAFETY: the caller's chunk is live, so it is not freed during this call (C1).
         NonNull::from(unsafe { ChunkPtr::new(chunk) }.prev())
     }
-}
-
-/// Frees an empty chunk. If a walker stands on it, returns `false`; the chunk is then only on the
-/// list of all chunks.
-#[cold]
-#[inline(never)]
-pub(super) fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
-    if !env.heap().unlink(chunk, class, wait) {
-        return false;
-    }
-    let layout = class.chunk_layout::<E::Geometry>();
-    let memory = chunk.end_of_life();
-    if env.note_freed(layout.size()) {
-        // SAFETY: the chunk is a live block of `backing` with this layout. It is empty and on no
-        // list (H4, H5), so nothing needs its bytes.
-        unsafe { discard(memory, layout.size()) };
-    }
-    // SAFETY: the chunk is empty and on no list (H4, H5), so nothing points to it. It came from
-    // `backing` with this layout.
-    unsafe { raw::release(env.backing(), memory, layout) };
-    env.account().release(layout.size());
-    env.heap().note_freed(class);
-    true
 }
 
 impl ChunkHeap {
@@ -91,8 +65,7 @@ impl ChunkHeap {
 
     /// Returns whether `chunk` is a front of this heap. For statistics.
     pub(crate) fn is_front(&self, class: ChunkClass, chunk: ChunkPtr) -> bool {
-        let front: *mut Chunk = self.fronts[class.index()].get();
-        front == chunk.as_ptr() || chunk.is_split() && chunk.sections().any(|s| s.as_ptr() == front)
+        self.fronts[class.index()].get() == chunk.as_ptr()
     }
 }
 

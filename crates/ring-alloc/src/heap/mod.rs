@@ -6,8 +6,6 @@
 //!   chunks[class] <-> every chunk of the class, wherever else it is or is not
 //! ```
 //!
-//! A front may also be a section of a split chunk.
-//!
 //! A chunk that is neither a front nor empty is *pinned*. It is only on the list of all chunks, and
 //! nothing looks at it until its last block is freed. The modules:
 //!
@@ -15,17 +13,15 @@
 //! * `slow`: how a heap gets a new front, and keeps or frees empty chunks.
 //! * `resize`: growing and shrinking.
 //! * `large`: blocks of the backing allocator.
-//! * `split`: sections of chunks, which bound what blocks that live long keep.
 //! * `list`: the lists of all chunks.
 //!
-//! The design page has the invariants H1 to H7 and S1 to S3.
+//! The design page has the invariants H1 to H7.
 
 mod fast;
 mod large;
 mod list;
 mod resize;
 pub(crate) mod slow;
-mod split;
 
 pub(crate) use fast::{allocate, deallocate};
 pub(crate) use resize::{allocate_zeroed, grow, grow_zeroed, shrink};
@@ -50,7 +46,6 @@ pub(crate) struct ChunkHeap {
     empties: [OwnerPtr<Chunk>; CLASSES],
     empties_len: [OwnerUsize; CLASSES],
     chunks: [UnitList<Chunk>; CLASSES],
-    split: split::SplitState,
 }
 
 impl ChunkHeap {
@@ -62,7 +57,6 @@ impl ChunkHeap {
                 empties: [OwnerPtr::null(), OwnerPtr::null()],
                 empties_len: [OwnerUsize::new(0), OwnerUsize::new(0)],
                 chunks: [UnitList::new(), UnitList::new()],
-                split: split::SplitState::new(),
             }
         }
     }
@@ -140,9 +134,6 @@ pub(crate) unsafe trait RingEnv: Copy {
     type Geometry: Geometry;
     type Backing: Allocator;
     type Account: Account;
-    /// Whether this heap may split chunks (S1). Then it owns every chunk, no other thread walks its
-    /// chunks, and `free_remotely` is never called.
-    const SPLITS: bool = false;
 
     fn heap(&self) -> &ChunkHeap;
     /// Returns the front of `heap` by the shortest way (H7).

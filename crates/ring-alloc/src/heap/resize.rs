@@ -15,7 +15,7 @@ use ephemera_prim::account::Limit;
 use ephemera_prim::align::is_aligned;
 use ephemera_prim::poison::poison;
 
-use super::{RingEnv, chunk_of, fast, large, split};
+use super::{RingEnv, chunk_of, fast, large};
 use crate::geometry::ChunkClass;
 use crate::live::LiveCount;
 
@@ -146,7 +146,6 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     // SAFETY: the caller's live block is of this class, which follows from its layout alone.
     let (chunk, front) = unsafe { chunk_of(env, block, class) };
     let start = block.addr().get();
-    let (chunk, front) = if front { (chunk, true) } else { split::unit_of(env, chunk, start, class) };
     // SAFETY: the new size is less than that of the block.
     let tail = unsafe { block.add(new.size()) };
     // SAFETY: the caller gives up the tail, and it is not booked yet.

@@ -4,14 +4,14 @@ use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::AllocError;
-use ephemera_prim::account::{Limit, reserved};
+use ephemera_prim::account::{Account, Limit, reserved};
 use ephemera_prim::raw;
 
-use super::list::{Wait, free_chunk};
-use super::{ChunkHeap, RingEnv, chunk_behind, full_chunk, split};
+use super::list::Wait;
+use super::{ChunkHeap, RingEnv, full_chunk};
+use crate::chunk::purge::discard;
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
-use crate::live::LiveCount;
 
 /// Allocates a block for which the front has no room. Books remote frees first, then takes an empty
 /// chunk, and asks the backing allocator last.
@@ -33,7 +33,7 @@ pub(crate) fn refill<E: RingEnv>(
     if let Some(block) = heap.front(class).bump(layout.size(), layout.align()) {
         return Ok(block);
     }
-    let chunk = match split::pop_empty(env, class) {
+    let chunk = match heap.pop_empty(class) {
         Some(chunk) => chunk,
         None => obtain(env, class, limit)?,
     };
@@ -73,19 +73,10 @@ fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPt
     let memory = ask(Limit::Applies).or_else(|AllocError| {
         make_room(env);
         ask(limit)
-    });
-    let memory = match memory {
-        Ok(memory) => memory,
-        Err(error) => return split::pop_section(env, class).ok_or(error),
-    };
-    if split::wanted(env, class) {
-        // SAFETY: the memory was acquired above with the layout of a small chunk.
-        return Ok(unsafe { split::create(env, memory) });
-    }
+    })?;
     // SAFETY: the memory was acquired above with the chunk layout of `class`.
     let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
     env.heap().link(chunk, class);
-    env.heap().note_new(class);
     env.note_obtained(layout.size());
     Ok(chunk)
 }
@@ -99,40 +90,14 @@ pub(super) fn make_room<E: RingEnv>(env: E) {
     env.last_resort();
 }
 
-/// Books the free of a block whose chunk may run empty or is split.
-///
-/// The order of the arguments is that of the caller, which then only has to jump here.
-///
-/// # Safety
-/// `block` is a live block of this class and of `size` bytes, and the caller gives it up. Its chunk
-/// is not the front, but its section may be.
-#[cold]
-#[inline(never)]
-pub(super) unsafe fn book_last<E: RingEnv>(env: E, block: NonNull<u8>, size: usize, class: ChunkClass) {
-    // SAFETY: the caller's live block is of this class and geometry.
-    let chunk = unsafe { chunk_behind::<E::Geometry>(block, class) };
-    let start = block.addr().get();
-    let (unit, front) = split::unit_of(env, chunk, start, class);
-    if front {
-        unit.free_front(start, size);
-    } else if unit.book(LiveCount::block(size)) {
-        ran_empty(env, unit, class);
-    }
-}
-
 /// Handles a chunk that ran empty and is not the front: keeps it, and then frees the chunks that
 /// the heap has beyond `retain`.
 #[cold]
 #[inline(never)]
 pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) {
     chunk.rewind();
-    if split::is_section(env, chunk, class) {
-        return split::keep(env, chunk);
-    }
     env.heap().push_empty(chunk, class);
-    // A chunk that is used again before the next split one would be pinned again.
-    let keep = if split::is_splitting(env, class) { 0 } else { env.retain() };
-    free_empties_beyond(env, class, keep, Wait::No);
+    free_empties_beyond(env, class, env.retain(), Wait::No);
 }
 
 /// Frees empty chunks of a class until `keep` are left. A chunk that a walker stands on is kept in
@@ -154,6 +119,28 @@ fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait:
     }
 }
 
+/// Frees an empty chunk. If a walker stands on it, returns `false`; the chunk is then only on the
+/// list of all chunks.
+#[cold]
+#[inline(never)]
+fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
+    if !env.heap().unlink(chunk, class, wait) {
+        return false;
+    }
+    let layout = class.chunk_layout::<E::Geometry>();
+    let memory = chunk.end_of_life();
+    if env.note_freed(layout.size()) {
+        // SAFETY: the chunk is a live block of `backing` with this layout. It is empty and on no
+        // list (H4, H5), so nothing needs its bytes.
+        unsafe { discard(memory, layout.size()) };
+    }
+    // SAFETY: the chunk is empty and on no list (H4, H5), so nothing points to it. It came from
+    // `backing` with this layout.
+    unsafe { raw::release(env.backing(), memory, layout) };
+    env.account().release(layout.size());
+    true
+}
+
 /// Books remote frees, then frees every empty chunk, fronts included. Stores nothing in a heap
 /// without chunks (H6).
 pub(crate) fn trim<E: RingEnv>(env: E) {
@@ -169,13 +156,8 @@ pub(crate) fn free_empties<E: RingEnv>(env: E) {
         if front.as_ptr() != full_chunk() && front.is_empty() {
             set_front(env, class, full_chunk());
             front.rewind();
-            if split::is_section(env, front, class) {
-                split::keep(env, front);
-            } else {
-                heap.push_empty(front, class);
-            }
+            heap.push_empty(front, class);
         }
-        split::free_spares(env, class);
         free_empties_beyond(env, class, 0, Wait::Bounded);
     }
 }
@@ -240,7 +222,7 @@ impl ChunkHeap {
     }
 
     /// Takes the empty chunk that was kept last, which is the likeliest to be in the caches.
-    pub(super) fn pop_empty(&self, class: ChunkClass) -> Option<ChunkPtr> {
+    fn pop_empty(&self, class: ChunkClass) -> Option<ChunkPtr> {
         let top = &self.empties[class.index()];
         let raw: *mut Chunk = top.get();
         // SAFETY: chunks on the stack of empties are freed only after they were popped (C1).

@@ -61,7 +61,7 @@ impl Default for Builder {
 
 impl<G: Geometry> Builder<G> {
     /// Sets the limit on the bytes that the ring may hold from its backing allocator: chunks, large
-    /// blocks and the ring's own state (about 250 bytes).
+    /// blocks and the ring's own state (about 200 bytes).
     ///
     /// Before a request beyond the limit fails with [`AllocError`], the ring frees its empty
     /// chunks. A shrink that has to move its block is not refused: it may take a chunk beyond the

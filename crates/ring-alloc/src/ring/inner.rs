@@ -116,7 +116,6 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
     type Geometry = G;
     type Backing = A;
     type Account = LocalAccount;
-    const SPLITS: bool = geometry::section_size::<G>(HEADER) != 0;
 
     #[inline]
     fn heap(&self) -> &ChunkHeap {

@@ -75,7 +75,7 @@ ring_alloc!();
 
 #[cfg(feature = "alloc")]
 impl RingAlloc<Global> {
-    /// Creates a ring over the global heap. It holds about 250 bytes until its first allocation.
+    /// Creates a ring over the global heap. It holds about 200 bytes until its first allocation.
     ///
     /// # Aborts
     /// Calls [`handle_alloc_error`] if there is no memory for its state. [`RingAlloc::try_new_in`]
