@@ -255,7 +255,9 @@ impl<H> IdleQueue<H> {
     #[cold]
     fn note_bytes<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, bytes: usize) -> bool {
         heaps.mail(heap).bytes.store(0, Ordering::Relaxed);
-        if !heaps.is_held(heap) || cfg!(ephemera_weaken = "idle_by_time_alone") {
+        let never =
+            cfg!(any(ephemera_weaken = "idle_by_time_alone", ephemera_weaken = "idle_owners_keep_pages"));
+        if never || !heaps.is_held(heap) {
             return false;
         }
         let (pushed, visits, now) = (heaps.pushed(heap), heaps.visits(heap), pages::now_ms());

@@ -68,14 +68,7 @@ pub(super) const GATES: [MiriGate; 6] = [
         stacked_in_ci: Some(&["suite"]),
         // Random programs with refusals. The tests `failing` remain, which refuse each call in turn
         // to rings with tiny and with standard chunks.
-        skipped_in_ci: &[
-            "tiny_chunks_limited::refusals",
-            "standard_chunks::refusals",
-            // The other tests of sections remain.
-            "refused_chunk_is_replaced_by_an_empty_section",
-            "ring_has_whole_chunks_again_after_its_survivors_are_gone",
-            "survivors_pin_sections_and_not_chunks",
-        ],
+        skipped_in_ci: &["tiny_chunks_limited::refusals", "standard_chunks::refusals"],
         whole_only: &["hashbrown", "layouts", "limit", "namesake", "pinning", "pressure", "std_trait"],
         skipped_in_test: &["one::idle_tests"],
         ..MiriGate::WHOLE
