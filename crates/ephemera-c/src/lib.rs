@@ -9,8 +9,8 @@
 //! page in front of its mapping.
 //!
 //! A pointer that names no live block ends the process with a message. With debug assertions, the
-//! library keeps a table of live blocks and detects each such pointer. Without them it detects only
-//! those that cannot be a block's address.
+//! library keeps a table of live blocks and detects each such pointer. Without them it detects most
+//! of those that cannot be a block's address.
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
 mod live;
