@@ -1,10 +1,10 @@
-//! EventCounts of events between caches.
+//! Counts of events between caches.
 
 use std::ops::{AddAssign, Index, IndexMut};
 
 use crate::caches::Event;
 
-/// EventCounts by kind of event.
+/// Counts by kind of event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventCounts {
     /// Loads that another cache served.
@@ -28,7 +28,7 @@ impl EventCounts {
         self.moved() + self.upgrades
     }
 
-    /// EventCounts an event.
+    /// Counts an event.
     pub(crate) fn add(&mut self, event: Event) {
         *match event {
             Event::Read => &mut self.reads,
@@ -64,7 +64,7 @@ impl LineRegion {
     pub const ALL: [Self; 4] = [Self::Blocks, Self::Headers, Self::Statics, Self::Stacks];
 }
 
-/// EventCounts by region.
+/// Counts by region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RegionCounts([EventCounts; LineRegion::ALL.len()]);
 

@@ -1,4 +1,4 @@
-//! EventCounts the cache lines that move between cores while a program allocates and frees.
+//! Counts the cache lines that move between cores while a program allocates and frees.
 //!
 //! valgrind's tool lackey prints every load and store of a real program. [`Replay`] reads that log
 //! and replays the accesses on [`Caches`]: a private cache of infinite size for each core, with the

@@ -16,7 +16,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use ephemera_prim::header::header_of;
+use ephemera_prim::header::{base_addr, header_of};
 use ephemera_prim::{local, pages};
 use typed_pool::{__private as pools, PooledAllocator};
 
@@ -128,13 +128,14 @@ unsafe fn write_header(block: NonNull<u8>, layout: Layout, offset: usize) {
 #[inline]
 unsafe fn slot_layout(block: NonNull<u8>) -> Option<Layout> {
     let len = pages::span_len(block)?;
-    // SAFETY: the address is in a span, which is aligned to its length.
-    let start = unsafe { header_of::<u8>(block, len) };
-    if start == block {
+    if base_addr(block, len) == block.addr().get() {
         return None;
     }
-    // SAFETY: the block does not start its span, so it is a slot of the unit at the span's start.
-    let Some(stride) = (unsafe { pools::stride_of_slot(block, start) }) else { not_a_block() };
+    // SAFETY: a live block that does not start its span is a slot (C1). Its unit was exposed, fills
+    // the span, and is not freed before the slot.
+    let unit = unsafe { header_of::<u8>(block, len) };
+    // SAFETY: the unit has a live slot, the caller's block.
+    let Some(stride) = (unsafe { pools::stride_of_slot(block, unit) }) else { not_a_block() };
     // SAFETY: the alignment is a power of two, and strides are far from the largest size.
     Some(unsafe { Layout::from_size_align_unchecked(stride, MIN_ALIGN) })
 }
@@ -149,8 +150,7 @@ unsafe fn find(block: NonNull<u8>) -> Found {
     if let Some(layout) = unsafe { slot_layout(block) } {
         return Found { start: block, layout, offset: 0 };
     }
-    if let Some(len) = pages::span_len(block) {
-        let layout = span_layout(len).unwrap_or(Layout::new::<u8>());
+    if let Some(layout) = pages::span_len(block).and_then(span_layout) {
         return Found { start: block, layout, offset: 0 };
     }
     if reserve::has(block) {

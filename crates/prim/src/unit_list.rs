@@ -12,7 +12,7 @@
 //!              '---------------- hazards[0]: it came from C, whose link it follows
 //! ```
 //!
-//! A walker stands on two units at a time. So a walker that never ends keeps only two units from
+//! A walker protects two units at a time. So a walker that never ends keeps only two units from
 //! being freed. A walker that did not survive a fork keeps none: the gate that it walked behind is
 //! open in the child.
 //!
@@ -125,7 +125,7 @@ impl<U: Listed> UnitList<U> {
         self.head.publish(unit.as_ptr());
     }
 
-    /// Removes a unit that is about to be freed. If a walker stands on the unit, returns `false`
+    /// Removes a unit that is about to be freed. If a walker protects the unit, returns `false`
     /// and leaves the unit on the list. Never waits.
     ///
     /// # Safety

@@ -161,9 +161,7 @@ fn resident() -> usize {
     if cfg!(ephemera_poison = "asan") {
         return pages::usage().used + pages::usage().cached;
     }
-    let pages = std::fs::read_to_string("/proc/self/statm").expect("the system has this file");
-    let pages = pages.split(' ').nth(1).and_then(|word| word.parse::<usize>().ok());
-    pages.expect("the second word is a number") * 4_096
+    ephemera_testkit::bursts::resident()
 }
 
 /// The bytes that stay resident for other reasons: the test harness, and tables.

@@ -9,6 +9,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use allocator_api2::boxed::Box;
+use ephemera_testkit::bursts::{PAGE, resident};
 use ring_alloc::OneRingAlloc;
 
 /// The tests of this file take turns.
@@ -18,7 +19,6 @@ const MIB: usize = 1 << 20;
 const BURST: usize = 32 * MIB;
 const SMALL_CHUNK: usize = 32 << 10;
 const MEDIUM_CHUNK: usize = 256 << 10;
-const PAGE: usize = 4 << 10;
 
 /// A time without slow paths that is long enough for an owner to be idle.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -41,13 +41,6 @@ const fn kept(chunk: usize) -> usize {
 const SLACK: usize = 6 * MIB;
 
 type Block<const WORDS: usize> = Box<[u64; WORDS], OneRingAlloc>;
-
-/// Returns the resident bytes of the process.
-fn resident() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").expect("the system has this file");
-    let pages = pages.split(' ').nth(1).and_then(|word| word.parse::<usize>().ok());
-    pages.expect("the second word is a number") * PAGE
-}
 
 fn block<const WORDS: usize>(number: usize) -> Block<WORDS> {
     Box::new_in([number as u64; WORDS], OneRingAlloc)

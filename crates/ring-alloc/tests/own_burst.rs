@@ -5,16 +5,17 @@
 // The sanitizer's shadow memory stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
 
-use bursts::{BURST, CHUNK, KEPT, PAGE, SHORT, burst, check_repeated, in_order, measured};
+use bursts::{BURST, CHUNK, KEPT, SHORT, burst, in_order, left};
+use ephemera_testkit::bursts::{PAGE, check_pages_are_kept, measured};
 
 #[path = "support/bursts.rs"]
 mod bursts;
 
 #[test]
 fn bursts_that_their_owner_frees_leave_unless_they_are_repeated() {
-    let left = measured(|| burst(BURST), in_order).left;
+    let left = left(measured(|| burst(BURST), in_order));
     // The last page of each chunk stays, because the global allocator's next chunk starts on it.
     assert!(left < BURST / CHUNK * PAGE + KEPT, "{left} bytes stay");
-    let after: Vec<_> = (0..10).map(|_| measured(|| burst(SHORT), in_order)).collect();
-    check_repeated(&after);
+    let memory: Vec<_> = (0..10).map(|_| measured(|| burst(SHORT), in_order)).collect();
+    check_pages_are_kept(&memory, SHORT);
 }

@@ -127,7 +127,7 @@ fn conc_polling_statistics_pins_no_empty_chunks() {
         reader.join().expect("the thread does not panic");
     });
     // A thread keeps four and its front. A walker that moves on during the last frees may have
-    // stood on a few more.
+    // protected a few more.
     let chunks = OneRingAlloc.stats().chunks();
     assert!(chunks <= 4 + 1 + 5, "{chunks} chunks are held with nothing live");
     clean();

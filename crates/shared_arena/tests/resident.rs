@@ -7,15 +7,9 @@ extern crate alloc;
 #[path = "support/turn.rs"]
 mod turn;
 
+use ephemera_testkit::bursts::resident;
 use shared_arena::{ArenaBox, SharedArena};
 use turn::turn;
-
-/// Returns the resident bytes of this process.
-fn resident() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
-    let pages: usize = statm.split(' ').nth(1).and_then(|field| field.parse().ok()).expect("two numbers");
-    pages * 4096
-}
 
 #[test]
 #[cfg_attr(miri, ignore = "resident memory is the interpreter's")]

@@ -11,6 +11,7 @@
 //! * [`subject`] and [`suite`]: the allocator under test, and the loop that runs programs on it.
 //! * [`child`]: tests that must end their process.
 //! * `fork`: tests that fork it, on Unix.
+//! * `bursts`: the resident memory around a burst of blocks, on Linux.
 //! * [`allocator_suite!`]: creates a module of tests for one subject.
 //!
 //! All of this uses the trait `allocator_api2::alloc::Allocator` of version 0.2.
@@ -48,6 +49,8 @@ extern crate alloc;
 
 pub mod backing;
 pub mod block;
+#[cfg(target_os = "linux")]
+pub mod bursts;
 pub mod child;
 pub mod config;
 pub mod errand;

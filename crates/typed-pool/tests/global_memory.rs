@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use ephemera_prim::pages;
+use ephemera_testkit::bursts::resident;
 use typed_pool::PooledAllocator;
 
 #[global_allocator]
@@ -15,12 +16,6 @@ static HEAP: PooledAllocator = PooledAllocator;
 
 /// The tests of this file take turns.
 static TURN: Mutex<()> = Mutex::new(());
-
-fn resident() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").expect("the system has this file");
-    let pages = pages.split(' ').nth(1).and_then(|word| word.parse::<usize>().ok());
-    pages.expect("the second word is a number") * 4_096
-}
 
 const MIB: usize = 1 << 20;
 

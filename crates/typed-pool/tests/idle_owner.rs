@@ -8,6 +8,7 @@ use core::time::Duration;
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
+use ephemera_testkit::bursts;
 use typed_pool::{PooledAllocator, pages};
 
 #[global_allocator]
@@ -19,7 +20,7 @@ static TURN: Mutex<()> = Mutex::new(());
 const MIB: usize = 1 << 20;
 const BURST: usize = 32 * MIB;
 
-/// Longer than the pause after which an owner is idle.
+/// A time without slow paths that is long enough for an owner to be idle.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The number of large blocks that another thread allocates after each pause.
@@ -33,10 +34,7 @@ type Block = Box<[u64]>;
 
 /// Returns the resident bytes of the process, without those in the cache of freed pages.
 fn resident() -> usize {
-    let cached = pages::usage().cached;
-    let pages = std::fs::read_to_string("/proc/self/statm").expect("the system has this file");
-    let pages = pages.split(' ').nth(1).and_then(|word| word.parse::<usize>().ok());
-    (pages.expect("the second word is a number") * 4_096).saturating_sub(cached)
+    bursts::resident().saturating_sub(pages::usage().cached)
 }
 
 /// Takes slow paths, on a thread that neither owns nor freed the memory.

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use ephemera_prim::pages;
+use ephemera_testkit::bursts::{check_pages_are_kept, faults, freed_elsewhere, measured};
 use typed_pool::PooledAllocator;
 
 #[global_allocator]
@@ -32,17 +33,22 @@ const HEADERS: usize = BURST / 8;
 
 type Burst = Vec<Box<[u64]>>;
 
-/// Returns the resident bytes of the process.
-fn resident() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").expect("the system has this file");
-    let pages = pages.split(' ').nth(1).and_then(|word| word.parse::<usize>().ok());
-    pages.expect("the second word is a number") * 4_096
-}
+/// The mean size of a block in bytes.
+const MEAN: usize = {
+    let (mut sum, mut at) = (0, 0);
+    while at < WORDS.len() {
+        sum += WORDS[at] * 8;
+        at += 1;
+    }
+    sum / WORDS.len()
+};
+
+/// The bytes of the list of a burst's blocks.
+const LIST: usize = BURST / MEAN * size_of::<Box<[u64]>>();
 
 /// Allocates blocks of this number of bytes together.
 fn burst(bytes: usize) -> Burst {
-    let mean = 8 * WORDS.iter().sum::<usize>() / WORDS.len();
-    (0..bytes / mean).map(|number| vec![number as u64; WORDS[number % WORDS.len()]].into()).collect()
+    (0..bytes / MEAN).map(|number| vec![number as u64; WORDS[number % WORDS.len()]].into()).collect()
 }
 
 fn in_order(blocks: &mut Burst) {
@@ -53,56 +59,12 @@ fn in_reverse(blocks: &mut Burst) {
     blocks.iter_mut().rev().for_each(|block| drop(core::mem::take(block)));
 }
 
-/// Returns the page faults of the process so far.
-fn faults() -> u64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("the system has this file");
-    let after_name = stat.rsplit(')').next().expect("the name of the program");
-    // The fields after the name start with the third one, and `minflt` is the tenth.
-    after_name.split_whitespace().nth(7).and_then(|word| word.parse().ok()).expect("a number")
-}
-
-/// What a burst left behind.
-struct After {
-    /// The bytes that stay resident, without the list of the blocks.
-    left: usize,
-    /// The page faults during its allocation.
-    faults: u64,
-}
-
-/// Measures a burst that `make` allocates and `free` frees.
-fn measured(make: impl FnOnce() -> Burst, free: fn(&mut Burst)) -> After {
-    let (before, faults_before) = (resident(), faults());
-    let mut blocks = make();
-    let faults = faults() - faults_before;
-    free(&mut blocks);
-    let list = blocks.capacity() * size_of::<Box<[u64]>>();
-    After { left: resident().saturating_sub(before + list), faults }
-}
-
-/// A thread allocates bursts and sleeps after each, and this thread frees them.
-fn remote(free: fn(&mut Burst), bytes: usize, bursts: usize) -> Vec<After> {
-    let (send, receive): (SyncSender<Burst>, Receiver<Burst>) = sync_channel(1);
-    let (order, orders) = sync_channel(1);
-    thread::scope(|threads| {
-        let owner = threads.spawn(move || orders.iter().for_each(|()| send.send(burst(bytes)).unwrap_or(())));
-        let make = || {
-            order.send(()).expect("the owner waits");
-            receive.recv().expect("the owner sends")
-        };
-        let after = (0..bursts).map(|_| measured(make, free)).collect();
-        drop(order);
-        // A scope does not wait for the end of thread exit, which frees units.
-        owner.join().expect("no panic");
-        after
-    })
-}
-
-/// Checks what stays of a burst that another thread frees.
+/// Checks the memory that stays of a burst that another thread frees.
 fn check_remote(free: fn(&mut Burst)) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     pages::purge();
-    let left = remote(free, BURST, 1)[0].left;
-    assert!(left < HEADERS + KEPT, "{left} bytes stay");
+    let memory = freed_elsewhere(|| burst(BURST), free, 1)[0];
+    assert!(memory.after < memory.before + LIST + HEADERS + KEPT, "{memory:?}");
 }
 
 #[test]
@@ -119,19 +81,16 @@ fn burst_that_another_thread_frees_in_reverse_leaves_without_a_later_operation()
 fn burst_that_its_owner_frees_leaves_without_a_later_operation() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     pages::purge();
-    let left = measured(|| burst(BURST), in_order).left;
-    // 4 MiB of them are the cache of the process.
-    assert!(left < 4 * MIB + KEPT, "{left} bytes stay");
+    let memory = measured(|| burst(BURST), in_order);
+    // 4 MiB are the cache of the process.
+    assert!(memory.after < memory.before + LIST + 4 * MIB + KEPT, "{memory:?}");
 }
 
 #[test]
 fn repeated_bursts_that_another_thread_frees_keep_their_pages_after_a_few() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     pages::purge();
-    let after = remote(in_order, SHORT, 10);
-    let faults: Vec<_> = after.iter().map(|burst| burst.faults).collect();
-    let all = (SHORT / 4_096) as u64;
-    assert!(faults[8..].iter().all(|later| *later < all / 4), "{faults:?}");
+    check_pages_are_kept(&freed_elsewhere(|| burst(SHORT), in_order, 10), SHORT);
 }
 
 #[test]

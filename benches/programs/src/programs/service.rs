@@ -24,7 +24,7 @@ pub(crate) fn run(_root: &Path) -> Outcome {
     serve(|request| request())
 }
 
-/// What a request returns: a number for its client, and a string for the cache.
+/// The result of a request: a number for its client, and a string for the cache.
 type Answer = serde_json::Result<(u64, Option<String>)>;
 
 /// Answers the requests. `around` runs each of them.

@@ -153,9 +153,7 @@ pub use order::{SPAN_MAX, SPAN_MIN};
 /// Returns the start and the length of the span that has this address, if there is one. If no
 /// thread owns that span, the answer is out of date at once.
 #[cfg(ephemera_pages)]
-#[inline]
-#[must_use]
-pub fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
+fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
     // SAFETY: only the words of the superblock are read, which are never freed.
     let span = unsafe { span::Span::at(block) }?;
     Some((span.start(), span.len()))
@@ -254,11 +252,11 @@ pub fn now_ms() -> usize {
     0
 }
 
-/// Sets the bytes of freed blocks that may stay resident, in place of [`CACHE`]. If the process
-/// needs pages again, the bound rises by up to four times as many bytes. For [`CACHE`] itself it
-/// rises by up to [`CACHE_LEARNED`]. This call purges nothing itself; the next frees obey the new
-/// bound. If it is less than 768 KiB, threads keep no
-/// freed blocks for themselves.
+/// Sets the bytes of freed blocks that may stay resident, in place of [`CACHE`]. This call purges
+/// nothing itself; the next frees obey the new bound. If the process needs pages again, the bound
+/// rises by up to four times as many bytes. For [`CACHE`] itself it rises by up to
+/// [`CACHE_LEARNED`]. If the bound is less than 768 KiB, threads keep no freed blocks for
+/// themselves.
 pub fn set_cache(bytes: usize) {
     #[cfg(ephemera_pages)]
     budget::set_least(bytes);

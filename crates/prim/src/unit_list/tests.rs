@@ -40,7 +40,7 @@ fn add(list: &UnitList<ListedUnit>, number: usize) -> NonNull<ListedUnit> {
     unit
 }
 
-/// Frees a unit unless a walker stands on it. Returns whether it did.
+/// Frees a unit unless a walker protects it. Returns whether it did.
 fn free(list: &UnitList<ListedUnit>, unit: NonNull<ListedUnit>) -> bool {
     // SAFETY: the unit is on the list, which this thread owns.
     let removed = unsafe { list.remove(unit) };
@@ -112,7 +112,7 @@ fn conc_walkers_read_beside_an_owner_that_adds_and_frees() {
         for round in 0..ROUNDS {
             let unit = units.swap_remove(round % units.len());
             kept.push(unit);
-            // A walker that moves on between two of these may stand on each of them in turn.
+            // A walker that moves on between two of these may protect each of them in turn.
             kept.retain(|&unit| !free(&list, unit));
             units.push(add(&list, round + 4));
         }

@@ -31,7 +31,7 @@ impl ChunkHeap {
         unsafe { self.chunks[class.index()].add(chunk.as_non_null()) };
     }
 
-    /// Removes a chunk that is about to be freed. If a walker stands on it, returns `false` and
+    /// Removes a chunk that is about to be freed. If a walker protects it, returns `false` and
     /// changes nothing.
     pub(super) fn unlink(&self, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
         let (chunks, chunk) = (&self.chunks[class.index()], chunk.as_non_null());
@@ -47,7 +47,7 @@ impl ChunkHeap {
     /// visited.
     pub(crate) fn walk(&self, mut visit: impl FnMut(ChunkClass, ChunkPtr)) -> bool {
         ChunkClass::ALL.into_iter().fold(true, |all, class| {
-            // SAFETY: the list keeps a chunk from being freed while a walker stands on it (C1).
+            // SAFETY: the list keeps a chunk from being freed while a walker protects it (C1).
             let read = self.chunks[class.index()].walk(|chunk| visit(class, unsafe { ChunkPtr::new(chunk) }));
             all && read
         })
@@ -69,7 +69,7 @@ impl ChunkHeap {
     }
 }
 
-/// Whether the owner waits for a walker that stands on the chunk to be freed.
+/// Whether the owner waits for a walker that protects the chunk to be freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     /// The owner keeps the chunk instead. It tries again when the next chunk runs empty.

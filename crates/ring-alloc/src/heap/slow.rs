@@ -100,7 +100,7 @@ pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) 
     free_empties_beyond(env, class, env.retain(), Wait::No);
 }
 
-/// Frees empty chunks of a class until `keep` are left. A chunk that a walker stands on is kept in
+/// Frees empty chunks of a class until `keep` are left. A chunk that a walker protects is kept in
 /// place of another one.
 fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait: Wait) {
     let heap = env.heap();
@@ -119,7 +119,7 @@ fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait:
     }
 }
 
-/// Frees an empty chunk. If a walker stands on it, returns `false`; the chunk is then only on the
+/// Frees an empty chunk. If a walker protects it, returns `false`; the chunk is then only on the
 /// list of all chunks.
 #[cold]
 #[inline(never)]

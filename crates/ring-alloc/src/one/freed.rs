@@ -106,6 +106,10 @@ fn take(sum: &AtomicUsize, bytes: usize) -> (usize, usize) {
     let mut before = sum.load(Ordering::Relaxed);
     loop {
         let taken = before.min(bytes);
+        if taken == 0 {
+            // An exchange would move the line between the threads that request chunks.
+            return (before, 0);
+        }
         match sum.compare_exchange_weak(before, before - taken, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => return (before, taken),
             Err(now) => before = now,

@@ -95,8 +95,9 @@ pub(crate) struct RingWorld<G: 'static> {
     pub(crate) registry: Registry<RingRecord<G>>,
     pub(crate) account: SharedAccount,
     epoch: Epoch,
-    /// Bytes of chunks that all owners freed.
-    freed: FreedBytes,
+    /// Bytes of chunks that all owners freed. Each thread that frees chunks writes them, so they
+    /// have their own cache line.
+    freed: CachePadded<FreedBytes>,
     /// The records whose owners may be idle.
     #[cfg(not(ephemera_loom))]
     pub(super) idle: IdleQueue<HeapRecord<G>>,
@@ -113,7 +114,7 @@ impl<G: Geometry> RingWorld<G> {
                 registry,
                 account: SharedAccount::new(),
                 epoch: Epoch::new(),
-                freed: FreedBytes::new(),
+                freed: CachePadded::new(FreedBytes::new()),
                 #[cfg(not(ephemera_loom))]
                 idle: IdleQueue::new(PAUSE_MS),
             }

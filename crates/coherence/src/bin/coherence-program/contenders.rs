@@ -30,10 +30,10 @@ pub(crate) const LARGEST: usize = 512;
 pub(crate) trait TracedAllocator: Sync {
     /// A block or value.
     type Item: Send;
-    /// What each thread has of its own.
+    /// The heap that each thread owns, or `()` if threads have none of their own.
     type Heap;
 
-    /// Returns a thread's own part.
+    /// Creates the heap of a thread.
     fn heap(&self) -> Self::Heap;
 
     /// Allocates an item. Contenders for values of one type do not look at the size.

@@ -4,6 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use ephemera_coherence::catalogue::TracedWorkload;
 use ephemera_coherence::marks::Phase;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt as _, SeedableRng as _};
 
 use crate::baton::in_turns;
 use crate::contenders::{LARGEST, TracedAllocator, TracedRun};
@@ -39,31 +41,23 @@ impl<I> ItemMail<I> {
     }
 }
 
-/// A thread's part of a run: its number, its heap and its draws.
+/// A thread's part of a run: its number, its heap and its random numbers.
 struct Core<'a, C: TracedAllocator> {
     contender: &'a C,
     heap: C::Heap,
     index: usize,
-    state: u64,
+    rng: Xoshiro256PlusPlus,
 }
 
 impl<'a, C: TracedAllocator> Core<'a, C> {
     fn new(contender: &'a C, index: usize) -> Self {
         let heap = contender.heap();
-        Self { contender, heap, index, state: 0x9e37_79b9_7f4a_7c15 ^ (index as u64 + 1) << 32 }
-    }
-
-    /// Returns a number below `below`, by xorshift.
-    fn draw(&mut self, below: usize) -> usize {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        (self.state >> 33) as usize % below
+        Self { contender, heap, index, rng: Xoshiro256PlusPlus::seed_from_u64(index as u64) }
     }
 
     /// Allocates an item of 16 to 512 bytes and fills it.
     fn make(&mut self) -> C::Item {
-        let bytes = 16 + self.draw(LARGEST - 15);
+        let bytes = self.rng.random_range(16..=LARGEST);
         let mut item = within(Phase::Allocator, self.index, || self.contender.make(&mut self.heap, bytes));
         within(Phase::Use, self.index, || C::fill(&mut item));
         item
@@ -77,7 +71,7 @@ impl<'a, C: TracedAllocator> Core<'a, C> {
 
     /// Replaces a random item and returns 1, the operation.
     fn replace(&mut self, items: &mut [C::Item]) -> u64 {
-        let slot = self.draw(items.len());
+        let slot = self.rng.random_range(0..items.len());
         let old = std::mem::replace(&mut items[slot], self.make());
         self.free(old);
         1
@@ -89,7 +83,7 @@ pub(crate) fn run<C: TracedAllocator>(contender: &C, run: &TracedRun) {
     match run.workload {
         TracedWorkload::Own => own(contender, run),
         TracedWorkload::Ring => hand_over(contender, run, |core, threads| (core.index + 1) % threads),
-        TracedWorkload::All => hand_over(contender, run, |core, threads| core.draw(threads)),
+        TracedWorkload::All => hand_over(contender, run, |core, threads| core.rng.random_range(0..threads)),
         TracedWorkload::Fan => fan(contender, run),
         _ => larson(contender, run),
     }

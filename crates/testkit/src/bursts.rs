@@ -1,0 +1,88 @@
+//! The memory of the process before and after a burst of blocks, for tests on Linux of memory that
+//! leaves without a later operation.
+
+use std::fs;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+/// The bytes of a page.
+pub const PAGE: usize = 4 << 10;
+
+/// Returns the resident bytes of the process.
+///
+/// # Panics
+/// If `/proc/self/statm` does not have them.
+#[must_use]
+pub fn resident() -> usize {
+    let pages = fs::read_to_string("/proc/self/statm").expect("the system has this file");
+    let pages = pages.split(' ').nth(1).and_then(|word| word.parse::<usize>().ok());
+    pages.expect("the second word is a number") * PAGE
+}
+
+/// Returns the page faults of the process so far that needed no disk.
+///
+/// # Panics
+/// If `/proc/self/stat` does not have them.
+#[must_use]
+pub fn faults() -> usize {
+    let stat = fs::read_to_string("/proc/self/stat").expect("the system has this file");
+    let after_name = stat.rsplit(')').next().expect("the name of the program");
+    // The fields after the name start with the third one, and `minflt` is the tenth.
+    after_name.split_whitespace().nth(7).and_then(|word| word.parse().ok()).expect("a number")
+}
+
+/// The memory of the process around one burst.
+#[derive(Debug, Clone, Copy)]
+pub struct BurstMemory {
+    /// The resident bytes before the burst.
+    pub before: usize,
+    /// The resident bytes when all blocks were live.
+    pub peak: usize,
+    /// The resident bytes after the last block was freed. The collection of the burst is still
+    /// there.
+    pub after: usize,
+    /// The page faults during the allocation of the blocks.
+    pub faults: usize,
+}
+
+/// Measures a burst that `make` allocates. `free` frees its blocks and leaves the collection.
+pub fn measured<B>(make: impl FnOnce() -> B, free: impl FnOnce(&mut B)) -> BurstMemory {
+    let (before, faults_before) = (resident(), faults());
+    let mut blocks = make();
+    let (faults, peak) = (faults() - faults_before, resident());
+    free(&mut blocks);
+    BurstMemory { before, peak, after: resident(), faults }
+}
+
+/// Measures bursts that another thread allocates and this thread frees. The other thread sleeps
+/// from the end of each allocation to the start of the next one.
+pub fn freed_elsewhere<B: Send>(
+    make: impl Fn() -> B + Send,
+    free: impl Fn(&mut B),
+    bursts: usize,
+) -> Vec<BurstMemory> {
+    let (send, receive) = sync_channel(1);
+    let (order, orders) = sync_channel(1);
+    thread::scope(|threads| {
+        let owner = threads.spawn(move || orders.iter().for_each(|()| send.send(make()).unwrap_or(())));
+        let next = || {
+            order.send(()).expect("the owner waits");
+            receive.recv().expect("the owner sends")
+        };
+        let memory = (0..bursts).map(|_| measured(next, &free)).collect();
+        drop(order);
+        // A scope does not wait for the end of thread exit, which frees memory.
+        owner.join().expect("no panic");
+        memory
+    })
+}
+
+/// Checks that the last two of ten bursts of this number of bytes take few page faults.
+///
+/// # Panics
+/// If one of them takes a fault for a quarter of its pages.
+pub fn check_pages_are_kept(memory: &[BurstMemory], bytes: usize) {
+    let faults: Vec<_> = memory.iter().map(|burst| burst.faults).collect();
+    assert_eq!(faults.len(), 10, "the process learns by the first ones");
+    assert!(faults[8..].iter().all(|later| *later < bytes / PAGE / 4), "{faults:?}");
+}
