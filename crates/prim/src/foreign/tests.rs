@@ -77,6 +77,34 @@ fn take_yields_all_units_which_may_be_freed_at_once() {
     assert_eq!(sum, 0b11111 | 1 << 63);
 }
 
+#[test]
+fn unit_that_was_pushed_last_is_put_back_unseen() {
+    let (inbox, seen) = (Inbox::new(), Inbox::new());
+    let units: Vec<_> = (0..3).map(|_| chunk()).collect();
+    for unit in &units {
+        // SAFETY: the unit is live and belongs to this inbox; the amount stands for no block.
+        assert!(unsafe { inbox.give_back_add(*unit, 1) });
+    }
+    let mut lent = inbox.lend();
+    lent.put_newest_back(&inbox);
+    assert_eq!(lent.look(), Some(units[1]));
+    lent.put_back(&seen, &inbox);
+    let taken = |of: &Inbox<Chunk>| {
+        // SAFETY: no other thread takes from these inboxes.
+        unsafe { of.take() }.map(|(unit, _)| unit).collect::<Vec<_>>()
+    };
+    assert_eq!(taken(&seen), [units[1]]);
+    let mut rest = taken(&inbox);
+    rest.sort();
+    let mut others = [units[0], units[2]];
+    others.sort();
+    assert_eq!(rest, others);
+    for unit in units {
+        // SAFETY: the unit was dequeued, so it is in no inbox.
+        unsafe { free(unit) };
+    }
+}
+
 /// Debug builds check whether a slot that is freed was free already.
 #[test]
 #[cfg_attr(

@@ -95,3 +95,31 @@ pub unsafe fn stride_of_slot(block: NonNull<u8>, unit: NonNull<u8>) -> Option<us
     let unit = unsafe { UnitPtr::new(unit.cast()) };
     unit.stride_of_slot(block)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::stride_of_slot;
+    use crate::PooledAllocator;
+    use crate::class::{self, CLASSES};
+    use crate::unit::Unit;
+
+    #[test]
+    fn only_the_start_of_a_slot_has_a_stride() {
+        for class in 0..CLASSES {
+            let layout = class::layout(class);
+            let block = PooledAllocator.allocate(layout).expect("memory").cast::<u8>();
+            // SAFETY: the block is a live slot of this class.
+            let unit = unsafe { ephemera_prim::header::header_of::<Unit>(block, class::unit_size(class)) };
+            // SAFETY: the unit has a live slot.
+            let stride_at = |at| unsafe { stride_of_slot(at, unit.cast()) };
+            assert_eq!(stride_at(block), Some(class::stride(class)));
+            for offset in [1, class::stride(class) / 2, class::stride(class) - 1] {
+                // SAFETY: the offset is inside the slot.
+                assert_eq!(stride_at(unsafe { block.add(offset) }), None, "{offset} of class {class}");
+            }
+            assert_eq!(stride_at(unit.cast()), None, "the header of class {class}");
+            // SAFETY: the block is live and has this layout.
+            unsafe { PooledAllocator.deallocate(block, layout) };
+        }
+    }
+}
