@@ -207,7 +207,8 @@ impl SharedAccount {
         self.spares.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn is_limited(&self) -> bool {
+    /// Returns whether there is a limit. The answer may be out of date.
+    pub fn is_limited(&self) -> bool {
         self.bytes.limit() != UNLIMITED
     }
 

@@ -22,8 +22,12 @@ use core::ptr;
 use crate::sync::push;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
 
+/// No thread holds the lease.
 const FREE: usize = 0;
+/// A thread holds the lease, usually for a moment.
 const HELD: usize = 1;
+/// A thread holds the lease by [`Lease::bind`].
+const BOUND: usize = 2;
 
 // ORDERING: Acquire. Pairs with the Release in `Lease::drop`: the new holder sees the last holder's
 // writes (L2).
@@ -69,6 +73,12 @@ impl<S> Record<S> {
     #[inline]
     pub fn is_free(&self) -> bool {
         self.lease.load(Ordering::Relaxed) == FREE
+    }
+
+    /// Returns whether a thread holds the lease by [`Lease::bind`]. The answer may be out of date.
+    #[inline]
+    pub fn is_bound(&self) -> bool {
+        self.lease.load(Ordering::Relaxed) == BOUND
     }
 
     /// Takes the lease if no thread holds it.
@@ -155,7 +165,9 @@ impl<'r, S> Lease<'r, S> {
     #[inline]
     #[must_use = "a bound lease is released only through `Record::bound`"]
     pub fn bind(self) -> &'r Record<S> {
-        core::mem::ManuallyDrop::new(self).record
+        let record = core::mem::ManuallyDrop::new(self).record;
+        record.lease.store(BOUND, Ordering::Relaxed);
+        record
     }
 }
 

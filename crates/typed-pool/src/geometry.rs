@@ -18,8 +18,10 @@ pub(crate) const STRIDE_MAX: usize = 32 << 10;
 pub(crate) const ALIGN_MAX: usize = 4 << 10;
 
 /// The smallest and the largest alignment of a unit.
-const UNIT_MIN: usize = 32 << 10;
-const UNIT_MAX: usize = 256 << 10;
+/// The bytes of the smallest unit.
+pub(crate) const UNIT_MIN: usize = 32 << 10;
+/// The bytes of the largest unit.
+pub(crate) const UNIT_MAX: usize = 256 << 10;
 /// A unit has room for about this number of slots, within `UNIT_MIN` and `UNIT_MAX`.
 const SLOTS: usize = 64;
 

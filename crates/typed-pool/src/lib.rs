@@ -75,6 +75,12 @@
 //! to its slow path, when it trims, and when it ends. A unit that runs empty by remote frees counts
 //! as empty from then on.
 //!
+//! A thread publishes remote frees in bundles. If it frees several slots in a row that are close
+//! together, up to 63 of them wait until it frees elsewhere, takes a slow path, trims or ends. So a
+//! thread that frees and then sleeps keeps one unit of 32 KiB from its owner. [`Stats`] count the
+//! waiting slots as freed. Slots of larger units, of scopes, of pools with a limit and of ended
+//! threads do not wait.
+//!
 //! If the owner sleeps instead, other threads return the pages of such a unit's slots to the
 //! operating system, as part of their own slow paths. They do so once the owner has taken no slow
 //! path for 100 ms, or once more than 4 MiB was pushed to it since its last one. The page with the

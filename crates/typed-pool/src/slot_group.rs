@@ -104,6 +104,13 @@ impl SlotGroupPtr {
         }
     }
 
+    /// Returns whether remote frees wait until the group's owner books them. The answer may be out of
+    /// date.
+    pub(crate) fn awaits_owner(self) -> bool {
+        let word = self.foreign().unbooked();
+        word != 0 && word & COUNTDOWN == 0
+    }
+
     /// Marks these slots as free and not linked. Only the owner calls this.
     pub(crate) fn keep_home(self, slots: u64) {
         ephemera_prim::invariant!(self.home().get() & slots == 0, "a slot is booked as free twice");

@@ -3,7 +3,7 @@
 use ephemera_prim::account::Booked;
 
 use crate::heap::UnitHeap;
-use crate::unit::UnitState;
+use crate::unit::{UnitPtr, UnitState};
 
 /// The memory that a pool holds from its backing allocator, and the part of it that is live.
 ///
@@ -89,8 +89,8 @@ impl Stats {
     }
 
     /// Adds the units of a heap. `owned` says whether the calling thread owns it and so may count
-    /// the slots of its front.
-    pub(crate) fn add_heap(&mut self, heap: &UnitHeap, owned: bool) {
+    /// the slots of its front. `waiting` returns the freed slots of a unit that wait in bundles.
+    pub(crate) fn add_heap(&mut self, heap: &UnitHeap, owned: bool, waiting: impl Fn(UnitPtr) -> usize) {
         let read = heap.walk(|unit| {
             self.units += 1;
             self.slots += unit.slots();
@@ -104,7 +104,7 @@ impl Stats {
             };
             // The words are read at different moments while the owner works: a negative difference
             // means 0.
-            let live = out.saturating_sub(unit.unbooked());
+            let live = out.saturating_sub(unit.unbooked() + waiting(unit));
             self.slots_live += live;
             self.bytes_live += live * heap.spec().stride;
             self.empty_units += usize::from(live == 0);

@@ -174,7 +174,8 @@ macro_rules! __allocator_of_family {
                 unsafe { $crate::__private::shrink(Self::__cell(), Self::__family(), block, old, new) }
             }
 
-            /// Books remote frees, then frees all empty units of this thread.
+            /// Books remote frees, publishes those of this thread, then frees all empty units of this
+            /// thread.
             ///
             /// Without it, a thread keeps 128 KiB of empty units of each class, but at least one
             /// unit, and frees others as they run empty. Each time it needs a unit after it freed
@@ -190,7 +191,7 @@ macro_rules! __allocator_of_family {
             /// at their next slow path.
             ///
             /// The request does not reach a thread that no longer allocates. Such a thread frees
-            /// its empty units at its own `trim` or at its end.
+            /// its empty units, and publishes its remote frees, at its own `trim` or at its end.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may never be trimmed")]
             pub fn trim_all(&self) {

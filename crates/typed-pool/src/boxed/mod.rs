@@ -147,7 +147,7 @@ impl<T: Pooled> PooledBox<T> {
         T::__family().account().set_limit(bytes);
     }
 
-    /// Books remote frees, then frees all empty units of this thread.
+    /// Books remote frees, publishes those of this thread, then frees all empty units of this thread.
     ///
     /// Without it, a thread keeps 4 empty units of each type and frees others as they run empty.
     /// Each time it needs a unit after it freed one, it keeps one more, until its load no longer
@@ -160,7 +160,7 @@ impl<T: Pooled> PooledBox<T> {
     /// their next slow path.
     ///
     /// The request does not reach a thread that no longer allocates such values. Such a thread
-    /// frees its empty units at its own `trim` or at its end.
+    /// frees its empty units, and publishes its remote frees, at its own `trim` or at its end.
     pub fn trim_all() {
         threads::trim_all(T::__family());
     }

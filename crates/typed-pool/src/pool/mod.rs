@@ -339,7 +339,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::of_account(self.account.now());
-        stats.add_heap(&self.heap, true);
+        stats.add_heap(&self.heap, true, |_| 0);
         stats.add_large();
         stats
     }

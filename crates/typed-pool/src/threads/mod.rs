@@ -16,6 +16,9 @@
 #[cfg(not(ephemera_loom))]
 mod binding;
 mod books;
+mod bundle;
+#[cfg(all(test, not(ephemera_loom)))]
+mod bundle_tests;
 #[cfg(not(ephemera_loom))]
 mod cell;
 #[cfg(not(ephemera_loom))]

@@ -13,6 +13,7 @@ use ephemera_testkit::suite::turn;
 
 use ephemera_prim::idle::LOOKS;
 
+use super::bundle;
 use super::idle_queue::{IDLE_MS, QUEUE, look};
 use crate::pooled_allocator;
 
@@ -70,6 +71,7 @@ fn purged_after(keeps: fn(usize) -> bool) {
         awake.wait();
         owner.join().expect("no panic");
     });
+    bundle::publish();
     // A lost slot would keep its unit.
     assert_eq!((IdlePool.stats().bytes_held, IdlePool.stats().purged_units), (0, 0));
 }
@@ -107,6 +109,7 @@ fn a_thread_that_ends_leaves_no_purged_unit() {
         // A scope does not wait for the end of thread exit.
         owner.join().expect("no panic");
     });
+    bundle::publish();
     assert_eq!(IdlePool.stats().bytes_held, 0);
 }
 

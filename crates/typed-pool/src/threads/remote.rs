@@ -6,6 +6,7 @@ use core::ptr::{self, NonNull};
 
 use ephemera_prim::record::Record;
 
+use super::bundle;
 #[cfg(not(ephemera_loom))]
 use super::idle_queue;
 use super::last_resort::make_room;
@@ -13,8 +14,11 @@ use super::lease_end;
 use super::owner::HeapOwner;
 use super::state::{PoolRecord, ThreadHeap};
 use super::table::Heaps;
+use crate::geometry::{UNIT_MAX, UNIT_MIN};
 use crate::heap::{self, AllocEnv};
+use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Reach, Unit, UnitPtr};
+use crate::unit_header::SlotGroup;
 
 impl AllocEnv for HeapOwner<'_> {
     fn is_at_limit(&self, bytes: usize) -> bool {
@@ -42,20 +46,67 @@ impl AllocEnv for HeapOwner<'_> {
     }
 }
 
-/// Frees a slot to the heap of its unit.
+/// Frees a slot to the heap of its unit, or adds it to this thread's bundle.
 ///
 /// # Safety
 /// `block` is a slot of `unit`, which belongs to a heap of a table. The caller frees the slot.
 #[inline(never)]
 unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
+    let (group, bit) = unit.group_of(block);
+    if bundle::current().is_some_and(|bundle| bundle.add(group.as_non_null(), bit)) {
+        return;
+    }
+    // SAFETY: this function has the same contract.
+    unsafe { give_past_bundle(group, bit) };
+}
+
+/// Frees a slot of a group for which this thread's bundle is not open.
+///
+/// # Safety
+/// As [`give_to_owner`], for the slot `bit` of the group.
+#[inline(never)]
+unsafe fn give_past_bundle(group: SlotGroupPtr, bit: u64) {
+    let unit = group.unit();
     // SAFETY: T1: a unit's owner word names its heap, which is never freed.
     let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
+    if let Some(bundle) = bundle::find_or_make() {
+        bundle.publish();
+        if bundle.follows(group.as_non_null()) && may_wait(heap, group) {
+            bundle.open(heap, group.as_non_null(), bit);
+            return;
+        }
+    }
     if unit.is_counted() {
         count_free(heap, unit.birth());
     }
-    let (group, bit) = unit.group_of(block);
     // SAFETY: the caller frees a live slot of this heap, so no other free sets its bit.
-    let pushed = unsafe { heap.mail.inbox.give_back_bits(group.as_non_null(), bit) };
+    unsafe { give_bits(heap, group.as_non_null(), bit) };
+}
+
+/// The slots of larger units do not wait in bundles. Models have large slots.
+const LARGEST_UNIT: usize =
+    if cfg!(any(ephemera_loom, ephemera_weaken = "bundle_of_any_size")) { UNIT_MAX } else { UNIT_MIN };
+
+/// Returns whether slots of this group may wait in a bundle. An earlier free to the group waits for
+/// a running owner, the unit is not large, and neither a limit nor the figures of a scope depend on
+/// its slots.
+///
+/// If the owner has booked the earlier free, it probably waits for the next one too.
+fn may_wait(heap: &ThreadHeap, group: SlotGroupPtr) -> bool {
+    let is_served = heap.record().is_bound() && group.awaits_owner();
+    let is_unwatched = heap.ledger().is_none() && !heap.family().account().is_limited();
+    heap.heap.spec().unit <= LARGEST_UNIT
+        && (is_served || cfg!(ephemera_weaken = "slots_of_ended_threads_wait"))
+        && (is_unwatched || cfg!(ephemera_weaken = "limited_slots_wait"))
+}
+
+/// Frees these slots of a group to its heap.
+///
+/// # Safety
+/// The caller frees the slots, which belong to a group of this heap.
+pub(super) unsafe fn give_bits(heap: &ThreadHeap, group: NonNull<SlotGroup>, bits: u64) {
+    // SAFETY: the caller frees live slots of this heap, so no other free sets their bits.
+    let pushed = unsafe { heap.mail.inbox.give_back_bits(group, bits) };
     if pushed {
         lease_end::drain_free_record(heap);
         #[cfg(not(ephemera_loom))]

@@ -7,6 +7,7 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::idle::LOOK_EVERY;
 use ephemera_prim::record::Record;
 
+use super::bundle;
 use super::owner::HeapOwner;
 use super::state::PoolRecord;
 use super::table::Heaps;
@@ -41,6 +42,7 @@ pub(super) unsafe fn visit(heaps: Heaps<'_>) {
     let record = heaps.first().record();
     let visits = record.data().visits.get().wrapping_add(1);
     record.data().visits.set(visits);
+    bundle::publish();
     if visits % ROUND == 0 {
         look_after_all(record);
     }

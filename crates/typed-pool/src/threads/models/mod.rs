@@ -31,6 +31,7 @@ use crate::unit::Reach;
 /// number.
 const SLOT: Layout = Layout::new::<[u64; 512]>();
 
+mod bundles;
 mod exits;
 mod groups;
 mod purge;
@@ -62,7 +63,7 @@ unsafe impl Sync for PoolWorld {}
 
 /// A thread that holds a record, as `here.rs` does it with thread-locals.
 struct Thread<'w> {
-    lease: Lease<'w, PoolRecord>,
+    record: &'w Record<PoolRecord>,
     heaps: Heaps<'w>,
     model: &'w Model,
 }
@@ -72,7 +73,7 @@ impl<'w> Thread<'w> {
         let lease = model.0.registry.lease_any().expect("memory");
         // SAFETY: the record is leased; record and family outlive the thread.
         let heaps = unsafe { Heaps::find_or_make(lease.record(), &model.0.family) }.expect("memory");
-        Self { lease, heaps, model }
+        Self { record: lease.bind(), heaps, model }
     }
 
     fn allocate(&self) -> Sent {
@@ -93,13 +94,18 @@ impl<'w> Thread<'w> {
     }
 
     fn record(&self) -> &'w Record<PoolRecord> {
-        self.lease.record()
+        self.record
+    }
+
+    fn into_lease(self) -> Lease<'w, PoolRecord> {
+        // SAFETY: `start` bound the record, which the thread does not use any more.
+        unsafe { self.record.bound() }
     }
 
     /// Ends the thread: frees empty units, then releases the lease.
     fn exit(self) {
         lease_end::trim_record(self.record());
-        lease_end::release(self.lease);
+        lease_end::release(self.into_lease());
     }
 }
 

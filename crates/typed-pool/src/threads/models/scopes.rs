@@ -14,7 +14,7 @@ impl<'w> Thread<'w> {
 
     /// Leaves the scope. Its units stay.
     fn leave(self) {
-        lease_end::leave_scope(self.lease);
+        lease_end::leave_scope(self.into_lease());
     }
 }
 
