@@ -104,8 +104,8 @@ impl SlotGroupPtr {
         }
     }
 
-    /// Returns whether remote frees wait until the group's owner books them. The answer may be out of
-    /// date.
+    /// Returns whether remote frees wait until the group's owner books them. The answer may be out
+    /// of date.
     pub(crate) fn awaits_owner(self) -> bool {
         let word = self.foreign().unbooked();
         word != 0 && word & COUNTDOWN == 0

@@ -137,7 +137,6 @@ fn conc_remote_frees_to_a_record_are_booked_by_its_next_holder() {
         });
         from_thread.recv().expect("the thread is running");
         Left::check_all(&left);
-        // A thread that ends has published all of its frees.
         joined(thread::spawn(move || drop(left)));
         let before = Left::stats().units;
         to_thread.send(()).expect("the thread waits");

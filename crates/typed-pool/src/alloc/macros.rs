@@ -174,8 +174,8 @@ macro_rules! __allocator_of_family {
                 unsafe { $crate::__private::shrink(Self::__cell(), Self::__family(), block, old, new) }
             }
 
-            /// Books remote frees, publishes those of this thread, then frees all empty units of this
-            /// thread.
+            /// Books remote frees, publishes those of this thread, then frees all empty units of
+            /// this thread.
             ///
             /// Without it, a thread keeps 128 KiB of empty units of each class, but at least one
             /// unit, and frees others as they run empty. Each time it needs a unit after it freed

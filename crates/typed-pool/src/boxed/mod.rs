@@ -147,7 +147,8 @@ impl<T: Pooled> PooledBox<T> {
         T::__family().account().set_limit(bytes);
     }
 
-    /// Books remote frees, publishes those of this thread, then frees all empty units of this thread.
+    /// Books remote frees, publishes those of this thread, then frees all empty units of this
+    /// thread.
     ///
     /// Without it, a thread keeps 4 empty units of each type and frees others as they run empty.
     /// Each time it needs a unit after it freed one, it keeps one more, until its load no longer

@@ -8,18 +8,19 @@
 //! program that frees the slots a little later: whatever the owner does, the unit stays.
 //!
 //! ```text
-//!   free of   A1      A2      A3      B1             B2 ...
-//!   group A   |1|                     |1|2|3|
-//!   group B                           |1|
-//!   bundle    closed  A: 2    A: 2,3  closed         B: 2
+//!   free of       A1      A2      A3       B1        B2
+//!   word of A     1       1       1        1,2,3     1,2,3
+//!   word of B                              1         1
+//!   the bundle    closed  A: 2    A: 2,3   closed    B: 2
 //! ```
 //!
 //! A bundle opens at the second free in a row to a group whose owner has not booked the first one.
-//! So frees in random order cost one read-modify-write each, as without bundles. A thread publishes its bundle with its first free to
-//! another group, in its slow path, when it trims, and when it ends.
+//! So frees in random order cost one read-modify-write each, as without bundles. A thread publishes
+//! its bundle with its first free to another group, in its slow path, when it trims, and when it
+//! ends.
 //!
 //! The bundles of threads are in records of their own. The holder of a record with heaps has to
-//! drain the heaps' inboxes, and a thread that only frees takes no slow path in which it would.
+//! drain the heaps' inboxes, but a thread that only frees takes no slow path in which to do so.
 
 use core::ptr::{self, NonNull};
 
@@ -199,6 +200,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Bundle> {
 pub(super) mod model {
     use core::cell::Cell;
     use core::ptr;
+    #[cfg(test)]
     use std_alloc::boxed::Box;
 
     use super::Bundle;

@@ -53,15 +53,15 @@ fn drop_front_first<V>(mut values: Vec<V>) {
 #[test]
 fn slots_in_a_bundle_count_as_freed() {
     pooled_allocator! {
-        struct Counted;
+        struct CountedBlocks;
     }
-    let make = || (0..VALUES).map(|number| Box::new_in([number; 4], Counted)).collect();
+    let make = || (0..VALUES).map(|number| Box::new_in([number; 4], CountedBlocks)).collect();
     while_owner_sleeps(
         make,
-        |values: Vec<Box<[usize; 4], Counted>>| {
+        |values: Vec<Box<[usize; 4], CountedBlocks>>| {
             drop_front_first(values);
             assert!(is_open());
-            let stats = Counted.stats();
+            let stats = CountedBlocks.stats();
             assert_eq!((stats.live(), stats.bytes_live), (0, 0), "{stats:?}");
         },
         || (),
@@ -73,17 +73,17 @@ fn slots_in_a_bundle_count_as_freed() {
 macro_rules! held_by_sleeper {
     ($bytes:expr, $count:expr) => {{
         pooled_allocator! {
-            struct Blocks;
+            struct LeftBlocks;
         }
-        let make = || (0..$count).map(|_| Box::new_in([0_u8; $bytes], Blocks)).collect();
+        let make = || (0..$count).map(|_| Box::new_in([0_u8; $bytes], LeftBlocks)).collect();
         while_owner_sleeps(
             make,
-            |values: Vec<Box<[u8; $bytes], Blocks>>| drop_front_first(values),
-            || Blocks.trim(),
+            |values: Vec<Box<[u8; $bytes], LeftBlocks>>| drop_front_first(values),
+            || LeftBlocks.trim(),
         );
-        let held = Blocks.stats().bytes_held;
-        Blocks.trim();
-        (held, Blocks.stats().bytes_held)
+        let held = LeftBlocks.stats().bytes_held;
+        LeftBlocks.trim();
+        (held, LeftBlocks.stats().bytes_held)
     }};
 }
 
@@ -99,24 +99,24 @@ fn sleeping_thread_keeps_one_unit_in_its_bundle() {
 #[test]
 fn slow_path_publishes_the_bundle() {
     pooled_allocator! {
-        struct Freed;
+        struct FreedBlocks;
     }
     pooled_allocator! {
         struct Own;
     }
-    let make = || (0..VALUES).map(|number| Box::new_in([number; 4], Freed)).collect();
+    let make = || (0..VALUES).map(|number| Box::new_in([number; 4], FreedBlocks)).collect();
     while_owner_sleeps(
         make,
-        |values: Vec<Box<[usize; 4], Freed>>| {
+        |values: Vec<Box<[usize; 4], FreedBlocks>>| {
             drop_front_first(values);
             assert!(is_open());
             let own: Vec<_> = (0..VALUES).map(|number| Box::new_in([number; 4], Own)).collect();
             assert!(!is_open(), "this thread took the slow path");
             drop(own);
         },
-        || Freed.trim(),
+        || FreedBlocks.trim(),
     );
-    assert_eq!(Freed.stats().bytes_held, 0);
+    assert_eq!(FreedBlocks.stats().bytes_held, 0);
     Own.trim();
 }
 
@@ -155,10 +155,11 @@ fn last_free_of_an_ended_thread_frees_its_unit() {
 #[test]
 fn freed_slots_serve_a_thread_at_its_limit() {
     pooled_allocator! {
-        struct Limited;
+        struct LimitedBlocks;
     }
-    Limited.set_limit(2 * UNIT_MIN);
-    let fill = || -> Vec<_> { core::iter::from_fn(|| Box::try_new_in([1_u64; 4], Limited).ok()).collect() };
+    LimitedBlocks.set_limit(2 * UNIT_MIN);
+    let fill =
+        || -> Vec<_> { core::iter::from_fn(|| Box::try_new_in([1_u64; 4], LimitedBlocks).ok()).collect() };
     let (tell, told) = channel();
     let make = || {
         let values = fill();

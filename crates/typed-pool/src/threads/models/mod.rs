@@ -93,10 +93,6 @@ impl<'w> Thread<'w> {
         unsafe { self.heaps.trim() };
     }
 
-    fn record(&self) -> &'w Record<PoolRecord> {
-        self.record
-    }
-
     fn into_lease(self) -> Lease<'w, PoolRecord> {
         // SAFETY: `start` bound the record, which the thread does not use any more.
         unsafe { self.record.bound() }
@@ -104,7 +100,7 @@ impl<'w> Thread<'w> {
 
     /// Ends the thread: frees empty units, then releases the lease.
     fn exit(self) {
-        lease_end::trim_record(self.record());
+        lease_end::trim_record(self.record);
         lease_end::release(self.into_lease());
     }
 }
@@ -177,13 +173,9 @@ impl Model {
         unsafe { remote::give_erased(own, slot.0, SLOT) };
     }
 
-    fn held(&self) -> usize {
-        self.0.family.account().now().held
-    }
-
     /// Checks that nothing is held. No thread trims before this check.
     fn all_is_back(&self) {
-        assert_eq!(self.held(), 0, "a unit was lost");
+        assert_eq!(self.0.family.account().now().held, 0, "a unit was lost");
         let stats = statistics::stats_of(&self.0.family, [core::ptr::null(); 2]);
         assert_eq!((stats.slots_live, stats.units, stats.unread_heaps), (0, 0, 0));
     }
@@ -318,14 +310,14 @@ fn loom_a_push_to_a_record_without_a_holder_is_drained() {
     });
 }
 
-/// As above, with one thread, which finds the record free.
+/// One thread finds the record free.
 #[test]
 fn loom_the_last_free_after_thread_exit_frees_the_unit() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
         let slot = thread.allocate();
-        let record = thread.record();
+        let record = thread.record;
         thread.exit();
         let there = model.clone();
         thread::spawn(move || there.free_elsewhere(slot)).join().unwrap();
@@ -333,7 +325,7 @@ fn loom_the_last_free_after_thread_exit_frees_the_unit() {
         let mut stats = crate::Stats::default();
         heaps.gather(&mut stats, false);
         // The free was booked, and the unit was freed.
-        assert_eq!((stats.units, heaps.unbooked(), model.held()), (0, 0, 0));
+        assert_eq!((stats.units, heaps.unbooked(), model.0.family.account().now().held), (0, 0, 0));
         model.all_is_back();
     });
 }
@@ -372,7 +364,7 @@ fn loom_erased_boxes_find_their_owner() {
         let (mine, yours) = (thread.allocate(), thread.allocate());
         let there = model.clone();
         let other = thread::spawn(move || there.free_erased(core::ptr::null(), yours));
-        model.free_erased(thread.record(), mine);
+        model.free_erased(thread.record, mine);
         thread.exit();
         other.join().unwrap();
         model.all_is_back();
@@ -386,7 +378,7 @@ fn loom_statistics_walk_while_the_owner_frees_a_unit() {
         let model = Model::new();
         let thread = Thread::start(&model);
         let slot = thread.allocate();
-        let (there, record) = (model.clone(), Sent(NonNull::from(thread.record()).cast()));
+        let (there, record) = (model.clone(), Sent(NonNull::from(thread.record).cast()));
         let reader = thread::spawn(move || {
             let record = record;
             // SAFETY: the model keeps the record until the reader is joined.
