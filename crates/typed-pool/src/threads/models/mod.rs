@@ -55,13 +55,12 @@ struct Sent(NonNull<u8>);
 // SAFETY: a `Sent` has exclusive access to its slot.
 unsafe impl Send for Sent {}
 
-// SAFETY: loom runs all threads of a model on one thread of the system, and reports unordered
-// accesses to its cells and atomics.
+// SAFETY: loom runs a model on one thread of the system, and reports unordered accesses.
 unsafe impl Send for PoolWorld {}
 // SAFETY: as above.
 unsafe impl Sync for PoolWorld {}
 
-/// A thread that holds a record, as `here.rs` does it with thread-locals.
+/// A thread that is bound to a record.
 struct Thread<'w> {
     record: &'w Record<PoolRecord>,
     heaps: Heaps<'w>,
@@ -173,9 +172,13 @@ impl Model {
         unsafe { remote::give_erased(own, slot.0, SLOT) };
     }
 
+    fn held(&self) -> usize {
+        self.0.family.account().now().held
+    }
+
     /// Checks that nothing is held. No thread trims before this check.
     fn all_is_back(&self) {
-        assert_eq!(self.0.family.account().now().held, 0, "a unit was lost");
+        assert_eq!(self.held(), 0, "a unit was lost");
         let stats = statistics::stats_of(&self.0.family, [core::ptr::null(); 2]);
         assert_eq!((stats.slots_live, stats.units, stats.unread_heaps), (0, 0, 0));
     }
@@ -325,7 +328,7 @@ fn loom_the_last_free_after_thread_exit_frees_the_unit() {
         let mut stats = crate::Stats::default();
         heaps.gather(&mut stats, false);
         // The free was booked, and the unit was freed.
-        assert_eq!((stats.units, heaps.unbooked(), model.0.family.account().now().held), (0, 0, 0));
+        assert_eq!((stats.units, heaps.unbooked(), model.held()), (0, 0, 0));
         model.all_is_back();
     });
 }

@@ -42,7 +42,7 @@ impl Thread<'_> {
 
     /// Returns the thread's record, for another thread.
     fn record_to_send(&self) -> Sent {
-        Sent(NonNull::from(self.record()).cast())
+        Sent(NonNull::from(self.record).cast())
     }
 }
 
