@@ -14,7 +14,7 @@ use crate::geometry::UNIT_MIN;
 use crate::pooled_allocator;
 
 /// Enough slots for several units, or for several groups under Miri.
-const VALUES: usize = if cfg!(miri) { 300 } else { 5_000 };
+const VALUES: usize = if cfg!(miri) { 150 } else { 5_000 };
 
 fn is_open() -> bool {
     bundle::current().is_some_and(|bundle| bundle.is_open())
@@ -27,7 +27,6 @@ fn while_owner_sleeps<V: Send>(
     work: impl FnOnce(Vec<V>),
     later: impl FnOnce() + Send,
 ) {
-    let _turn = turn();
     let (send, values): (_, Receiver<Vec<V>>) = channel();
     let (wake, sleep): (Sender<()>, _) = channel();
     thread::scope(|threads| {
@@ -52,6 +51,7 @@ fn drop_front_first<V>(mut values: Vec<V>) {
 
 #[test]
 fn slots_in_a_bundle_count_as_freed() {
+    let _turn = turn();
     pooled_allocator! {
         struct CountedBlocks;
     }
@@ -89,6 +89,7 @@ macro_rules! held_by_sleeper {
 
 #[test]
 fn sleeping_thread_keeps_one_unit_in_its_bundle() {
+    let _turn = turn();
     let (held, after_trim) = held_by_sleeper!(32, VALUES);
     assert!(held <= UNIT_MIN, "{held} bytes wait");
     assert_eq!(after_trim, 0);
@@ -98,6 +99,7 @@ fn sleeping_thread_keeps_one_unit_in_its_bundle() {
 
 #[test]
 fn slow_path_publishes_the_bundle() {
+    let _turn = turn();
     pooled_allocator! {
         struct FreedBlocks;
     }
@@ -122,6 +124,7 @@ fn slow_path_publishes_the_bundle() {
 
 #[test]
 fn ended_thread_publishes_its_bundle() {
+    let _turn = turn();
     pooled_allocator! {
         struct Sent;
     }
@@ -154,12 +157,13 @@ fn last_free_of_an_ended_thread_frees_its_unit() {
 
 #[test]
 fn freed_slots_serve_a_thread_at_its_limit() {
+    let _turn = turn();
     pooled_allocator! {
         struct LimitedBlocks;
     }
     LimitedBlocks.set_limit(2 * UNIT_MIN);
     let fill =
-        || -> Vec<_> { core::iter::from_fn(|| Box::try_new_in([1_u64; 4], LimitedBlocks).ok()).collect() };
+        || -> Vec<_> { core::iter::from_fn(|| Box::try_new_in([1_u64; 32], LimitedBlocks).ok()).collect() };
     let (tell, told) = channel();
     let make = || {
         let values = fill();
@@ -173,6 +177,7 @@ fn freed_slots_serve_a_thread_at_its_limit() {
 
 #[test]
 fn frees_that_alternate_between_groups_do_not_wait() {
+    let _turn = turn();
     pooled_allocator! {
         struct Mixed;
     }
