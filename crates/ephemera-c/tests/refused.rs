@@ -12,8 +12,9 @@ use std::process::Command;
 use ephemera_c::{calloc, free, malloc, malloc_usable_size, memalign, posix_memalign, realloc};
 use ephemera_prim::pages;
 
-/// The exit codes of the program: the call was refused to it, or it made fewer calls.
+/// The exit code of a program to which the system refused the call.
 const REACHED: i32 = 20;
+/// The exit code of a program that made fewer calls.
 const NOT_REACHED: i32 = 21;
 
 const SIZES: [usize; 8] = [24, 700, 2_000, 20_000, 50_000, 400_000, 1_500_000, 9_000_000];

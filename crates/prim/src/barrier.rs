@@ -2,8 +2,8 @@
 //!
 //! Two threads each store a word and then read the other's. At least one of them must see the
 //! other's store, so each needs a full fence between its store and its load. If one of the threads
-//! passes its fence far more often than the other, only the other one should pay. The *light* fence
-//! is for the frequent thread: on Linux it only keeps the compiler from moving the load. The
+//! passes its fence far more often than the other, the other one should bear the cost. The *light*
+//! fence is for the frequent thread: on Linux it only keeps the compiler from moving the load. The
 //! *heavy* fence makes the kernel run a full fence on all threads of the process (`membarrier`).
 //!
 //! Elsewhere, and under Miri and loom, both are ordinary sequentially consistent fences.

@@ -316,7 +316,7 @@ pub fn take(bytes: &[u8], at: &mut usize) -> Result<u64, Bad> {
     Err(Bad::Long)
 }
 
-/// The numbers of an event that the next event is relative to.
+/// The numbers of an event. The next event is encoded by its differences from them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Base {
     /// The sequence number.

@@ -184,9 +184,9 @@ fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
     assert!(stays <= 16 << 10, "{stays} of {held} bytes stay for {ARENAS} arenas");
 }
 
-/// Another thread drops many arenas in each of which this thread has a value. Then a thread that
-/// frees the values stops in the bag of this thread's record, while it frees an arena. Others free
-/// the remaining values and find the bag in use. The first one then works off the requests of all.
+/// Another thread drops many arenas in each of which this thread has a value. Then a thread frees
+/// the values. It stops in the bag of this thread's record, while it frees an arena. Others free
+/// the remaining values and find the bag in use. The first thread then serves the requests of all.
 #[test]
 fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
     const ARENAS: usize = if cfg!(miri) { 20 } else { 1_000 };
