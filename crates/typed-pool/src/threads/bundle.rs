@@ -1,7 +1,7 @@
 //! Bundles: remote frees that the freeing thread has not published yet.
 //!
 //! A remote free is one read-modify-write on the foreign word of a group. A thread that frees
-//! several slots of one group in a row collects their bits in its record and publishes them by one
+//! several slots of one group in a row collects their bits in its bundle and publishes them by one
 //! read-modify-write.
 //!
 //! Until then the slots count as live in their unit. So a bundle is sound for the same reason as a
@@ -85,8 +85,7 @@ impl Bundle {
         last == group.addr().get()
     }
 
-    /// Opens the closed bundle with one slot. The caller frees the slot, and the bundle is
-    /// its own.
+    /// Opens the closed bundle with one slot. The caller frees the slot, and the bundle is its own.
     pub(super) fn open(&self, heap: &ThreadHeap, group: NonNull<SlotGroup>, bit: u64) {
         self.heap.set(ptr::from_ref(heap).cast_mut());
         self.bits.set(bit);
