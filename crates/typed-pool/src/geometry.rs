@@ -17,10 +17,9 @@ pub(crate) const STRIDE_MAX: usize = 32 << 10;
 /// The largest alignment that has units.
 pub(crate) const ALIGN_MAX: usize = 4 << 10;
 
-/// The smallest and the largest alignment of a unit.
-/// The bytes of the smallest unit.
+/// The smallest alignment of a unit.
 pub(crate) const UNIT_MIN: usize = 32 << 10;
-/// The bytes of the largest unit.
+/// The largest alignment of a unit.
 pub(crate) const UNIT_MAX: usize = 256 << 10;
 /// A unit has room for about this number of slots, within `UNIT_MIN` and `UNIT_MAX`.
 const SLOTS: usize = 64;

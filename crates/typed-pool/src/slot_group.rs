@@ -108,7 +108,7 @@ impl SlotGroupPtr {
     /// of date.
     pub(crate) fn awaits_owner(self) -> bool {
         let word = self.foreign().unbooked();
-        word != 0 && word & COUNTDOWN == 0
+        (word != 0 || cfg!(ephemera_weaken = "booked_groups_wait")) && word & COUNTDOWN == 0
     }
 
     /// Marks these slots as free and not linked. Only the owner calls this.

@@ -155,7 +155,8 @@ fn circles(modules: &Modules<'_>) -> Vec<Finding> {
     for (module, (_, paths)) in modules {
         let paths = paths.iter().filter(|path| !path.is_public_use).rev();
         let used = paths.filter_map(|path| Some((target(modules, module, path, 0)?, path.line)));
-        uses.insert(module, used.collect());
+        // A module inside a file may use the file.
+        uses.insert(module, used.filter(|(other, _)| *other != module).collect());
     }
     let (mut findings, mut reported) = (Vec::new(), BTreeSet::new());
     for (module, (file, _)) in modules {
@@ -215,6 +216,13 @@ mod tests {
             found[0].starts_with("crates/a/src/b.rs:1: files use each other: `b` → `c` → `b`."),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn file_whose_inner_module_uses_it_may_be_in_a_circle() {
+        let b = ("b", "use crate::c::C;\nfn g() {}\nmod inner {\n    use super::g;\n}\n");
+        let found = found(&[LIB, b, ("c", "pub struct C;\nuse crate::b::g;\n")]);
+        assert_eq!(found.len(), 1, "{found:?}");
     }
 
     #[test]

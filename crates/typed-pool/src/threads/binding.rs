@@ -102,8 +102,8 @@ mod tests {
     use ephemera_prim::record::Record;
 
     use super::{Heaps, Held, run_then_release};
+    use crate::threads::lease_end;
     use crate::threads::records::REGISTRY;
-    use crate::threads::{bundle, lease_end};
     use crate::{Pooled, PooledBox};
 
     #[test]
@@ -118,7 +118,6 @@ mod tests {
         let lease = record.and_then(Record::try_lease).expect("its thread ended");
         assert_eq!(value.0, 7);
         drop(value);
-        bundle::publish();
         assert_ne!(held(), 0, "the holder of the record drains it");
         lease_end::release(lease);
         assert_eq!(held(), 0);

@@ -25,12 +25,11 @@
 use core::ptr::{self, NonNull};
 
 #[cfg(not(ephemera_loom))]
-use ephemera_prim::local::{self, Tenant};
+use ephemera_prim::local;
 #[cfg(not(ephemera_loom))]
-use ephemera_prim::record::{FIRST, Lease, Record, Registry};
+use ephemera_prim::record::{FIRST, Record, Registry};
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
-use super::remote::give_bits;
 use super::state::ThreadHeap;
 use crate::unit::UnitPtr;
 use crate::unit_header::SlotGroup;
@@ -50,6 +49,13 @@ pub(super) struct Bundle {
     heap: OwnerPtr<ThreadHeap>,
     /// The address of the group to which the thread last freed. The group may be gone.
     last: OwnerUsize,
+}
+
+/// The slots that were taken out of a bundle. The caller publishes them.
+pub(super) struct TakenSlots {
+    pub(super) heap: &'static ThreadHeap,
+    pub(super) group: NonNull<SlotGroup>,
+    pub(super) bits: u64,
 }
 
 impl Bundle {
@@ -82,7 +88,7 @@ impl Bundle {
     pub(super) fn follows(&self, group: NonNull<SlotGroup>) -> bool {
         let last = self.last.get();
         self.last.set(group.addr().get());
-        last == group.addr().get()
+        last == group.addr().get() || cfg!(ephemera_weaken = "bundle_opens_for_each_group")
     }
 
     /// Opens the closed bundle with one slot. The caller frees the slot, and the bundle is its own.
@@ -92,30 +98,25 @@ impl Bundle {
         self.group.set(group.as_ptr());
     }
 
-    /// Closes the bundle and frees its slots to their heap. The bundle is the caller's own.
+    /// Closes the bundle and returns its slots. The bundle is the caller's own.
     #[inline]
-    pub(super) fn publish(&self) {
-        if let Some(group) = NonNull::new(self.group.get()) {
-            self.publish_to(group);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn publish_to(&self, group: NonNull<SlotGroup>) {
+    pub(super) fn take(&self) -> Option<TakenSlots> {
+        let group = NonNull::new(self.group.get())?;
         if !cfg!(ephemera_weaken = "bundle_stays_open") {
             self.group.set(ptr::null_mut());
         }
         // SAFETY: T1: `open` stored a heap, and heaps are never freed.
-        let heap = unsafe { &*self.heap.get() };
-        // SAFETY: B1: the slots of the group are freed, and no word has them. The bundle is closed,
-        // so they are published once.
-        unsafe { give_bits(heap, group, self.bits.get()) };
+        Some(TakenSlots { heap: unsafe { &*self.heap.get() }, group, bits: self.bits.get() })
     }
 
-    /// Returns whether slots wait here. The answer may be out of date.
+    #[cfg(all(test, not(ephemera_loom)))]
     pub(super) fn is_open(&self) -> bool {
         !self.group.get().is_null()
+    }
+
+    /// Returns whether slots of this heap wait here. The answer may be out of date.
+    pub(super) fn is_open_for(&self, heap: &ThreadHeap) -> bool {
+        !self.group.get().is_null() && ptr::eq(self.heap.get(), heap)
     }
 
     /// Returns the number of slots of a unit that wait here, given the alignment of the unit. Exact
@@ -127,28 +128,8 @@ impl Bundle {
 }
 
 #[cfg(not(ephemera_loom))]
-static REGISTRY: Registry<Bundle> = Registry::new([const { Record::new(Bundle::new()) }; FIRST], Bundle::new);
-
-#[cfg(not(ephemera_loom))]
-impl Tenant for Bundle {
-    type Near = ();
-
-    fn near(_: &'static Record<Self>) {}
-
-    ephemera_prim::tenant_statics!(Bundle, registry: &REGISTRY, nowhere: Bundle::new(), near: ());
-
-    fn enter(&self) {}
-
-    fn leave(record: &'static Record<Self>) {
-        if !cfg!(ephemera_weaken = "ended_thread_keeps_its_bundle") {
-            record.data().publish();
-        }
-    }
-
-    fn release(lease: Lease<'static, Self>) {
-        lease.release(|_| false, |_| ());
-    }
-}
+pub(super) static REGISTRY: Registry<Bundle> =
+    Registry::new([const { Record::new(Bundle::new()) }; FIRST], Bundle::new);
 
 /// Returns the bundle of this thread. A thread without one gets a bundle that is never open, or in
 /// a model none.
@@ -160,32 +141,6 @@ pub(super) fn current() -> Option<&'static Bundle> {
     model::current()
 }
 
-/// Returns the bundle of this thread. Makes one, unless the thread ends or there is no memory.
-pub(super) fn find_or_make() -> Option<&'static Bundle> {
-    #[cfg(not(ephemera_loom))]
-    return local::bound::<Bundle>().or_else(make).map(Record::data);
-    #[cfg(ephemera_loom)]
-    model::current()
-}
-
-#[cfg(not(ephemera_loom))]
-#[cold]
-#[inline(never)]
-fn make() -> Option<&'static Record<Bundle>> {
-    if !ptr::eq(local::current::<Bundle>(), Bundle::statics().gone) {
-        local::hold::<Bundle>()?.release();
-    }
-    local::bound()
-}
-
-/// Publishes the remote frees of this thread that wait in its bundle.
-#[inline]
-pub(super) fn publish() {
-    if let Some(bundle) = current().filter(|_| !cfg!(ephemera_weaken = "slow_path_publishes_nothing")) {
-        bundle.publish();
-    }
-}
-
 /// Returns the bundles of all threads, or in a model that of this thread.
 pub(super) fn all() -> impl Iterator<Item = &'static Bundle> {
     #[cfg(not(ephemera_loom))]
@@ -194,13 +149,11 @@ pub(super) fn all() -> impl Iterator<Item = &'static Bundle> {
     model::current().into_iter()
 }
 
-/// The bundles of a model's threads. Loom has no statics.
+/// The bundle of a thread of a model. Loom has no statics.
 #[cfg(ephemera_loom)]
 pub(super) mod model {
     use core::cell::Cell;
     use core::ptr;
-    #[cfg(test)]
-    use std_alloc::boxed::Box;
 
     use super::Bundle;
 
@@ -209,28 +162,16 @@ pub(super) mod model {
     }
 
     pub(super) fn current() -> Option<&'static Bundle> {
-        // SAFETY: the bundle lives until its `Bundled` ends, which also clears the pointer.
+        // SAFETY: `set` received null, or a bundle that lives until the next call of `set`.
         CURRENT.with(|current| unsafe { current.get().as_ref() })
     }
 
-    /// A part of a thread's life in which it has a bundle.
+    /// Stores the bundle of this thread, or null.
+    ///
+    /// # Safety
+    /// The bundle lives until the thread calls this function again.
     #[cfg(test)]
-    pub(in crate::threads) struct Bundled(Box<Bundle>);
-
-    #[cfg(test)]
-    impl Bundled {
-        pub(in crate::threads) fn start() -> Self {
-            let bundled = Self(Box::new(Bundle::new()));
-            CURRENT.with(|current| current.set(ptr::from_ref(&*bundled.0)));
-            bundled
-        }
-    }
-
-    #[cfg(test)]
-    impl Drop for Bundled {
-        fn drop(&mut self) {
-            self.0.publish();
-            CURRENT.with(|current| current.set(ptr::null()));
-        }
+    pub(in crate::threads) unsafe fn set(bundle: *const Bundle) {
+        CURRENT.with(|current| current.set(bundle));
     }
 }

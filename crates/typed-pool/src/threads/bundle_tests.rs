@@ -6,22 +6,39 @@ use std::thread;
 use std_alloc::vec::Vec;
 
 use allocator_api2::boxed::Box;
-// The tests take turns, because a thread of one may hold the record that has another one's heaps.
+// The tests take turns, because they share a pool, and a thread of one may hold the record that has
+// another one's heaps.
 use ephemera_testkit::suite::turn;
 
 use super::bundle;
 use crate::geometry::UNIT_MIN;
 use crate::pooled_allocator;
 
-/// Enough slots for several units, or for several groups under Miri.
-const VALUES: usize = if cfg!(miri) { 150 } else { 5_000 };
-
-fn is_open() -> bool {
-    bundle::current().is_some_and(|bundle| bundle.is_open())
+pooled_allocator! {
+    struct BundlePool;
 }
 
-/// Calls `work` with the values that another thread makes. That thread sleeps meanwhile, and then
-/// calls `later`.
+type Value = Box<[usize; 4], BundlePool>;
+
+/// Makes values for several units, or for several groups under Miri.
+fn values() -> Vec<Value> {
+    let count = if cfg!(miri) { 150 } else { 5_000 };
+    (0..count).map(|number| Box::new_in([number; 4], BundlePool)).collect()
+}
+
+/// Drops values, those of the owner's front first.
+fn drop_front_first<V>(mut values: Vec<V>) {
+    drop(values.split_off(values.len() / 2));
+    drop(values);
+}
+
+/// Returns whether slots wait in this thread's bundle.
+fn is_open() -> bool {
+    bundle::current().is_some_and(bundle::Bundle::is_open)
+}
+
+/// Calls `work` with the values that another thread makes. That thread sleeps meanwhile, then calls
+/// `later` and ends.
 fn while_owner_sleeps<V: Send>(
     make: impl FnOnce() -> Vec<V> + Send,
     work: impl FnOnce(Vec<V>),
@@ -43,116 +60,76 @@ fn while_owner_sleeps<V: Send>(
     });
 }
 
-/// Drops values, those of the owner's front first.
-fn drop_front_first<V>(mut values: Vec<V>) {
-    drop(values.split_off(values.len() / 2));
-    drop(values);
-}
-
 #[test]
 fn slots_in_a_bundle_count_as_freed() {
     let _turn = turn();
-    pooled_allocator! {
-        struct CountedBlocks;
-    }
-    let make = || (0..VALUES).map(|number| Box::new_in([number; 4], CountedBlocks)).collect();
-    while_owner_sleeps(
-        make,
-        |values: Vec<Box<[usize; 4], CountedBlocks>>| {
-            drop_front_first(values);
-            assert!(is_open());
-            let stats = CountedBlocks.stats();
-            assert_eq!((stats.live(), stats.bytes_live), (0, 0), "{stats:?}");
-        },
-        || (),
-    );
+    let check = |values| {
+        drop_front_first(values);
+        assert!(is_open());
+        let stats = BundlePool.stats();
+        assert_eq!((stats.live(), stats.bytes_live), (0, 0), "{stats:?}");
+    };
+    while_owner_sleeps(values, check, || ());
+    BundlePool.trim();
+    assert_eq!(BundlePool.stats().bytes_held, 0);
 }
 
-/// Returns the bytes that stay after a thread freed blocks of `N` bytes and sleeps, and their owner
-/// trimmed and ended.
-macro_rules! held_by_sleeper {
-    ($bytes:expr, $count:expr) => {{
-        pooled_allocator! {
-            struct LeftBlocks;
-        }
-        let make = || (0..$count).map(|_| Box::new_in([0_u8; $bytes], LeftBlocks)).collect();
-        while_owner_sleeps(
-            make,
-            |values: Vec<Box<[u8; $bytes], LeftBlocks>>| drop_front_first(values),
-            || LeftBlocks.trim(),
-        );
-        let held = LeftBlocks.stats().bytes_held;
-        LeftBlocks.trim();
-        (held, LeftBlocks.stats().bytes_held)
-    }};
+/// Returns the bytes that are held while a thread that freed the values of another one sleeps, and
+/// their owner has trimmed and ended.
+fn held_by_sleeper<V: Send>(make: impl FnOnce() -> Vec<V> + Send) -> usize {
+    while_owner_sleeps(make, drop_front_first, || BundlePool.trim());
+    BundlePool.stats().bytes_held
 }
 
 #[test]
 fn sleeping_thread_keeps_one_unit_in_its_bundle() {
     let _turn = turn();
-    let (held, after_trim) = held_by_sleeper!(32, VALUES);
+    let held = held_by_sleeper(values);
+    assert!(is_open());
     assert!(held <= UNIT_MIN, "{held} bytes wait");
-    assert_eq!(after_trim, 0);
-    let (held, after_trim) = held_by_sleeper!(8_192, 200);
-    assert_eq!((held, after_trim), (0, 0), "the slots of large units do not wait");
+    BundlePool.trim();
+    assert_eq!(BundlePool.stats().bytes_held, 0);
+    let large = || (0..200).map(|_| Box::new_in([0_u8; 8_192], BundlePool)).collect();
+    assert_eq!(held_by_sleeper(large), 0, "the slots of large units do not wait");
 }
 
 #[test]
 fn slow_path_publishes_the_bundle() {
     let _turn = turn();
     pooled_allocator! {
-        struct FreedBlocks;
+        struct OwnBlocks;
     }
-    pooled_allocator! {
-        struct Own;
-    }
-    let make = || (0..VALUES).map(|number| Box::new_in([number; 4], FreedBlocks)).collect();
-    while_owner_sleeps(
-        make,
-        |values: Vec<Box<[usize; 4], FreedBlocks>>| {
-            drop_front_first(values);
-            assert!(is_open());
-            let own: Vec<_> = (0..VALUES).map(|number| Box::new_in([number; 4], Own)).collect();
-            assert!(!is_open(), "this thread took the slow path");
-            drop(own);
-        },
-        || FreedBlocks.trim(),
-    );
-    assert_eq!(FreedBlocks.stats().bytes_held, 0);
-    Own.trim();
+    let check = |values| {
+        drop_front_first(values);
+        assert!(is_open());
+        let own: Vec<_> = (0..5_000).map(|number| Box::new_in([number; 4], OwnBlocks)).collect();
+        assert!(!is_open(), "this thread took the slow path");
+        drop(own);
+    };
+    while_owner_sleeps(values, check, || BundlePool.trim());
+    assert_eq!(BundlePool.stats().bytes_held, 0);
+    OwnBlocks.trim();
 }
 
 #[test]
 fn ended_thread_publishes_its_bundle() {
     let _turn = turn();
-    pooled_allocator! {
-        struct Sent;
-    }
-    let make = || (0..VALUES).map(|number| Box::new_in([number; 4], Sent)).collect();
-    while_owner_sleeps(
-        make,
-        |values: Vec<Box<[usize; 4], Sent>>| {
-            let frees = thread::spawn(move || {
-                drop_front_first(values);
-                assert!(is_open());
-            });
-            frees.join().expect("no panic");
-        },
-        || Sent.trim(),
-    );
-    assert_eq!(Sent.stats().bytes_held, 0);
+    let check = |values| {
+        let frees = thread::spawn(move || {
+            drop_front_first(values);
+            assert!(is_open());
+        });
+        frees.join().expect("no panic");
+    };
+    while_owner_sleeps(values, check, || BundlePool.trim());
+    assert_eq!(BundlePool.stats().bytes_held, 0);
 }
 
 #[test]
 fn last_free_of_an_ended_thread_frees_its_unit() {
     let _turn = turn();
-    pooled_allocator! {
-        struct Left;
-    }
-    let make = || -> Vec<_> { (0..VALUES).map(|number| Box::new_in([number; 4], Left)).collect() };
-    let left = thread::spawn(make).join().expect("no panic");
-    drop_front_first(left);
-    assert_eq!(Left.stats().bytes_held, 0);
+    drop_front_first(thread::spawn(values).join().expect("no panic"));
+    assert_eq!(BundlePool.stats().bytes_held, 0);
 }
 
 #[test]
@@ -178,20 +155,37 @@ fn freed_slots_serve_a_thread_at_its_limit() {
 #[test]
 fn frees_that_alternate_between_groups_do_not_wait() {
     let _turn = turn();
-    pooled_allocator! {
-        struct Mixed;
-    }
-    let make = || (0..VALUES).map(|number| Box::new_in([number; 4], Mixed)).collect();
-    while_owner_sleeps(
-        make,
-        |mut values: Vec<Box<[usize; 4], Mixed>>| {
-            let others = values.split_off(values.len() / 2);
-            for pair in values.into_iter().zip(others) {
-                drop(pair);
-                assert!(!is_open());
+    let check = |mut values: Vec<Value>| {
+        let others = values.split_off(values.len() / 2);
+        for pair in values.into_iter().zip(others) {
+            drop(pair);
+            assert!(!is_open());
+        }
+    };
+    while_owner_sleeps(values, check, || BundlePool.trim());
+    assert_eq!(BundlePool.stats().bytes_held, 0);
+}
+
+/// An owner that passes one value after the other, and waits until each is freed, gets each slot.
+#[test]
+fn slot_of_a_group_whose_frees_are_booked_does_not_wait() {
+    let _turn = turn();
+    let (send, values) = channel::<Value>();
+    let (tell, told) = channel();
+    thread::scope(|threads| {
+        let owner = threads.spawn(move || {
+            for number in 0..10 {
+                send.send(Box::new_in([number; 4], BundlePool)).expect("the test receives");
+                told.recv().expect("the test frees");
+                BundlePool.trim();
+                assert_eq!(BundlePool.stats().bytes_held, 0, "value {number}");
             }
-        },
-        || Mixed.trim(),
-    );
-    assert_eq!(Mixed.stats().bytes_held, 0);
+        });
+        for value in values {
+            drop(value);
+            // The owner may have failed.
+            let _ = tell.send(());
+        }
+        owner.join().expect("no panic");
+    });
 }

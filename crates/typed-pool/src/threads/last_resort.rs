@@ -3,13 +3,14 @@
 
 use ephemera_prim::record::Record;
 
+use super::lease_end;
+use super::publish::publish_own;
 #[cfg(not(ephemera_loom))]
 use super::state::FamilyCell;
 use super::state::{Family, ThreadHeap};
 use super::table::Heaps;
 #[cfg(not(ephemera_loom))]
 use super::this_thread;
-use super::{bundle, lease_end};
 
 /// Frees the empty units of this table and of the records that no thread holds, and asks running
 /// threads to free theirs at their next slow path. A running thread may keep the memory that this
@@ -79,7 +80,7 @@ pub(super) fn make_room_elsewhere(family: &Family) {
     if !cfg!(ephemera_weaken = "refusal_asks_nobody") {
         family.epoch.raise();
     }
-    bundle::publish();
+    publish_own();
     #[cfg(not(ephemera_loom))]
     this_thread::trim_outside(family);
     trim_free_records(family);

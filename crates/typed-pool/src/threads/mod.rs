@@ -37,6 +37,7 @@ mod models;
 mod owner;
 #[cfg(not(ephemera_loom))]
 mod pooled;
+mod publish;
 #[cfg(all(test, not(ephemera_loom)))]
 mod purge_tests;
 mod records;

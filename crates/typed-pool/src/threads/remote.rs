@@ -7,18 +7,15 @@ use core::ptr::{self, NonNull};
 use ephemera_prim::record::Record;
 
 use super::bundle;
-#[cfg(not(ephemera_loom))]
-use super::idle_queue;
 use super::last_resort::make_room;
-use super::lease_end;
 use super::owner::HeapOwner;
+use super::publish::{find_or_make_bundle, publish_bits, publish_bundle};
 use super::state::{PoolRecord, ThreadHeap};
 use super::table::Heaps;
 use crate::geometry::{UNIT_MAX, UNIT_MIN};
 use crate::heap::{self, AllocEnv};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Reach, Unit, UnitPtr};
-use crate::unit_header::SlotGroup;
 
 impl AllocEnv for HeapOwner<'_> {
     fn is_at_limit(&self, bytes: usize) -> bool {
@@ -56,7 +53,7 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     if bundle::current().is_some_and(|bundle| bundle.add(group.as_non_null(), bit)) {
         return;
     }
-    // SAFETY: this function has the same contract.
+    // SAFETY: the caller frees the slot, and the bundle has not taken it.
     unsafe { give_past_bundle(group, bit) };
 }
 
@@ -69,8 +66,8 @@ unsafe fn give_past_bundle(group: SlotGroupPtr, bit: u64) {
     let unit = group.unit();
     // SAFETY: T1: a unit's owner word names its heap, which is never freed.
     let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
-    if let Some(bundle) = bundle::find_or_make() {
-        bundle.publish();
+    if let Some(bundle) = find_or_make_bundle() {
+        publish_bundle(bundle);
         if bundle.follows(group.as_non_null()) && may_wait(heap, group) {
             bundle.open(heap, group.as_non_null(), bit);
             return;
@@ -79,8 +76,8 @@ unsafe fn give_past_bundle(group: SlotGroupPtr, bit: u64) {
     if unit.is_counted() {
         count_free(heap, unit.birth());
     }
-    // SAFETY: the caller frees a live slot of this heap, so no other free sets its bit.
-    unsafe { give_bits(heap, group.as_non_null(), bit) };
+    // SAFETY: the caller frees a live slot of this group, which no other free names.
+    unsafe { publish_bits(heap, group.as_non_null(), bit) };
 }
 
 /// The slots of larger units do not wait in bundles. Models have large slots.
@@ -98,20 +95,6 @@ fn may_wait(heap: &ThreadHeap, group: SlotGroupPtr) -> bool {
     heap.heap.spec().unit <= LARGEST_UNIT
         && (is_served || cfg!(ephemera_weaken = "slots_of_ended_threads_wait"))
         && (is_unwatched || cfg!(ephemera_weaken = "limited_slots_wait"))
-}
-
-/// Frees these slots of a group to its heap.
-///
-/// # Safety
-/// The caller frees the slots, which belong to a group of this heap.
-pub(super) unsafe fn give_bits(heap: &ThreadHeap, group: NonNull<SlotGroup>, bits: u64) {
-    // SAFETY: the caller frees live slots of this heap, so no other free sets their bits.
-    let pushed = unsafe { heap.mail.inbox.give_back_bits(group, bits) };
-    if pushed {
-        lease_end::drain_free_record(heap);
-        #[cfg(not(ephemera_loom))]
-        idle_queue::note_push(heap);
-    }
 }
 
 /// Counts a free of a counting scope's slot.

@@ -8,7 +8,7 @@ use ephemera_prim::record::Record;
 
 #[cfg(not(ephemera_loom))]
 use super::books::LargeTally;
-use super::bundle::{self, Bundle};
+use super::bundle;
 use super::state::{Family, PoolRecord, ThreadHeap};
 use crate::stats::Stats;
 
@@ -165,11 +165,12 @@ impl<'w> Heaps<'w> {
     pub(super) fn gather(self, stats: &mut Stats, owned: bool) {
         let large = (stats.large_blocks, stats.large_bytes);
         (stats.large_blocks, stats.large_bytes) = self.first().tally.add_to(large);
-        let any = bundle::all().any(Bundle::is_open) && !cfg!(ephemera_weaken = "statistics_ignore_bundles");
         self.used().for_each(|heap| {
+            let bundles = || bundle::all().filter(|bundle| bundle.is_open_for(heap));
+            let any = bundles().next().is_some() && !cfg!(ephemera_weaken = "statistics_ignore_bundles");
             let size = heap.heap.spec().unit;
             let waiting = |unit| match any {
-                true => bundle::all().map(|bundle| bundle.slots_of(unit, size)).sum(),
+                true => bundles().map(|bundle| bundle.slots_of(unit, size)).sum(),
                 false => 0,
             };
             stats.add_heap(&heap.heap, owned, waiting);

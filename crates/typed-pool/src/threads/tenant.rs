@@ -7,11 +7,12 @@ use ephemera_prim::record::{Lease, Record};
 
 use super::last_resort::trim_free_records;
 use super::pooled::pooled_family;
+use super::publish::publish_own;
 use super::records::REGISTRY;
 use super::state::{Family, FamilyCell, PoolRecord};
 use super::table::Heaps;
 use super::this_thread::{self, clear_spans, forget, trim_outside};
-use super::{bundle, lease_end, scopes, statistics};
+use super::{lease_end, scopes, statistics};
 use crate::stats::Stats;
 
 impl Tenant for PoolRecord {
@@ -43,7 +44,7 @@ impl Tenant for PoolRecord {
 
 /// Frees the empty units of this thread, and those of the scope that it entered last.
 pub(crate) fn trim_here(family: &'static Family) {
-    bundle::publish();
+    publish_own();
     if let Some(heaps) = FamilyCell::table((family.cell)()) {
         // SAFETY: T2: the thread holds the record of the table in its cell.
         unsafe { heaps.trim() };

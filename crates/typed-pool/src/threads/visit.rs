@@ -7,8 +7,8 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::idle::LOOK_EVERY;
 use ephemera_prim::record::Record;
 
-use super::bundle;
 use super::owner::HeapOwner;
+use super::publish::publish_own;
 use super::state::PoolRecord;
 use super::table::Heaps;
 #[cfg(not(ephemera_loom))]
@@ -42,7 +42,7 @@ pub(super) unsafe fn visit(heaps: Heaps<'_>) {
     let record = heaps.first().record();
     let visits = record.data().visits.get().wrapping_add(1);
     record.data().visits.set(visits);
-    bundle::publish();
+    publish_own();
     if visits % ROUND == 0 {
         look_after_all(record);
     }

@@ -1,9 +1,26 @@
 //! Models of bundles: a thread publishes slots that it freed earlier.
 
-use loom::thread;
+use std_alloc::boxed::Box;
 
-use super::{Model, Thread, check};
-use crate::threads::bundle::model::Bundled;
+use loom::thread::{self, JoinHandle};
+
+use super::{Model, Sent, Thread, check};
+use crate::threads::bundle::{Bundle, model};
+use crate::threads::publish::publish_bundle;
+
+/// Frees slots on a new thread that has a bundle, and ends that thread.
+fn free_on_a_thread_with_a_bundle<const N: usize>(model: &Model, slots: [Sent; N]) -> JoinHandle<()> {
+    let there = model.clone();
+    thread::spawn(move || {
+        let bundle = Box::new(Bundle::new());
+        // SAFETY: the bundle lives until the second call.
+        unsafe { model::set(&raw const *bundle) };
+        slots.into_iter().for_each(|slot| there.free_elsewhere(slot));
+        publish_bundle(&bundle);
+        // SAFETY: null is no bundle.
+        unsafe { model::set(core::ptr::null()) };
+    })
+}
 
 /// The second of three slots waits in a bundle, which the free of the third one publishes. The
 /// owner drains its inbox meanwhile.
@@ -13,11 +30,7 @@ fn loom_a_bundle_is_published_during_a_drain() {
         let model = Model::with_units_of(3);
         let thread = Thread::start(&model);
         let slots = [(); 3].map(|()| thread.allocate());
-        let there = model.clone();
-        let other = thread::spawn(move || {
-            let _bundle = Bundled::start();
-            slots.into_iter().for_each(|slot| there.free_elsewhere(slot));
-        });
+        let other = free_on_a_thread_with_a_bundle(&model, slots);
         thread.trim();
         other.join().unwrap();
         thread.exit();
@@ -32,35 +45,9 @@ fn loom_the_owner_ends_while_a_bundle_is_open() {
         let model = Model::new();
         let thread = Thread::start(&model);
         let slots = [thread.allocate(), thread.allocate()];
-        let there = model.clone();
-        let other = thread::spawn(move || {
-            let _bundle = Bundled::start();
-            slots.into_iter().for_each(|slot| there.free_elsewhere(slot));
-        });
+        let other = free_on_a_thread_with_a_bundle(&model, slots);
         thread.exit();
         other.join().unwrap();
-        model.all_is_back();
-    });
-}
-
-/// A slot waits in a bundle while its owner allocates. The owner does not hand it out again before
-/// the bundle is published.
-#[test]
-fn loom_a_slot_in_a_bundle_is_not_allocated() {
-    check(|| {
-        let model = Model::new();
-        let thread = Thread::start(&model);
-        let slots = [thread.allocate(), thread.allocate()];
-        let there = model.clone();
-        let other = thread::spawn(move || {
-            let _bundle = Bundled::start();
-            slots.into_iter().for_each(|slot| there.free_elsewhere(slot));
-        });
-        let again = [thread.allocate(), thread.allocate()];
-        assert_ne!(again[0].0, again[1].0);
-        other.join().unwrap();
-        again.into_iter().for_each(|slot| thread.free(slot));
-        thread.exit();
         model.all_is_back();
     });
 }

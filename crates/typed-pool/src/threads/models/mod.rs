@@ -313,7 +313,7 @@ fn loom_a_push_to_a_record_without_a_holder_is_drained() {
     });
 }
 
-/// One thread finds the record free.
+/// One thread frees the only slot, and finds the record free.
 #[test]
 fn loom_the_last_free_after_thread_exit_frees_the_unit() {
     check(|| {

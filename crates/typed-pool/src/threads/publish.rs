@@ -1,0 +1,98 @@
+//! Publishes remote frees to the owner of their unit: those of a bundle, and single ones.
+
+#[cfg(not(ephemera_loom))]
+use core::ptr;
+use core::ptr::NonNull;
+
+#[cfg(not(ephemera_loom))]
+use ephemera_prim::local::{self, Tenant};
+#[cfg(not(ephemera_loom))]
+use ephemera_prim::record::{Lease, Record};
+
+use super::bundle::{self, Bundle, TakenSlots};
+#[cfg(not(ephemera_loom))]
+use super::idle_queue;
+use super::lease_end;
+use super::state::ThreadHeap;
+use crate::unit_header::SlotGroup;
+
+/// Frees these slots of a group to its heap.
+///
+/// # Safety
+/// The slots belong to a group of this heap. The caller frees them, so they are live. No foreign
+/// word and no bundle has them.
+pub(super) unsafe fn publish_bits(heap: &ThreadHeap, group: NonNull<SlotGroup>, bits: u64) {
+    // SAFETY: the slots are live for their unit, which therefore is not freed (F3). No other free
+    // sets their bits.
+    let pushed = unsafe { heap.mail.inbox.give_back_bits(group, bits) };
+    if pushed {
+        lease_end::drain_free_record(heap);
+        #[cfg(not(ephemera_loom))]
+        idle_queue::note_push(heap);
+    }
+}
+
+/// Publishes the slots of the caller's own bundle.
+#[inline]
+pub(super) fn publish_bundle(bundle: &Bundle) {
+    if let Some(taken) = bundle.take() {
+        publish_taken(&taken);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn publish_taken(taken: &TakenSlots) {
+    // SAFETY: B1: the slots of the group were freed, and no word has them. The bundle is closed, so
+    // they are published once.
+    unsafe { publish_bits(taken.heap, taken.group, taken.bits) };
+}
+
+/// Publishes the remote frees of this thread that wait in its bundle.
+#[inline]
+pub(super) fn publish_own() {
+    if let Some(bundle) = bundle::current().filter(|_| !cfg!(ephemera_weaken = "slow_path_publishes_nothing"))
+    {
+        publish_bundle(bundle);
+    }
+}
+
+/// Returns the bundle of this thread. Makes one, unless the thread ends or there is no memory.
+pub(super) fn find_or_make_bundle() -> Option<&'static Bundle> {
+    #[cfg(not(ephemera_loom))]
+    return local::bound::<Bundle>().or_else(make_bundle).map(Record::data);
+    #[cfg(ephemera_loom)]
+    bundle::current()
+}
+
+#[cfg(not(ephemera_loom))]
+#[cold]
+#[inline(never)]
+fn make_bundle() -> Option<&'static Record<Bundle>> {
+    if !ptr::eq(local::current::<Bundle>(), Bundle::statics().gone) {
+        local::hold::<Bundle>()?.release();
+    }
+    local::bound()
+}
+
+#[cfg(not(ephemera_loom))]
+impl Tenant for Bundle {
+    type Near = ();
+
+    fn near(_: &'static Record<Self>) {}
+
+    ephemera_prim::tenant_statics!(Bundle, registry: &bundle::REGISTRY, nowhere: Bundle::new(), near: ());
+
+    fn enter(&self) {}
+
+    fn leave(record: &'static Record<Self>) {
+        if !cfg!(ephemera_weaken = "ended_thread_keeps_its_bundle") {
+            publish_bundle(record.data());
+        }
+    }
+
+    /// A bundle has no inbox.
+    fn release(lease: Lease<'static, Self>) {
+        drop(lease);
+    }
+}
