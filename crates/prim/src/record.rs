@@ -311,12 +311,16 @@ mod tests {
     #[test]
     fn bound_lease_is_held_until_it_is_released() {
         let record = Record::new(made());
-        let bound = record.try_lease().unwrap().bind();
+        let lease = record.try_lease().unwrap();
+        assert!(!record.is_bound());
+        let bound = lease.bind();
+        assert!(record.is_bound());
         assert!(core::ptr::eq(bound, &raw const record));
         assert!(record.try_lease().is_none());
         // SAFETY: this thread bound the record above, and does not use it after the drop.
         drop(unsafe { record.bound() });
         assert!(record.is_free());
+        assert!(!record.is_bound());
     }
 
     #[test]
