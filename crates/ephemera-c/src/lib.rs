@@ -4,15 +4,16 @@
 //! LD_PRELOAD=target/release/libephemera_c.so git log
 //! ```
 //!
-//! The library serves blocks from [`PooledAllocator`](typed_pool::PooledAllocator). `free` gets no
-//! size, so `sized` finds it: in the header of a block's unit, in the length of its span, or in the
-//! page in front of its mapping.
+//! The library serves blocks from `Heap`, an allocator like
+//! [`PooledAllocator`](typed_pool::PooledAllocator). `free` gets no size, so `sized` finds it: in
+//! the header of a block's unit, in the length of its span, or in the page in front of its mapping.
 //!
 //! A pointer that names no live block ends the process with a message. With debug assertions, the
 //! library keeps a table of live blocks and detects each such pointer. Without them it detects most
 //! of those that cannot be a block's address.
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
+mod heap;
 mod live;
 mod reserve;
 mod sized;

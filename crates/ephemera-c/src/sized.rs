@@ -18,8 +18,9 @@ use core::ptr::NonNull;
 
 use ephemera_prim::header::{base_addr, header_of};
 use ephemera_prim::{local, pages};
-use typed_pool::{__private as pools, PooledAllocator};
+use typed_pool::__private as pools;
 
+use crate::heap::Heap;
 use crate::live::{self, MIN_ALIGN};
 use crate::reserve;
 
@@ -82,8 +83,7 @@ fn without_memory(unnoted: Option<NonNull<u8>>, layout: Layout) -> Option<NonNul
 
 #[inline]
 fn ask(layout: Layout, zeroed: bool) -> Option<NonNull<u8>> {
-    let block =
-        if zeroed { PooledAllocator.allocate_zeroed(layout) } else { PooledAllocator.allocate(layout) };
+    let block = if zeroed { Heap.allocate_zeroed(layout) } else { Heap.allocate(layout) };
     Some(block.ok()?.cast())
 }
 
@@ -213,7 +213,7 @@ unsafe fn release(block: NonNull<u8>) {
     // SAFETY: the caller passes a live block.
     match unsafe { slot_layout(block) } {
         // SAFETY: the block is live and has this layout (C1).
-        Some(layout) => unsafe { PooledAllocator.deallocate(block, layout) },
+        Some(layout) => unsafe { Heap.deallocate(block, layout) },
         // SAFETY: the caller passes a live block.
         None => unsafe { release_other(block) },
     }
@@ -241,7 +241,7 @@ unsafe fn release_other(block: NonNull<u8>) {
         return;
     }
     // SAFETY: the block is live and has this layout (C1).
-    unsafe { PooledAllocator.deallocate(found.start, found.layout) };
+    unsafe { Heap.deallocate(found.start, found.layout) };
 }
 
 /// Returns the bytes of a block that may be used.
@@ -296,10 +296,10 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
     }
     let moved = if whole.size() >= found.layout.size() {
         // SAFETY: the mapping is live and has this layout (C1); the new one is not smaller.
-        unsafe { PooledAllocator.grow(found.start, found.layout, whole) }
+        unsafe { Heap.grow(found.start, found.layout, whole) }
     } else {
         // SAFETY: the mapping is live and has this layout (C1); the new one is not larger.
-        unsafe { PooledAllocator.shrink(found.start, found.layout, whole) }
+        unsafe { Heap.shrink(found.start, found.layout, whole) }
     };
     let Ok(moved) = moved else {
         // Its table exists.

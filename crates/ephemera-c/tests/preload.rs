@@ -257,3 +257,29 @@ fn every_second_free_and_foreign_pointer_ends_the_process_with_a_message() {
         ("an address beyond all memory", "free(0xdead000000000000)"),
     ]);
 }
+
+/// The heap's thread-local has a fixed offset, for which the C library keeps a reserve.
+#[test]
+fn a_running_program_can_load_the_library() {
+    let script = "
+import ctypes as c, sys, threading
+l = c.CDLL(sys.argv[1])
+l.malloc.restype = c.c_void_p
+def pair():
+    p = l.malloc(c.c_size_t(40)); assert p
+    l.free(c.c_void_p(p))
+    assert l.malloc(c.c_size_t(40)) == p
+    l.free(c.c_void_p(p))
+    done.append(p)
+done = []
+pair()
+threads = [threading.Thread(target=pair) for _ in range(4)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(len(done))
+";
+    let path = library();
+    let path = path.to_str().expect("a path of Unicode");
+    let Some(output) = run("python3", &["-c", script, path], "", false) else { return };
+    assert!(output.status.success() && output.stdout == b"5\n", "{output:?}");
+}

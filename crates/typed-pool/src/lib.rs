@@ -159,7 +159,6 @@ pub mod __private {
     pub use core;
     pub use core::alloc::Layout;
     pub use core::ptr::NonNull;
-    pub use std::thread::LocalKey;
     pub use std::thread_local;
 
     pub use allocator_api2::alloc::AllocError;
@@ -170,5 +169,5 @@ pub mod __private {
         stats, stride_of_slot, trim, trim_all,
     };
     pub use crate::boxed::typed;
-    pub use crate::threads::{Family, FamilyCell};
+    pub use crate::threads::{Family, FamilyCell, ThisCell};
 }

@@ -2,12 +2,11 @@
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
-use std::thread::LocalKey;
 
 use allocator_api2::alloc::AllocError;
 
 use super::resize;
-use crate::threads::{Family, FamilyCell};
+use crate::threads::{Family, ThisCell};
 
 /// Returns the address of a block, or null.
 #[inline]
@@ -26,7 +25,7 @@ pub fn or_null(block: Result<NonNull<[u8]>, AllocError>) -> *mut u8 {
 /// belong.
 #[inline]
 pub unsafe fn reallocate(
-    cell: &'static LocalKey<FamilyCell>,
+    cell: ThisCell,
     family: &'static Family,
     block: NonNull<u8>,
     old: Layout,

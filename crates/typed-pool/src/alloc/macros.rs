@@ -29,11 +29,11 @@ macro_rules! pooled_allocator {
     ($(#[$attribute:meta])* $vis:vis struct $name:ident $(;)?) => {
         impl $name {
             #[inline]
-            fn __cell() -> &'static $crate::__private::LocalKey<$crate::__private::FamilyCell> {
+            fn __cell() -> $crate::__private::ThisCell {
                 $crate::__private::thread_local! {
                     static CELL: $crate::__private::FamilyCell = const { $crate::__private::FamilyCell::nowhere() };
                 }
-                &CELL
+                $crate::__private::ThisCell::of(&CELL)
             }
 
             #[inline]

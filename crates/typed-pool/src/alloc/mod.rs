@@ -15,7 +15,7 @@ pub use slots::{has_class, stride_of_slot};
 
 impl PooledAllocator {
     #[inline]
-    fn __cell() -> &'static std::thread::LocalKey<crate::threads::FamilyCell> {
+    fn __cell() -> crate::threads::ThisCell {
         crate::threads::pooled_cell()
     }
 

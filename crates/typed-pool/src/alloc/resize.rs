@@ -9,9 +9,9 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::poison::unpoison;
 
 use super::route::{allocate, deallocate};
-use super::slots::{Block, CellKey, block_of, shrink_in_place, whole_slot};
+use super::slots::{Block, block_of, shrink_in_place, whole_slot};
 use crate::class;
-use crate::threads::{self, Family, FamilyCell};
+use crate::threads::{self, Family, ThisCell};
 
 /// Grows a block: in place if its class stays the same. With `zeroed`, the bytes from `old.size()`
 /// on are zero.
@@ -23,7 +23,7 @@ use crate::threads::{self, Family, FamilyCell};
 /// `block` is a live block of this family, `old` fits it, and `new` is not smaller.
 #[inline]
 pub unsafe fn grow(
-    cell: CellKey,
+    cell: ThisCell,
     family: &'static Family,
     block: NonNull<u8>,
     old: Layout,
@@ -60,7 +60,7 @@ pub unsafe fn grow(
 /// `block` is a live block of this family, `old` fits it, and `new` is not larger.
 #[inline]
 pub unsafe fn shrink(
-    cell: CellKey,
+    cell: ThisCell,
     family: &'static Family,
     block: NonNull<u8>,
     old: Layout,
@@ -100,7 +100,7 @@ pub unsafe fn shrink(
 #[cold]
 #[inline(never)]
 unsafe fn shrink_at_the_limit(
-    cell: CellKey,
+    cell: ThisCell,
     family: &'static Family,
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
@@ -125,7 +125,7 @@ unsafe fn shrink_at_the_limit(
 #[cold]
 #[inline(never)]
 unsafe fn grow_medium(
-    cell: CellKey,
+    cell: ThisCell,
     family: &'static Family,
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
@@ -134,7 +134,7 @@ unsafe fn grow_medium(
     if old.size() > class::MEDIUM_MAX {
         // SAFETY: the caller passes a live block that is too large for a class. The new layout is
         // not smaller.
-        return unsafe { threads::grow_block(FamilyCell::get(cell), family, block, (old, new), zeroed) };
+        return unsafe { threads::grow_block(cell.heaps(), family, block, (old, new), zeroed) };
     }
     let Some(class) = class::medium(old) else {
         if class::medium(new).is_none() {
@@ -164,7 +164,7 @@ unsafe fn grow_medium(
 /// As [`grow_medium`].
 #[inline(never)]
 unsafe fn move_and_grow(
-    cell: CellKey,
+    cell: ThisCell,
     family: &'static Family,
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
@@ -186,7 +186,7 @@ unsafe fn move_and_grow(
 #[cold]
 #[inline(never)]
 unsafe fn shrink_medium(
-    cell: CellKey,
+    cell: ThisCell,
     family: &'static Family,
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
@@ -214,7 +214,7 @@ unsafe fn shrink_medium(
 /// `block` is a live block of the first layout; neither layout has less than `keep` bytes.
 #[inline(never)]
 unsafe fn relocate(
-    cell: CellKey,
+    cell: ThisCell,
     family: &'static Family,
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
@@ -234,7 +234,7 @@ unsafe fn relocate(
 /// `keep` bytes.
 #[inline(always)]
 unsafe fn move_to(
-    cell: CellKey,
+    cell: ThisCell,
     family: &'static Family,
     moved: NonNull<u8>,
     (block, old): (NonNull<u8>, Layout),

@@ -4,11 +4,11 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::medium;
-use super::slots::{Block, CellKey, allocate_in, block_of};
+use super::slots::{Block, allocate_in, block_of};
 use crate::class;
 use crate::heap;
 use crate::stats::Stats;
-use crate::threads::{self, Family, FamilyCell};
+use crate::threads::{self, Family, ThisCell};
 use crate::unit::Reach;
 
 /// Allocates a block, not initialised.
@@ -19,12 +19,12 @@ use crate::unit::Reach;
 /// # Safety
 /// `cell` and `family` belong to the same allocator.
 #[inline]
-pub unsafe fn allocate(cell: CellKey, family: &'static Family, layout: Layout) -> Block {
+pub unsafe fn allocate(cell: ThisCell, family: &'static Family, layout: Layout) -> Block {
     let slot = match class::of(layout) {
         // SAFETY: `cell` and `family` belong to one allocator, and the class is the layout's.
-        Some(class) => unsafe { allocate_in(FamilyCell::get(cell), family, layout, class) }?,
+        Some(class) => unsafe { allocate_in(cell.heaps(), family, layout, class) }?,
         // SAFETY: `cell` and `family` belong to one allocator.
-        None => unsafe { medium::allocate(FamilyCell::get(cell), family, layout) }?,
+        None => unsafe { medium::allocate(cell.heaps(), family, layout) }?,
     };
     Ok(block_of(slot, layout))
 }
@@ -37,14 +37,14 @@ pub unsafe fn allocate(cell: CellKey, family: &'static Family, layout: Layout) -
 /// # Safety
 /// As [`allocate`].
 #[inline]
-pub unsafe fn allocate_zeroed(cell: CellKey, family: &'static Family, layout: Layout) -> Block {
+pub unsafe fn allocate_zeroed(cell: ThisCell, family: &'static Family, layout: Layout) -> Block {
     let Some(class) = class::of(layout) else {
         // SAFETY: `cell` and `family` belong to one allocator.
-        let block = unsafe { medium::allocate_zeroed(FamilyCell::get(cell), family, layout) }?;
+        let block = unsafe { medium::allocate_zeroed(cell.heaps(), family, layout) }?;
         return Ok(block_of(block, layout));
     };
     // SAFETY: `cell` and `family` belong to one allocator, and the class is the layout's.
-    let slot = unsafe { allocate_in(FamilyCell::get(cell), family, layout, class) }?;
+    let slot = unsafe { allocate_in(cell.heaps(), family, layout, class) }?;
     // SAFETY: the block is fresh and has this number of bytes.
     unsafe { slot.write_bytes(0, layout.size()) };
     Ok(block_of(slot, layout))
@@ -55,13 +55,13 @@ pub unsafe fn allocate_zeroed(cell: CellKey, family: &'static Family, layout: La
 /// # Safety
 /// `block` is a live block of this family, and `layout` fits it.
 #[inline]
-pub unsafe fn deallocate(cell: CellKey, family: &'static Family, block: NonNull<u8>, layout: Layout) {
+pub unsafe fn deallocate(cell: ThisCell, family: &'static Family, block: NonNull<u8>, layout: Layout) {
     let Some(class) = class::of(layout) else {
         // SAFETY: the caller passes a live block of this layout, which has no small class.
-        return unsafe { medium::deallocate(FamilyCell::get(cell), family, block, layout) };
+        return unsafe { medium::deallocate(cell.heaps(), family, block, layout) };
     };
     // SAFETY: an allocator's family has a heap for each class.
-    let owner = unsafe { FamilyCell::get(cell).owner(class) };
+    let owner = unsafe { cell.heaps().owner(class) };
     // SAFETY: the caller passes a live block of this class.
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
 }

@@ -3,7 +3,6 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use std::thread::LocalKey;
 
 use allocator_api2::alloc::AllocError;
 use ephemera_prim::header::header_of;
@@ -12,10 +11,9 @@ use ephemera_prim::poison::poison;
 use crate::class;
 use crate::geometry::LINK;
 use crate::heap::PoolEnv;
-use crate::threads::{self, Family, FamilyCell, Heaps};
+use crate::threads::{self, Family, Heaps};
 use crate::unit::{Unit, UnitPtr};
 
-pub(super) type CellKey = &'static LocalKey<FamilyCell>;
 pub(super) type Block = Result<NonNull<[u8]>, AllocError>;
 
 pub(super) fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {

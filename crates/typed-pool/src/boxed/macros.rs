@@ -131,11 +131,11 @@ macro_rules! __pooled_impl {
             // SAFETY: the thread-local and the family belong to this pool alone.
             unsafe impl $($of)* for $for {
                 #[inline]
-                fn __cell() -> &'static $crate::__private::LocalKey<$crate::__private::FamilyCell> {
+                fn __cell() -> $crate::__private::ThisCell {
                     $crate::__private::thread_local! {
                         static CELL: $crate::__private::FamilyCell = const { $crate::__private::FamilyCell::nowhere() };
                     }
-                    &CELL
+                    $crate::__private::ThisCell::of(&CELL)
                 }
 
                 #[inline]

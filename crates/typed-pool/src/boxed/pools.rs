@@ -4,7 +4,6 @@ use core::alloc::Layout;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use std::thread::LocalKey;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::Account;
@@ -12,7 +11,7 @@ use ephemera_prim::pages::Pages;
 
 use crate::geometry::{is_pooled, unit_of};
 use crate::heap;
-use crate::threads::{self, Family, FamilyCell};
+use crate::threads::{self, Family, ThisCell};
 use crate::unit::Reach;
 
 /// A pool that boxes name.
@@ -48,7 +47,7 @@ pub unsafe trait BoxPool: Sized + 'static {
 )]
 pub unsafe trait PoolOf<T>: BoxPool {
     #[doc(hidden)]
-    fn __cell() -> &'static LocalKey<FamilyCell>;
+    fn __cell() -> ThisCell;
     #[doc(hidden)]
     fn __family() -> &'static Family;
 }
@@ -63,7 +62,7 @@ pub unsafe trait PoolOf<T>: BoxPool {
 )]
 pub unsafe trait Pooled: Sized + 'static {
     #[doc(hidden)]
-    fn __cell() -> &'static LocalKey<FamilyCell>;
+    fn __cell() -> ThisCell;
     #[doc(hidden)]
     fn __family() -> &'static Family;
 }
@@ -98,7 +97,7 @@ unsafe impl<T: Pooled> BoxPool for OfType<T> {
 // SAFETY: the thread-local and the family are those of `T`, which belong to one pool.
 unsafe impl<T: Pooled> PoolOf<T> for OfType<T> {
     #[inline]
-    fn __cell() -> &'static LocalKey<FamilyCell> {
+    fn __cell() -> ThisCell {
         T::__cell()
     }
 
@@ -151,7 +150,7 @@ pub(super) fn allocate<T, P: PoolOf<T>>() -> Result<NonNull<T>, AllocError> {
         return threads::allocate_large(P::__family(), layout, false).map(NonNull::cast);
     }
     // SAFETY: each family has a heap with index 0.
-    let owner = unsafe { FamilyCell::get(P::__cell()).owner(0) };
+    let owner = unsafe { P::__cell().heaps().owner(0) };
     match heap::PoolEnv::heap(&owner).take(layout.size()) {
         Some(slot) => Ok(slot.cast()),
         // SAFETY: each family has a heap with index 0.
@@ -162,7 +161,7 @@ pub(super) fn allocate<T, P: PoolOf<T>>() -> Result<NonNull<T>, AllocError> {
 /// The operations of a pool of one type.
 #[doc(hidden)]
 pub mod typed {
-    use super::{Account, FamilyCell, Layout, NonNull, PoolOf, Reach, heap, is_pooled, threads, unit_of};
+    use super::{Account, Layout, NonNull, PoolOf, Reach, heap, is_pooled, threads, unit_of};
 
     /// Frees a slot.
     ///
@@ -174,7 +173,7 @@ pub mod typed {
         let layout = Layout::new::<T>();
         if is_pooled(layout) {
             // SAFETY: each family has a heap with index 0.
-            let owner = unsafe { FamilyCell::get(P::__cell()).owner(0) };
+            let owner = unsafe { P::__cell().heaps().owner(0) };
             // SAFETY: the caller frees a live slot of this family, which has one kind of slots.
             unsafe { heap::give(owner, slot, unit_of(layout), layout.size(), Reach::Slot) };
         } else {

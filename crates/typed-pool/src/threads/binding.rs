@@ -6,7 +6,7 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::local::{self, Held, Tenant};
 
 use super::cell::NOTHING;
-use super::state::{Family, FamilyCell, PoolRecord};
+use super::state::{Family, PoolRecord};
 use super::table::Heaps;
 use super::this_thread::{self, remember};
 use super::visit;
@@ -26,7 +26,7 @@ pub(crate) unsafe fn refill(
     heap: usize,
     size: usize,
 ) -> Result<NonNull<u8>, AllocError> {
-    let heaps = FamilyCell::get((family.cell)());
+    let heaps = (family.cell)().heaps();
     if !ptr::eq(heaps.as_ptr(), NOTHING) {
         // SAFETY: T2: the thread holds the table's record, and the caller passes a valid index.
         return unsafe { visit::refill(heaps, heap, size) };
@@ -43,7 +43,7 @@ pub(super) fn with_heaps(
     heap: usize,
     slow: impl FnOnce(Heaps<'static>) -> Result<NonNull<u8>, AllocError>,
 ) -> Result<NonNull<u8>, AllocError> {
-    if let Some(heaps) = FamilyCell::table((family.cell)()) {
+    if let Some(heaps) = (family.cell)().table() {
         let slot = slow(heaps)?;
         if let Some(ledger) = heaps.first().ledger().filter(|ledger| ledger.is_counting()) {
             ledger.count_allocation(class::stride(heap));

@@ -1,12 +1,12 @@
-//! `FamilyCell`: the thread-local through which a thread reaches its heaps of a family.
+//! `FamilyCell` and `ThisCell`: the thread-local through which a thread reaches its heaps of a family.
 
 use core::cell::Cell;
-use core::ptr;
+use core::ptr::{self, NonNull};
 use std::thread::LocalKey;
 
 use ephemera_prim::record::Record;
 
-use super::state::{FamilyCell, PoolRecord, ThreadHeap};
+use super::state::{FamilyCell, PoolRecord, ThisCell, ThreadHeap};
 use super::table::Heaps;
 use crate::class::CLASSES;
 
@@ -52,23 +52,66 @@ impl FamilyCell {
         Self { heaps: Cell::new(NOTHING), counting: Cell::new(ptr::null()), last: Cell::new(ptr::null()) }
     }
 
+    #[inline]
+    fn state(&self) -> CellState {
+        CellState { heaps: self.heaps.get(), counting: self.counting.get() }
+    }
+
+    #[inline]
+    fn replace(&self, new: CellState) -> CellState {
+        CellState { heaps: self.heaps.replace(new.heaps), counting: self.counting.replace(new.counting) }
+    }
+}
+
+impl ThisCell {
+    /// Returns the calling thread's cell of this key.
+    #[inline]
+    #[must_use]
+    pub fn of(key: &'static LocalKey<FamilyCell>) -> Self {
+        Self(key.try_with(|cell| NonNull::from(cell)).ok())
+    }
+
+    /// Creates the pointer to a cell that is no thread-local of the standard library.
+    ///
+    /// # Safety
+    /// T3.
+    #[inline]
+    #[must_use]
+    pub unsafe fn new(cell: NonNull<FamilyCell>) -> Self {
+        Self(Some(cell))
+    }
+
+    #[inline]
+    fn cell(&self) -> Option<&FamilyCell> {
+        // SAFETY: T3: the cell is alive during the call that uses the pointer, and all its fields
+        // are cells of this thread.
+        self.0.map(|cell| unsafe { cell.as_ref() })
+    }
+
+    /// Returns the address of the cell, or 0 if the cell is destroyed.
+    pub(super) fn addr(self) -> usize {
+        self.0.map_or(0, |cell| cell.addr().get())
+    }
+
     /// Returns the record of a scope that the thread remembers.
-    pub(super) fn last(key: &'static LocalKey<Self>) -> Option<&'static Record<PoolRecord>> {
-        let last = key.try_with(|cell| cell.last.get()).unwrap_or(ptr::null());
+    pub(super) fn last(self) -> Option<&'static Record<PoolRecord>> {
+        let last = self.cell().map_or(ptr::null(), |cell| cell.last.get());
         // SAFETY: S1: records of scopes are permanent memory.
         unsafe { last.as_ref() }
     }
 
-    /// Makes the thread remember the record of a scope.
-    pub(super) fn remember(key: &'static LocalKey<Self>, record: &'static Record<PoolRecord>) {
-        // A thread whose cell is destroyed remembers nothing.
-        let _ = key.try_with(|cell| cell.last.set(record));
+    /// Makes the thread remember the record of a scope. A thread whose cell is destroyed remembers
+    /// nothing.
+    pub(super) fn remember(self, record: &'static Record<PoolRecord>) {
+        if let Some(cell) = self.cell() {
+            cell.last.set(record);
+        }
     }
 
     /// Returns the heaps whose fronts serve this thread.
     #[inline]
-    pub(crate) fn get(key: &'static LocalKey<Self>) -> Heaps<'static> {
-        let first = key.try_with(|cell| cell.heaps.get()).unwrap_or(NOTHING);
+    pub(crate) fn heaps(self) -> Heaps<'static> {
+        let first = self.cell().map_or(NOTHING, |cell| cell.heaps.get());
         // SAFETY: T1 and T2: neither tables nor the static heaps are ever freed.
         unsafe { Heaps::new(first) }
     }
@@ -76,17 +119,17 @@ impl FamilyCell {
     /// Returns the table that this thread allocates from, if it has one. The thread holds its
     /// record.
     #[inline]
-    pub(super) fn table(key: &'static LocalKey<Self>) -> Option<Heaps<'static>> {
-        let first = key.try_with(|cell| cell.state().table());
+    pub(super) fn table(self) -> Option<Heaps<'static>> {
+        let first = self.cell()?.state().table();
         // SAFETY: T1 and T2: tables are never freed.
-        first.ok().filter(|first| !first.is_null()).map(|first| unsafe { Heaps::new(first) })
+        (!first.is_null()).then(|| unsafe { Heaps::new(first) })
     }
 
-    /// Makes the thread allocate as `inside` says, from the table of a scope whose record it holds.
-    /// Returns the former content, or `None` if the cell is destroyed.
+    /// Stores a table that the thread holds. Returns the former content, or `None` if the cell is
+    /// destroyed; each allocation then takes the slow path.
     #[inline]
-    pub(super) fn enter(key: &'static LocalKey<Self>, inside: CellState) -> Option<CellState> {
-        key.try_with(|cell| cell.set(inside)).ok()
+    pub(super) fn set(self, new: CellState) -> Option<CellState> {
+        Some(self.cell()?.replace(new))
     }
 
     /// Makes the thread allocate from the table that it had before it stored `inside`.
@@ -95,24 +138,13 @@ impl FamilyCell {
     /// entered later. In that case `before` may name a table whose record another thread holds, so
     /// the process ends. A thread that ends resets its cell, which then stays as it is.
     #[inline]
-    pub(super) fn restore(key: &'static LocalKey<Self>, inside: CellState, before: CellState) {
-        let _ = key.try_with(|cell| {
-            let now = cell.state();
-            if now == inside {
-                cell.set(before);
-            } else if now != CellState::NOTHING {
-                ephemera_prim::invariant::broken("a thread left a scope before one that it entered later");
-            }
-        });
-    }
-
-    #[inline]
-    fn state(&self) -> CellState {
-        CellState { heaps: self.heaps.get(), counting: self.counting.get() }
-    }
-
-    #[inline]
-    pub(super) fn set(&self, new: CellState) -> CellState {
-        CellState { heaps: self.heaps.replace(new.heaps), counting: self.counting.replace(new.counting) }
+    pub(super) fn restore(self, inside: CellState, before: CellState) {
+        let Some(cell) = self.cell() else { return };
+        let now = cell.state();
+        if now == inside {
+            cell.replace(before);
+        } else if now != CellState::NOTHING {
+            ephemera_prim::invariant::broken("a thread left a scope before one that it entered later");
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::binding::{bind, with_heaps};
 use super::books::Books;
 use super::charge::Charge;
 use super::last_resort::make_room_for_thread;
-use super::state::{Family, FamilyCell};
+use super::state::Family;
 use super::table::Heaps;
 use super::this_thread::{books, own_pages};
 use super::visit::{refill_beyond, visit};
@@ -19,7 +19,7 @@ use crate::class;
 
 /// Returns the scope that the thread is in, if a block of this family counts for it.
 fn scope_of_thread(family: &'static Family) -> Option<Charge> {
-    FamilyCell::table((family.cell)()).and_then(Charge::of_table)
+    (family.cell)().table().and_then(Charge::of_table)
 }
 
 /// Frees the empty units of this table if `bytes` more would exceed the limit of its scope.
@@ -67,7 +67,7 @@ pub(crate) fn allocate_large(
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let Some(heaps) = FamilyCell::table((family.cell)()) else {
+    let Some(heaps) = (family.cell)().table() else {
         return allocate_large_unbound(family, layout, zeroed);
     };
     // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
@@ -101,7 +101,7 @@ fn allocate_large_unbound(
     // account.
     if layout.size() != 0 {
         bind(family);
-        if FamilyCell::table((family.cell)()).is_some() {
+        if (family.cell)().table().is_some() {
             return allocate_large(family, layout, zeroed);
         }
     }
@@ -160,7 +160,7 @@ pub(crate) unsafe fn grow_large(
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
     let (old, new) = layouts;
-    if let Some(heaps) = FamilyCell::table((family.cell)()) {
+    if let Some(heaps) = (family.cell)().table() {
         // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
         unsafe { trim_at_limit(heaps, new.size() - old.size()) };
     }

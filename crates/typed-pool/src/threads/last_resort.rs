@@ -6,7 +6,6 @@ use ephemera_prim::record::Record;
 use super::lease_end;
 use super::publish::publish_own;
 #[cfg(not(ephemera_loom))]
-use super::state::FamilyCell;
 use super::state::{Family, ThreadHeap};
 use super::table::Heaps;
 #[cfg(not(ephemera_loom))]
@@ -106,7 +105,7 @@ pub(super) fn trim_free_records(family: &Family) {
 /// Before a refusal, frees empty units of this thread and of ended ones, and asks other threads to
 /// free theirs.
 pub(super) fn make_room_for_thread(family: &Family) {
-    match FamilyCell::table((family.cell)()) {
+    match (family.cell)().table() {
         // SAFETY: T2: the thread holds the record of the table in its cell.
         Some(heaps) => unsafe { make_room(heaps) },
         None => make_room_elsewhere(family),

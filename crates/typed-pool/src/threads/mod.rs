@@ -81,7 +81,7 @@ pub(crate) use scopes::UNLIMITED;
 #[cfg(not(ephemera_loom))]
 pub(crate) use spans::{allocate_block, deallocate_block, grow_block};
 #[cfg(not(ephemera_loom))]
-pub use state::{Family, FamilyCell};
+pub use state::{Family, FamilyCell, ThisCell};
 #[cfg(not(ephemera_loom))]
 pub(crate) use table::Heaps;
 #[cfg(not(ephemera_loom))]

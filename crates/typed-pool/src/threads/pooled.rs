@@ -1,8 +1,6 @@
 //! The thread-local and the family of `PooledAllocator`, which scopes have heaps of.
 
-use std::thread::LocalKey;
-
-use super::state::{Family, FamilyCell};
+use super::state::{Family, FamilyCell, ThisCell};
 
 std::thread_local! {
     static CELL: FamilyCell = const { FamilyCell::nowhere() };
@@ -11,10 +9,10 @@ std::thread_local! {
 // SAFETY: the thread-local belongs to this family alone.
 static FAMILY: Family = unsafe { Family::of_classes(pooled_cell) };
 
-/// Returns the thread-local of `PooledAllocator`.
+/// Returns the calling thread's cell of `PooledAllocator`.
 #[inline]
-pub(crate) fn pooled_cell() -> &'static LocalKey<FamilyCell> {
-    &CELL
+pub(crate) fn pooled_cell() -> ThisCell {
+    ThisCell::of(&CELL)
 }
 
 /// Returns the family of `PooledAllocator`.

@@ -10,7 +10,7 @@ use ephemera_prim::record::Lease;
 use super::cell::CellState;
 use super::pooled::{pooled_cell, pooled_family};
 use super::scopes::ScopeHeaps;
-use super::state::{FamilyCell, PoolRecord};
+use super::state::PoolRecord;
 use super::table::Heaps;
 use super::{lease_end, statistics};
 use crate::stats::Stats;
@@ -72,14 +72,14 @@ impl ScopeRef {
     /// [`AllocError`] if there is no memory for the scope's heaps. The thread is then outside.
     #[inline]
     pub(crate) fn try_enter(&self) -> Result<Option<Entered>, AllocError> {
-        let key = pooled_cell();
-        let ledger = FamilyCell::table(key).and_then(|heaps| heaps.first().ledger());
+        let cell = pooled_cell();
+        let ledger = cell.table().and_then(|heaps| heaps.first().ledger());
         if ledger.is_some_and(|ledger| ptr::eq(ledger, self.0.ledger())) {
             return Ok(Some(Entered { stay: None, thread: PhantomData }));
         }
         let (lease, heaps) = self.0.lease_table().ok_or(AllocError)?;
         let inside = CellState::inside(heaps, self.0.ledger().is_counting());
-        Ok(match FamilyCell::enter(key, inside) {
+        Ok(match cell.set(inside) {
             Some(before) => {
                 lease.record().data().set_outer(before.table());
                 let stay = Stay { inside, before, lease };
@@ -133,7 +133,7 @@ impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
         if let Some(Stay { inside, before, lease }) = self.stay.take() {
-            FamilyCell::restore(pooled_cell(), inside, before);
+            pooled_cell().restore(inside, before);
             lease_end::leave_scope(lease);
         }
     }

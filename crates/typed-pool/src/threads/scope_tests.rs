@@ -13,7 +13,6 @@ use super::cell::CellState;
 use super::pooled::pooled_family;
 use super::scope_ref::{Entered, ScopeRef};
 use super::scopes::{ScopeHeaps, UNLIMITED, UNUSED};
-use super::state::FamilyCell;
 use crate::PooledAllocator;
 
 fn start() -> ScopeRef {
@@ -63,16 +62,16 @@ fn too_many_references_to_a_scope_end_the_process() {
 #[test]
 fn leaving_a_scope_after_the_thread_exit_hook_restores_nothing() {
     let _turn = turn();
-    let key = (pooled_family().cell)();
+    let cell = (pooled_family().cell)();
     let (first, second) = (start(), start());
     let outer = enter(&first);
     let inner = enter(&second);
     // The hook of the thread's exit resets the cell.
-    FamilyCell::enter(key, CellState::NOTHING).expect("the cell is alive");
+    cell.set(CellState::NOTHING).expect("the cell is alive");
     drop(inner);
-    assert!(FamilyCell::table(key).is_none());
+    assert!(cell.table().is_none());
     drop(outer);
-    assert!(FamilyCell::table(key).is_none());
+    assert!(cell.table().is_none());
 }
 
 /// The records of a scope that several threads were in at the same time.

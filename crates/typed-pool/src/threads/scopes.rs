@@ -26,7 +26,7 @@ use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, push};
 use super::lease_end;
 use super::ledger::{Ledger, NO_LIMIT};
 use super::pooled::{pooled_cell, pooled_family};
-use super::state::{Family, FamilyCell, PoolRecord};
+use super::state::{Family, PoolRecord};
 use super::table::Heaps;
 use super::unused::{ListedItem, Listing, UnusedList, UnusedPlace, Users};
 
@@ -128,8 +128,7 @@ pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Recor
 
 /// Returns the place of the calling thread.
 fn place() -> &'static UnusedPlace<ScopeHeaps> {
-    let key = pooled_cell();
-    let thread = key.try_with(|cell| ptr::from_ref(cell).addr()).unwrap_or(0) as u64;
+    let thread = pooled_cell().addr() as u64;
     let hash = thread.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     &PLACE[hash as usize % PLACES]
 }
@@ -225,15 +224,15 @@ impl ScopeHeaps {
         if let Some(lease) = records.next()?.try_lease() {
             return Some(lease);
         }
-        let key = pooled_cell();
+        let cell = pooled_cell();
         let is_of = |record: &&Record<PoolRecord>| {
             record.data().ledger().is_some_and(|of| ptr::eq(of, &raw const self.ledger))
         };
-        if let Some(lease) = FamilyCell::last(key).filter(is_of).and_then(Record::try_lease) {
+        if let Some(lease) = cell.last().filter(is_of).and_then(Record::try_lease) {
             return Some(lease);
         }
         let lease = records.find_map(Record::try_lease)?;
-        FamilyCell::remember(key, lease.record());
+        cell.remember(lease.record());
         Some(lease)
     }
 
@@ -244,7 +243,7 @@ impl ScopeHeaps {
         let record = Record::new(data);
         let new = permanent(ScopeRecord { record, later: AtomicPtr::new(ptr::null_mut()) })?;
         let lease = new.record.try_lease();
-        FamilyCell::remember(pooled_cell(), &new.record);
+        pooled_cell().remember(&new.record);
         // The first record stays the first, so that a thread prefers the one with most units.
         let list = follow(&self.records).map_or(&self.records, |first| &first.later);
         add_to(list, new, &new.later);

@@ -12,6 +12,8 @@ use core::alloc::Layout;
 #[cfg(not(ephemera_loom))]
 use core::cell::Cell;
 use core::ptr;
+#[cfg(not(ephemera_loom))]
+use core::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
 use ephemera_prim::account::SharedAccount;
@@ -208,7 +210,7 @@ impl ThreadHeap {
 pub(super) type HeapMail = Mail<SlotGroup, ThreadHeap>;
 
 #[cfg(not(ephemera_loom))]
-pub(super) type FamilyKey = fn() -> &'static std::thread::LocalKey<FamilyCell>;
+pub(super) type FamilyKey = fn() -> ThisCell;
 
 /// The common state of the pools of a family, on all threads. The macros of this crate define it as
 /// a `static`.
@@ -272,3 +274,15 @@ pub struct FamilyCell {
     /// it tries this record, because it has the thread's own blocks.
     pub(super) last: Cell<*const Record<PoolRecord>>,
 }
+
+/// Pointer to the calling thread's [`FamilyCell`].
+///
+/// Not public API: the macros expand to its name.
+///
+/// # Invariant
+/// **T3** It points at the cell of the thread that uses it, or is `None` if that cell is destroyed. No
+/// function keeps it beyond its call.
+#[cfg(not(ephemera_loom))]
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct ThisCell(pub(super) Option<NonNull<FamilyCell>>);

@@ -9,7 +9,7 @@ use super::last_resort::trim_free_records;
 use super::pooled::pooled_family;
 use super::publish::publish_own;
 use super::records::REGISTRY;
-use super::state::{Family, FamilyCell, PoolRecord};
+use super::state::{Family, PoolRecord};
 use super::table::Heaps;
 use super::this_thread::{self, clear_spans, forget, trim_outside};
 use super::{lease_end, scopes, statistics};
@@ -45,7 +45,7 @@ impl Tenant for PoolRecord {
 /// Frees the empty units of this thread, and those of the scope that it entered last.
 pub(crate) fn trim_here(family: &'static Family) {
     publish_own();
-    if let Some(heaps) = FamilyCell::table((family.cell)()) {
+    if let Some(heaps) = (family.cell)().table() {
         // SAFETY: T2: the thread holds the record of the table in its cell.
         unsafe { heaps.trim() };
     }
@@ -68,7 +68,7 @@ impl Family {
     /// Returns the bytes that all threads hold for this family, and the live slots.
     pub(crate) fn stats(&'static self) -> Stats {
         let own = this_thread::record().map_or(ptr::null(), ptr::from_ref);
-        let inside = FamilyCell::table((self.cell)());
+        let inside = (self.cell)().table();
         statistics::stats_of(self, [own, inside.map_or(ptr::null(), |heaps| heaps.first().record)])
     }
 }

@@ -6,7 +6,7 @@ use ephemera_prim::record::Record;
 
 use super::books::Books;
 use super::cell::CellState;
-use super::state::{Family, FamilyCell, PoolRecord};
+use super::state::{Family, PoolRecord};
 use super::table::Heaps;
 
 /// Returns the record that is bound to this thread, if there is one.
@@ -17,13 +17,12 @@ pub(super) fn record() -> Option<&'static Record<PoolRecord>> {
 
 /// Stores the thread's own table in the family's cell. The thread is in no scope.
 pub(super) fn remember(heaps: Heaps<'static>) {
-    // If the cell is destroyed, each allocation takes the slow path.
-    let _ = (heaps.family().cell)().try_with(|cell| cell.set(CellState::own(heaps)));
+    let _ = (heaps.family().cell)().set(CellState::own(heaps));
 }
 
 /// Resets the family's cell to the heaps of threads that own nothing.
 pub(super) fn forget(family: &Family) {
-    let _ = (family.cell)().try_with(|cell| cell.set(CellState::NOTHING));
+    let _ = (family.cell)().set(CellState::NOTHING);
 }
 
 /// Returns the record that this thread holds. It may be NOWHERE or GONE, which no unit names.
@@ -39,7 +38,7 @@ pub(super) fn own_heaps(family: &Family) -> Option<Heaps<'_>> {
 
 /// Frees the empty units of the thread's own table if the thread is in a scope.
 pub(super) fn trim_outside(family: &Family) {
-    let inside = FamilyCell::table((family.cell)()).map(Heaps::as_ptr);
+    let inside = (family.cell)().table().map(Heaps::as_ptr);
     let own = own_heaps(family).filter(|heaps| Some(heaps.as_ptr()) != inside);
     if let Some(heaps) = own {
         // SAFETY: the record is bound to this thread.
@@ -49,7 +48,7 @@ pub(super) fn trim_outside(family: &Family) {
 
 /// Returns the books of large blocks, with the tally of the thread's table.
 pub(super) fn books(family: &'static Family) -> Books<'static> {
-    Books::new(family.account(), FamilyCell::table((family.cell)()).map(Heaps::tally))
+    Books::new(family.account(), (family.cell)().table().map(Heaps::tally))
 }
 
 /// Returns the process's pages, with this thread's own cache of spans if the thread has a record.
