@@ -68,7 +68,7 @@ static FAMILY: Family = unsafe { Family::of_classes(cell::this) };
 
 impl Heap {
     #[inline]
-    fn __cell() -> ThisCell {
+    pub(crate) fn __cell() -> ThisCell {
         cell::this()
     }
 

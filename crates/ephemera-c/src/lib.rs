@@ -8,9 +8,9 @@
 //! [`PooledAllocator`](typed_pool::PooledAllocator). `free` gets no size, so `sized` finds it: in
 //! the header of a block's unit, in the length of its span, or in the page in front of its mapping.
 //!
-//! A pointer that names no live block ends the process with a message. With debug assertions, the
-//! library keeps a table of live blocks and detects each such pointer. Without them it detects most
-//! of those that cannot be a block's address.
+//! With debug assertions, the library keeps a table of live blocks, and a pointer that names no
+//! live block ends the process with a message. Without them it detects such pointers only if they
+//! lie outside the units of the calling thread.
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
 mod heap;
@@ -46,6 +46,17 @@ fn or_null(block: Option<NonNull<u8>>) -> *mut c_void {
 /// C: allocates `size` bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
+    match sized::allocate_quickly(size) {
+        Some(block) => block.as_ptr().cast(),
+        None => malloc_slowly(size),
+    }
+}
+
+/// As [`malloc`]. It is a function of C, which cannot unwind, so [`malloc`] ends with a jump to it
+/// and needs no stack frame.
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_slowly(size: usize) -> *mut c_void {
     or_null(sized::allocate(size, MIN_ALIGN, false))
 }
 
@@ -61,6 +72,20 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 /// `block` is null or a live block of this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: *mut c_void) {
+    // SAFETY: the caller passes null or a live block.
+    if !unsafe { sized::free_quickly(block.cast()) } {
+        // SAFETY: the block was not freed.
+        unsafe { free_slowly(block) };
+    }
+}
+
+/// As [`free`], and a function of C like [`malloc_slowly`].
+///
+/// # Safety
+/// As [`free`].
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn free_slowly(block: *mut c_void) {
     if let Some(block) = NonNull::new(block.cast()) {
         // SAFETY: the caller passes a live block.
         unsafe { sized::free(block) };

@@ -62,11 +62,66 @@ struct Found {
 #[inline(always)]
 pub(crate) fn allocate(size: usize, align: usize, zeroed: bool) -> Option<NonNull<u8>> {
     let layout = Layout::from_size_align(size.max(1), align.max(MIN_ALIGN)).ok()?;
-    let block = if pools::has_class(layout) { ask(layout, zeroed) } else { allocate_large(layout, zeroed) };
+    let block =
+        if pools::class_of(layout).is_some() { ask(layout, zeroed) } else { allocate_large(layout, zeroed) };
     match block {
         Some(block) if live::enter(block, None) => Some(block),
         block => without_memory(block, layout),
     }
+}
+
+/// The largest block that [`allocate_quickly`] allocates, in bytes.
+const QUICK_MAX: usize = 1_024;
+
+/// The class of each multiple of [`MIN_ALIGN`], from zero on.
+const QUICK: [u8; QUICK_MAX / MIN_ALIGN + 1] = {
+    let mut classes = [0; QUICK_MAX / MIN_ALIGN + 1];
+    let mut at = 0;
+    while at < classes.len() {
+        let size = if at == 0 { MIN_ALIGN } else { at * MIN_ALIGN };
+        if let Ok(layout) = Layout::from_size_align(size, MIN_ALIGN)
+            && let Some(class) = pools::class_of(layout)
+        {
+            classes[at] = class as u8;
+        }
+        at += 1;
+    }
+    classes
+};
+
+/// Allocates a small block, if the thread's front has a free slot for it.
+#[inline]
+pub(crate) fn allocate_quickly(size: usize) -> Option<NonNull<u8>> {
+    if size > QUICK_MAX {
+        return None;
+    }
+    let class = QUICK[size.div_ceil(MIN_ALIGN)];
+    // SAFETY: it is the class of this size with the alignment of all blocks.
+    let block = unsafe { pools::take_from_front(Heap::__cell(), class as usize, size) }?;
+    if live::enter(block, None) {
+        return Some(block);
+    }
+    // SAFETY: the block is live, and nothing uses it.
+    unsafe { release(block) };
+    None
+}
+
+/// Frees a slot of a unit that the thread owns, and returns `true`. For every other pointer it does
+/// nothing and returns `false`, and the caller calls [`free`].
+///
+/// It does not check that a slot starts at the address. With debug assertions `live` does.
+///
+/// # Safety
+/// `block` is null or a live block.
+#[inline]
+pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
+    let Some(block) = NonNull::new(block).filter(|block| live::is_live(*block)) else { return false };
+    // SAFETY: the caller passes a live block.
+    let Some(unit) = (unsafe { unit_of(block) }) else { return false };
+    // SAFETY: the block is a live slot of this unit (C1), and has the bytes of a link at least.
+    let is_free = unsafe { pools::give_to_own_unit(Heap::__cell(), unit, block) };
+    // Only this thread can allocate the slot again, so the block is noted until then.
+    is_free && live::leave(block)
 }
 
 /// Ends a request that cannot be served or noted. If the C library makes it for the thread's exit
@@ -120,6 +175,21 @@ unsafe fn write_header(block: NonNull<u8>, layout: Layout, offset: usize) {
     unsafe { place.cast().write(header) };
 }
 
+/// Returns the unit that has a block, if the block is a slot.
+///
+/// # Safety
+/// `block` is a live block.
+#[inline]
+unsafe fn unit_of(block: NonNull<u8>) -> Option<NonNull<u8>> {
+    let len = pages::span_len(block)?;
+    if base_addr(block, len) == block.addr().get() {
+        return None;
+    }
+    // SAFETY: a live block that does not start its span is a slot (C1). Its unit was exposed, fills
+    // the span, and is not freed before the slot.
+    Some(unsafe { header_of::<u8>(block, len) })
+}
+
 /// Returns the layout of a block if it is a slot. Ends the process if a unit contains the address
 /// and no slot starts there.
 ///
@@ -127,13 +197,8 @@ unsafe fn write_header(block: NonNull<u8>, layout: Layout, offset: usize) {
 /// `block` is a live block.
 #[inline]
 unsafe fn slot_layout(block: NonNull<u8>) -> Option<Layout> {
-    let len = pages::span_len(block)?;
-    if base_addr(block, len) == block.addr().get() {
-        return None;
-    }
-    // SAFETY: a live block that does not start its span is a slot (C1). Its unit was exposed, fills
-    // the span, and is not freed before the slot.
-    let unit = unsafe { header_of::<u8>(block, len) };
+    // SAFETY: the caller passes a live block.
+    let unit = unsafe { unit_of(block) }?;
     // SAFETY: the unit has a live slot, the caller's block.
     let Some(stride) = (unsafe { pools::stride_of_slot(block, unit) }) else { not_a_block() };
     // SAFETY: the alignment is a power of two, and strides are far from the largest size.

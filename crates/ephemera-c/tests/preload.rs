@@ -214,7 +214,8 @@ def ends(what, script):
 fn a_pointer_that_cannot_be_a_block_ends_the_process_with_a_message() {
     end_with_a_message(&[
         ("an odd foreign pointer", "free(c.addressof(l.malloc) + 8)"),
-        ("a pointer into a slot", "free(l.malloc(3000) + 16)"),
+        ("a pointer into a slot of another thread", "elsewhere(l.malloc(3000) + 16)"),
+        ("the size at a pointer into a slot", "l.malloc_usable_size(P(l.malloc(3000) + 16))"),
     ]);
 }
 
@@ -222,6 +223,7 @@ fn a_pointer_that_cannot_be_a_block_ends_the_process_with_a_message() {
 #[cfg(debug_assertions)]
 fn every_second_free_and_foreign_pointer_ends_the_process_with_a_message() {
     end_with_a_message(&[
+        ("a pointer into a slot", "free(l.malloc(3000) + 16)"),
         ("a slot", "p = l.malloc(24); free(p); free(p)"),
         (
             "a slot that others follow",

@@ -7,10 +7,8 @@
 
 use core::alloc::Layout;
 
+use crate::local_frees::LINK;
 use crate::unit_header::header;
-
-/// Bytes at the start of a free slot that hold the link to the next one.
-pub(crate) const LINK: usize = size_of::<*mut u8>();
 
 /// The largest stride that has units. Larger values are blocks of the backing allocator.
 pub(crate) const STRIDE_MAX: usize = 32 << 10;

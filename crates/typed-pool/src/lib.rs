@@ -124,6 +124,7 @@ mod class;
 mod error;
 mod geometry;
 mod heap;
+mod local_frees;
 mod pool;
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 mod scope;
@@ -165,8 +166,8 @@ pub mod __private {
     pub use ephemera_prim::impl_allocator;
 
     pub use crate::alloc::{
-        allocate, allocate_zeroed, deallocate, grow, has_class, or_null, reallocate, set_limit, shrink,
-        stats, stride_of_slot, trim, trim_all,
+        allocate, allocate_zeroed, class_of, deallocate, give_to_own_unit, grow, or_null, reallocate,
+        set_limit, shrink, stats, stride_of_slot, take_from_front, trim, trim_all,
     };
     pub use crate::boxed::typed;
     pub use crate::threads::{Family, FamilyCell, ThisCell};

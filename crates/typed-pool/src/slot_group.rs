@@ -17,8 +17,9 @@ use ephemera_prim::foreign::{COMPLETE_BITS, COUNTDOWN, Foreign};
 use ephemera_prim::poison::unpoison;
 use ephemera_prim::word::OwnerU64;
 
-use crate::geometry::{GROUP, LINK, UnitSpec, index_of};
-use crate::unit::{UnitPtr, UnitState, link_of, write_link};
+use crate::geometry::{GROUP, UnitSpec, index_of};
+use crate::local_frees::{LINK, link_of, write_link};
+use crate::unit::{UnitPtr, UnitState};
 use crate::unit_header::{SlotGroup, SlotGroups};
 
 /// A group by its unit and its index there.

@@ -17,7 +17,8 @@ use ephemera_prim::poison::poison;
 use ephemera_prim::raw;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
-use crate::geometry::{LINK, UnitSpec, inverse_of};
+use crate::geometry::{UnitSpec, inverse_of};
+use crate::local_frees::LocalFrees;
 pub(crate) use crate::unit_header::Unit;
 use crate::unit_header::{SlotGroups, UnitRemote};
 
@@ -101,8 +102,7 @@ impl UnitPtr {
         let unit = memory.cast::<Unit>();
         raw::expose(unit.as_ptr());
         let header = Unit {
-            free: Cell::new(ptr::null_mut()),
-            until: OwnerUsize::new(0),
+            local: LocalFrees::new(),
             slack: OwnerUsize::new(0),
             state: OwnerU64::new(birth << STATE_BITS | UnitState::Empty as u64),
             cursor: Cell::new(ptr::null_mut()),
@@ -135,7 +135,7 @@ impl UnitPtr {
     #[inline]
     pub(crate) fn free(&self) -> &Cell<*mut u8> {
         // SAFETY: U1. The reference covers the word alone.
-        unsafe { &(*self.as_ptr()).free }
+        unsafe { &(*self.as_ptr()).local.free }
     }
 
     /// The first slot that was never used. Meaningless while the unit is the front.
@@ -149,17 +149,14 @@ impl UnitPtr {
     #[inline]
     pub(crate) fn until(&self) -> &OwnerUsize {
         // SAFETY: U1. The reference covers the word alone.
-        unsafe { &(*self.as_ptr()).until }
+        unsafe { &(*self.as_ptr()).local.until }
     }
 
-    /// Counts the local free of a slot, and publishes the end of its use to a thread that may purge
-    /// it (C3). Returns the new value of `until`.
+    /// The words that a local free of a slot writes, unless the unit is the front.
     #[inline]
-    pub(crate) fn count_free(self) -> usize {
-        if cfg!(ephemera_weaken = "local_free_is_relaxed") {
-            return self.until().sub(1);
-        }
-        self.until().sub_publish(1)
+    pub(crate) fn local(&self) -> &LocalFrees {
+        // SAFETY: U1. The reference covers these words alone.
+        unsafe { &(*self.as_ptr()).local }
     }
 
     /// The number of live slots beyond `until`. It is not zero in full units only.
@@ -186,7 +183,7 @@ impl UnitPtr {
     }
 
     #[inline]
-    fn owner_word(&self) -> &OwnerPtr<()> {
+    pub(crate) fn owner_word(&self) -> &OwnerPtr<()> {
         // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).remote.owner }
     }
@@ -340,61 +337,4 @@ impl UnitPtr {
         self.end_groups();
         self.0.cast()
     }
-}
-
-/// Returns the slot that a free slot links to.
-///
-/// # Safety
-/// `slot` is a linked free slot, and the caller owns its list.
-#[inline]
-pub(crate) unsafe fn link_of(slot: *mut u8) -> *mut u8 {
-    // SAFETY: a linked free slot starts with its link, and slots are aligned for one.
-    unsafe { slot.cast::<*mut u8>().read() }
-}
-
-/// Makes a free slot link to `next`.
-///
-/// # Safety
-/// `slot` is a free slot that is on no list, the pointer may write to it, and the caller owns its
-/// unit.
-#[inline]
-pub(crate) unsafe fn write_link(slot: *mut u8, next: *mut u8) {
-    // SAFETY: the slot is aligned for a link, has room for one, and belongs to the caller.
-    unsafe { slot.cast::<*mut u8>().write(next) };
-}
-
-/// The bytes that the pointer of a freed block may access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// The whole slot: all values of the heap have one type.
-    Slot,
-    /// The block alone, which may be smaller than the next block in the slot.
-    Block,
-}
-
-/// Makes `block` a free slot that links to `next`, and returns a pointer with access to the whole
-/// slot.
-///
-/// Under the aliasing rules, the caller's pointer may be the only one that can access the block. So
-/// the link is written through that pointer if the block is large enough. If that pointer can
-/// access the whole slot, it is returned as well. Otherwise the function makes a pointer from the
-/// address, which compiles to no instruction.
-///
-/// # Safety
-/// `block` is a slot of a unit for a value of `size` bytes, which the caller frees; `reach`
-/// describes its pointer.
-#[inline]
-pub(crate) unsafe fn link(block: NonNull<u8>, size: usize, reach: Reach, next: *mut u8) -> *mut u8 {
-    let own = if size >= LINK && reach == Reach::Slot {
-        block.as_ptr()
-    } else {
-        // SAFETY: the unit was exposed when it was created, and a unit with a live slot is not
-        // freed (H4).
-        unsafe { raw::with_exposed(block.addr().get()) }
-    };
-    let through = if size >= LINK { block.as_ptr() } else { own };
-    // SAFETY: the slot is free and the caller owns its unit (H1). A pointer to a block of at least
-    // a link's size may write a link; for smaller blocks the exposed pointer may.
-    unsafe { write_link(through, next) };
-    own
 }

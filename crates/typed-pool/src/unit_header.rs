@@ -9,12 +9,13 @@ use ephemera_prim::foreign::{self, Foreign};
 use ephemera_prim::unit_list::Listed;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
+use crate::local_frees::LocalFrees;
+
 /// The header of a unit. It is never borrowed as a whole: `UnitPtr` reaches each field alone.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Unit {
-    pub(crate) free: Cell<*mut u8>,
-    pub(crate) until: OwnerUsize,
+    pub(crate) local: LocalFrees,
     pub(crate) slack: OwnerUsize,
     /// The state in the lowest bits, and the birth above them.
     pub(crate) state: OwnerU64,

@@ -188,8 +188,7 @@ impl CachedPages {
     #[must_use]
     pub unsafe fn keep(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let Some(cache) = self.cache.filter(|_| layout.size() != 0) else { return false };
-        // SAFETY: the caller owns the block.
-        let Some(order) = (unsafe { Span::order_at(block) }) else { return false };
+        let Some(order) = Span::order_at(block) else { return false };
         // SAFETY: the cache belongs to the calling thread (`CachedPages::new`), which gives up the
         // span at whose start the block lies.
         let Some(look) = (unsafe { cache.keep(order, block) }) else { return false };

@@ -1,4 +1,5 @@
-//! The map from addresses to superblocks: a tree of two levels with a pointer for each 2 MiB.
+//! The map from addresses to superblocks: a tree of two levels with a word for each 2 MiB. The word
+//! has the address of the superblock's `Home`, and in its lowest bits the order of the spans.
 //!
 //! # Invariant
 //!
@@ -10,6 +11,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::directory::Home;
+use super::order::{ORDERS, Order};
 use super::os;
 
 /// Superblocks are aligned to this, and their lengths are multiples of it.
@@ -20,6 +22,10 @@ const PIECE_BITS: u32 = 21;
 const ADDRESS_BITS: u32 = if usize::BITS < 48 { usize::BITS } else { 48 };
 const LEAF_BITS: u32 = if ADDRESS_BITS - PIECE_BITS < 13 { ADDRESS_BITS - PIECE_BITS } else { 13 };
 const ROOT_BITS: u32 = ADDRESS_BITS - PIECE_BITS - LEAF_BITS;
+
+/// The bits of an entry that hold the order.
+const ORDER_BITS: usize = align_of::<Home>() - 1;
+const _: () = assert!(ORDERS - 1 <= ORDER_BITS, "the order fits below the address");
 
 /// The pieces of one leaf.
 #[repr(C)]
@@ -66,28 +72,33 @@ fn leaf_or_new(number: usize) -> Option<&'static Leaf> {
     }
 }
 
-/// Returns the superblock that contains an address, if there is one.
+/// Returns the superblock that contains an address, if there is one, and the order of its spans.
 #[inline]
-pub(super) fn find(addr: usize) -> Option<NonNull<Home>> {
+pub(super) fn find(addr: usize) -> Option<(NonNull<Home>, Order)> {
     let (number, entry) = place_of(addr)?;
     // ORDERING: Acquire. Pairs with the Release in `set`.
-    NonNull::new(leaf(number)?.0[entry].load(Ordering::Acquire))
+    let entry = NonNull::new(leaf(number)?.0[entry].load(Ordering::Acquire))?;
+    let order = Order::of_index(entry.addr().get() & ORDER_BITS);
+    // SAFETY: the order is less than the address of a `Home`.
+    let home = unsafe { entry.byte_sub(order.index()) };
+    Some((home, order))
 }
 
 /// Writes the entries of a superblock. Returns `false`, and may have written some, if the map has
 /// no memory or no room for these addresses.
-pub(super) fn set(base: NonNull<u8>, len: usize, home: NonNull<Home>) -> bool {
-    each(base, len, |number, entry| {
+pub(super) fn set(base: NonNull<u8>, order: Order, home: NonNull<Home>) -> bool {
+    let word = home.as_ptr().wrapping_byte_add(order.index());
+    each(base, order.superblock(), |number, entry| {
         let Some(leaf) = leaf_or_new(number) else { return false };
         // ORDERING: Release. Pairs with the Acquire in `find`. Publishes: the superblock's words.
-        leaf.0[entry].store(home.as_ptr(), Ordering::Release);
+        leaf.0[entry].store(word, Ordering::Release);
         true
     })
 }
 
 /// Clears the entries of a superblock.
-pub(super) fn clear(base: NonNull<u8>, len: usize) {
-    each(base, len, |number, entry| {
+pub(super) fn clear(base: NonNull<u8>, order: Order) {
+    each(base, order.superblock(), |number, entry| {
         if let Some(leaf) = leaf(number) {
             leaf.0[entry].store(ptr::null_mut(), Ordering::Relaxed);
         }

@@ -165,8 +165,7 @@ fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
 #[inline]
 #[must_use]
 pub fn span_len(block: NonNull<u8>) -> Option<usize> {
-    // SAFETY: only the words of the superblock are read, which are never freed.
-    unsafe { span::Span::len_at(block) }
+    span::Span::order_at(block).map(order::Order::span)
 }
 
 /// Returns the pages of all freed blocks to the operating system.

@@ -31,6 +31,11 @@ impl Order {
         Some(Self((need.trailing_zeros() - SPAN_MIN.trailing_zeros()) as usize))
     }
 
+    /// Returns the order with this number, which is less than [`ORDERS`].
+    pub(super) const fn of_index(index: usize) -> Self {
+        Self(index)
+    }
+
     /// Returns the number of this order.
     pub(super) const fn index(self) -> usize {
         self.0

@@ -19,37 +19,23 @@ impl Span {
     /// # Safety
     /// If the address is that of a span, the caller owns the span.
     pub(super) unsafe fn at(block: NonNull<u8>) -> Option<Self> {
+        let (home, order) = map::find(block.addr().get())?;
         // SAFETY: entries name the words of superblocks, which are never freed (G4).
-        let home: &'static Home = unsafe { map::find(block.addr().get())?.as_ref() };
+        let home: &'static Home = unsafe { home.as_ref() };
         let base = home.superblock.base();
         // If no thread owns a span there, the superblock may be unmapped or have other addresses.
-        let (distance, order) = (block.addr().get().wrapping_sub(base.addr()), home.directory().order);
+        let distance = block.addr().get().wrapping_sub(base.addr());
         if base.is_null() || distance >= order.superblock() {
             return None;
         }
         Some(Self { home, index: (distance / order.span()) as u32 })
     }
 
-    /// Returns the length of the span that has a block. `None` if the block is a mapping.
-    ///
-    /// # Safety
-    /// The caller owns the block.
+    /// Returns the order of the span that has a block. `None` if the block is a mapping. If no
+    /// thread owns the block, the answer is out of date at once.
     #[inline]
-    pub(super) unsafe fn len_at(block: NonNull<u8>) -> Option<usize> {
-        // SAFETY: the caller passes a live block of pages.
-        unsafe { Self::order_at(block) }.map(Order::span)
-    }
-
-    /// Returns the order of the span that has a block. `None` if the block is a mapping.
-    ///
-    /// # Safety
-    /// The caller owns the block.
-    #[inline]
-    pub(super) unsafe fn order_at(block: NonNull<u8>) -> Option<Order> {
-        // SAFETY: entries name the words of superblocks, which are never freed. Those for the
-        // address of an owned block are right (G4).
-        let home: &'static Home = unsafe { map::find(block.addr().get())?.as_ref() };
-        Some(home.directory().order)
+    pub(super) fn order_at(block: NonNull<u8>) -> Option<Order> {
+        map::find(block.addr().get()).map(|(_, order)| order)
     }
 
     /// Returns the bytes of the span.

@@ -190,8 +190,7 @@ fn is_aligned(block: NonNull<u8>, layout: Layout) -> bool {
 /// `block` is a live block of the caller.
 #[inline]
 pub(super) unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
-    // SAFETY: the caller owns the block.
-    is_aligned(block, new) && unsafe { Span::len_at(block) }.is_some_and(|len| new.size() <= len)
+    is_aligned(block, new) && Span::order_at(block).is_some_and(|order| new.size() <= order.span())
 }
 
 /// Grows a mapping, which may move. Returns it, and the offset from which on all bytes are zero. A
@@ -201,8 +200,7 @@ pub(super) unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
 /// `block` is a live block of layout `old`; `new` is not smaller.
 pub(super) unsafe fn grow(block: NonNull<u8>, old: Layout, new: Layout) -> Option<(NonNull<u8>, usize)> {
     let aligned = is_aligned(block, new);
-    // SAFETY: the caller owns the block.
-    if unsafe { Span::len_at(block) }.is_some() {
+    if Span::order_at(block).is_some() {
         return None;
     }
     let lens = (mapping::len_for(old.size())?, mapping::len_for(new.size())?);

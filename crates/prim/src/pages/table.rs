@@ -182,10 +182,10 @@ impl Table {
 
     /// Enters a new mapping in the map of addresses. If there is no memory for that, unmaps it.
     fn enter(&self, base: NonNull<u8>, home: &Home) -> bool {
-        if map::set(base, self.order().superblock(), NonNull::from(home)) {
+        if map::set(base, self.order(), NonNull::from(home)) {
             return true;
         }
-        map::clear(base, self.order().superblock());
+        map::clear(base, self.order());
         // SAFETY: the mapping is new, and nothing uses it. If the system refuses, only address
         // space is lost.
         let _ = unsafe { os::unmap(base, self.order().superblock()) };

@@ -10,8 +10,8 @@ use allocator_api2::alloc::AllocError;
 use super::slots::allocate_in;
 use crate::class;
 use crate::heap;
+use crate::local_frees::Reach;
 use crate::threads::{self, Family, Heaps};
-use crate::unit::Reach;
 
 /// Allocates a block of a layout without a small class.
 ///

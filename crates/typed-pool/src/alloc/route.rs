@@ -7,9 +7,9 @@ use super::medium;
 use super::slots::{Block, allocate_in, block_of};
 use crate::class;
 use crate::heap;
+use crate::local_frees::Reach;
 use crate::stats::Stats;
 use crate::threads::{self, Family, ThisCell};
-use crate::unit::Reach;
 
 /// Allocates a block, not initialised.
 ///

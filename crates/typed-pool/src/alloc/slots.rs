@@ -9,9 +9,9 @@ use ephemera_prim::header::header_of;
 use ephemera_prim::poison::poison;
 
 use crate::class;
-use crate::geometry::LINK;
-use crate::heap::PoolEnv;
-use crate::threads::{self, Family, Heaps};
+use crate::heap::{self, PoolEnv};
+use crate::local_frees::LINK;
+use crate::threads::{self, Family, Heaps, ThisCell};
 use crate::unit::{Unit, UnitPtr};
 
 pub(super) type Block = Result<NonNull<[u8]>, AllocError>;
@@ -38,6 +38,34 @@ pub(super) unsafe fn allocate_in(
         // SAFETY: an allocator's family has a heap for each class.
         None => unsafe { threads::refill(family, class, layout.size()) },
     }
+}
+
+/// Takes a slot of a class from the calling thread's front, if that has a free one.
+///
+/// # Safety
+/// The cell is that of an allocator's family. `class` is [`class_of`] of a layout with this size.
+#[inline]
+#[must_use]
+pub unsafe fn take_from_front(cell: ThisCell, class: usize, size: usize) -> Option<NonNull<u8>> {
+    // SAFETY: an allocator's family has a heap for each class.
+    unsafe { cell.heaps().owner(class) }.heap().take(size)
+}
+
+/// Frees a slot of a unit that the calling thread owns. Does nothing and returns `false` if another
+/// thread owns the unit, or if the slow path must look at the unit after this free.
+///
+/// # Safety
+/// The cell is that of an allocator's family, and `block` is a live slot of this family in this
+/// unit. It has the bytes of a link at least.
+#[inline]
+#[must_use]
+pub unsafe fn give_to_own_unit(cell: ThisCell, unit: NonNull<u8>, block: NonNull<u8>) -> bool {
+    // SAFETY: U1: the unit has a live slot, so it is not freed (H4).
+    let unit = unsafe { UnitPtr::new(unit.cast()) };
+    // SAFETY: T2: the thread holds the record of its table.
+    let Some(owner) = (unsafe { cell.heaps().owner_of(unit) }) else { return false };
+    // SAFETY: the caller frees a live slot of this unit, which this thread's heap owns.
+    unsafe { heap::give_known(owner.heap(), unit, block) }
 }
 
 /// Poisons the freed tail of a block that stays in its slot, except for the bytes of a link.
@@ -75,11 +103,11 @@ pub(super) unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8>
     unsafe { NonNull::new_unchecked(slot) }
 }
 
-/// Returns whether blocks of this layout are slots.
+/// Returns the class of the slots for this layout, if its blocks are slots.
 #[inline]
 #[must_use]
-pub const fn has_class(layout: Layout) -> bool {
-    class::any(layout).is_some()
+pub const fn class_of(layout: Layout) -> Option<usize> {
+    class::any(layout)
 }
 
 /// Returns the stride of the slots in a unit, if `block` is one of its slots.
@@ -95,11 +123,90 @@ pub unsafe fn stride_of_slot(block: NonNull<u8>, unit: NonNull<u8>) -> Option<us
 }
 
 #[cfg(test)]
+#[expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 mod tests {
-    use super::stride_of_slot;
+    use core::alloc::Layout;
+    use core::ptr::NonNull;
+    use core::sync::atomic::{AtomicPtr, Ordering};
+    use std_alloc::vec::Vec;
+
+    use ephemera_prim::header::header_of;
+
+    use super::{class_of, give_to_own_unit, stride_of_slot};
     use crate::PooledAllocator;
     use crate::class::{self, CLASSES};
     use crate::unit::Unit;
+
+    crate::pooled_allocator! {
+        /// Its blocks are freed without their size.
+        struct Sizeless;
+    }
+
+    fn unit_at(block: NonNull<u8>, class: usize) -> NonNull<u8> {
+        // SAFETY: the block is a live slot of this class.
+        unsafe { header_of::<Unit>(block, class::unit_size(class)) }.cast()
+    }
+
+    /// Frees a block by `give_to_own_unit`, or by its layout. Returns whether the former did it.
+    fn free(block: NonNull<u8>, layout: Layout) -> bool {
+        let class = class_of(layout).expect("the layout has a class");
+        // SAFETY: the block is a live slot of this class.
+        let is_free = unsafe { give_to_own_unit(Sizeless::__cell(), unit_at(block, class), block) };
+        if !is_free {
+            // SAFETY: the block is live and has this layout.
+            unsafe { Sizeless.deallocate(block, layout) };
+        }
+        is_free
+    }
+
+    fn allocate(layout: Layout) -> NonNull<u8> {
+        Sizeless.allocate(layout).expect("memory").cast()
+    }
+
+    #[test]
+    fn a_free_without_a_size_does_what_a_free_with_one_does() {
+        let _turn = ephemera_testkit::suite::turn();
+        for size in [16, 48, 1_000, 2_048] {
+            let layout = Layout::from_size_align(size, 16).expect("a layout");
+            let class = class_of(layout).expect("the layout has a class");
+            let slots = class::unit_size(class) / class::stride(class);
+            let blocks: Vec<_> = (0..slots * 5 / 2).map(|_| allocate(layout)).collect();
+            let quick = |block: &NonNull<u8>| free(*block, layout);
+            let (even, odd): (Vec<_>, Vec<_>) = blocks.iter().enumerate().partition(|(at, _)| at % 2 == 0);
+            let mut by_unit = even.iter().filter(|(_, block)| quick(block)).count();
+            assert_eq!(Sizeless.stats().live(), odd.len(), "slots of {size} bytes");
+            let again: Vec<_> = (0..even.len()).map(|_| allocate(layout)).collect();
+            by_unit +=
+                again.iter().chain(odd.iter().map(|(_, block)| *block)).filter(|block| quick(block)).count();
+            let frees = blocks.len() + even.len();
+            assert!(frees - by_unit <= frees / 16, "few frees are slow: {by_unit} of {frees} were quick");
+            assert_eq!(Sizeless.stats().live(), 0, "slots of {size} bytes");
+            Sizeless.trim();
+            assert_eq!(Sizeless.stats().bytes_held, 0);
+        }
+    }
+
+    #[test]
+    fn a_thread_frees_only_slots_of_its_own_units_without_a_size() {
+        let _turn = ephemera_testkit::suite::turn();
+        let layout = Layout::new::<[u64; 4]>();
+        let class = class_of(layout).expect("the layout has a class");
+        let block = AtomicPtr::new(allocate(layout).as_ptr());
+        let gives = || {
+            let block = NonNull::new(block.load(Ordering::Relaxed)).expect("a block");
+            // SAFETY: the block is live until a call returns `true`.
+            unsafe { give_to_own_unit(Sizeless::__cell(), unit_at(block, class), block) }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(!gives(), "the thread owns nothing");
+                let own = allocate(layout);
+                assert!(!gives(), "the thread owns other units");
+                free(own, layout);
+            });
+        });
+        assert!(gives(), "the thread owns the unit");
+    }
 
     #[test]
     fn only_the_start_of_a_slot_has_a_stride() {

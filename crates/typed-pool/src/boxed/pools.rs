@@ -11,8 +11,8 @@ use ephemera_prim::pages::Pages;
 
 use crate::geometry::{is_pooled, unit_of};
 use crate::heap;
+use crate::local_frees::Reach;
 use crate::threads::{self, Family, ThisCell};
-use crate::unit::Reach;
 
 /// A pool that boxes name.
 ///

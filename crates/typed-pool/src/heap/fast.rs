@@ -1,6 +1,6 @@
 //! The fast paths: every allocation and every free goes through these functions.
 
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 #[cfg(debug_assertions)]
 use ephemera_prim::align::offset_in;
@@ -9,18 +9,18 @@ use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 
 use super::{AllocEnv, UnitHeap, supply};
-use crate::geometry::LINK;
-use crate::unit::{Reach, Unit, UnitPtr, link, link_of};
+use crate::local_frees::{LINK, Reach, link_of};
+use crate::unit::{Unit, UnitPtr};
 
 impl UnitHeap {
     /// Takes the slot of the front that was freed last, or else one that was never used, for a
     /// value of `size` bytes.
     #[inline]
     pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
-        let slot = self.free.get();
+        let slot = self.local.free.get();
         if !slot.is_null() {
             // SAFETY: H3: the slots that the heap links are free.
-            self.free.set(unsafe { link_of(slot) });
+            self.local.free.set(unsafe { link_of(slot) });
             // SAFETY: the pointer was just compared with null.
             return Some(hand_out(unsafe { NonNull::new_unchecked(slot) }, size));
         }
@@ -57,14 +57,13 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     reach: Reach,
 ) {
     let heap = env.heap();
-    let front = heap.front.get();
     // SAFETY: the caller frees the slot, which is on no list yet, so nothing else uses it.
     unsafe { mark_free(block, size) };
-    if base_addr(block, unit_size) == front.addr() {
+    if base_addr(block, unit_size) == heap.front.get().addr() {
         #[cfg(debug_assertions)]
-        check(heap, heap.front(), block, heap.free.get());
+        check(heap, heap.front(), block, heap.local.free.get());
         // SAFETY: the block is a slot of the front.
-        heap.free.set(unsafe { link(block, size, reach, heap.free.get()) });
+        unsafe { heap.local.push(block, size, reach) };
         return;
     }
     // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
@@ -78,13 +77,40 @@ pub(crate) unsafe fn give<E: AllocEnv>(
         return;
     }
     #[cfg(debug_assertions)]
-    check(heap, Some(unit), block, unit.free().get());
+    check(heap, Some(unit), block, unit.local().free.get());
     // SAFETY: the block is a slot of this unit, which this thread owns.
-    unit.free().set(unsafe { link(block, size, reach, unit.free().get()) });
+    unsafe { unit.local().push(block, size, reach) };
     unit.claim().touch();
-    if unit.count_free() == 0 {
+    if unit.local().count() == 0 {
         supply::reclassify(env, unit);
     }
+}
+
+/// Frees a slot of a unit that its owner found in the map of pages, so without the size of the
+/// block. Does nothing and returns `false` if the slow path must look at the unit after this free.
+///
+/// The address of the unit is the result of several loads, and a mispredicted branch costs at least
+/// their latency. So the function selects the words of the front or of the unit without a branch.
+/// [`give`] has a branch, because it is faster where the processor predicts it: the address of a
+/// unit is then the result of a mask.
+///
+/// # Safety
+/// `block` is a live slot of `unit`, which `heap` owns, and has the bytes of a link at least.
+#[inline]
+pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
+    let local = if ptr::eq(unit.as_ptr(), heap.front.get()) { &heap.local } else { unit.local() };
+    if local.until.get() == 1 {
+        return false;
+    }
+    #[cfg(debug_assertions)]
+    check(heap, Some(unit), block, local.free.get());
+    // SAFETY: the caller frees the slot, which is on no list yet, so nothing else uses it.
+    unsafe { mark_free(block, heap.spec.stride) };
+    // SAFETY: the block is a slot of this unit, which this thread owns.
+    unsafe { local.push(block, LINK, Reach::Block) };
+    unit.claim().touch();
+    local.count();
+    true
 }
 
 /// Poisons a free slot, except for the bytes of its link.

@@ -8,7 +8,8 @@
 use core::ptr;
 
 use super::UnitHeap;
-use crate::unit::{UnitPtr, UnitState, link_of};
+use crate::local_frees::link_of;
+use crate::unit::{UnitPtr, UnitState};
 
 /// A full unit is allocated from again when one in this number of its slots is free. So the slow
 /// path runs at most once for that share of a unit's slots.
@@ -25,7 +26,7 @@ impl UnitHeap {
         unit.set_state(UnitState::Front);
         unit.claim().touch();
         self.front.set(unit.as_ptr());
-        self.free.set(unit.take_free(self.spec));
+        self.local.free.set(unit.take_free(self.spec));
         self.cursor.set(unit.cursor().get());
         self.end.set(unit.at(self.spec.end(unit.slots())));
     }
@@ -35,7 +36,7 @@ impl UnitHeap {
     #[inline]
     pub(crate) fn free_in_front(&self) -> usize {
         let mut free = (self.end.get().addr() - self.cursor.get().addr()) / self.spec.stride.max(1);
-        let mut slot = self.free.get();
+        let mut slot = self.local.free.get();
         while !slot.is_null() {
             free += 1;
             // SAFETY: H3: linked slots are free, and the caller owns the heap.
@@ -52,7 +53,7 @@ impl UnitHeap {
         if cfg!(ephemera_weaken = "front_counts_the_unbooked") {
             free += unit.unbooked();
         }
-        unit.free().set(self.free.replace(ptr::null_mut()));
+        unit.free().set(self.local.free.replace(ptr::null_mut()));
         unit.cursor().set(self.cursor.replace(ptr::null_mut()));
         self.end.set(ptr::null_mut());
         self.front.set(ptr::null_mut());

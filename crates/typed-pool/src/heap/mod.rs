@@ -28,7 +28,7 @@ mod next;
 pub(crate) mod slow;
 pub(crate) mod supply;
 
-pub(crate) use fast::give;
+pub(crate) use fast::{give, give_known};
 pub(crate) use slow::{refill, reserve};
 pub(crate) use supply::trim;
 
@@ -41,6 +41,7 @@ use ephemera_prim::unit_list::UnitList;
 use ephemera_prim::witness::Witness;
 
 use crate::geometry::UnitSpec;
+use crate::local_frees::LocalFrees;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
 use kept::KeptUnits;
@@ -66,7 +67,7 @@ pub(crate) const FIRST_LEN: usize = 64;
 #[repr(C, align(64))]
 pub(crate) struct UnitHeap {
     // The words of the fast paths.
-    free: Cell<*mut u8>,
+    local: LocalFrees,
     cursor: Cell<*mut u8>,
     end: Cell<*mut u8>,
     front: Cell<*mut Unit>,
@@ -101,7 +102,7 @@ impl UnitHeap {
         /// Creates a heap without units.
         pub(crate) fn new(spec: UnitSpec, chunk_len: ChunkLen) -> Self {
             Self {
-                free: Cell::new(ptr::null_mut()),
+                local: LocalFrees::new(),
                 cursor: Cell::new(ptr::null_mut()),
                 end: Cell::new(ptr::null_mut()),
                 front: Cell::new(ptr::null_mut()),

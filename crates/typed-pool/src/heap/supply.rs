@@ -162,7 +162,7 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
     heap.owned.write();
     let given = group.freed(given);
     if heap.front() == Some(unit) {
-        heap.free.set(group.link(given, heap.spec, heap.free.get()));
+        heap.local.free.set(group.link(given, heap.spec, heap.local.free.get()));
         return true;
     }
     let (count, until) = (given.count_ones() as usize, unit.until().get());

@@ -23,8 +23,8 @@ use ephemera_prim::large;
 use crate::error::TryAllocError;
 use crate::geometry::{UnitSpec, unit_of};
 use crate::heap::{self, ChunkLen, UnitHeap};
+use crate::local_frees::Reach;
 use crate::stats::Stats;
-use crate::unit::Reach;
 
 macro_rules! typed_pool {
     ($($default:tt)*) => {

@@ -1,4 +1,5 @@
-//! `FamilyCell` and `ThisCell`: the thread-local through which a thread reaches its heaps of a family.
+//! `FamilyCell` and `ThisCell`: the thread-local through which a thread reaches its heaps of a
+//! family.
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};

@@ -8,6 +8,8 @@ use ephemera_prim::pages::Pages;
 use super::ledger::Ledger;
 use super::state::ThreadHeap;
 use super::table::Heaps;
+#[cfg(not(ephemera_loom))]
+use crate::class::CLASSES;
 use crate::heap::{self, PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{self, UnitPtr};
@@ -48,6 +50,28 @@ impl<'w> Heaps<'w> {
         let heap = unsafe { self.heap(heap) };
         // SAFETY: the calling thread holds the record, or the heap belongs to no thread.
         unsafe { HeapOwner::new(heap) }
+    }
+
+    /// Returns the heap that owns a unit, if it is one of this table and its owner may write the
+    /// words of the unit.
+    ///
+    /// # Safety
+    /// This is the table of an allocator with size classes, whose record the calling thread holds,
+    /// or the heaps of threads that own nothing.
+    #[cfg(not(ephemera_loom))]
+    #[inline]
+    pub(crate) unsafe fn owner_of(self, unit: UnitPtr) -> Option<HeapOwner<'w>> {
+        const { assert!(size_of::<ThreadHeap>().is_power_of_two()) };
+        let heap = unit.owner_word().get().cast_const().cast::<ThreadHeap>();
+        let offset = heap.addr().wrapping_sub(self.as_ptr().addr());
+        // A tag of the owner word is no multiple of the size, and so becomes a large number.
+        if offset.rotate_right(size_of::<ThreadHeap>().trailing_zeros()) >= CLASSES {
+            return None;
+        }
+        // SAFETY: T1: the address is that of a heap of this table, which is never freed.
+        let heap = unsafe { &*heap };
+        // SAFETY: the caller holds the record.
+        Some(unsafe { HeapOwner::new(heap) })
     }
 
     /// Frees all empty units. Returns `false` if some stayed because a walker protected them for

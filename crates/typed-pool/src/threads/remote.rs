@@ -14,8 +14,9 @@ use super::state::{PoolRecord, ThreadHeap};
 use super::table::Heaps;
 use crate::geometry::{UNIT_MAX, UNIT_MIN};
 use crate::heap::{self, AllocEnv};
+use crate::local_frees::Reach;
 use crate::slot_group::SlotGroupPtr;
-use crate::unit::{Reach, Unit, UnitPtr};
+use crate::unit::{Unit, UnitPtr};
 
 impl AllocEnv for HeapOwner<'_> {
     fn is_at_limit(&self, bytes: usize) -> bool {

@@ -1,5 +1,6 @@
 //! Scopes as their threads enter and leave them.
 
+use core::alloc::Layout;
 use core::mem;
 use core::ptr;
 use std::sync::mpsc::channel;
@@ -7,13 +8,16 @@ use std::thread;
 use std_alloc::collections::BTreeSet;
 
 use allocator_api2::boxed::Box;
+use ephemera_prim::header::header_of;
 use ephemera_testkit::{child, suite::turn};
 
 use super::cell::CellState;
-use super::pooled::pooled_family;
+use super::pooled::{pooled_cell, pooled_family};
 use super::scope_ref::{Entered, ScopeRef};
 use super::scopes::{ScopeHeaps, UNLIMITED, UNUSED};
-use crate::PooledAllocator;
+use crate::alloc::give_to_own_unit;
+use crate::unit::Unit;
+use crate::{PooledAllocator, class};
 
 fn start() -> ScopeRef {
     ScopeRef::start(UNLIMITED, false).expect("memory")
@@ -72,6 +76,21 @@ fn leaving_a_scope_after_the_thread_exit_hook_restores_nothing() {
     assert!(cell.table().is_none());
     drop(outer);
     assert!(cell.table().is_none());
+}
+
+#[test]
+fn a_thread_in_a_counting_scope_owns_no_unit() {
+    let _turn = turn();
+    let scope = ScopeRef::start(UNLIMITED, true).expect("memory");
+    let inside = enter(&scope);
+    let block = PooledAllocator.allocate(Layout::new::<u64>()).expect("memory").cast::<u8>();
+    // SAFETY: the block is a live slot, whose unit is aligned to the size of units of its class.
+    let unit = unsafe { header_of::<Unit>(block, class::unit_size(0)) };
+    // SAFETY: the block is a live slot of this unit.
+    assert!(!unsafe { give_to_own_unit(pooled_cell(), unit.cast(), block) });
+    // SAFETY: the block is live and has this layout.
+    unsafe { PooledAllocator.deallocate(block, Layout::new::<u64>()) };
+    drop(inside);
 }
 
 /// The records of a scope that several threads were in at the same time.

@@ -280,8 +280,8 @@ pub struct FamilyCell {
 /// Not public API: the macros expand to its name.
 ///
 /// # Invariant
-/// **T3** It points at the cell of the thread that uses it, or is `None` if that cell is destroyed. No
-/// function keeps it beyond its call.
+/// **T3** It points at the cell of the thread that uses it, or is `None` if that cell is destroyed.
+/// No function keeps it beyond its call.
 #[cfg(not(ephemera_loom))]
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]

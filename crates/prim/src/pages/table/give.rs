@@ -71,13 +71,13 @@ impl Home {
         budget::uncached(cached);
         // The entries go first: as soon as the memory is unmapped, another superblock may get its
         // addresses.
-        map::clear(base, table.order().superblock());
+        map::clear(base, table.order());
         // SAFETY: all spans were free, and closing the superblock claimed them (G1).
         if unsafe { os::unmap(base, table.order().superblock()) } {
             budget::unmapped(table.order().superblock());
             self.directory().vacate(self.number());
         } else {
-            map::set(base, table.order().superblock(), NonNull::from(self));
+            map::set(base, table.order(), NonNull::from(self));
             budget::cached_again(cached);
             self.superblock.reopen(table.order().all_bits());
             self.directory().note_room(self.number(), dirty != 0);

@@ -25,7 +25,7 @@ use super::table::Heaps;
 use super::{remote, statistics, visit};
 use crate::geometry::unit_of;
 use crate::heap;
-use crate::unit::Reach;
+use crate::local_frees::Reach;
 
 /// The layout of a slot. Two slots make a group, and also a unit unless the model sets another
 /// number.
