@@ -82,8 +82,9 @@ pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
             todo.push(Step::skipped(name, "left out", "--fast leaves it out"));
         }
     } else {
+        // The longest steps come first, so that at the end no lane waits for one of them.
+        todo.extend(miri::steps_of_test(ws)?.into_iter().rev());
         todo.extend(loom::steps_of_test(ws)?);
-        todo.extend(miri::steps_of_test(ws)?);
     }
     // These wait for the tests, since all build in one directory.
     todo.extend(others);

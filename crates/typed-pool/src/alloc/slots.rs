@@ -166,7 +166,8 @@ mod tests {
     #[test]
     fn a_free_without_a_size_does_what_a_free_with_one_does() {
         let _turn = ephemera_testkit::suite::turn();
-        for size in [16, 48, 1_000, 2_048] {
+        let sizes: &[usize] = if cfg!(miri) { &[1_000] } else { &[16, 48, 1_000, 2_048] };
+        for &size in sizes {
             let layout = Layout::from_size_align(size, 16).expect("a layout");
             let class = class_of(layout).expect("the layout has a class");
             let slots = class::unit_size(class) / class::stride(class);

@@ -134,7 +134,7 @@ fn slots_of_a_unit_that_another_thread_emptied_are_linked_in_one_go() {
         struct Blocks;
     }
     let family = Blocks::__family();
-    let count = if cfg!(miri) { 300 } else { 3_000 };
+    let count = if cfg!(miri) { 150 } else { 3_000 };
     let mut number = 0_u64;
     let mut make = || {
         number += 1;
