@@ -1,6 +1,6 @@
 //! The fast paths: every allocation and every free goes through these functions.
 
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
 #[cfg(debug_assertions)]
 use ephemera_prim::align::offset_in;
@@ -96,10 +96,11 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 ///
 /// # Safety
 /// `block` is a live slot of `unit`, which `heap` owns, and has the bytes of a link at least.
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 #[inline]
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
-    let local = if ptr::eq(unit.as_ptr(), heap.front.get()) { &heap.local } else { unit.local() };
-    if local.until.get() == 1 {
+    let local = if unit.as_ptr() == heap.front.get() { &heap.local } else { unit.local() };
+    if local.until.get() == 1 && !cfg!(ephemera_weaken = "known_units_are_never_looked_at") {
         return false;
     }
     #[cfg(debug_assertions)]

@@ -5,7 +5,6 @@ use ephemera_prim::record::Record;
 
 use super::lease_end;
 use super::publish::publish_own;
-#[cfg(not(ephemera_loom))]
 use super::state::{Family, ThreadHeap};
 use super::table::Heaps;
 #[cfg(not(ephemera_loom))]
