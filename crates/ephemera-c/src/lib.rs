@@ -63,6 +63,20 @@ extern "C" fn malloc_slowly(size: usize) -> *mut c_void {
 /// C: allocates an array of zeros.
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+    if let Some(bytes) = count.checked_mul(size)
+        && let Some(block) = sized::allocate_quickly(bytes)
+    {
+        // SAFETY: the block is fresh and has this number of bytes.
+        unsafe { block.write_bytes(0, bytes) };
+        return block.as_ptr().cast();
+    }
+    calloc_slowly(count, size)
+}
+
+/// As [`calloc`], and a function of C like [`malloc_slowly`].
+#[cold]
+#[inline(never)]
+extern "C" fn calloc_slowly(count: usize, size: usize) -> *mut c_void {
     or_null(count.checked_mul(size).and_then(|bytes| sized::allocate(bytes, MIN_ALIGN, true)))
 }
 

@@ -70,8 +70,8 @@ pub(crate) fn allocate(size: usize, align: usize, zeroed: bool) -> Option<NonNul
     }
 }
 
-/// The largest block that [`allocate_quickly`] allocates, in bytes.
-const QUICK_MAX: usize = 1_024;
+/// The largest block with a class, in bytes.
+const QUICK_MAX: usize = 32 << 10;
 
 /// The class of each multiple of [`MIN_ALIGN`], from zero on.
 const QUICK: [u8; QUICK_MAX / MIN_ALIGN + 1] = {
@@ -89,7 +89,7 @@ const QUICK: [u8; QUICK_MAX / MIN_ALIGN + 1] = {
     classes
 };
 
-/// Allocates a small block, if the thread's front has a free slot for it.
+/// Allocates a block that has a class, if the thread's front has a free slot for it.
 #[inline]
 pub(crate) fn allocate_quickly(size: usize) -> Option<NonNull<u8>> {
     if size > QUICK_MAX {
