@@ -60,7 +60,8 @@ mod marks {
     pub(super) unsafe fn unpoison(_block: NonNull<u8>, _bytes: usize) {}
 }
 
-/// Makes the bytes uninitialised in both directions. Miri tracks that for each byte.
+/// Makes the bytes uninitialised, both when a block is freed and when it is handed out. Miri tracks
+/// that for each byte.
 #[cfg(miri)]
 mod marks {
     use core::mem::MaybeUninit;

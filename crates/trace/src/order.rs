@@ -14,9 +14,9 @@ use ephemera_recorder::Id;
 pub enum FreeOrder {
     /// Before its thread allocates another block.
     AtOnce,
-    /// As the youngest block of its thread.
+    /// When it is the youngest live block of its thread.
     Lifo,
-    /// As one of the oldest blocks of its thread.
+    /// When it is one of the oldest live blocks of its thread.
     Fifo,
     /// The free has none of these orders.
     None,

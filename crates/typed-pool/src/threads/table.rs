@@ -57,7 +57,7 @@ impl<'w> Heaps<'w> {
         unsafe { self.heap(0) }
     }
 
-    /// Returns the tally of the table, which is not that of threads that own nothing.
+    /// Returns the tally of the table, which belongs to a record.
     #[cfg(not(ephemera_loom))]
     pub(super) fn tally(self) -> &'w LargeTally {
         &self.first().tally
