@@ -128,8 +128,8 @@ fn fan<C: TracedAllocator>(contender: &C, run: &TracedRun) {
             if index > 0 {
                 return 0;
             }
-            // Neighbouring blocks go to different threads. If there is no other thread, this one frees
-            // them.
+            // Neighbouring blocks go to different threads. If there is no other thread, this one
+            // frees them.
             let others = (threads - 1).max(1);
             for step in 0..SHARE as usize * others {
                 let item = core.make();
