@@ -63,14 +63,16 @@ extern "C" fn malloc_slowly(size: usize) -> *mut c_void {
 /// C: allocates an array of zeros.
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
-    if let Some(bytes) = count.checked_mul(size)
-        && let Some(block) = sized::allocate_quickly(bytes)
-    {
-        // SAFETY: the block is fresh and has this number of bytes.
-        unsafe { block.write_bytes(0, bytes) };
-        return block.as_ptr().cast();
+    // A product that overflows exceeds every class.
+    let bytes = count.saturating_mul(size);
+    match sized::allocate_quickly(bytes) {
+        Some(block) => {
+            // SAFETY: the block is fresh and has this number of bytes.
+            unsafe { block.write_bytes(0, bytes) };
+            block.as_ptr().cast()
+        }
+        None => calloc_slowly(count, size),
     }
-    calloc_slowly(count, size)
 }
 
 /// As [`calloc`], and a function of C like [`malloc_slowly`].

@@ -79,11 +79,9 @@ const QUICK: [u8; QUICK_MAX / MIN_ALIGN + 1] = {
     let mut at = 0;
     while at < classes.len() {
         let size = if at == 0 { MIN_ALIGN } else { at * MIN_ALIGN };
-        if let Ok(layout) = Layout::from_size_align(size, MIN_ALIGN)
-            && let Some(class) = pools::class_of(layout)
-        {
-            classes[at] = class as u8;
-        }
+        let Ok(layout) = Layout::from_size_align(size, MIN_ALIGN) else { panic!("a layout") };
+        let Some(class) = pools::class_of(layout) else { panic!("a class") };
+        classes[at] = class as u8;
         at += 1;
     }
     classes
