@@ -47,6 +47,10 @@ const CRATES: [Crate; 5] = [
 const TESTKIT: MatrixCell =
     MatrixCell { compiler: Compiler::Pinned, act: Act::Check, features: &[""], target: TARGETS[2] };
 
+/// `ephemera-c` has no features, and states the same oldest compiler as the library crates.
+const C_INTERFACE: MatrixCell =
+    MatrixCell { compiler: Compiler::Oldest, act: Act::Check, features: &[""], target: "" };
+
 /// The integration tests that run with the feature `nightly`, where a crate has them. The other
 /// tests do not use the trait of the standard library, and the row without the feature runs them.
 const STD_TRAIT_TESTS: [&str; 4] = ["backing", "std_trait", "std_unstable", "traits"];
@@ -105,7 +109,7 @@ pub(crate) fn steps() -> Vec<Step<'static>> {
         let what = format!("{} with {}", cell.act.word(), sets.join(" | "));
         Step::new(name(dir, &cell), what, move |ws| walk(ws, dir, cell)).beside()
     };
-    rows.chain([("testkit", TESTKIT)]).map(step).collect()
+    rows.chain([("testkit", TESTKIT), ("ephemera-c", C_INTERFACE)]).map(step).collect()
 }
 
 fn name(dir: &str, cell: &MatrixCell) -> String {
