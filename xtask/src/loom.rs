@@ -91,8 +91,8 @@ pub(crate) fn base(ws: &Workspace, package: &Package, preemptions: u32) -> crate
         .env("LOOM_MAX_PREEMPTIONS", preemptions)
 }
 
-/// Returns [`base`] with the default bound for a negative control. A control runs one model, so
-/// optimising our crates, as the profile does, would take longer than it saves.
+/// Returns [`base`] with the default bound for a negative control. A control runs one model, so our
+/// crates are not optimised for it, as they are by the profile.
 pub(crate) fn control_base(ws: &Workspace, package: &Package) -> crate::shell::Cmd {
     let mut names = vec!["ephemera-prim", &package.name];
     names.dedup();

@@ -82,7 +82,8 @@ pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
             todo.push(Step::skipped(name, "left out", "--fast leaves it out"));
         }
     } else {
-        // The longest steps come first, so that at the end no lane waits for one of them.
+        // Miri over typed-pool, the longest of these steps, comes first, so that at the end no lane
+        // waits for it.
         todo.extend(miri::steps_of_test(ws)?.into_iter().rev());
         todo.extend(loom::steps_of_test(ws)?);
     }

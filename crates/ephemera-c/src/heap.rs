@@ -8,7 +8,7 @@
 
 use typed_pool::__private::{Family, FamilyCell, ThisCell};
 
-#[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
+#[cfg(target_arch = "x86_64")]
 mod cell {
     use core::arch::asm;
     use core::ptr::NonNull;
@@ -48,7 +48,7 @@ mod cell {
     }
 }
 
-#[cfg(not(all(target_arch = "x86_64", target_pointer_width = "64")))]
+#[cfg(not(target_arch = "x86_64"))]
 mod cell {
     use super::{FamilyCell, ThisCell};
 

@@ -1,4 +1,4 @@
-//! `malloc`, `free` and the rest of the family, to preload into any program of Linux.
+//! `malloc`, `free` and the rest of the family, to preload into any program of 64-bit Linux.
 //!
 //! ```text
 //! LD_PRELOAD=target/release/libephemera_c.so git log
@@ -8,10 +8,10 @@
 //! [`PooledAllocator`](typed_pool::PooledAllocator). `free` gets no size, so `sized` finds it: in
 //! the header of a block's unit, in the length of its span, or in the page in front of its mapping.
 //!
-//! With debug assertions, the library keeps a table of live blocks, and a pointer that names no
-//! live block ends the process with a message. Without them it detects such pointers only if they
-//! lie outside the units of the calling thread.
-#![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
+//! A pointer that names no live block ends the process with a message. With debug assertions, the
+//! library keeps a table of live blocks and detects each such pointer. Without them it detects most
+//! of those that cannot be a block's address.
+#![cfg(all(target_os = "linux", target_pointer_width = "64", not(any(miri, ephemera_loom))))]
 
 mod heap;
 mod live;

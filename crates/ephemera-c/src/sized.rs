@@ -94,7 +94,8 @@ pub(crate) fn allocate_quickly(size: usize) -> Option<NonNull<u8>> {
         return None;
     }
     let class = QUICK[size.div_ceil(MIN_ALIGN)];
-    // SAFETY: it is the class of this size with the alignment of all blocks.
+    // SAFETY: the cell is that of this allocator's family, and the table has the class of this size
+    // with the alignment of all blocks.
     let block = unsafe { pools::take_from_front(Heap::__cell(), class as usize, size) }?;
     if live::enter(block, None) {
         return Some(block);
@@ -104,10 +105,8 @@ pub(crate) fn allocate_quickly(size: usize) -> Option<NonNull<u8>> {
     None
 }
 
-/// Frees a slot of a unit that the thread owns, and returns `true`. For every other pointer it does
-/// nothing and returns `false`, and the caller calls [`free`].
-///
-/// It does not check that a slot starts at the address. With debug assertions `live` does.
+/// Frees a slot of a unit that the thread owns, and returns `true`. For every other pointer it
+/// frees nothing and returns `false`, and the caller calls [`free`].
 ///
 /// # Safety
 /// `block` is null or a live block.
@@ -116,6 +115,10 @@ pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
     let Some(block) = NonNull::new(block).filter(|block| live::is_live(*block)) else { return false };
     // SAFETY: the caller passes a live block.
     let Some(unit) = (unsafe { unit_of(block) }) else { return false };
+    // SAFETY: the unit has a live slot, the caller's block.
+    if unsafe { pools::stride_of_slot(block, unit) }.is_none() {
+        return false;
+    }
     // SAFETY: the block is a live slot of this unit (C1), and has the bytes of a link at least.
     let is_free = unsafe { pools::give_to_own_unit(Heap::__cell(), unit, block) };
     // Only this thread can allocate the slot again, so the block is noted until then.

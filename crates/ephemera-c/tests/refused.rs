@@ -3,7 +3,7 @@
 //! This test binary is also that program: it links the library, so the whole process uses its
 //! `malloc` and `free`. If the variable `EPHEMERA_REFUSE` names a call, a function that runs before
 //! `main` runs the program instead of the tests.
-#![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
+#![cfg(all(target_os = "linux", target_pointer_width = "64", not(any(miri, ephemera_loom))))]
 
 use core::ffi::{CStr, c_void};
 use core::ptr;

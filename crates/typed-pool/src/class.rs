@@ -141,8 +141,24 @@ pub(crate) const fn unit_size(class: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{CLASS_MAX, CLASSES, SMALL, any, layout, medium, of, stride, unit_size};
-    use crate::geometry::{ALIGN_MAX, STRIDE_MAX, UnitSpec};
+    use crate::geometry::{ALIGN_MAX, STRIDE_MAX, UnitSpec, inverse_of, start_at};
     use core::alloc::Layout;
+
+    #[test]
+    fn a_slot_of_a_class_is_found_at_its_first_byte_only() {
+        let step = if cfg!(miri) { 1_009 } else { 1 };
+        for class in 0..CLASSES {
+            let spec = UnitSpec::of(layout(class)).expect("a class has units");
+            let (inverse, first) = (inverse_of(spec.stride), spec.first(spec.slots));
+            for byte in (0..spec.end(spec.slots)).step_by(step).chain([first, first + spec.stride]) {
+                let (index, rest) =
+                    (byte.wrapping_sub(first) / spec.stride, byte.wrapping_sub(first) % spec.stride);
+                let expected = (byte >= first && rest == 0).then_some(index);
+                let found = start_at(byte.wrapping_sub(first), inverse).filter(|index| *index < spec.slots);
+                assert_eq!(found, expected, "byte {byte} of {spec:?}");
+            }
+        }
+    }
 
     fn all(mut check: impl FnMut(Layout)) {
         // Steps are taken by each range. A step over the chain walks through all its sizes.

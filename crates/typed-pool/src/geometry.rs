@@ -183,11 +183,11 @@ const fn stride_of(layout: Layout) -> usize {
     (size + align - 1) & !(align - 1)
 }
 
-/// Returns the factor that replaces a division by `stride`: 2³² / `stride`, rounded up or one more.
+/// Returns the factor that replaces a division by `stride`: 2³² / `stride`, rounded up.
 #[inline]
 pub(crate) const fn inverse_of(stride: usize) -> u32 {
-    // Strides are at least 2, so the factor has at most 31 bits.
-    ((1 << 32) / stride as u64 + 1) as u32
+    // Strides are at least 2, so the factor has at most 32 bits.
+    (1_u64 << 32).div_ceil(stride as u64) as u32
 }
 
 /// Returns the index of the slot that lies `distance` bytes after the first one.
@@ -197,6 +197,20 @@ pub(crate) const fn inverse_of(stride: usize) -> u32 {
 #[inline]
 pub(crate) const fn index_of(distance: usize, inverse: u32) -> usize {
     ((distance as u64 * inverse as u64) >> 32) as usize
+}
+
+/// Returns the index of the slot that starts `distance` bytes after the first one. `None` if no
+/// slot starts there. If the distance is negative, or exceeds the unit, the index exceeds the unit
+/// too.
+///
+/// Let `inverse` × `stride` be 2³² + e. At byte r of slot n, `distance` × `inverse` is
+/// n × 2³² + n × e + r × `inverse`. So its lower half is less than `inverse` exactly if r is zero,
+/// provided that e times the number of slots is at most `inverse`. This holds for all classes
+/// (`class`).
+#[inline]
+pub(crate) const fn start_at(distance: usize, inverse: u32) -> Option<usize> {
+    let product = distance as u32 as u64 * inverse as u64;
+    if (product as u32) < inverse { Some((product >> 32) as usize) } else { None }
 }
 
 // The largest slot with the largest alignment fits a unit, and addresses cannot overflow.

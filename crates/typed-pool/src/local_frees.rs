@@ -9,14 +9,18 @@ use ephemera_prim::word::OwnerUsize;
 /// Bytes at the start of a free slot that hold the link to the next one.
 pub(crate) const LINK: usize = size_of::<*mut u8>();
 
+/// The first value of the count of a front, which frees without a size decrement. They set it to
+/// this value again before it reaches zero.
+pub(crate) const NEVER: usize = usize::MAX;
+
 /// The words that a local free writes. A unit has them, and the heap has those of its front.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct LocalFrees {
     /// The linked free slots.
     pub(crate) free: Cell<*mut u8>,
-    /// The number of slots to be freed before the slow path looks at the unit. For a front it is a
-    /// number that is never reached.
+    /// The number of slots to be freed before the slow path looks at the unit. For the front it has
+    /// no meaning, and starts at [`NEVER`].
     pub(crate) until: OwnerUsize,
 }
 
@@ -24,7 +28,7 @@ impl LocalFrees {
     ephemera_prim::const_unless_loom! {
         /// Creates the words of a heap without a front.
         pub(crate) fn new() -> Self {
-            Self { free: Cell::new(ptr::null_mut()), until: OwnerUsize::new(usize::MAX) }
+            Self { free: Cell::new(ptr::null_mut()), until: OwnerUsize::new(NEVER) }
         }
     }
 

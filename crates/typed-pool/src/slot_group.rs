@@ -17,6 +17,8 @@ use ephemera_prim::foreign::{COMPLETE_BITS, COUNTDOWN, Foreign};
 use ephemera_prim::poison::unpoison;
 use ephemera_prim::word::OwnerU64;
 
+#[cfg(not(ephemera_loom))]
+use crate::geometry::start_at;
 use crate::geometry::{GROUP, UnitSpec, index_of};
 use crate::local_frees::{LINK, link_of, write_link};
 use crate::unit::{UnitPtr, UnitState};
@@ -179,8 +181,8 @@ impl UnitPtr {
         (SlotGroupPtr { unit: self, number: index / GROUP }, 1 << (index % GROUP))
     }
 
-    /// Returns the stride of the unit's slots, if one of them is at this address. Any thread may
-    /// call this.
+    /// Returns the stride of the unit's slots, if one of them starts at this address. The unit has
+    /// the slots of a class. Any thread may call this.
     #[cfg(not(ephemera_loom))]
     #[inline]
     pub(crate) fn stride_of_slot(self, block: NonNull<u8>) -> Option<usize> {
@@ -189,9 +191,8 @@ impl UnitPtr {
         let stride = unsafe { (*groups).stride } as usize;
         // SAFETY: U1: the header is live; `inverse` never changes.
         let inverse = unsafe { (*groups).inverse };
-        let distance = block.addr().get().checked_sub(self.first_slot().addr())?;
-        let index = index_of(distance, inverse);
-        (index < self.slots() && index * stride == distance).then_some(stride)
+        let distance = block.addr().get().wrapping_sub(self.first_slot().addr());
+        (start_at(distance, inverse)? < self.slots()).then_some(stride)
     }
 
     /// Returns the number of remote frees that are not booked yet.

@@ -3,9 +3,9 @@
 //!
 //! # Invariant
 //!
-//! * **G4** The entries of the 2 MiB pieces of an open superblock name it. They are written before
-//!   the superblock opens and cleared after it closed, so they are right while a thread owns a span
-//!   of it.
+//! * **G4** The entries of the 2 MiB pieces of an open superblock name it and its order. They are
+//!   written before the superblock opens and cleared after it closed, so they are right while a
+//!   thread owns a span of it.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -79,7 +79,8 @@ pub(super) fn find(addr: usize) -> Option<(NonNull<Home>, Order)> {
     // ORDERING: Acquire. Pairs with the Release in `set`.
     let entry = NonNull::new(leaf(number)?.0[entry].load(Ordering::Acquire))?;
     let order = Order::of_index(entry.addr().get() & ORDER_BITS);
-    // SAFETY: the order is less than the address of a `Home`.
+    // SAFETY: G4: the entry is the address of a `Home` plus this order, which is less than the size
+    // of a `Home`.
     let home = unsafe { entry.byte_sub(order.index()) };
     Some((home, order))
 }

@@ -51,8 +51,8 @@ pub unsafe fn take_from_front(cell: ThisCell, class: usize, size: usize) -> Opti
     unsafe { cell.heaps().owner(class) }.heap().take(size)
 }
 
-/// Frees a slot of a unit that the calling thread owns. Does nothing and returns `false` if another
-/// thread owns the unit, or if the slow path must look at the unit after this free.
+/// Frees a slot of a unit that the calling thread owns. Frees nothing and returns `false` if
+/// another thread owns the unit, or if the slow path must look at the unit after this free.
 ///
 /// # Safety
 /// The cell is that of an allocator's family, and `block` is a live slot of this family in this

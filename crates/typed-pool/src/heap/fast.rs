@@ -9,6 +9,8 @@ use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 
 use super::{AllocEnv, UnitHeap, supply};
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+use crate::local_frees::NEVER;
 use crate::local_frees::{LINK, Reach, link_of};
 use crate::unit::{Unit, UnitPtr};
 
@@ -87,7 +89,7 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 }
 
 /// Frees a slot of a unit that its owner found in the map of pages, so without the size of the
-/// block. Does nothing and returns `false` if the slow path must look at the unit after this free.
+/// block. Frees nothing and returns `false` if the slow path must look at the unit after this free.
 ///
 /// The address of the unit is the result of several loads, and a mispredicted branch costs at least
 /// their latency. So the function selects the words of the front or of the unit without a branch.
@@ -101,6 +103,8 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
     let local = if unit.as_ptr() == heap.front.get() { &heap.local } else { unit.local() };
     if local.until.get() == 1 && !cfg!(ephemera_weaken = "known_units_are_never_looked_at") {
+        // If this was the count of the front, it starts over.
+        heap.local.until.set(NEVER);
         return false;
     }
     #[cfg(debug_assertions)]

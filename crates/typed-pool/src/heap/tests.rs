@@ -2,6 +2,8 @@
 
 use std_alloc::vec::Vec;
 
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+use super::give_known;
 use crate::{TypedBox, TypedPool};
 
 /// 63 of these fit a unit.
@@ -77,4 +79,25 @@ fn a_unit_that_a_walker_protected_is_freed_with_the_next_empty_one() {
     all[5] = None;
     assert_eq!((pool.len(), pool.stats().empty_units), (2, 4));
     assert!(all[18..].iter().all(Option::is_some));
+}
+
+#[test]
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+fn a_count_of_the_front_that_ends_starts_over() {
+    let pool = TypedPool::<Value>::new();
+    let free = || {
+        let slot = TypedBox::into_raw(pool.alloc([7; 128])).cast::<u8>();
+        let unit = pool.heap.front().expect("a front");
+        // SAFETY: the slot is a live slot of the front.
+        let is_free = unsafe { give_known(&pool.heap, unit, slot) };
+        if !is_free {
+            // SAFETY: the slot was not freed.
+            drop(unsafe { pool.from_raw(slot.cast()) });
+        }
+        is_free
+    };
+    assert!(free(), "the front has no last free");
+    pool.heap.local.until.set(1);
+    assert!(!free(), "the count ends");
+    assert!((0..100).all(|_| free()), "the count started over");
 }

@@ -61,12 +61,11 @@ impl<'w> Heaps<'w> {
     #[cfg(not(ephemera_loom))]
     #[inline]
     pub(crate) unsafe fn owner_of(self, unit: UnitPtr) -> Option<HeapOwner<'w>> {
-        const { assert!(size_of::<ThreadHeap>().is_power_of_two()) };
         let heap = unit.owner_word().get().cast_const().cast::<ThreadHeap>();
         let offset = heap.addr().wrapping_sub(self.as_ptr().addr());
-        // A tag of the owner word is no multiple of the size, and so becomes a large number.
-        let index = offset.rotate_right(size_of::<ThreadHeap>().trailing_zeros());
-        if index >= CLASSES && !cfg!(ephemera_weaken = "known_units_are_own") {
+        // With a tag, the owner word is not the address of a heap.
+        let is_heap = offset < CLASSES * size_of::<ThreadHeap>() && offset % size_of::<ThreadHeap>() == 0;
+        if !is_heap && !cfg!(ephemera_weaken = "known_units_are_own") {
             return None;
         }
         // SAFETY: T1: the address is that of a heap of this table, which is never freed.
