@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::cpeers::{HARNESS, RustPeers, Support};
+use crate::cpeers::{self, HARNESS, RustPeers, Support};
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step};
 use crate::test;
@@ -206,7 +206,8 @@ pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<R
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == RUNNER) {
         bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");
     }
-    let mut cargo = ws.cargo().args([what, "--profile", profile, "--package", HARNESS, "--bin", RUNNER]);
+    let cargo = ws.cargo().args([what, "--profile", profile, "--package", HARNESS, "--bin", RUNNER]);
+    let mut cargo = cpeers::one_library(cargo);
     if [PROFILE, THIN].contains(&profile) {
         cargo = cargo.env_append("RUSTFLAGS", ALIGNED);
     }

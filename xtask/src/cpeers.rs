@@ -3,10 +3,18 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::shell::Cmd;
 use crate::workspace::Workspace;
 
 /// The package whose default features build these contenders.
 pub(crate) const HARNESS: &str = "bench-harness";
+
+/// Returns the command with one of jemalloc's two static libraries left out of the build. The
+/// makefile compiles each file once for each of them, and `tikv-jemalloc-sys` links this one,
+/// except on Windows.
+pub(crate) fn one_library(cargo: Cmd) -> Cmd {
+    if cfg!(unix) { cargo.env_append("MAKEFLAGS", "-- STATIC_LIBS=lib/libjemalloc_pic.a") } else { cargo }
+}
 
 /// The contenders in Rust that the harness is built with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

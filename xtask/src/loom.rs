@@ -1,9 +1,12 @@
 //! Runs the loom models in every interleaving.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 
 use crate::controls::{self, ControlKind};
 use crate::libtest::TestRun;
+use crate::shell::Cmd;
 use crate::steps::{Outcome, Step};
 use crate::workspace::{Package, Workspace};
 
@@ -81,23 +84,29 @@ pub(crate) fn files(package: &Package) -> Vec<String> {
     models.flat_map(|name| ["--test".to_owned(), name.clone()]).collect()
 }
 
-/// Returns `cargo test` for a package under loom, without targets.
-pub(crate) fn base(ws: &Workspace, package: &Package, preemptions: u32) -> crate::shell::Cmd {
+/// Returns `cargo test` for a package under loom, without targets. Steps that run side by side
+/// share the build directory: one waits until the other has built loom.
+pub(crate) fn base(ws: &Workspace, package: &Package, preemptions: u32) -> Cmd {
+    base_in(ws.target_dir("loom"), ws, package, preemptions)
+}
+
+fn base_in(dir: PathBuf, ws: &Workspace, package: &Package, preemptions: u32) -> Cmd {
     let preemptions = std::env::var("LOOM_MAX_PREEMPTIONS").unwrap_or_else(|_| preemptions.to_string());
     ws.cargo()
         .args(["test", "--package", &package.name, "--profile", "loom", "--target-dir"])
-        .arg(ws.lane_dir("loom"))
+        .arg(dir)
         .env_append("RUSTFLAGS", CFG)
         .env("LOOM_MAX_PREEMPTIONS", preemptions)
 }
 
-/// Returns [`base`] with the default bound for a negative control. A control runs one model, so our
-/// crates are not optimised for it, as they are by the profile.
-pub(crate) fn control_base(ws: &Workspace, package: &Package) -> crate::shell::Cmd {
+/// Returns `cargo test` for a negative control, with the default bound. A control runs one model,
+/// so our crates are not optimised for it, as they are by the profile. Each lane has a build
+/// directory, since each control builds a package.
+pub(crate) fn control_base(ws: &Workspace, package: &Package) -> Cmd {
     let mut names = vec!["ephemera-prim", &package.name];
     names.dedup();
     let plain = |name| ["--config".to_owned(), format!("profile.loom.package.{name}.opt-level=0")];
-    base(ws, package, PREEMPTIONS).args(names.into_iter().flat_map(plain))
+    base_in(ws.lane_dir("loom"), ws, package, PREEMPTIONS).args(names.into_iter().flat_map(plain))
 }
 
 #[cfg(test)]

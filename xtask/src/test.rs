@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::controls::{self, ControlKind};
-use crate::cpeers::{HARNESS, RustPeers, Support};
+use crate::cpeers::{self, HARNESS, RustPeers, Support};
 use crate::libtest::TestRun;
 use crate::loom;
 use crate::miri;
@@ -152,13 +152,14 @@ fn both_traits(ws: &Workspace, extent: BothTraitsExtent) -> Result<Cmd> {
 /// Returns the commands that cover the workspace without the criterion benches. There are two if
 /// some contenders in C or C++ cannot be built, since cargo selects features for a whole command.
 pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
+    let cargo = cpeers::one_library(cargo.clone());
     let whole = cargo.clone().args(["--workspace", "--exclude", BENCHES]);
     let support = Support::detect(ws);
     let Some(left_out) = support.told() else { return vec![whole] };
     eprintln!("{left_out}");
     vec![
         whole.args(["--exclude", HARNESS]),
-        cargo.clone().args(["--package", HARNESS]).args(support.arguments(RustPeers::All)),
+        cargo.args(["--package", HARNESS]).args(support.arguments(RustPeers::All)),
     ]
 }
 

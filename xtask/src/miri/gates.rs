@@ -98,7 +98,7 @@ pub(super) const GATES: [MiriGate; 6] = [
             "scope_kept",
             "std_trait",
         ],
-        skipped_in_test: &["threads::purge_tests"],
+        skipped_in_test: &["threads::purge_tests", "threads::bundle_tests"],
         ..MiriGate::WHOLE
     },
 ];

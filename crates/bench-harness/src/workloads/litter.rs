@@ -17,7 +17,7 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 use rand::seq::SliceRandom;
 
 use crate::blocks::{Contender, RawAlloc};
-use crate::workloads::draws::stream;
+use crate::workloads::draws::{SplitMix64, stream};
 
 /// The number of blocks allocated for each one that the workload holds.
 const MULTIPLIER: usize = 5;
@@ -73,19 +73,34 @@ unsafe impl Allocator for &Census {
 
 /// Litters the heap of `C`, unless it is littered. Returns the number of blocks that remain.
 pub(super) fn scatter<C: Contender>(histogram: impl FnOnce() -> Histogram, seed: u64) -> usize {
-    let known = LITTERED.with_borrow_mut(|littered| {
-        let known = littered.contains(&TypeId::of::<C>());
-        littered.push(TypeId::of::<C>());
-        known
-    });
-    if known {
+    if is_marked(TypeId::of::<C>()) {
         return 0;
     }
-    let heap = C::create();
+    // Each workload brings another closure, and there are few heaps. So only this function is
+    // compiled for both.
     let mut rng = stream(seed, 9);
+    scatter_blocks::<C>(drawn(&histogram(), &mut rng), &mut rng)
+}
+
+/// Marks a heap as littered. Returns whether it was marked before.
+fn is_marked(heap: TypeId) -> bool {
+    LITTERED.with_borrow_mut(|littered| {
+        let known = littered.contains(&heap);
+        littered.push(heap);
+        known
+    })
+}
+
+/// Returns the layouts of all blocks in random order.
+fn drawn(histogram: &Histogram, rng: &mut SplitMix64) -> Vec<Layout> {
     let repeat = |&(layout, count): &(Layout, u64)| core::iter::repeat_n(layout, MULTIPLIER * count as usize);
-    let mut layouts: Vec<Layout> = histogram().iter().flat_map(repeat).collect();
-    layouts.shuffle(&mut rng);
+    let mut layouts: Vec<Layout> = histogram.iter().flat_map(repeat).collect();
+    layouts.shuffle(rng);
+    layouts
+}
+
+fn scatter_blocks<C: Contender>(layouts: Vec<Layout>, rng: &mut SplitMix64) -> usize {
+    let heap = C::create();
     let alloc = |layout: Layout| {
         // SAFETY: no node is empty.
         let block = unsafe { heap.by_ref().alloc(layout) };
@@ -94,7 +109,7 @@ pub(super) fn scatter<C: Contender>(histogram: impl FnOnce() -> Histogram, seed:
         (block, layout)
     };
     let mut blocks: Vec<(*mut u8, Layout)> = layouts.into_iter().map(alloc).collect();
-    blocks.shuffle(&mut rng);
+    blocks.shuffle(rng);
     let stay = blocks.len() / ONE_IN;
     for &(block, layout) in &blocks[stay..] {
         // SAFETY: the block was allocated above with this layout and is freed once.
