@@ -8,6 +8,8 @@
 pub mod checksum;
 pub mod files;
 mod programs;
+#[cfg(feature = "scope-costs")]
+pub mod scope_costs;
 
 use std::error::Error;
 use std::path::Path;

@@ -101,6 +101,32 @@ impl<S> Record<S> {
         }
     }
 
+    /// Returns whether a push arrived before this thread's release, which precedes the call.
+    #[inline]
+    fn needs_drain(&self, has_mail: impl Fn(&S) -> bool) -> bool {
+        if !cfg!(ephemera_weaken = "release_without_fence") {
+            // ORDERING: SeqCst fence. Pairs with the one in `Inbox::push`, and that in
+            // `LentUnits::put_back`: either this thread sees the push, or the pusher sees that the
+            // record is free.
+            fence(Ordering::SeqCst);
+        }
+        !cfg!(ephemera_weaken = "release_without_a_look") && has_mail(&self.data)
+    }
+
+    /// Drains the inboxes of a record that this thread has released, for as long as it needs that
+    /// and no other thread holds it.
+    #[cold]
+    #[inline(never)]
+    fn drain_after_release<'r>(&'r self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Self)) {
+        while let Some(lease) = self.try_lease() {
+            drain(self);
+            drop(lease);
+            if !self.needs_drain(&has_mail) {
+                return;
+            }
+        }
+    }
+
     /// Returns the lease that this thread kept by [`Lease::bind`]. Dropping the result releases the
     /// lease.
     ///
@@ -141,22 +167,12 @@ impl<'r, S> Lease<'r, S> {
     /// the same. The number of rounds is bounded: each further round drains a push that another
     /// thread made during the previous one. A record without a holder allocates no blocks, so there
     /// are at most as many rounds as blocks that were live at the call.
+    #[inline]
     pub fn release(self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Record<S>)) {
         let record = self.record;
         drop(self);
-        loop {
-            if !cfg!(ephemera_weaken = "release_without_fence") {
-                // ORDERING: SeqCst fence. Pairs with the one in `Inbox::push`, and that in
-                // `LentUnits::put_back`: either this thread sees the push, or the pusher sees that
-                // the record is free.
-                fence(Ordering::SeqCst);
-            }
-            if cfg!(ephemera_weaken = "release_without_a_look") || !has_mail(&record.data) {
-                return;
-            }
-            let Some(lease) = record.try_lease() else { return };
-            drain(record);
-            drop(lease);
+        if record.needs_drain(&has_mail) {
+            record.drain_after_release(has_mail, drain);
         }
     }
 

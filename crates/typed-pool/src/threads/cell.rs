@@ -44,6 +44,38 @@ impl CellState {
     pub(super) fn inside(heaps: Heaps<'_>, counting: bool) -> Self {
         if counting { Self { heaps: NOTHING, counting: heaps.as_ptr() } } else { Self::own(heaps) }
     }
+
+    /// The content of the cell of the holder of a scope's record before it entered that scope.
+    #[inline]
+    pub(super) fn outside(record: &PoolRecord) -> Self {
+        let [heaps, counting] = &record.outer;
+        Self { heaps: heaps.get(), counting: counting.get() }
+    }
+
+    /// Stores this content as that before the holder of a record entered its scope.
+    #[inline]
+    fn keep_outside(self, record: &PoolRecord) {
+        let [heaps, counting] = &record.outer;
+        heaps.set(self.heaps.cast_mut());
+        counting.set(self.counting.cast_mut());
+    }
+
+    /// Returns whether the table belongs to this record.
+    #[inline]
+    fn is_of(self, record: &Record<PoolRecord>) -> bool {
+        // SAFETY: T1: the pointer is null or names a table, which is never freed.
+        unsafe { self.table().as_ref() }.is_some_and(|heap| ptr::eq(heap.record, record))
+    }
+}
+
+impl PoolRecord {
+    /// Returns the record of the scope in which the holder of this record entered this one's scope,
+    /// if there is one. The calling thread holds both.
+    pub(super) fn outer(&self) -> Option<&Record<Self>> {
+        self.ledger()?;
+        // SAFETY: T1: the pointer is null or names a table, which is never freed.
+        Some(unsafe { CellState::outside(self).table().as_ref() }?.record())
+    }
 }
 
 impl FamilyCell {
@@ -133,17 +165,29 @@ impl ThisCell {
         Some(self.cell()?.replace(new))
     }
 
-    /// Makes the thread allocate from the table that it had before it stored `inside`.
-    ///
-    /// If the cell has another content, then a thread left a scope while it was in a scope that it
-    /// entered later. In that case `before` may name a table whose record another thread holds, so
-    /// the process ends. A thread that ends resets its cell, which then stays as it is.
+    /// Makes the thread allocate from the table of a scope's record, which it has just leased.
+    /// Returns whether it does: it does not if its cell is destroyed.
     #[inline]
-    pub(super) fn restore(self, inside: CellState, before: CellState) {
+    pub(super) fn enter(self, record: &Record<PoolRecord>, inside: CellState) -> bool {
+        let before = self.set(inside);
+        if let Some(before) = before {
+            before.keep_outside(record.data());
+        }
+        before.is_some()
+    }
+
+    /// Makes the thread allocate from the table that it had before it entered the scope of this
+    /// record.
+    ///
+    /// If it does not allocate from this record, then it left a scope while it was in a scope that
+    /// it entered later. In that case its former table may belong to a record that another thread
+    /// holds, so the process ends. A thread that ends resets its cell, which then stays as it is.
+    #[inline]
+    pub(super) fn leave(self, record: &Record<PoolRecord>) {
         let Some(cell) = self.cell() else { return };
         let now = cell.state();
-        if now == inside {
-            cell.replace(before);
+        if now.is_of(record) {
+            cell.replace(CellState::outside(record.data()));
         } else if now != CellState::NOTHING {
             ephemera_prim::invariant::broken("a thread left a scope before one that it entered later");
         }

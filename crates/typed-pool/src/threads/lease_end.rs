@@ -9,12 +9,21 @@ use super::state::{PoolRecord, ThreadHeap};
 use super::table::Heaps;
 use crate::heap;
 
+// ORDERING: Acquire. Pairs with the fence that separates a push from `mark_mail`: sees the pushes
+// of all threads that marked the record, since each exchange continues the release sequences of
+// those before it.
+const UNMARK: Ordering =
+    if cfg!(ephemera_weaken = "mail_unmark_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+
 /// Releases a lease, then drains the inboxes once more: a thread that pushed while the record was
 /// held left the drain to its holder.
+#[inline]
 pub(super) fn release(lease: Lease<'_, PoolRecord>) {
     let record = lease.record();
     lease.release(has_mail, drain);
-    trim_rest(record);
+    if has_rest(record.data()) {
+        trim_rest(record);
+    }
 }
 
 /// Releases the record of a scope that this thread leaves. Its units stay.
@@ -40,6 +49,12 @@ pub(super) fn trim_record(record: &Record<PoolRecord>) {
     }
 }
 
+/// Returns whether the last holder of a record left empty units.
+#[inline]
+fn has_rest(data: &PoolRecord) -> bool {
+    data.rest.get() != 0 || has_ended(data)
+}
+
 /// Frees the empty units that the last holder of a record left: those that a walker protected, and
 /// those of a scope that ended meanwhile. Two threads call this: that holder after its release, and
 /// the walker after its walk or the thread that ends the scope.
@@ -47,9 +62,11 @@ pub(super) fn trim_record(record: &Record<PoolRecord>) {
 /// A fence separates the release from the reads of `walks` and `ended`, and their writes from the
 /// check of the lease. So either the former holder sees the write and trims again, or the other
 /// thread sees a free record and trims it.
+#[cold]
+#[inline(never)]
 pub(super) fn trim_rest(record: &Record<PoolRecord>) {
     let data = record.data();
-    while data.rest.get() != 0 || has_ended(data) {
+    while has_rest(data) {
         let walks = data.walks.load(Ordering::Relaxed);
         let Some(lease) = record.try_lease() else { return };
         data.ended.store(0, Ordering::Relaxed);
@@ -88,6 +105,7 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize) -
 }
 
 /// Returns whether the record's scope ended and its empty units are still to be freed.
+#[inline]
 fn has_ended(data: &PoolRecord) -> bool {
     data.ended.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "ended_scope_is_not_trimmed")
 }
@@ -114,9 +132,29 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
 #[inline]
 pub(super) fn drain_free_record(heap: &ThreadHeap) {
     let record = heap.record();
+    if record.data().is_of_scope() {
+        mark_mail(record.data());
+    }
     if record.is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
         record.look_after(has_mail, drain);
         trim_rest(record);
+    }
+}
+
+/// Marks the record of a scope to which this thread has pushed, for the thread that releases it. A
+/// fence separates the push from this call.
+#[cold]
+#[inline(never)]
+fn mark_mail(data: &PoolRecord) {
+    if !cfg!(ephemera_weaken = "scope_has_no_mail_mark") {
+        // Relaxed: the fence after the push publishes it. A store in place of the exchange would
+        // end the release sequence of another thread's mark.
+        data.mailed.swap(1, Ordering::Relaxed);
+    }
+    if !cfg!(ephemera_weaken = "mail_mark_without_fence") {
+        // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread that
+        // releases the record sees the mark, or this thread sees that the record is free.
+        fence(Ordering::SeqCst);
     }
 }
 
@@ -131,14 +169,24 @@ pub(super) fn trim_ended(record: &Record<PoolRecord>) {
     }
 }
 
-/// Returns whether the inbox of any heap holds a group.
+/// Returns whether the inbox of any heap may hold a group.
+#[inline]
 pub(super) fn has_mail(data: &PoolRecord) -> bool {
+    if data.is_of_scope() { data.mailed.load(Ordering::Relaxed) != 0 } else { any_has_mail(data) }
+}
+
+fn any_has_mail(data: &PoolRecord) -> bool {
     Heaps::of_data(data).flat_map(Heaps::used).any(ThreadHeap::has_mail)
 }
 
 /// Drains the inboxes of a record that this thread leases only for that. Its units with live slots
 /// become abandoned, because no other thread serves them.
 pub(super) fn drain(record: &Record<PoolRecord>) {
+    let mailed = &record.data().mailed;
+    if mailed.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "mail_is_unmarked_last") {
+        // ORDERING: `UNMARK`. Pairs with `mark_mail`. A later push marks the record again.
+        mailed.swap(0, UNMARK);
+    }
     for heap in Heaps::of_record(record).flat_map(Heaps::used) {
         if heap.has_mail() {
             #[cfg(all(test, not(ephemera_loom)))]
@@ -148,5 +196,8 @@ pub(super) fn drain(record: &Record<PoolRecord>) {
                 record.data().rest.set(1);
             }
         }
+    }
+    if cfg!(ephemera_weaken = "mail_is_unmarked_last") {
+        mailed.store(0, Ordering::Relaxed);
     }
 }

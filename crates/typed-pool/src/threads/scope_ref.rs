@@ -62,8 +62,8 @@ impl ScopeRef {
         }
     }
 
-    /// Lets the calling thread allocate from the scope until the result is dropped. Does nothing if
-    /// the thread allocates from it already.
+    /// Lets the calling thread allocate from the scope until the result is dropped. If the thread
+    /// does so already, this does nothing, or lets the thread use another record of the scope.
     ///
     /// Returns `None` if the thread-local cannot be written, because it is under destruction. That
     /// happens only on targets that make thread-locals of the system's keys.
@@ -72,24 +72,32 @@ impl ScopeRef {
     /// [`AllocError`] if there is no memory for the scope's heaps. The thread is then outside.
     #[inline]
     pub(crate) fn try_enter(&self) -> Result<Option<Entered>, AllocError> {
-        let cell = pooled_cell();
-        let ledger = cell.table().and_then(|heaps| heaps.first().ledger());
-        if ledger.is_some_and(|ledger| ptr::eq(ledger, self.0.ledger())) {
-            return Ok(Some(Entered { stay: None, thread: PhantomData }));
+        match self.0.lease_first() {
+            Some(lease) => self.enter_record(lease),
+            None => self.enter_any_record(),
         }
-        let (lease, heaps) = self.0.lease_table().ok_or(AllocError)?;
+    }
+
+    /// Enters the scope by a record other than its first one, unless the thread is in the scope.
+    #[cold]
+    #[inline(never)]
+    fn enter_any_record(&self) -> Result<Option<Entered>, AllocError> {
+        let ledger = pooled_cell().table().and_then(|heaps| heaps.first().ledger());
+        if ledger.is_some_and(|ledger| ptr::eq(ledger, self.0.ledger())) {
+            return Ok(Some(Entered { lease: None, thread: PhantomData }));
+        }
+        self.enter_record(self.0.lease().ok_or(AllocError)?)
+    }
+
+    #[inline]
+    fn enter_record(&self, lease: Lease<'static, PoolRecord>) -> Result<Option<Entered>, AllocError> {
+        let (lease, heaps) = ScopeHeaps::table_of(lease).ok_or(AllocError)?;
         let inside = CellState::inside(heaps, self.0.ledger().is_counting());
-        Ok(match cell.set(inside) {
-            Some(before) => {
-                lease.record().data().set_outer(before.table());
-                let stay = Stay { inside, before, lease };
-                Some(Entered { stay: Some(stay), thread: PhantomData })
-            }
-            None => {
-                lease_end::release(lease);
-                None
-            }
-        })
+        if !pooled_cell().enter(lease.record(), inside) {
+            lease_end::release(lease);
+            return Ok(None);
+        }
+        Ok(Some(Entered { lease: Some(lease), thread: PhantomData }))
     }
 
     /// Frees the empty units of all records. A record that a thread is in is trimmed when the
@@ -114,26 +122,18 @@ impl ScopeRef {
 /// Dropping it ends the process if the thread is still in a scope that it entered later.
 #[derive(Debug)]
 pub(crate) struct Entered {
-    /// `None` if the thread was in this scope already.
-    stay: Option<Stay>,
+    /// The record of the scope that the thread entered. `None` if the thread was in the scope
+    /// already.
+    lease: Option<Lease<'static, PoolRecord>>,
     /// The presence belongs to one thread.
     thread: PhantomData<NonNull<()>>,
-}
-
-/// The state of the thread before it entered a scope. Leaving the scope restores it.
-#[derive(Debug)]
-struct Stay {
-    /// The content that the thread stored in its cell, and the one before.
-    inside: CellState,
-    before: CellState,
-    lease: Lease<'static, PoolRecord>,
 }
 
 impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
-        if let Some(Stay { inside, before, lease }) = self.stay.take() {
-            pooled_cell().restore(inside, before);
+        if let Some(lease) = self.lease.take() {
+            pooled_cell().leave(lease.record());
             lease_end::leave_scope(lease);
         }
     }

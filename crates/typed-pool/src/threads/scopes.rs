@@ -92,6 +92,7 @@ const WAITS: usize = if cfg!(miri) { 2 } else { 50 };
 const PUSH: Ordering = Ordering::Release;
 
 /// Returns the item at an end or a link of a list of permanent items.
+#[inline]
 fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     // ORDERING: Acquire. Pairs with the Release in `add_to`: sees the item complete.
     let item = link.load(Ordering::Acquire);
@@ -200,6 +201,12 @@ impl ScopeHeaps {
         self.lease_or_wait(core::hint::spin_loop)
     }
 
+    /// Leases the first record if no thread is in it.
+    #[inline]
+    pub(super) fn lease_first(&'static self) -> Option<Lease<'static, PoolRecord>> {
+        follow(&self.records)?.record.try_lease()
+    }
+
     /// As [`lease`](Self::lease), with `wait` between two tries. Threads hold a record only for a
     /// moment while they drain it or read its statistics.
     pub(super) fn lease_or_wait(&'static self, mut wait: impl FnMut()) -> Option<Lease<'static, PoolRecord>> {
@@ -220,8 +227,7 @@ impl ScopeHeaps {
     /// else any other. So a thread usually looks at two records, however many threads are in the
     /// scope.
     fn try_lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
-        let mut records = self.records();
-        if let Some(lease) = records.next()?.try_lease() {
+        if let Some(lease) = self.lease_first() {
             return Some(lease);
         }
         let cell = pooled_cell();
@@ -231,7 +237,7 @@ impl ScopeHeaps {
         if let Some(lease) = cell.last().filter(is_of).and_then(Record::try_lease) {
             return Some(lease);
         }
-        let lease = records.find_map(Record::try_lease)?;
+        let lease = self.records().skip(1).find_map(Record::try_lease)?;
         cell.remember(lease.record());
         Some(lease)
     }
@@ -250,9 +256,12 @@ impl ScopeHeaps {
         lease
     }
 
-    /// Leases a record of the scope and its table, and makes them if needed.
-    pub(super) fn lease_table(&'static self) -> Option<(Lease<'static, PoolRecord>, Heaps<'static>)> {
-        let lease = self.lease()?;
+    /// Returns a lease of a scope's record with the record's table, which this makes if needed.
+    /// Releases the record if there is no memory.
+    #[inline]
+    pub(super) fn table_of(
+        lease: Lease<'static, PoolRecord>,
+    ) -> Option<(Lease<'static, PoolRecord>, Heaps<'static>)> {
         // SAFETY: this thread holds the record; records and families are never freed.
         match unsafe { Heaps::find_or_make(lease.record(), pooled_family()) } {
             Some(heaps) => {

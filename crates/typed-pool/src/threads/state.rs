@@ -48,12 +48,16 @@ pub(crate) struct PoolRecord {
     /// The ledger of the scope that has this record, or null if it is a record of threads. It never
     /// changes after the record was made.
     pub(super) ledger: OwnerPtr<Ledger>,
-    /// The table that the holder of a scope's record allocated from before it entered the scope, or
-    /// null. That thread holds the table's record for as long as this one.
-    pub(super) outer: OwnerPtr<ThreadHeap>,
+    /// The contents of the holder's [`FamilyCell`] before it entered the scope of this record. The
+    /// thread holds the record of that table for as long as this one.
+    #[cfg(not(ephemera_loom))]
+    pub(super) outer: [OwnerPtr<ThreadHeap>; 2],
     /// Not zero if the record's scope ended while another thread held the record. That thread then
     /// trims it.
     pub(super) ended: AtomicUsize,
+    /// Not zero if another thread pushed to a heap of this record since the last drain. Only a
+    /// scope's record has the mark: a thread that leaves a scope would otherwise look at each heap.
+    pub(super) mailed: AtomicUsize,
     /// Freed large blocks that the record's thread keeps for itself, of all families. That of a
     /// scope's record stays empty: a thread in a scope uses the cache of its own record.
     pub(super) spans: SpanCache,
@@ -73,8 +77,10 @@ impl PoolRecord {
                 rest: OwnerUsize::new(0),
                 walks: AtomicUsize::new(0),
                 ledger: OwnerPtr::null(),
-                outer: OwnerPtr::null(),
+                #[cfg(not(ephemera_loom))]
+                outer: [OwnerPtr::null(), OwnerPtr::null()],
                 ended: AtomicUsize::new(0),
+                mailed: AtomicUsize::new(0),
                 spans: SpanCache::new(),
                 #[cfg(not(ephemera_loom))]
                 pushed: CachePadded::new(PushedBytes::new()),
@@ -97,20 +103,10 @@ impl PoolRecord {
         unsafe { self.ledger.get().as_ref() }
     }
 
-    /// Stores the table that a thread allocated from before it entered this record's scope.
-    #[cfg(not(ephemera_loom))]
+    /// Returns whether this is the record of a scope.
     #[inline]
-    pub(super) fn set_outer(&self, table: *const ThreadHeap) {
-        self.outer.set(table.cast_mut());
-    }
-
-    /// Returns the record of the scope in which the holder of this record entered this one's scope,
-    /// if there is one. The calling thread holds both.
-    #[cfg(not(ephemera_loom))]
-    pub(super) fn outer(&self) -> Option<&Record<Self>> {
-        self.ledger()?;
-        // SAFETY: T1: the pointer is null or names a table, which is never freed.
-        Some(unsafe { self.outer.get().as_ref() }?.record())
+    pub(super) fn is_of_scope(&self) -> bool {
+        !self.ledger.get().is_null()
     }
 }
 

@@ -99,11 +99,13 @@ impl<'w> Heaps<'w> {
     }
 
     /// Returns the tables of a record.
+    #[inline]
     pub(super) fn of_record(record: &'w Record<PoolRecord>) -> impl Iterator<Item = Self> {
         Self::of_data(record.data())
     }
 
     /// Returns the tables of a record, given its data.
+    #[inline]
     pub(super) fn of_data(data: &'w PoolRecord) -> impl Iterator<Item = Self> {
         let mut at = data.tables.follow().cast_const();
         core::iter::from_fn(move || {
@@ -118,6 +120,7 @@ impl<'w> Heaps<'w> {
     }
 
     /// Returns the table of a family on a record, if it has one.
+    #[inline]
     pub(super) fn find(record: &'w Record<PoolRecord>, family: &Family) -> Option<Self> {
         Self::of_record(record).find(|heaps| heaps.first().is_of(family))
     }
@@ -126,10 +129,19 @@ impl<'w> Heaps<'w> {
     ///
     /// # Safety
     /// The calling thread holds the record. The record and the family outlive all use of the table.
+    #[inline]
     pub(super) unsafe fn find_or_make(record: &'w Record<PoolRecord>, family: &'w Family) -> Option<Self> {
-        if let Some(heaps) = Self::find(record, family) {
-            return Some(heaps);
-        }
+        // SAFETY: the caller's duty is the callee's.
+        Self::find(record, family).or_else(|| unsafe { Self::make(record, family) })
+    }
+
+    /// Makes the table of a family on a record.
+    ///
+    /// # Safety
+    /// As [`find_or_make`](Self::find_or_make). The record has no table of the family.
+    #[cold]
+    #[inline(never)]
+    unsafe fn make(record: &'w Record<PoolRecord>, family: &'w Family) -> Option<Self> {
         let layout = Layout::array::<ThreadHeap>(family.heaps()).ok()?;
         let first = pages::permanent(layout).ok()?.cast::<ThreadHeap>();
         for heap in 0..family.heaps() {

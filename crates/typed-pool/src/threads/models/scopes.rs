@@ -60,6 +60,29 @@ fn loom_a_remote_free_while_a_scope_changes_its_thread_is_booked() {
     });
 }
 
+/// A thread leaves the scope while two others free slots of both groups of a unit. Both mark the
+/// record.
+#[test]
+fn loom_two_remote_frees_while_a_thread_leaves_a_scope_are_booked() {
+    check(|| {
+        let model = Model::of_scope(3, usize::MAX);
+        let inside = Thread::enter(&model);
+        let [first, mine, last] = [(); 3].map(|()| inside.allocate());
+        let others = [first, last].map(|slot| {
+            let there = model.clone();
+            thread::spawn(move || there.free_elsewhere(slot))
+        });
+        inside.free(mine);
+        inside.leave();
+        for other in others {
+            other.join().unwrap();
+        }
+        assert_eq!(model.unbooked(), 0, "no thread is in the scope");
+        model.end_scope();
+        model.all_is_back();
+    });
+}
+
 /// The last block of a scope is freed while the scope ends.
 #[test]
 fn loom_a_remote_free_at_the_end_of_a_scope_is_not_lost() {

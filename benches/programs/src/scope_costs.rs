@@ -1,0 +1,116 @@
+//! What a scope costs by itself: samples of single operations, for `cargo xtask bench --scopes`.
+
+use core::future::{Future, poll_fn};
+use core::hint::black_box;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use typed_pool::Scope;
+
+/// The calls in a sample of an operation that takes some nanoseconds.
+const CALLS: u32 = 20_000;
+
+/// The rounds. Each takes one sample of every row, so that slow drifts cancel in a ratio.
+const ROUNDS: usize = 60;
+
+/// The blocks of the scope whose end is timed, and their sizes.
+const BLOCKS: usize = 1_000;
+const SIZES: usize = 50;
+
+/// The scopes that run before the first sample. A thread that runs many scopes keeps units for the
+/// next ones, and the rows are those of a service that has run for a while.
+const EARLIER: usize = 1_000;
+
+/// A row: its name, and a function that takes a sample in nanoseconds per call.
+type CostRow = (&'static str, fn() -> f64);
+
+const ROWS: [CostRow; 7] = [
+    ("pair outside", pairs),
+    ("pair inside", || Scope::builder().build().run(pairs)),
+    ("enter", entered),
+    ("enter with a block", entered_with_a_block),
+    ("poll outside", || polls(counted())),
+    ("poll inside", || polls(Scope::builder().build().run_async(counted()))),
+    ("end", ends),
+];
+
+/// Takes all samples and returns them by row.
+pub fn samples() -> Value {
+    for _ in 0..EARLIER {
+        used().finish();
+    }
+    let mut taken = vec![Vec::with_capacity(ROUNDS); ROWS.len()];
+    for round in 0..ROUNDS {
+        // Another row is the first in each round.
+        for turn in 0..ROWS.len() {
+            let row = (round + turn) % ROWS.len();
+            taken[row].push(ROWS[row].1());
+        }
+    }
+    let rows = ROWS.iter().zip(taken);
+    Value::Object(rows.map(|((name, _), samples)| ((*name).to_owned(), json!(samples))).collect())
+}
+
+/// Returns the time of a call of `work` in nanoseconds.
+fn each(mut work: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    for _ in 0..CALLS {
+        work();
+    }
+    start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
+}
+
+fn block(size: usize) -> Vec<u8> {
+    black_box(Vec::with_capacity(black_box(size)))
+}
+
+fn pairs() -> f64 {
+    each(|| drop(block(64)))
+}
+
+fn entered() -> f64 {
+    let scope = Scope::builder().build();
+    each(|| scope.run(|| black_box(())))
+}
+
+fn entered_with_a_block() -> f64 {
+    let scope = Scope::builder().build();
+    each(|| scope.run(|| drop(block(64))))
+}
+
+/// A future that is pending until it was polled [`CALLS`] times.
+fn counted() -> impl Future {
+    let mut left = CALLS;
+    poll_fn(move |_| {
+        left -= 1;
+        if black_box(left) == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+}
+
+fn polls<F: Future>(future: F) -> f64 {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    each(|| {
+        black_box(future.as_mut().poll(&mut context).is_ready());
+    })
+}
+
+/// Returns a scope in which [`BLOCKS`] blocks were allocated and freed.
+fn used() -> Scope {
+    let scope = Scope::builder().build();
+    scope.run(|| {
+        let blocks: Vec<_> = (0..BLOCKS).map(|number| block(16 * (1 + number % SIZES))).collect();
+        drop(black_box(blocks));
+    });
+    scope
+}
+
+/// Ends one scope. The sample contains a reading of the clock.
+fn ends() -> f64 {
+    let scope = used();
+    let start = Instant::now();
+    black_box(scope.finish());
+    start.elapsed().as_secs_f64() * 1e9
+}
