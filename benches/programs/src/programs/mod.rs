@@ -7,10 +7,10 @@ use crate::Outcome;
 /// A program: a function from the repository's root to a checksum.
 pub(crate) type Program = fn(&Path) -> Outcome;
 
-/// Declares the module of each program and the search by name. A program belongs to the build if
-/// its feature is enabled.
+/// Declares the module of each program with its variants, and the search by name. A program belongs
+/// to the build if its feature is enabled.
 macro_rules! programs {
-    ($($name:literal => $module:ident,)*) => {
+    ($($name:literal => $module:ident $(, $($variant:literal => $run:ident),+)?;)*) => {
         $(
             #[cfg(feature = $name)]
             mod $module;
@@ -22,6 +22,10 @@ macro_rules! programs {
                 $(
                     #[cfg(feature = $name)]
                     $name => Some($module::run),
+                    $($(
+                        #[cfg(feature = $name)]
+                        $variant => Some($module::$run),
+                    )+)?
                 )*
                 _ => None,
             }
@@ -30,16 +34,17 @@ macro_rules! programs {
 }
 
 programs! {
-    "hyper" => hyper,
-    "minijinja" => minijinja,
-    "naga" => naga,
-    "pulldown-cmark" => pulldown_cmark,
-    "redb" => redb,
-    "rhai" => rhai,
-    "serde_json" => serde_json,
-    "service" => service,
+    "hyper" => hyper;
+    "minijinja" => minijinja;
+    "naga" => naga;
+    "pulldown-cmark" => pulldown_cmark;
+    "redb" => redb;
+    "rhai" => rhai;
+    "serde_json" => serde_json;
+    "service" => service, "service-long" => run_long, "service-bursts" => run_bursts;
     "service-scopes" => service_scopes,
-    "syn" => syn,
-    "tantivy" => tantivy,
-    "wasmi" => wasmi,
+        "service-scopes-long" => run_long, "service-scopes-bursts" => run_bursts;
+    "syn" => syn;
+    "tantivy" => tantivy;
+    "wasmi" => wasmi;
 }

@@ -1,5 +1,5 @@
 //! A service with a cache: each request parses a document of 10 KB, and every second one leaves a
-//! string of 100 bytes in the cache.
+//! string of 100 bytes in the cache. In a variant with bursts, a few requests also fill 64 MB.
 
 use std::path::Path;
 
@@ -8,9 +8,30 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::checksum::Checksum;
 
-/// The requests, and the strings in the full cache.
-const REQUESTS: u64 = 24_000;
-const CACHED: usize = 10_000;
+/// How long a service runs.
+pub(crate) struct ServiceLoad {
+    pub(super) requests: u64,
+    /// The strings in the full cache.
+    pub(super) cached: usize,
+    /// One request of this number is a burst.
+    pub(super) burst_every: Option<u64>,
+}
+
+/// The service among the other programs.
+pub(super) const SHORT: ServiceLoad = ServiceLoad { requests: 24_000, cached: 10_000, burst_every: None };
+
+/// The service of `cargo xtask bench --scopes`.
+pub(super) const LONG: ServiceLoad = ServiceLoad { requests: 500_000, cached: 200_000, burst_every: None };
+
+/// The same with bursts. It is shorter, because only its memory counts.
+pub(super) const BURSTS: ServiceLoad =
+    ServiceLoad { requests: 50_000, cached: 200_000, burst_every: Some(10_000) };
+
+/// The blocks of a burst and their size in bytes.
+const BURST: (usize, usize) = (64_000, 1_000);
+
+/// The resident memory is read this number of requests after a burst.
+const AFTER: u64 = 10;
 
 /// The items of a document, and the different documents.
 const ITEMS: u64 = 110;
@@ -21,29 +42,68 @@ const KEPT: usize = 100;
 
 /// Answers the requests one after the other. The repository's files are not read.
 pub(crate) fn run(_root: &Path) -> Outcome {
-    serve(|request| request())
+    serve(&SHORT, |request| request())
+}
+
+/// Runs the service of `cargo xtask bench --scopes`.
+pub(crate) fn run_long(_root: &Path) -> Outcome {
+    serve(&LONG, |request| request())
+}
+
+/// Runs the service with bursts.
+pub(crate) fn run_bursts(_root: &Path) -> Outcome {
+    serve(&BURSTS, |request| request())
 }
 
 /// The result of a request: a number for its client, and a string for the cache.
 type Answer = serde_json::Result<(u64, Option<String>)>;
 
-/// Answers the requests. `around` runs each of them.
-pub(super) fn serve(around: impl Fn(&dyn Fn() -> Answer) -> Answer) -> Outcome {
+/// Answers the requests. `around` runs each of them. Prints the resident memory before each burst and
+/// [`AFTER`] requests after it.
+pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> Answer) -> Outcome {
     let documents: Vec<String> = (0..DOCUMENTS).map(document).collect();
-    let mut cache: Vec<Option<String>> = vec![None; CACHED];
+    let mut cache: Vec<Option<String>> = vec![None; load.cached];
+    let mut before = 0;
     let mut checksum = Checksum::new();
-    for number in 0..REQUESTS {
+    for number in 0..load.requests {
         let text = &documents[(number % DOCUMENTS) as usize];
-        let (total, kept) = around(&|| answer(text, number))?;
+        // The first requests warm the service up.
+        let since = load.burst_every.filter(|&every| number >= every).map(|every| number % every);
+        if since == Some(0) {
+            before = resident()?;
+        }
+        let (total, kept) = around(&|| {
+            if since == Some(0) {
+                burst();
+            }
+            answer(text, number)
+        })?;
+        if since == Some(AFTER) {
+            println!("burst {before} {}", resident()?);
+        }
         checksum.number(total);
         if kept.is_some() {
             // A new string replaces one of any age.
             let place = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-            cache[place as usize % CACHED] = kept;
+            cache[place as usize % load.cached] = kept;
         }
     }
     cache.iter().flatten().for_each(|kept| checksum.bytes(kept.as_bytes()));
     Ok(checksum)
+}
+
+/// Fills the blocks of a burst, and frees them.
+fn burst() {
+    let (blocks, size) = BURST;
+    let filled: Vec<Vec<u8>> = (0..blocks).map(|number| vec![number as u8; size]).collect();
+    core::hint::black_box(filled);
+}
+
+/// Returns the resident memory of the process in bytes.
+fn resident() -> Result<u64, Box<dyn core::error::Error>> {
+    let pages = std::fs::read_to_string("/proc/self/statm")?;
+    let pages: u64 = pages.split(' ').nth(1).ok_or("statm has too few fields")?.parse()?;
+    Ok(pages * 4096)
 }
 
 /// Parses a document, and adds up its prices. Every second request returns a string to keep.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::service::serve;
+use super::service::{BURSTS, LONG, SHORT, serve};
 use crate::Outcome;
 
 /// The limit of a request in bytes.
@@ -12,7 +12,17 @@ const LIMIT: usize = 64 << 20;
 
 /// Answers the requests one after the other. The repository's files are not read.
 pub(crate) fn run(_root: &Path) -> Outcome {
-    serve(|request| in_scope(request))
+    serve(&SHORT, |request| in_scope(request))
+}
+
+/// Runs the service of `cargo xtask bench --scopes`.
+pub(crate) fn run_long(_root: &Path) -> Outcome {
+    serve(&LONG, |request| in_scope(request))
+}
+
+/// Runs the service with bursts.
+pub(crate) fn run_bursts(_root: &Path) -> Outcome {
+    serve(&BURSTS, |request| in_scope(request))
 }
 
 /// Runs a request in a scope. Over another global allocator there are no scopes.

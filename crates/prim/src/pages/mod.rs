@@ -174,6 +174,15 @@ pub fn purge() {
     spans::purge();
 }
 
+/// Returns up to about `bytes` bytes of the pages that the process caches to the operating system.
+/// A caller that expects not to need freed memory soon need not wait until it leaves in time.
+pub fn shed(bytes: usize) {
+    #[cfg(ephemera_pages)]
+    spans::shed_bytes(bytes);
+    #[cfg(not(ephemera_pages))]
+    let _ = bytes;
+}
+
 /// Returns the last pages of a live block to the operating system: those that start at `start` or
 /// later. `len` is the number of bytes from there to the end of the block's layout. Their content
 /// is unknown afterwards, even if the system refuses.

@@ -163,19 +163,32 @@ fn purge_span(span: Span) -> bool {
 }
 
 /// Purges and unmaps all that is cached, by the process and by threads.
-///
-/// The empty superblocks are unmapped first, so that no call purges their spans one by one. This
-/// also works if the operating system refuses to purge a part of them.
 pub(super) fn purge() {
     if !cfg!(ephemera_weaken = "purge_leaves_threads") {
         SpanCache::listed().for_each(SpanCache::clear);
     }
-    while mapping::unmap_one() {}
-    for table in &TABLES {
-        table.unmap_empty();
-        table.each_dirty(purge_span);
-    }
+    shed_while(|| true);
     budget::forget();
+}
+
+/// Purges and unmaps up to about this number of bytes of what the process caches. A superblock may
+/// exceed it.
+pub(super) fn shed_bytes(bytes: usize) {
+    let cached = || budget::now().1;
+    let rest = cached().saturating_sub(bytes);
+    shed_while(|| cached() > rest);
+}
+
+/// Purges and unmaps what the process caches, as long as `more` says so.
+///
+/// The empty superblocks of each table are unmapped first, so that no call purges their spans one
+/// by one. This also works if the operating system refuses to purge a part of them.
+fn shed_while(more: impl Fn() -> bool) {
+    while more() && mapping::unmap_one() {}
+    for table in &TABLES {
+        table.unmap_empty(&more);
+        table.each_dirty(&more, purge_span);
+    }
 }
 
 /// Returns whether a block has the alignment of a layout.

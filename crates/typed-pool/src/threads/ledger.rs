@@ -17,6 +17,21 @@ pub(crate) const NO_LIMIT: usize = usize::MAX;
 /// The number of times that a scope is trimmed before it exceeds its limit.
 const TRIMS: usize = 64;
 
+/// A scope that held more bytes than usual raises the average by this part of the difference, and a
+/// smaller one lowers it by that part. So a program whose scopes are all large frees their memory
+/// for the first three only, and one large scope in a thousand does not count as usual.
+#[cfg(not(ephemera_loom))]
+const RISE: usize = 8;
+#[cfg(not(ephemera_loom))]
+const FALL: usize = 64;
+
+/// A scope is a burst if its peak is this number of times the usual one, and at least
+/// [`BURST_LEAST`] bytes.
+#[cfg(not(ephemera_loom))]
+const BURST: usize = 4;
+#[cfg(not(ephemera_loom))]
+const BURST_LEAST: usize = 8 << 20;
+
 /// The figures of a scope. Any thread may add to them, so each step is one atomic operation.
 ///
 /// The ledger belongs to one scope at a time. It outlives the scope, because threads that free the
@@ -37,6 +52,8 @@ pub(crate) struct Ledger {
     /// The number of scopes that ended since the empty units that they left for the next one were
     /// last freed.
     streak: AtomicUsize,
+    /// What a scope on these heaps usually holds at its peak: a moving average.
+    usual: AtomicUsize,
     /// The number of times that the scope was trimmed before it exceeded its limit.
     trims: AtomicUsize,
     allocations: AtomicUsize,
@@ -70,6 +87,7 @@ impl Ledger {
                 limit: AtomicUsize::new(NO_LIMIT),
                 over: AtomicUsize::new(0),
                 streak: AtomicUsize::new(0),
+                usual: AtomicUsize::new(0),
                 trims: AtomicUsize::new(0),
                 allocations: AtomicUsize::new(0),
                 allocated: AtomicUsize::new(0),
@@ -110,6 +128,20 @@ impl Ledger {
     #[cfg(not(ephemera_loom))]
     pub(crate) fn note_end(&self, scopes: usize) -> bool {
         self.streak.fetch_add(1, Ordering::Relaxed) >= scopes
+    }
+
+    /// Compares the peak of a scope that ends with that of earlier scopes on the same heaps, and
+    /// returns it if it is a burst: the next scopes probably do not need this memory.
+    #[cfg(not(ephemera_loom))]
+    pub(crate) fn note_peak(&self) -> Option<usize> {
+        let (peak, usual) = (self.peak(), self.usual.load(Ordering::Relaxed));
+        let next = match peak.checked_sub(usual) {
+            Some(above) => usual + above / RISE,
+            None => usual - (usual - peak) / FALL,
+        };
+        self.usual.store(next, Ordering::Relaxed);
+        let is_burst = peak / BURST > usual.max(BURST_LEAST / BURST);
+        (is_burst && !cfg!(ephemera_weaken = "scopes_keep_bursts")).then_some(peak)
     }
 
     /// Resets the count of ended scopes, because the units that they left for the next one are

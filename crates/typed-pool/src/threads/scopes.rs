@@ -292,6 +292,9 @@ impl ScopeHeaps {
             self.records().fold(kept, |left, record| lease_end::end_scope_keeping(record, left));
         }
         self.freed.store(if kept == 0 { FREED } else { FREED_MOST }, Ordering::Relaxed);
+        if let Some(bytes) = self.ledger.note_peak() {
+            pages::shed(bytes);
+        }
     }
 
     /// Ends the scope. Its heaps go to the pool.

@@ -1,0 +1,71 @@
+//! What the process keeps after a scope that held much more than the scopes before it. No test
+//! trims before it looks.
+#![cfg(all(feature = "std", target_os = "linux", target_has_atomic = "64", not(miri)))]
+
+extern crate alloc;
+
+#[path = "support/scopes.rs"]
+mod support;
+
+use allocator_api2::vec::Vec;
+use ephemera_prim::pages;
+use typed_pool::PooledAllocator;
+
+use support::{Block, alone, block, builder};
+
+/// The bytes of a burst, in blocks of [`BLOCK`] bytes.
+const BURST: usize = 64 << 20;
+const BLOCK: usize = 1_000;
+
+/// Scopes that hold little. After this number, an earlier burst no longer counts as usual.
+const SMALL: usize = 2_000;
+
+/// The most bytes of cached pages that a test of few blocks finds.
+const FEW: usize = 2 << 20;
+
+/// Runs a scope that holds about `held` bytes at its peak. Returns a block that escapes.
+fn visit(held: usize) -> Block {
+    let scope = builder().build();
+    let escapes = scope.run(|| {
+        let bytes = || Vec::<u8, _>::with_capacity_in(BLOCK, PooledAllocator);
+        drop((0..held / BLOCK).map(|_| bytes()).collect::<alloc::vec::Vec<_>>());
+        block(7)
+    });
+    assert!(scope.finish().bytes_peak >= held / BLOCK * BLOCK);
+    escapes
+}
+
+fn cached() -> usize {
+    pages::usage().cached
+}
+
+#[test]
+fn the_memory_of_a_rare_burst_leaves_at_the_end_of_its_scope() {
+    alone(|| {
+        for _ in 0..3 {
+            (0..SMALL).for_each(|_| drop(visit(10 * BLOCK)));
+            let before = cached();
+            let _escapes = visit(BURST);
+            assert!(cached() <= before.max(FEW), "{} bytes, and {before} before the burst", cached());
+        }
+    });
+}
+
+#[test]
+fn scopes_that_are_all_large_keep_their_memory_for_the_next_one() {
+    alone(|| {
+        (0..8).for_each(|_| drop(visit(BURST)));
+        assert!(cached() > BURST / 2, "{}", cached());
+    });
+}
+
+#[test]
+fn a_block_of_64_mib_leaves_at_the_end_of_its_scope() {
+    alone(|| {
+        (0..SMALL).for_each(|_| drop(visit(10 * BLOCK)));
+        let scope = builder().build();
+        scope.run(|| drop(Vec::<u8, _>::with_capacity_in(BURST, PooledAllocator)));
+        scope.finish();
+        assert!(cached() <= FEW, "{}", cached());
+    });
+}
