@@ -38,6 +38,7 @@ const ALIGNED: &str = "-Cllvm-args=-align-all-nofallthru-blocks=6";
   cargo xtask bench --programs --quick                       runs programs of others over each general allocator
   cargo xtask bench --programs --filter '^(syn|redb)$' --peers jemalloc,pooled-allocator --rounds 5
   cargo xtask bench --programs --full --record               also writes docs/benchmarks/programs.md
+  cargo xtask bench --scopes --quick                         measures scopes of PooledAllocator, and a service that uses them
   cargo xtask bench -- --help                                lists the harness's own options
 
 Writes report.html, report.md, summary.json and results.jsonl to --out. Without a C compiler the contenders written in C
@@ -90,16 +91,20 @@ pub(crate) struct BenchOptions {
 pub(crate) struct ProgramOptions {
     /// Run programs of others over each general allocator, each in processes of its own; needs
     /// Linux.
-    #[arg(long, conflicts_with_all = ["icount", "thin", "baseline", "rest"])]
+    #[arg(long, group = "kind", conflicts_with_all = ["icount", "thin", "baseline", "rest"])]
     pub(crate) programs: bool,
+    /// Measure what a scope of PooledAllocator costs, and a service with a scope for each request;
+    /// needs Linux, a C compiler and make.
+    #[arg(long, group = "kind", conflicts_with_all = ["icount", "thin", "baseline", "filter", "peers", "rest"])]
+    pub(crate) scopes: bool,
     /// List the programs and the contenders, and run nothing.
     #[arg(long, requires = "programs")]
     pub(crate) list: bool,
     /// Run this number of rounds [default: 7, with --quick 3, with --full 15].
-    #[arg(long, requires = "programs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, requires = "kind", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// Write the tables to docs/benchmarks/programs.md too.
-    #[arg(long, requires = "programs")]
+    /// Write the tables to docs/benchmarks/programs.md or docs/benchmarks/scopes.md too.
+    #[arg(long, requires = "kind")]
     pub(crate) record: bool,
 }
 
@@ -170,7 +175,7 @@ impl BenchOptions {
         self.full && self.filter.is_none() && self.peers.is_none()
     }
 
-    /// Returns the number of rounds of `--programs`.
+    /// Returns the number of rounds of `--programs` and `--scopes`.
     pub(crate) fn rounds_of_programs(&self) -> u32 {
         let default = if self.quick {
             3

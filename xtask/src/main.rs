@@ -123,7 +123,7 @@ fn run(command: &Command) -> Result<ExitCode> {
 fn bench(ws: &Workspace, options: &bench::BenchOptions) -> Result<bool> {
     if options.icount {
         icount::main(ws, options)
-    } else if options.processes.programs {
+    } else if options.processes.programs || options.processes.scopes {
         programs::main(ws, options)
     } else {
         bench::main(ws, options)

@@ -1,4 +1,5 @@
-//! `cargo xtask bench --programs`: runs programs of others over each general allocator.
+//! `cargo xtask bench --programs`: runs programs of others over each general allocator. `--scopes`
+//! runs a service with a scope for each request.
 //!
 //! Some programs are linked with each allocator. Others are those of the system, over a preloaded
 //! library. Each program runs in a process of its own. A round runs every program over every
@@ -25,15 +26,19 @@ mod preload;
 mod process;
 #[cfg(target_os = "linux")]
 mod rounds;
+#[cfg(target_os = "linux")]
+mod scopes;
 
 /// Runs the command. Returns `true` if every contender ran every program.
 #[cfg(target_os = "linux")]
 pub(crate) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
-    rounds::main(ws, options)
+    if options.processes.scopes { scopes::main(ws, options) } else { rounds::main(ws, options) }
 }
 
 /// Reports that this system cannot measure processes.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn main(_ws: &Workspace, _options: &BenchOptions) -> Result<bool> {
-    anyhow::bail!("--programs reads the memory of processes from /proc, which exists on Linux only")
+    anyhow::bail!(
+        "--programs and --scopes read the memory of processes from /proc, which exists on Linux only"
+    )
 }

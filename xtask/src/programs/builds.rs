@@ -26,7 +26,7 @@ pub(super) fn build(
     allocators: &[GeneralAllocator],
 ) -> Result<BuiltPaths> {
     eprintln!("Building the programs. The first build takes some minutes; measuring starts afterwards.");
-    let target = ws.target_dir("programs");
+    let target = directory(ws);
     let path = |allocator: &GeneralAllocator| {
         let file = format!("{}{}", allocator.executable(), std::env::consts::EXE_SUFFIX);
         target.join("release").join(file)
@@ -48,8 +48,13 @@ pub(super) fn build(
     Ok(built)
 }
 
+/// Returns the build directory of the programs.
+pub(super) fn directory(ws: &Workspace) -> PathBuf {
+    ws.target_dir("programs")
+}
+
 /// Returns the command that builds the executables of these allocators.
-fn cargo(
+pub(super) fn cargo(
     ws: &Workspace,
     target: &Path,
     programs: &[MeasuredProgram],

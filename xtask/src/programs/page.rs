@@ -66,6 +66,13 @@ pub(super) struct ProgramFacts {
     programs: Vec<(String, &'static str)>,
 }
 
+impl ProgramFacts {
+    /// Returns the conditions as a list of Markdown.
+    pub(super) fn list(&self) -> String {
+        self.facts.iter().map(|(what, value)| format!("* {what}: {value}\n")).collect()
+    }
+}
+
 /// Returns the conditions of a run that begins now.
 ///
 /// # Errors

@@ -15,17 +15,21 @@ pub(crate) struct ServiceLoad {
     pub(super) cached: usize,
     /// One request of this number is a burst.
     pub(super) burst_every: Option<u64>,
+    /// Whether it prints its resident memory at the end.
+    pub(super) tells: bool,
 }
 
 /// The service among the other programs.
-pub(super) const SHORT: ServiceLoad = ServiceLoad { requests: 24_000, cached: 10_000, burst_every: None };
+pub(super) const SHORT: ServiceLoad =
+    ServiceLoad { requests: 24_000, cached: 10_000, burst_every: None, tells: false };
 
 /// The service of `cargo xtask bench --scopes`.
-pub(super) const LONG: ServiceLoad = ServiceLoad { requests: 500_000, cached: 200_000, burst_every: None };
+pub(super) const LONG: ServiceLoad =
+    ServiceLoad { requests: 500_000, cached: 200_000, burst_every: None, tells: true };
 
 /// The same with bursts. It is shorter, because only its memory counts.
 pub(super) const BURSTS: ServiceLoad =
-    ServiceLoad { requests: 50_000, cached: 200_000, burst_every: Some(10_000) };
+    ServiceLoad { requests: 50_000, cached: 200_000, burst_every: Some(10_000), tells: false };
 
 /// The blocks of a burst and their size in bytes.
 const BURST: (usize, usize) = (64_000, 1_000);
@@ -58,8 +62,8 @@ pub(crate) fn run_bursts(_root: &Path) -> Outcome {
 /// The result of a request: a number for its client, and a string for the cache.
 type Answer = serde_json::Result<(u64, Option<String>)>;
 
-/// Answers the requests. `around` runs each of them. Prints the resident memory before each burst and
-/// [`AFTER`] requests after it.
+/// Answers the requests. `around` runs each of them. Prints the resident memory before each burst
+/// and [`AFTER`] requests after it.
 pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> Answer) -> Outcome {
     let documents: Vec<String> = (0..DOCUMENTS).map(document).collect();
     let mut cache: Vec<Option<String>> = vec![None; load.cached];
@@ -87,6 +91,9 @@ pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> 
             let place = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
             cache[place as usize % load.cached] = kept;
         }
+    }
+    if load.tells {
+        println!("resident {}", resident()?);
     }
     cache.iter().flatten().for_each(|kept| checksum.bytes(kept.as_bytes()));
     Ok(checksum)
