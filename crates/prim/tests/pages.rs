@@ -195,6 +195,21 @@ fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
 }
 
 #[test]
+fn shedding_returns_about_as_many_cached_bytes_as_asked() {
+    let _turn = turn();
+    pages::purge();
+    let burst = || drop((0..1_500).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+    (0..6).for_each(|_| burst());
+    let (cached, wanted) = (pages::usage().cached, 4 << 20);
+    assert!(cached > 3 * wanted, "{cached}");
+    pages::shed(wanted);
+    let left = pages::usage().cached;
+    assert!(left <= cached - wanted && left >= cached - 2 * wanted, "{left} of {cached}");
+    pages::shed(usize::MAX);
+    assert_eq!(pages::usage().cached, 0);
+}
+
+#[test]
 fn pages_that_were_needed_again_stay_and_leave_in_time() {
     let _turn = turn();
     pages::purge();

@@ -22,7 +22,7 @@ use crate::bench::BenchOptions;
 use crate::workspace::Workspace;
 
 /// The executable that samples single operations, and the feature that it needs.
-const COSTS: (&str, &str) = ("programs-scopes", "scope-costs");
+pub(super) const COSTS: (&str, &str) = ("programs-scopes", "scope-costs");
 
 /// The key of the allocator whose memory is the bar.
 const JEMALLOC: &str = "jemalloc";
@@ -61,7 +61,7 @@ struct ServiceFigures {
 
 /// A row of the table.
 #[derive(Debug)]
-struct BarRow {
+struct ScopeBar {
     what: &'static str,
     unit: &'static str,
     figure: Option<Estimate>,
@@ -162,8 +162,8 @@ fn told(output: &str) -> ServiceFigures {
 }
 
 /// Computes the rows of the table.
-fn rows(costs: &[CostSamples], services: &[[ServiceFigures; SERVICES.len()]]) -> Vec<BarRow> {
-    let row = |what, unit, bar, figure| BarRow { what, unit, figure, bar };
+fn rows(costs: &[CostSamples], services: &[[ServiceFigures; SERVICES.len()]]) -> Vec<ScopeBar> {
+    let row = |what, unit, bar, figure| ScopeBar { what, unit, figure, bar };
     // A figure of each round of each process, from two rows.
     let cost = |of: [&str; 2], figure: fn(f64, f64) -> f64| {
         let process = |samples: &CostSamples| {
@@ -231,7 +231,7 @@ fn rows(costs: &[CostSamples], services: &[[ServiceFigures; SERVICES.len()]]) ->
     ]
 }
 
-fn markdown(facts: &str, rows: &[BarRow]) -> String {
+fn markdown(facts: &str, rows: &[ScopeBar]) -> String {
     let mut out = format!(
         "# Scopes\n\n\
          `cargo xtask bench --scopes --record` writes this page. The first rows are single operations with \

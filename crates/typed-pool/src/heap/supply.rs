@@ -219,25 +219,33 @@ fn free_unneeded<E: PoolEnv>(env: E) {
     }
 }
 
-/// Does what [`trim`] does at the end of a scope, but keeps one empty unit that the scope
-/// used, if it has at most `most` bytes. The unit counts for no scope until the next one allocates
-/// from it. Returns the bytes of that unit, and whether all others were freed.
+/// Does what [`trim`] does at the end of a scope, but keeps empty units that the scope used, up to
+/// `most` bytes of them. They count for no scope until the next one allocates from them. Returns
+/// their bytes, and whether all others were freed.
 #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
-pub(crate) fn trim_keeping_one<E: PoolEnv>(env: E, most: usize) -> (usize, bool) {
+pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize) -> (usize, bool) {
     env.settle();
     let heap = env.heap();
     heap.owned.write();
     heap.give_up_front();
-    let first = heap.pop_empty();
-    let bytes = first.map_or(0, |unit| heap.spec.layout(unit.slots()).size());
-    let keeps = first.is_some_and(|unit| bytes <= most && env.is_current(unit.birth()));
-    if let Some(unit) = first.filter(|_| !keeps) {
-        heap.push_empty(unit);
+    let (mut bytes, mut kept) = (0, None);
+    while let Some(unit) = heap.pop_empty() {
+        let size = heap.spec.layout(unit.slots()).size();
+        if bytes + size > most || !env.is_current(unit.birth()) {
+            heap.push_empty(unit);
+            break;
+        }
+        bytes += size;
+        env.uncount_unit(size, unit.birth());
+        unit.set_birth(0);
+        unit.after().set(kept.map_or(ptr::null_mut(), UnitPtr::as_ptr));
+        kept = Some(unit);
     }
     let all = give_back_empties(env);
-    let Some(unit) = first.filter(|_| keeps) else { return (0, all) };
-    env.uncount_unit(bytes, unit.birth());
-    unit.set_birth(0);
-    keep_empty(env, unit);
+    while let Some(unit) = kept {
+        // SAFETY: U1: a unit of the heap that was not freed.
+        kept = unsafe { UnitPtr::from_raw(unit.after().get()) };
+        keep_empty(env, unit);
+    }
     (bytes, all)
 }

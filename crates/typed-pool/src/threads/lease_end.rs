@@ -95,7 +95,7 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize) -
     // The heaps of small slots come first, and their units are the shortest.
     for heap in Heaps::of_record(record).flat_map(Heaps::used) {
         // SAFETY: the lease makes this thread the holder.
-        let (kept, freed) = heap::supply::trim_keeping_one(unsafe { HeapOwner::new(heap) }, bytes);
+        let (kept, freed) = heap::supply::trim_keeping(unsafe { HeapOwner::new(heap) }, bytes);
         bytes -= kept;
         all &= freed;
     }

@@ -79,8 +79,8 @@ pub(super) static UNUSED: [UnusedList<ScopeHeaps>; 2] = [UnusedList::new(), Unus
 /// The number of scopes that end on the same heaps before the heaps keep units for the next one.
 const STREAK: usize = if cfg!(miri) { 4 } else { 256 };
 
-/// The bytes of empty units that the heaps in a thread's place keep, of at most one unit for each
-/// class that the last scope used. The small classes come first.
+/// The bytes of empty units that the heaps in a thread's place keep, of those that the last scope
+/// used. The small classes come first.
 const KEPT_BYTES: usize = 2 << 20;
 
 /// The number of times that a thread waits for a record before it makes a further one. Each try
