@@ -244,7 +244,9 @@ fn markdown(facts: &str, rows: &[ScopeBar]) -> String {
     );
     for row in rows {
         let figure = row.figure.map_or("–".to_owned(), |one| {
-            format!("{} [{}, {}]", shown(one.mid, row.unit), shown(one.low95, ""), shown(one.high95, ""))
+            // A ratio or a time near one has three digits.
+            let digits = if one.mid < 2.0 { 3 } else { 2 };
+            format!("{:.digits$}{} [{:.digits$}, {:.digits$}]", one.mid, row.unit, one.low95, one.high95)
         });
         let (bar, met) = if row.bar.is_finite() {
             let met = row.figure.is_some_and(|one| one.mid <= row.bar);
@@ -255,11 +257,6 @@ fn markdown(facts: &str, rows: &[ScopeBar]) -> String {
         out.push_str(&format!("| {} | {figure} | {bar} | {met} |\n", row.what));
     }
     out
-}
-
-/// Formats a ratio with three digits, and a time with two.
-fn shown(value: f64, unit: &str) -> String {
-    format!("{value:.*}{unit}", if value < 2.0 { 3 } else { 2 })
 }
 
 #[cfg(test)]
