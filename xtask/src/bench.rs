@@ -64,7 +64,8 @@ pub(crate) struct BenchOptions {
     /// the reference too.
     #[arg(long, value_name = "LIST")]
     pub(crate) peers: Option<String>,
-    /// The directory for reports [default: target/bench, with --programs target/bench-programs].
+    /// The directory for reports [default: target/bench, with --programs target/bench-programs,
+    /// with --scopes target/bench-scopes].
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Compare with the summary.json of an earlier run.

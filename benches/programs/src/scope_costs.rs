@@ -1,4 +1,4 @@
-//! What a scope costs by itself: samples of single operations, for `cargo xtask bench --scopes`.
+//! Samples of single operations of a scope, for `cargo xtask bench --scopes`.
 
 use core::future::{Future, poll_fn};
 use core::hint::black_box;

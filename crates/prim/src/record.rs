@@ -101,7 +101,8 @@ impl<S> Record<S> {
         }
     }
 
-    /// Returns whether a push arrived before this thread's release, which precedes the call.
+    /// The look of [`Lease::release`] at the inboxes, after the release: returns whether another
+    /// thread left a push to this one.
     #[inline]
     fn needs_drain(&self, has_mail: impl Fn(&S) -> bool) -> bool {
         if !cfg!(ephemera_weaken = "release_without_fence") {
@@ -113,8 +114,7 @@ impl<S> Record<S> {
         !cfg!(ephemera_weaken = "release_without_a_look") && has_mail(&self.data)
     }
 
-    /// Drains the inboxes of a record that this thread has released, for as long as it needs that
-    /// and no other thread holds it.
+    /// The drains of [`Lease::release`], which says how many there are.
     #[cold]
     #[inline(never)]
     fn drain_after_release<'r>(&'r self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Self)) {

@@ -103,23 +103,28 @@ fn list() -> String {
 }
 
 /// Returns a seed that differs in each run.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     // A clock before 1970 gives the seed 0, which is as good as any other.
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 fn progress(plan: &ProgramPlan) -> ProgressBar {
     let processes = plan.rounds as usize * plan.programs.len() * plan.allocators.len();
-    let bar = ProgressBar::new(processes as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} [{elapsed}, {eta} left]") {
-        bar.set_style(style);
-    }
     eprintln!(
         "{} rounds of {} programs over {} contenders: {processes} processes.",
         plan.rounds,
         plan.programs.len(),
         plan.allocators.len()
     );
+    bar(processes)
+}
+
+/// Returns the progress of this number of processes.
+pub(super) fn bar(processes: usize) -> ProgressBar {
+    let bar = ProgressBar::new(processes as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} [{elapsed}, {eta} left]") {
+        bar.set_style(style);
+    }
     bar
 }
 
@@ -280,7 +285,7 @@ fn hashed(output: &[u8]) -> String {
 }
 
 /// Reads the checksum that a program printed.
-fn checksum(output: &[u8]) -> Result<String, String> {
+pub(super) fn checksum(output: &[u8]) -> Result<String, String> {
     let text = String::from_utf8_lossy(output);
     let found = text.lines().find_map(|line| line.strip_prefix("checksum "));
     found.map(|sum| sum.trim().to_owned()).ok_or_else(|| "it printed no checksum".to_owned())

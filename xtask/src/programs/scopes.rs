@@ -1,5 +1,5 @@
-//! `cargo xtask bench --scopes`: what a scope costs by itself, and what a service gains that runs
-//! each request in a scope.
+//! `cargo xtask bench --scopes`: measures the operations of a scope, and a service that runs each
+//! request in a scope.
 //!
 //! The samples of single operations come from `programs-scopes`, which takes one of each row in
 //! turn. The services are processes, in another order in each round.
@@ -17,7 +17,7 @@ use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
 use super::catalogue::{self, ALLOCATORS, GeneralAllocator, OURS, ProgramPlan};
-use super::{builds, page, process};
+use super::{builds, page, process, rounds};
 use crate::bench::BenchOptions;
 use crate::workspace::Workspace;
 
@@ -75,7 +75,7 @@ pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
         programs: catalogue::programs(Some("^service"))?,
         allocators: ALLOCATORS.iter().filter(chosen).copied().collect(),
         rounds: options.rounds_of_programs(),
-        seed: options.seed.unwrap_or(1),
+        seed: options.seed.unwrap_or_else(rounds::now),
     };
     let out = match &options.out {
         Some(dir) => std::path::absolute(dir)?,
@@ -84,20 +84,37 @@ pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
     build(ws, &plan)?;
     let facts = page::facts(ws, &plan)?;
-    eprintln!("{} rounds; each takes about a minute and a half.", plan.rounds);
-    let (mut costs, mut services) = (Vec::new(), Vec::new());
+    let processes = plan.rounds as usize * (1 + SERVICES.len());
+    eprintln!(
+        "{} rounds of {} processes; a round takes a minute and a half.",
+        plan.rounds,
+        processes / plan.rounds as usize
+    );
+    let bar = rounds::bar(processes);
+    let (mut costs, mut services, mut checksums) = (Vec::new(), Vec::new(), BTreeMap::new());
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
     let mut order: Vec<_> = (0..SERVICES.len()).collect();
-    for round in 0..plan.rounds {
-        eprintln!("round {} of {}", round + 1, plan.rounds);
+    for _ in 0..plan.rounds {
+        bar.set_message("single operations");
         costs.push(sample(ws, &out)?);
+        bar.inc(1);
         let mut figures = [ServiceFigures::default(); SERVICES.len()];
         next_round(&mut rng, &mut order);
         for &turn in &order {
-            figures[turn] = serve(ws, SERVICES[turn], &out)?;
+            let (key, program) = SERVICES[turn];
+            bar.set_message(format!("{program} over {key}"));
+            let checksum;
+            (figures[turn], checksum) = serve(ws, SERVICES[turn], &out)?;
+            // The services with and without scopes compute the same.
+            let computes = program.trim_start_matches("service-").trim_start_matches("scopes-");
+            if *checksums.entry(computes).or_insert_with(|| checksum.clone()) != checksum {
+                bail!("{program} over {key} computes something else than the others");
+            }
+            bar.inc(1);
         }
         services.push(figures);
     }
+    bar.finish_and_clear();
     let text = markdown(&facts.list(), &rows(&costs, &services));
     print!("{text}");
     fs::write(out.join("scopes.md"), &text)?;
@@ -133,17 +150,22 @@ fn sample(ws: &Workspace, out: &Path) -> Result<CostSamples> {
     serde_json::from_slice(&output).context("the samples have an unknown form")
 }
 
-/// Runs one process of a service.
-fn serve(ws: &Workspace, (key, program): (&str, &str), out: &Path) -> Result<ServiceFigures> {
+/// Runs one process of a service. Returns its figures and its checksum.
+fn serve(ws: &Workspace, (key, program): (&str, &str), out: &Path) -> Result<(ServiceFigures, String)> {
     let mut command = command(ws, &format!("programs-{key}"));
     command.arg(program).arg(&ws.root);
-    let (figures, output) =
-        process::run(command, LIMIT, out).map_err(|why| anyhow!("{program} over {key}: {why}"))?;
+    let failed = |why| anyhow!("{program} over {key}: {why}");
+    let (figures, output) = process::run(command, LIMIT, out).map_err(failed)?;
+    let checksum = rounds::checksum(&output).map_err(failed)?;
     let told = told(&String::from_utf8_lossy(&output));
-    Ok(ServiceFigures { wall_ns: figures.wall_ns as f64, peak: figures.peak_bytes as f64, ..told })
+    if told.resident == 0.0 && told.after_burst == 0.0 {
+        return Err(failed("it did not print its memory".to_owned()));
+    }
+    let figures = ServiceFigures { wall_ns: figures.wall_ns as f64, peak: figures.peak_bytes as f64, ..told };
+    Ok((figures, checksum))
 }
 
-/// Reads what a service tells about its memory.
+/// Reads the lines of a service about its memory.
 fn told(output: &str) -> ServiceFigures {
     let mut figures = ServiceFigures::default();
     for line in output.lines() {
@@ -264,7 +286,7 @@ mod tests {
     use super::{CostSamples, ServiceFigures, markdown, rows, told};
 
     #[test]
-    fn what_a_service_tells_is_read_and_the_largest_burst_counts() {
+    fn the_memory_that_a_service_prints_is_read_and_the_largest_burst_counts() {
         let figures = told("burst 100 110\nburst 100 180\nburst 0 7\nresident 4096\nchecksum 12\n");
         assert_eq!((figures.resident, figures.after_burst), (4096.0, 1.8));
         assert_eq!(told("").resident, 0.0);

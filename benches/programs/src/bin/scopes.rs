@@ -1,4 +1,4 @@
-//! Prints what a scope costs by itself, as JSON: samples in nanoseconds for each row.
+//! Prints samples of single operations of a scope as JSON: nanoseconds for each row.
 
 #[global_allocator]
 static ALLOCATOR: typed_pool::PooledAllocator = typed_pool::PooledAllocator;

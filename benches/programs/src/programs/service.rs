@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::checksum::Checksum;
 
-/// How long a service runs.
+/// The length of a service's run.
 pub(crate) struct ServiceLoad {
     pub(super) requests: u64,
     /// The strings in the full cache.
     pub(super) cached: usize,
     /// One request of this number is a burst.
     pub(super) burst_every: Option<u64>,
-    /// Whether it prints its resident memory at the end.
+    /// Whether the service prints its resident memory at the end.
     pub(super) tells: bool,
 }
 
@@ -108,9 +108,10 @@ fn burst() {
 
 /// Returns the resident memory of the process in bytes.
 fn resident() -> Result<u64, Box<dyn core::error::Error>> {
-    let pages = std::fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = pages.split(' ').nth(1).ok_or("statm has too few fields")?.parse()?;
-    Ok(pages * 4096)
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).ok_or("the status has no VmRSS")?;
+    Ok(kib.parse::<u64>()? * 1024)
 }
 
 /// Parses a document, and adds up its prices. Every second request returns a string to keep.

@@ -174,8 +174,9 @@ pub fn purge() {
     spans::purge();
 }
 
-/// Returns up to about `bytes` bytes of the pages that the process caches to the operating system.
-/// A caller that expects not to need freed memory soon need not wait until it leaves in time.
+/// Returns about `bytes` bytes of the pages that the process caches to the operating system, or all
+/// that it finds if there are fewer. A program that expects not to need freed memory soon need not
+/// wait until the pages leave in time.
 pub fn shed(bytes: usize) {
     #[cfg(ephemera_pages)]
     spans::shed_bytes(bytes);

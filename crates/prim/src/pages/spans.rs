@@ -5,7 +5,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::order::{ORDERS, Order};
+use super::order::{ORDERS, Order, SPAN_MIN};
 use super::span::Span;
 use super::span_cache::SpanCache;
 use super::superblock::Prefer;
@@ -148,6 +148,19 @@ fn shed() -> bool {
     })
 }
 
+/// Purges cached spans and unmaps cached mappings, until the cache is smaller by this number of
+/// bytes or no more are found. The number of steps is that of the shortest spans in these bytes.
+pub(super) fn shed_bytes(bytes: usize) {
+    let cached = || budget::now().1;
+    let bytes = bytes.min(cached());
+    let rest = cached().saturating_sub(bytes);
+    for _ in 0..bytes.div_ceil(SPAN_MIN) {
+        if cached() <= rest || !shed() {
+            return;
+        }
+    }
+}
+
 /// Purges a cached span that the calling thread took out of the cache. Returns whether that worked.
 fn purge_span(span: Span) -> bool {
     // SAFETY: the span was free, and this thread owns it now.
@@ -163,32 +176,19 @@ fn purge_span(span: Span) -> bool {
 }
 
 /// Purges and unmaps all that is cached, by the process and by threads.
+///
+/// The empty superblocks are unmapped first, so that no call purges their spans one by one. This
+/// also works if the operating system refuses to purge a part of them.
 pub(super) fn purge() {
     if !cfg!(ephemera_weaken = "purge_leaves_threads") {
         SpanCache::listed().for_each(SpanCache::clear);
     }
-    shed_while(|| true);
-    budget::forget();
-}
-
-/// Purges and unmaps up to about this number of bytes of what the process caches. A superblock may
-/// exceed it.
-pub(super) fn shed_bytes(bytes: usize) {
-    let cached = || budget::now().1;
-    let rest = cached().saturating_sub(bytes);
-    shed_while(|| cached() > rest);
-}
-
-/// Purges and unmaps what the process caches, as long as `more` says so.
-///
-/// The empty superblocks of each table are unmapped first, so that no call purges their spans one
-/// by one. This also works if the operating system refuses to purge a part of them.
-fn shed_while(more: impl Fn() -> bool) {
-    while more() && mapping::unmap_one() {}
+    while mapping::unmap_one() {}
     for table in &TABLES {
-        table.unmap_empty(&more);
-        table.each_dirty(&more, purge_span);
+        table.unmap_empty();
+        table.each_dirty(purge_span);
     }
+    budget::forget();
 }
 
 /// Returns whether a block has the alignment of a layout.

@@ -216,13 +216,12 @@ impl Table {
         None
     }
 
-    /// Takes each free span with old bytes once, and passes it to `purge`, as long as `more` says
-    /// so.
-    pub(super) fn each_dirty(&'static self, more: impl Fn() -> bool, purge: impl Fn(Span) -> bool) {
+    /// Takes each free span with old bytes once, and passes it to `purge`.
+    pub(super) fn each_dirty(&'static self, purge: impl Fn(Span) -> bool) {
         for directory in self.directories() {
             for number in 0..directory.homes.len() as u32 {
                 let mut from = 0;
-                while let Some(span) = more().then(|| directory.take_dirty_of(number, from)).flatten() {
+                while let Some(span) = directory.take_dirty_of(number, from) {
                     from = span.index + 1;
                     purge(span);
                 }
@@ -230,9 +229,10 @@ impl Table {
         }
     }
 
-    /// Unmaps superblocks without a used span, as long as `more` says so.
-    pub(super) fn unmap_empty(&'static self, more: impl Fn() -> bool) {
-        let homes = self.directories().flat_map(|directory| &directory.homes);
-        homes.take_while(|_| more()).for_each(|home| home.unmap_if_empty(self));
+    /// Unmaps every superblock without a used span.
+    pub(super) fn unmap_empty(&'static self) {
+        for home in self.directories().flat_map(|directory| &directory.homes) {
+            home.unmap_if_empty(self);
+        }
     }
 }

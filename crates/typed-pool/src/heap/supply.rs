@@ -243,7 +243,8 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize) -> (usize, bool) {
     }
     let all = give_back_empties(env);
     while let Some(unit) = kept {
-        // SAFETY: U1: a unit of the heap that was not freed.
+        // SAFETY: U1: the unit was not among the empties, so it was not freed, and it links to
+        // another such unit.
         kept = unsafe { UnitPtr::from_raw(unit.after().get()) };
         keep_empty(env, unit);
     }

@@ -61,8 +61,8 @@ use crate::threads::{ScopeRef, UNLIMITED};
 ///
 /// * Allocations and frees inside have the same instructions as outside.
 /// * Entering leases the scope's record, and leaving releases it: two atomic operations. With
-///   `PooledAllocator` as the global allocator, entering and leaving takes about 8 ns on an AMD
-///   EPYC, and a poll in a scope as long beyond a poll without (`cargo xtask bench --scopes`).
+///   `PooledAllocator` as the global allocator, entering and leaving takes about 10 ns on an AMD
+///   EPYC, and a poll in a scope as much more than one without (`cargo xtask bench --scopes`).
 /// * Entering the scope that the thread is in already needs no further record, unless the scope's
 ///   first record is free.
 /// * A free of a scope's block outside of the scope, and a free of another block inside, is a
@@ -75,9 +75,9 @@ use crate::threads::{ScopeRef, UNLIMITED};
 ///   heaps, each one leaves the empty units that it used for the next scope of the thread, up to
 ///   2 MiB. The thread frees them when it trims or ends, and `PooledAllocator.trim_all()` frees
 ///   those of all threads.
-/// * A scope is a *burst* if it held at least 8 MiB and four times what scopes on its heaps usually
-///   hold. The freed pages of a burst go to the operating system when it ends; other freed pages
-///   wait in the cache of the process.
+/// * A scope is a burst if it held at least 8 MiB, and four times the average peak of the scopes on
+///   its heaps. The freed pages of a burst go to the operating system when it ends; other freed
+///   pages wait in the cache of the process.
 /// * Heaps of scopes are never freed and serve later scopes. Each takes about 22 KB for each thread
 ///   that was in the scope at the same time as others.
 /// * The number of heaps is about the greatest number of scopes that were alive at the same time.

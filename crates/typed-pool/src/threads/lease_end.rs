@@ -146,7 +146,9 @@ pub(super) fn drain_free_record(heap: &ThreadHeap) {
 #[cold]
 #[inline(never)]
 fn mark_mail(data: &PoolRecord) {
-    if !cfg!(ephemera_weaken = "scope_has_no_mail_mark") {
+    if cfg!(ephemera_weaken = "mail_mark_is_stored") {
+        data.mailed.store(1, Ordering::Relaxed);
+    } else if !cfg!(ephemera_weaken = "scope_has_no_mail_mark") {
         // Relaxed: the fence after the push publishes it. A store in place of the exchange would
         // end the release sequence of another thread's mark.
         data.mailed.swap(1, Ordering::Relaxed);

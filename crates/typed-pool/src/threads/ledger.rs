@@ -52,7 +52,7 @@ pub(crate) struct Ledger {
     /// The number of scopes that ended since the empty units that they left for the next one were
     /// last freed.
     streak: AtomicUsize,
-    /// What a scope on these heaps usually holds at its peak: a moving average.
+    /// A moving average of the peaks of the scopes on these heaps.
     usual: AtomicUsize,
     /// The number of times that the scope was trimmed before it exceeded its limit.
     trims: AtomicUsize,

@@ -89,6 +89,7 @@ impl ScopeRef {
         self.enter_record(self.0.lease().ok_or(AllocError)?)
     }
 
+    /// Enters the scope by a record of it that the thread has leased.
     #[inline]
     fn enter_record(&self, lease: Lease<'static, PoolRecord>) -> Result<Option<Entered>, AllocError> {
         let (lease, heaps) = ScopeHeaps::table_of(lease).ok_or(AllocError)?;

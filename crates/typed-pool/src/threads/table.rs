@@ -131,7 +131,7 @@ impl<'w> Heaps<'w> {
     /// The calling thread holds the record. The record and the family outlive all use of the table.
     #[inline]
     pub(super) unsafe fn find_or_make(record: &'w Record<PoolRecord>, family: &'w Family) -> Option<Self> {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller holds the record, which has no such table; both outlive its use.
         Self::find(record, family).or_else(|| unsafe { Self::make(record, family) })
     }
 

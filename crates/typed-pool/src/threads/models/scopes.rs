@@ -1,10 +1,11 @@
 //! Models of scopes: threads enter and leave their records, and the scope ends. No model trims
 //! before it checks that nothing is held.
 
+use ephemera_prim::account::Account;
 use ephemera_prim::record::Record;
 use loom::thread;
 
-use super::{Heaps, Model, PoolRecord, Sent, Thread, check, lease_end, statistics};
+use super::{Arc, Family, Heaps, Model, PoolRecord, SLOT, Sent, Thread, check, lease_end, statistics};
 
 impl<'w> Thread<'w> {
     /// Enters the scope of a model: leases the first record that no thread holds.
@@ -60,25 +61,28 @@ fn loom_a_remote_free_while_a_scope_changes_its_thread_is_booked() {
     });
 }
 
-/// A thread leaves the scope while two others free slots of both groups of a unit. Both mark the
-/// record.
+/// A thread leaves the scope while two others push to two heaps of its record. Both mark the
+/// record, and the drain sees both pushes.
 #[test]
-fn loom_two_remote_frees_while_a_thread_leaves_a_scope_are_booked() {
+fn loom_pushes_to_two_heaps_while_a_thread_leaves_a_scope_are_booked() {
     check(|| {
-        let model = Model::of_scope(3, usize::MAX);
+        let model = Model::of_scope(2, usize::MAX);
+        let second = Arc::new(Family::of_model(SLOT, 2, &raw const model.0.registry));
         let inside = Thread::enter(&model);
-        let [first, mine, last] = [(); 3].map(|()| inside.allocate());
-        let others = [first, last].map(|slot| {
-            let there = model.clone();
-            thread::spawn(move || there.free_elsewhere(slot))
+        // SAFETY: the record is leased; record and family outlive the table's use.
+        let heaps = unsafe { Heaps::find_or_make(inside.record, &second) }.expect("memory");
+        let slots = [inside.allocate(), Thread { heaps, ..inside }.allocate()];
+        let others = slots.map(|slot| {
+            let there = (model.clone(), Arc::clone(&second));
+            thread::spawn(move || there.0.free_elsewhere(slot))
         });
-        inside.free(mine);
         inside.leave();
         for other in others {
             other.join().unwrap();
         }
-        assert_eq!(model.unbooked(), 0, "no thread is in the scope");
+        assert_eq!((model.unbooked(), heaps.unbooked()), (0, 0), "no thread is in the scope");
         model.end_scope();
+        assert_eq!(second.account().now().held, 0, "a unit was lost");
         model.all_is_back();
     });
 }
