@@ -61,7 +61,7 @@ use crate::threads::{ScopeRef, UNLIMITED};
 ///
 /// * Allocations and frees inside have the same instructions as outside.
 /// * Entering leases the scope's record, and leaving releases it: two atomic operations. With
-///   `PooledAllocator` as the global allocator, entering and leaving takes about 10 ns on an AMD
+///   `PooledAllocator` as the global allocator, entering and leaving takes about 8 ns on an AMD
 ///   EPYC, and a poll in a scope as much more than one without (`cargo xtask bench --scopes`).
 /// * Entering the scope that the thread is in already needs no further record, unless the scope's
 ///   first record is free.
