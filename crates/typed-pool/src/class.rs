@@ -25,18 +25,24 @@ pub(crate) const MEDIUM_MAX: usize = STRIDE_MAX;
 /// Strides up to this one are the multiples of 8.
 const FINE_MAX: usize = 64;
 
+/// Returns the offset of the last byte of a layout whose size is rounded up to its alignment. A size
+/// of zero wraps around, to an offset beyond all classes.
+#[inline]
+const fn last_byte(layout: Layout) -> usize {
+    // The alignment is a power of two. So a last byte with these low bits set ends a multiple of it.
+    let low = if cfg!(ephemera_weaken = "class_ignores_alignment") { 0 } else { layout.align() - 1 };
+    layout.size().wrapping_sub(1) | low
+}
+
 /// Returns the small class of a layout. `None` for size zero, and for layouts that have a medium
 /// class or none.
 #[inline]
 pub(crate) const fn of(layout: Layout) -> Option<usize> {
-    // A size of zero wraps around and exceeds the maximum.
-    if layout.size().wrapping_sub(1) >= CLASS_MAX || layout.align() > CLASS_MAX {
+    let last = last_byte(layout);
+    if last >= CLASS_MAX {
         return None;
     }
-    let align = if cfg!(ephemera_weaken = "class_ignores_alignment") { 1 } else { layout.align() };
-    let last = ((layout.size() + align - 1) & !(align - 1)) - 1;
-    // The mask never changes the index. It removes the bounds check.
-    Some(OF[(last / STEP) & (OF.len() - 1)] as usize)
+    Some(OF[last / STEP] as usize)
 }
 
 /// Returns the medium class of a layout that has no small one. `None` for size zero and for layouts
@@ -47,8 +53,7 @@ pub(crate) const fn medium(layout: Layout) -> Option<usize> {
         return None;
     }
     // A size of zero wraps around, as do the steps of small classes, and exceeds the table.
-    let last = ((layout.size() + layout.align() - 1) & !(layout.align() - 1)).wrapping_sub(1);
-    let step = (last / MEDIUM_STEP).wrapping_sub(CLASS_MAX / MEDIUM_STEP);
+    let step = (last_byte(layout) / MEDIUM_STEP).wrapping_sub(CLASS_MAX / MEDIUM_STEP);
     if step >= OF_MEDIUM.len() {
         return None;
     }
@@ -121,9 +126,10 @@ pub(crate) const fn layout(class: usize) -> Layout {
     }
 }
 
-/// The alignment of the units of each class.
-const UNITS: [usize; CLASSES] = {
-    let mut units = [0; CLASSES];
+/// The alignment of the units of each class. The length is a power of two, so that a mask can stand
+/// in for the bounds check.
+const UNITS: [usize; CLASSES.next_power_of_two()] = {
+    let mut units = [0; CLASSES.next_power_of_two()];
     let mut class = 0;
     while class < CLASSES {
         units[class] = unit_of(layout(class));
@@ -135,7 +141,8 @@ const UNITS: [usize; CLASSES] = {
 /// Returns the alignment of the units of a class. The address of a slot is masked with it.
 #[inline]
 pub(crate) const fn unit_size(class: usize) -> usize {
-    UNITS[class]
+    // The mask never changes the index.
+    UNITS[class & (UNITS.len() - 1)]
 }
 
 #[cfg(test)]
