@@ -25,11 +25,12 @@ pub(crate) const MEDIUM_MAX: usize = STRIDE_MAX;
 /// Strides up to this one are the multiples of 8.
 const FINE_MAX: usize = 64;
 
-/// Returns the offset of the last byte of a layout whose size is rounded up to its alignment. A size
-/// of zero wraps around, to an offset beyond all classes.
+/// Returns the offset of the last byte of a layout whose size is rounded up to its alignment. A
+/// size of zero wraps around, to an offset beyond all classes.
 #[inline]
 const fn last_byte(layout: Layout) -> usize {
-    // The alignment is a power of two. So a last byte with these low bits set ends a multiple of it.
+    // The alignment is a power of two, so the last byte before a multiple of it has all of these
+    // low bits.
     let low = if cfg!(ephemera_weaken = "class_ignores_alignment") { 0 } else { layout.align() - 1 };
     layout.size().wrapping_sub(1) | low
 }
