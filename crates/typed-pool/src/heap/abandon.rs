@@ -19,7 +19,7 @@ use crate::unit::UnitState;
 pub(crate) fn drain<E: PoolEnv>(env: E) -> bool {
     let heap = env.heap();
     heap.owned.write();
-    heap.give_up_front();
+    heap.give_up_front(env);
     for (group, given) in env.mail() {
         if supply::book(env, group, given) {
             heap.abandon(group);

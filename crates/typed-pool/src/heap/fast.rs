@@ -83,6 +83,7 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     // SAFETY: the block is a slot of this unit, which this thread owns.
     unsafe { unit.local().push(block, size, reach) };
     unit.claim().touch();
+    env.sub_live(1);
     if unit.local().count() == 0 {
         supply::reclassify(env, unit);
     }

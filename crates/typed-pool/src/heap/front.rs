@@ -7,7 +7,7 @@
 
 use core::ptr;
 
-use super::UnitHeap;
+use super::{PoolEnv, UnitHeap};
 use crate::local_frees::link_of;
 use crate::unit::{UnitPtr, UnitState};
 
@@ -19,10 +19,11 @@ impl UnitHeap {
     /// Makes `unit` the front, in place of the current one. The unit has a free slot and is on no
     /// list but that of all units.
     #[inline]
-    pub(super) fn install(&self, unit: UnitPtr) {
+    pub(super) fn install<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         // After a request for a unit there usually is no front, but the backing allocator may have
         // allocated from this heap.
-        self.give_up_front();
+        self.give_up_front(env);
+        env.sub_live(unit.live());
         unit.set_state(UnitState::Front);
         unit.claim().touch();
         self.front.set(unit.as_ptr());
@@ -47,12 +48,13 @@ impl UnitHeap {
 
     /// Makes the front an ordinary unit: full, in the queue, or empty.
     #[inline]
-    pub(super) fn give_up_front(&self) {
+    pub(super) fn give_up_front<E: PoolEnv>(&self, env: E) {
         let Some(unit) = self.front() else { return };
         let (mut free, slots) = (self.free_in_front(), unit.slots());
         if cfg!(ephemera_weaken = "front_counts_the_unbooked") {
             free += unit.unbooked();
         }
+        env.add_live(slots - free);
         unit.free().set(self.local.free.replace(ptr::null_mut()));
         unit.cursor().set(self.cursor.replace(ptr::null_mut()));
         self.end.set(ptr::null_mut());

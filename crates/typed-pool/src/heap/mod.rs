@@ -140,13 +140,9 @@ impl UnitHeap {
         self.slots_len.get()
     }
 
-    /// Returns whether no slot is live. Only the owner calls this, and no remote free is unbooked.
-    ///
-    /// A unit other than the front is among the empties exactly if it has no live slot (H8).
-    pub(crate) fn is_empty(&self) -> bool {
-        let front = self.front();
-        let others = self.units_len.get() - self.empties_len.get() - usize::from(front.is_some());
-        others == 0 && front.is_none_or(|unit| self.free_in_front() == unit.slots())
+    /// Returns the number of live slots of the front, or 0 without one. Only the owner calls this.
+    pub(crate) fn live_in_front(&self) -> usize {
+        self.front().map_or(0, |unit| unit.slots() - self.free_in_front())
     }
 
     /// Returns the layout of its slots in their units.
@@ -207,6 +203,12 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn serves(&self, _birth: u64) -> bool {
         true
     }
+    /// Adds to the number of live slots outside the front, where the owner counts them.
+    #[inline]
+    fn add_live(&self, _slots: usize) {}
+    /// Subtracts from the number of live slots outside the front, where the owner counts them.
+    #[inline]
+    fn sub_live(&self, _slots: usize) {}
     /// Returns whether this heap's owner may write the words of `unit`.
     fn owns(&self, unit: UnitPtr) -> bool;
     /// Books remote frees.

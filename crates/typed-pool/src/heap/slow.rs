@@ -37,8 +37,8 @@ fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     if let Some(slot) = take_or_install(env, size, 0) {
         return Ok(slot);
     }
-    heap.give_up_front();
-    heap.install(request_units(env)?);
+    heap.give_up_front(env);
+    heap.install(env, request_units(env)?);
     heap.take(size).ok_or(AllocError)
 }
 
@@ -49,7 +49,7 @@ fn take_or_install<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNu
     if let Some(slot) = heap.take(size) {
         return Some(slot);
     }
-    heap.install(next_front(env, stay)?);
+    heap.install(env, next_front(env, stay)?);
     note_new_front(env);
     heap.take(size)
 }
@@ -63,12 +63,12 @@ const BEYOND_BYTES: usize = 9 << 10;
 #[cold]
 pub(crate) fn refill_beyond<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
-    heap.give_up_front();
+    heap.give_up_front(env);
     let mut slots = heap.spec.slots.min(BEYOND_LEN);
     while slots > 1 && heap.spec.end(slots) > BEYOND_BYTES {
         slots -= 1;
     }
-    heap.install(acquire_under(env, Limit::Lifted, slots)?);
+    heap.install(env, acquire_under(env, Limit::Lifted, slots)?);
     heap.take(size).ok_or(AllocError)
 }
 

@@ -128,7 +128,7 @@ pub(crate) fn trim<E: PoolEnv>(env: E) -> bool {
     env.settle();
     let heap = env.heap();
     heap.owned.write();
-    heap.give_up_front();
+    heap.give_up_front(env);
     give_back_empties(env)
 }
 
@@ -227,7 +227,7 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize) -> (usize, bool) {
     env.settle();
     let heap = env.heap();
     heap.owned.write();
-    heap.give_up_front();
+    heap.give_up_front(env);
     let (mut bytes, mut kept) = (0, None);
     while let Some(unit) = heap.pop_empty() {
         let size = heap.spec.layout(unit.slots()).size();

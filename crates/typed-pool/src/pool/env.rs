@@ -71,6 +71,16 @@ unsafe impl<T, A: Allocator> PoolEnv for &TypedPool<T, A> {
     }
 
     #[inline]
+    fn add_live(&self, slots: usize) {
+        self.others.set(self.others.get() + slots);
+    }
+
+    #[inline]
+    fn sub_live(&self, slots: usize) {
+        self.others.set(self.others.get() - slots);
+    }
+
+    #[inline]
     fn owns(&self, _: UnitPtr) -> bool {
         true
     }

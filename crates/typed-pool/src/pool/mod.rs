@@ -107,6 +107,8 @@ macro_rules! typed_pool {
         pub struct TypedPool<T, A: Allocator $($default)*> {
             pub(crate) heap: UnitHeap,
             account: LocalAccount,
+            /// Live slots of units other than the front.
+            others: Cell<usize>,
             /// Live values without units: of size zero, or too large.
             loose: Cell<usize>,
             backing: ManuallyDrop<A>,
@@ -176,6 +178,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
         Self {
             heap: UnitHeap::new(Self::SPEC.unwrap_or(UnitSpec::NONE), chunk_len),
             account: LocalAccount::new(limit),
+            others: Cell::new(0),
             loose: Cell::new(0),
             backing: ManuallyDrop::new(backing),
             marker: PhantomData,
@@ -311,21 +314,17 @@ impl<T, A: Allocator> TypedPool<T, A> {
         unsafe { TypedBox::new(self, slot) }
     }
 
-    /// Returns the number of live values, including raw slots.
-    ///
-    /// This takes time for each unit that the pool holds: an allocation counts nothing, and a free
-    /// counts only in its own unit. [`is_empty`](TypedPool::is_empty) and
-    /// [`capacity`](TypedPool::capacity) take constant time.
+    /// Returns the number of live values, including raw slots, in constant time: it counts the free
+    /// slots of one unit, the front. Frees of other slots count themselves.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.stats().slots_live + self.loose.get()
+        self.others.get() + self.heap.live_in_front() + self.loose.get()
     }
 
-    /// Returns whether no value is live, in constant time: it counts the free slots of one unit at
-    /// most.
+    /// Returns whether no value is live, in constant time, as [`len`](TypedPool::len) does.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.loose.get() == 0 && self.heap.is_empty()
+        self.len() == 0
     }
 
     /// Returns the number of values for which the pool holds memory, including live ones, in
@@ -371,7 +370,7 @@ impl<T, A: Allocator> fmt::Debug for TypedPool<T, A> {
         let stats = self.stats();
         f.debug_struct("TypedPool")
             .field("type", &core::any::type_name::<T>())
-            .field("len", &(stats.slots_live + self.loose.get()))
+            .field("len", &self.len())
             .field("bytes_held", &stats.bytes_held)
             .finish_non_exhaustive()
     }
