@@ -44,8 +44,8 @@
 //!   ones (less in pools of few values). Other values of the same kind use the rest of the unit,
 //!   and nothing else can. If a thousand long-lived values lie scattered among a million
 //!   short-lived ones, they can hold a thousand units (32 MB).
-//! * A full unit is allocated from again when an eighth of it is free. So up to an eighth of the
-//!   slots may be unused.
+//! * A full unit is allocated from again when an eighth of it is free. In a heap of 256 units or
+//!   more, a 64th is enough, but at least 4 slots. So up to that share of the slots may be unused.
 //! * Each thread has its own units for each type that it uses. If there are many types with few
 //!   values each, [`PooledAllocator`] holds less, because types of similar size share its classes.
 //! * A general allocator suits long-lived values of many sizes. An arena suits values that are

@@ -44,7 +44,7 @@ pub(crate) enum UnitState {
     /// The front. The heap has its free slots.
     Front = 0,
     /// On the list of full units. The unit had no free slot when it stopped being the front, and
-    /// less than an eighth of it is free now.
+    /// too few of its slots were freed since to make it the front again.
     Full = 1,
     /// Full, and visited by a scrape, which found no free slot. The next free of a slot queues the
     /// unit. On no list of the owner.

@@ -15,6 +15,14 @@ use crate::unit::{UnitPtr, UnitState};
 /// path runs at most once for that share of a unit's slots.
 const SHARE: usize = 8;
 
+/// The number of units from which a heap is large. The free slots of its full units then matter
+/// more than slow paths: a free to a random unit waits for memory anyway.
+const LARGE_HEAP: usize = 256;
+
+/// The share of slots in a large heap, and the least number of them.
+const LARGE_HEAP_SHARE: usize = 64;
+const LEAST_FREES: usize = 4;
+
 impl UnitHeap {
     /// Makes `unit` the front, in place of the current one. The unit has a free slot and is on no
     /// list but that of all units.
@@ -60,7 +68,7 @@ impl UnitHeap {
         self.end.set(ptr::null_mut());
         self.front.set(ptr::null_mut());
         if free == 0 {
-            unit.set_live(slots, slots.div_ceil(SHARE));
+            unit.set_live(slots, self.awaited_frees(slots));
             self.push_full(unit);
         } else if free == slots {
             unit.rewind(self.spec);
@@ -68,6 +76,17 @@ impl UnitHeap {
         } else {
             unit.set_live(slots - free, slots - free);
             self.queue_first(unit);
+        }
+    }
+
+    /// Returns the number of frees after which a full unit of this number of slots is queued.
+    #[inline]
+    fn awaited_frees(&self, slots: usize) -> usize {
+        let most = slots.div_ceil(SHARE);
+        if self.units_len.get() < LARGE_HEAP || cfg!(ephemera_weaken = "large_heaps_await_an_eighth") {
+            most
+        } else {
+            most.min((slots / LARGE_HEAP_SHARE).max(LEAST_FREES))
         }
     }
 

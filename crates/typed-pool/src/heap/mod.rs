@@ -3,8 +3,8 @@
 //! ```text
 //!   free, cursor, end        the free slots of the front: linked ones, and those never used
 //!   front    --> unit        the heap allocates from it until no slot is free
-//!   queue    --> units       the next fronts, oldest first: usually an eighth of each is free
-//!   full     --> units       less than an eighth of each is free
+//!   queue    --> units       the next fronts, oldest first: a share of each is free
+//!   full     --> units       less than that share of each is free, usually an eighth
 //!   empties  --> units       no slot is live
 //!   units    <-> all units, whether they are on another list or not
 //! ```

@@ -51,6 +51,27 @@ fn scrapes_visit_at_most_one_unit_for_each_fill_at_the_limit() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a large heap has 256 units")]
+fn a_large_heap_reuses_a_full_unit_after_a_few_frees() {
+    // 1,007 of these fit a unit, so 15 frees are far fewer than an eighth.
+    let (units, few) = (300, 15);
+    let pool = TypedPool::<[u64; 4]>::new();
+    let slots = TypedPool::<[u64; 4]>::SPEC.expect("these values have units").slots;
+    let mut all: Vec<_> = (0..units * slots).map(|number| Some(pool.alloc([number as u64; 4]))).collect();
+    all.extend((all.len()..pool.capacity()).map(|number| Some(pool.alloc([number as u64; 4]))));
+    let held = pool.stats().bytes_held;
+    // The first units ran full while the heap was small.
+    let late = all.len() - 20 * slots;
+    for unit in all[late..].chunks_mut(slots) {
+        unit.iter_mut().step_by(slots / few).take(few).for_each(|value| drop(value.take()));
+    }
+    let freed = all.iter().filter(|value| value.is_none()).count();
+    let again: Vec<_> = (0..freed - 2 * few).map(|_| pool.alloc([0; 4])).collect();
+    assert_eq!(pool.stats().bytes_held, held);
+    assert_eq!(pool.len(), all.len() - freed + again.len());
+}
+
+#[test]
 fn a_full_unit_whose_slots_are_all_freed_leaves_the_list_of_full_units() {
     let pool = TypedPool::<Value>::with_chunk_len(2);
     let mut all: Vec<_> = (0..8).map(|number| pool.alloc([number; 128])).collect();
