@@ -87,7 +87,7 @@ impl TestRun {
         if !self.build()? {
             bail!("the tests do not compile");
         }
-        // Cargo runs every test program, also after a failure.
+        // Cargo runs every test program, even after a failure.
         let ran = self.cargo.clone().args(["--no-fail-fast", "--"]).args(&self.harness).tee()?;
         let counts = counts(&ran.text);
         if !ran.success {

@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 /// A crate and its feature sets.
 #[derive(Debug, Clone, Copy)]
 struct Crate {
-    /// Its directory.
+    /// The directory of the package.
     dir: &'static str,
     /// The feature sets that must build.
     features: &'static [&'static str],

@@ -99,7 +99,7 @@ pub(crate) struct Cmd {
 pub(crate) struct Captured {
     /// Whether it ended with status 0.
     pub(crate) success: bool,
-    /// Its standard output and standard error, in the order of arrival.
+    /// The standard output and standard error of the command, in the order of arrival.
     pub(crate) text: String,
 }
 

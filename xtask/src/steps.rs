@@ -33,7 +33,7 @@ type Body<'w> = Box<dyn FnOnce(&Workspace) -> Result<Outcome> + Send + 'w>;
 
 /// One check of a command.
 pub(crate) struct Step<'w> {
-    /// Its name, `group` or `group/part`. `--only` accepts both.
+    /// The name of the step, `group` or `group/part`. `--only` accepts both.
     pub(crate) name: String,
     /// The statement that it checks, as a short clause.
     pub(crate) what: String,
@@ -106,6 +106,9 @@ pub(crate) fn run(ws: &Workspace, steps: Vec<Step<'_>>) -> bool {
         rows.extend(if group.len() > 1 { side_by_side(ws, group, total) } else { alone(ws, group, total) });
     }
     println!("\n{}", table(&rows, start.elapsed()));
+    for failure in failures(&rows) {
+        println!("{failure}");
+    }
     println!("{}", last_line(&rows));
     !rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)))
 }
@@ -219,6 +222,13 @@ fn table(rows: &[StepRow], total: Duration) -> String {
     text
 }
 
+/// Returns a line for each failed step. The end of a long log then says what failed.
+fn failures(rows: &[StepRow]) -> impl Iterator<Item = String> {
+    rows.iter()
+        .filter(|row| matches!(row.outcome, Outcome::Failed(_)))
+        .map(|row| format!("FAILED  {}: {}", row.name, row.outcome.remark()))
+}
+
 /// Returns `N passed, N failed`, followed by `, N skipped` if steps were skipped.
 fn last_line(rows: &[StepRow]) -> String {
     let count = |wanted: fn(&Outcome) -> bool| rows.iter().filter(|row| wanted(&row.outcome)).count();
@@ -234,7 +244,7 @@ mod tests {
     use core::time::Duration;
     use std::sync::{Mutex, mpsc};
 
-    use super::{Outcome, Step, StepRow, last_line, select, side_by_side, table};
+    use super::{Outcome, Step, StepRow, failures, last_line, select, side_by_side, table};
 
     fn row(name: &str, outcome: Outcome) -> StepRow {
         StepRow { name: name.to_owned(), outcome, took: Duration::from_millis(1250) }
@@ -291,6 +301,13 @@ mod tests {
         let rows =
             [passed(), row("b", Outcome::Failed(String::new())), row("c", Outcome::Skipped("x".into()))];
         assert_eq!(last_line(&rows), "1 passed, 1 failed, 1 skipped");
+    }
+
+    #[test]
+    fn failed_steps_are_named_after_the_table_with_their_whole_reason() {
+        let failed = row("icount", Outcome::Failed("two rows\na: 10 -> 12".to_owned()));
+        let lines: Vec<_> = failures(&[row("fmt", Outcome::Passed(String::new())), failed]).collect();
+        assert_eq!(lines, ["FAILED  icount: two rows\na: 10 -> 12"]);
     }
 
     #[test]

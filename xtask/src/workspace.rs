@@ -10,22 +10,22 @@ use crate::shell::{self, Cmd};
 /// The workspace.
 #[derive(Debug, Clone)]
 pub(crate) struct Workspace {
-    /// Its root directory.
+    /// The root directory of the workspace.
     pub(crate) root: PathBuf,
     /// Cargo's output directory: `target`, or `CARGO_TARGET_DIR`.
     pub(crate) target: PathBuf,
-    /// Its members.
+    /// The members of the workspace.
     pub(crate) packages: Vec<Package>,
 }
 
 /// A member of the workspace.
 #[derive(Debug, Clone)]
 pub(crate) struct Package {
-    /// Its name in `Cargo.toml`.
+    /// The package's name in `Cargo.toml`.
     pub(crate) name: String,
     /// The last part of its directory, which commands accept in place of the name.
     pub(crate) dir: String,
-    /// Its version.
+    /// The package's version.
     pub(crate) version: String,
     /// The names of its integration tests.
     pub(crate) tests: Vec<String>,

@@ -1,4 +1,5 @@
-//! A backing allocator that counts the bytes a contender holds, for both versions of the trait.
+//! A backing allocator that counts the bytes that a contender holds. It implements both versions of
+//! allocator-api2's `Allocator`.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -9,7 +10,7 @@ use allocator_api2::alloc::{Allocator, Global};
 static HELD: AtomicU64 = AtomicU64::new(0);
 static PEAK: AtomicU64 = AtomicU64::new(0);
 
-/// The global heap, with counters for the whole process.
+/// The global heap, with process-wide counters of the bytes held and of their peak.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CountingBacking;
 
@@ -37,11 +38,11 @@ fn give(bytes: usize) {
     HELD.fetch_sub(bytes as u64, Relaxed);
 }
 
-/// Implements one version of the trait.
+/// Implements one version of `Allocator`.
 macro_rules! counting {
     ($($api:ident)::+) => {
-        // SAFETY: blocks come from and go to `Global`, whose copies are equivalent. The provided
-        // `grow` and `shrink` copy.
+        // SAFETY: every block comes from `Global` and is returned to `Global`, and all copies of
+        // `Global` are equivalent. The provided `grow` and `shrink` allocate, copy and free.
         unsafe impl $($api)::+::Allocator for CountingBacking {
             fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, $($api)::+::AllocError> {
                 let block = Global.allocate(layout).map_err(|_| $($api)::+::AllocError)?;
@@ -51,7 +52,8 @@ macro_rules! counting {
 
             unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
                 give(layout.size());
-                // SAFETY: by the caller's duty, the block came from `Global` with this layout.
+                // SAFETY: the caller passes a block that `allocate` took from `Global` with this
+                // layout.
                 unsafe { Global.deallocate(ptr, layout) }
             }
         }

@@ -1,10 +1,10 @@
-//! Byte buffers: the interface of contenders, and the calls of workloads.
+//! Byte buffers: the traits that contenders implement, and the methods that workloads call.
 //!
 //! A workload takes a buffer with a capacity, writes it, may freeze and share it, and drops it.
-//! Handles differ in size, so [`black_box`] does not take them whole: a wide handle would travel
-//! through memory and a narrow one would not. It takes the address of the bytes instead, once after
-//! the buffer is taken and once before it is dropped. So the compiler must assume that others know
-//! the address, and can remove neither the pair nor the written bytes.
+//! Handles differ in size, so [`black_box`] does not take whole handles: a wide handle would pass
+//! through memory and a narrow one would not. [`black_box`] takes the address of the bytes instead,
+//! once after the buffer is taken and once before it is dropped. The compiler must assume that
+//! other code knows the address, so it can remove neither the pair nor the written bytes.
 
 use core::hint::black_box;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use std::sync::Arc;
 use crate::blocks::Contender;
 use crate::card::Info;
 
-/// The demand of a workload, as a user would know it in advance. It decides the size of a bounded
-/// source.
+/// The largest demand of a workload, as a user would know it in advance. It determines the size of
+/// a bounded source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
-    /// The bytes of the largest buffer.
+    /// The size of the largest buffer, in bytes.
     pub(crate) largest: usize,
     /// The largest number of live buffers at a time.
     pub(crate) buffers: usize,
@@ -30,9 +30,10 @@ impl Demand {
         Self { largest, buffers, bytes: buffers * largest }
     }
 
-    /// Returns the bytes that a user gives to a bounded source: the live bytes, a cache line for
-    /// each buffer, and room for two more of the largest at the seam. They are rounded up to a
-    /// power of two of at least 64 KiB.
+    /// Returns the size in bytes that a user would choose for a bounded source. It holds the live
+    /// bytes, a cache line for each buffer, and two more of the largest buffers, because memory at
+    /// the end of a ring stays unused when the ring wraps around. The size is rounded up to a power
+    /// of two of at least 64 KiB.
     pub(crate) const fn store(&self) -> usize {
         let least = 64 * 1024;
         let asked = (self.bytes + 64 * self.buffers + 2 * self.largest).next_power_of_two();
@@ -42,34 +43,35 @@ impl Demand {
 
 /// Bytes that can be read, in one piece or several.
 pub(crate) trait Readable {
-    /// Returns the address of the bytes, or of the handle if that would cost more than a load.
+    /// Returns the address of the bytes, or the address of the handle if the former costs more than
+    /// a load.
     fn start(&self) -> *const u8;
 
-    /// Passes all bytes to `each`, from the first to the last.
+    /// Passes all bytes to `each`, in order.
     fn read(&self, each: impl FnMut(&[u8]));
 }
 
 /// A buffer whose capacity is fixed.
 pub(crate) trait Buffer: Readable + 'static {
-    /// The same bytes, shared and read-only.
+    /// The handle of a frozen buffer: the same bytes, shared and read-only.
     type Frozen: Readable + Clone + 'static;
 
-    /// Appends bytes. There is room for them.
+    /// Appends bytes. The caller guarantees that the buffer has room for them.
     fn write(&mut self, bytes: &[u8]);
 
-    /// Ends the writing.
+    /// Makes the buffer read-only.
     fn freeze(self) -> Self::Frozen;
 }
 
 /// A buffer that grows while it is written.
 pub(crate) trait Growing {
-    /// The buffer after its growth.
+    /// The finished buffer.
     type Done: Buffer;
 
-    /// Appends bytes and returns `true`, or writes none and returns `false` if there is no room.
+    /// Appends bytes and returns `true`, or writes nothing and returns `false` if there is no room.
     fn write(&mut self, bytes: &[u8]) -> bool;
 
-    /// Ends the growth.
+    /// Finishes the buffer, which no longer grows.
     fn finish(self) -> Self::Done;
 }
 
@@ -77,25 +79,26 @@ pub(crate) trait Growing {
 ///
 /// # Safety
 ///
-/// A buffer's bytes are exclusive from [`take`](Self::take) or [`raw_grow`](Self::raw_grow) until
-/// the buffer and all its frozen copies are dropped, if callers keep the contracts of these
-/// functions.
+/// A buffer's bytes are exclusive to it from [`take`](Self::take) or [`raw_grow`](Self::raw_grow)
+/// until the buffer and all its frozen handles are dropped. This holds if callers uphold the
+/// contracts of these functions.
 pub(crate) unsafe trait Source: Sized + 'static {
     /// The contender's card.
     const INFO: Info;
 
-    /// Whether the workload verifies the bytes that it wrote. Only a check run does; a timed run
-    /// does not.
+    /// Whether the workload verifies the bytes that it wrote: `true` in a check run, `false` in a
+    /// timed run.
     const CHECKED: bool = false;
 
-    /// The general allocator below the source, which littering fills with holes.
+    /// The general allocator from which the source takes its memory. Workloads that start on a
+    /// littered heap fill it with holes.
     type Backing: Contender;
 
-    /// The buffers. If [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, any
-    /// thread may drop them.
+    /// A buffer of fixed capacity. If [`Caps::any_thread_free`](crate::card::Caps::any_thread_free)
+    /// is on, any thread may drop it.
     type Buf: Buffer;
 
-    /// The buffers while they grow.
+    /// A buffer while it grows.
     type Growing<'s>: Growing<Done = Self::Buf>;
 
     /// Creates a source for a workload.
@@ -105,34 +108,36 @@ pub(crate) unsafe trait Source: Sized + 'static {
     ///
     /// # Safety
     ///
-    /// With the new buffer, the live buffers and bytes are at most those announced to
-    /// [`create`](Self::create). Buffers end in the order in which they were taken, or on the
-    /// thread that took them. The source that does nothing relies on this to know which bytes are
-    /// free.
+    /// With the new buffer, the live buffers and bytes must be at most the demand that was passed
+    /// to [`create`](Self::create). Buffers must be dropped in the order in which they were taken,
+    /// or on the thread that took them. The source that does nothing relies on this to know which
+    /// bytes are free.
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf>;
 
-    /// Takes a buffer that grows, with a first capacity. Returns `None` if a bounded source
+    /// Takes a buffer that grows from the capacity `first`. Returns `None` if a bounded source
     /// refuses.
     ///
     /// # Safety
     ///
-    /// As for [`raw_take`](Self::raw_take), with the capacity that the buffer grows to.
+    /// The contract of [`raw_take`](Self::raw_take) applies to the capacity that the buffer grows
+    /// to.
     unsafe fn raw_grow(&mut self, first: usize) -> Option<Self::Growing<'_>>;
 
-    /// Returns the number of buffers that the source refused and the heap served.
+    /// Returns the number of buffers that the source refused, and that the heap served instead.
     fn refused(&self) -> u64 {
         0
     }
 
-    /// Takes a buffer for a workload, hidden from the optimiser. On a refusal the workload takes
-    /// one from the heap on a separate path, as a user's program would.
+    /// Takes a buffer for a workload, and hides its address from the optimiser. If the source
+    /// refuses, the workload takes a buffer from the heap on a separate path, as a user's program
+    /// would.
     ///
     /// # Safety
     ///
-    /// As for [`raw_take`](Self::raw_take).
+    /// The contract of [`raw_take`](Self::raw_take) applies.
     #[inline(always)]
     unsafe fn take(&mut self, capacity: usize) -> Option<Self::Buf> {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         let buffer = unsafe { self.raw_take(capacity) }?;
         black_box(buffer.start());
         Some(buffer)
@@ -142,11 +147,11 @@ pub(crate) unsafe trait Source: Sized + 'static {
     ///
     /// # Safety
     ///
-    /// As for [`raw_take`](Self::raw_take), with the length of the pieces.
+    /// The contract of [`raw_take`](Self::raw_take) applies to the total length of the pieces.
     #[inline(always)]
     unsafe fn filled<const PIECES: usize>(&mut self, pieces: [&[u8]; PIECES]) -> OrHeap<Self::Buf> {
         let length = pieces.iter().map(|piece| piece.len()).sum();
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         let Some(mut buffer) = (unsafe { self.take(length) }) else { return OrHeap::gone_to(&pieces) };
         for piece in pieces {
             buffer.write(piece);
@@ -154,14 +159,14 @@ pub(crate) unsafe trait Source: Sized + 'static {
         OrHeap::Own(buffer)
     }
 
-    /// Takes a buffer that a workload keeps, and grows it by writes of `chunk` bytes.
+    /// Takes a buffer that a workload keeps, and writes `bytes` to it in pieces of `chunk` bytes.
     ///
     /// # Safety
     ///
-    /// As for [`raw_take`](Self::raw_take), with the length of the bytes.
+    /// The contract of [`raw_take`](Self::raw_take) applies to the length of `bytes`.
     #[inline(always)]
     unsafe fn grown(&mut self, bytes: &[u8], chunk: usize) -> OrHeap<Self::Buf> {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         let Some(mut growing) = (unsafe { self.raw_grow(chunk) }) else { return OrHeap::gone_to(&[bytes]) };
         for chunk in bytes.chunks(chunk) {
             if !growing.write(chunk) {
@@ -173,12 +178,12 @@ pub(crate) unsafe trait Source: Sized + 'static {
     }
 }
 
-/// A buffer that a workload keeps: the source's own, or the heap's after a refusal.
+/// A buffer that a workload keeps: from the source, or from the heap after a refusal.
 #[derive(Debug)]
 pub(crate) enum OrHeap<B> {
-    /// The source's own buffer.
+    /// A buffer from the source.
     Own(B),
-    /// A buffer of the heap.
+    /// A buffer from the heap.
     Heap(Vec<u8>),
 }
 
@@ -208,7 +213,7 @@ impl<B: Readable> Readable for OrHeap<B> {
     }
 }
 
-/// Reads handles that dereference to all their bytes.
+/// Implements `Readable` for handles that dereference to all their bytes.
 macro_rules! readable {
     ($([$($generics:tt)*] $handle:ty),+ $(,)?) => {
         $(impl<$($generics)*> $crate::buffers::Readable for $handle {
@@ -226,8 +231,8 @@ macro_rules! readable {
 }
 pub(crate) use readable;
 
-/// Implements `Growing` for buffers that a write makes longer. Such a buffer is also the finished
-/// one.
+/// Implements `Growing` for buffers that grow in `Buffer::write`. Such a buffer is its own finished
+/// buffer.
 macro_rules! growing {
     ($([$($generics:tt)*] $buffer:ty),+ $(,)?) => {
         $(impl<$($generics)*> $crate::buffers::Growing for $buffer {
@@ -250,7 +255,7 @@ pub(crate) use growing;
 
 readable! { [] Vec<u8>, [] Arc<Vec<u8>> }
 
-/// The buffers of the heap, which a workload uses after a refusal.
+/// A buffer from the heap, which a workload takes after a refusal.
 impl Buffer for Vec<u8> {
     type Frozen = Arc<Self>;
 
@@ -263,7 +268,7 @@ impl Buffer for Vec<u8> {
     }
 }
 
-/// Drops a buffer of a workload, frozen or not, hidden from the optimiser.
+/// Drops a buffer of a workload, frozen or not, and hides its address from the optimiser.
 #[inline(always)]
 pub(crate) fn give<B: Readable>(buffer: B) {
     black_box(buffer.start());

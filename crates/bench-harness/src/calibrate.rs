@@ -1,4 +1,5 @@
-//! The calibration: the costs of the host and of the harness itself, measured before anything else.
+//! The calibration: measures the costs of the host and of the harness itself, before any workload
+//! runs.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,32 +13,33 @@ use crate::contenders::blocks::{System, Void};
 use crate::workloads::blocks::pair::pair;
 use crate::{os, stats};
 
-/// Costs, in nanoseconds unless stated otherwise.
+/// Costs, in nanoseconds unless a field says otherwise.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Calibration {
-    /// A loop that hides its counter from the optimiser.
+    /// An iteration of a loop that hides its counter from the optimiser.
     pub loop_ns: f64,
-    /// The pair of S1 over the allocator that does nothing.
+    /// A pair of S1 (allocate, touch, free) over the allocator that does nothing.
     pub void_pair_ns: f64,
     /// An uncontended atomic addition.
     pub rmw_ns: f64,
-    /// The median of two consecutive readings of the clock.
+    /// The median time between two consecutive readings of the clock.
     pub timer_median_ns: f64,
-    /// The same at 99.9 %.
+    /// The 99.9th percentile of the time between two readings.
     pub timer_p999_ns: f64,
-    /// The largest of a hundred thousand.
+    /// The longest time between two readings, of a hundred thousand.
     pub timer_max_ns: f64,
-    /// The smallest step of the clock.
+    /// The smallest step of the clock: the smallest difference between any two of these times.
     pub timer_step_ns: f64,
-    /// The difference of the reference from itself: the median of paired ratios minus 1.
+    /// The distance of the reference from itself: the distance from 1 of the median of paired
+    /// ratios.
     pub aa_floor: f64,
-    /// How many times as long two threads take to write to one line as to lines far apart. `None`
-    /// on one CPU.
+    /// The time that two threads take to write to one cache line, divided by their time on lines
+    /// far apart. `None` if there is only one CPU.
     pub false_sharing: Option<f64>,
 }
 
 impl Calibration {
-    /// Measures for about a tenth of a second.
+    /// Measures all costs, in about a tenth of a second.
     #[must_use]
     pub fn run() -> Self {
         let cpus = os::cpus();
@@ -64,7 +66,7 @@ impl Calibration {
     }
 }
 
-/// Runs `work` with `n` seven times, and returns the median in nanoseconds per operation.
+/// Calls `work` with `n` seven times, and returns the median in nanoseconds per operation.
 fn per_op(n: u64, mut work: impl FnMut(u64) -> u64) -> f64 {
     let mut times: Vec<f64> = (0..7)
         .map(|_| {
@@ -76,7 +78,7 @@ fn per_op(n: u64, mut work: impl FnMut(u64) -> u64) -> f64 {
     stats::median(&mut times).unwrap_or(0.0)
 }
 
-/// Returns the durations of empty regions, sorted, and the smallest step of the clock.
+/// Returns the sorted times between two consecutive readings of the clock, and its smallest step.
 fn timer() -> (Vec<f64>, f64) {
     let mut empty = Vec::with_capacity(100_000);
     for _ in 0..100_000 {
@@ -89,7 +91,8 @@ fn timer() -> (Vec<f64>, f64) {
     (empty, if step == f64::MAX { 0.0 } else { step })
 }
 
-/// Pairs the reference with itself for sixty short rounds.
+/// Times the reference against itself in sixty short rounds. Returns the distance of the median
+/// ratio from 1.
 fn aa_floor() -> f64 {
     let system = System::create();
     let time = || {
@@ -106,16 +109,17 @@ fn aa_floor() -> f64 {
     stats::median(&mut ratios).map_or(0.0, |ratio| (ratio - 1.0).abs())
 }
 
-/// A block of lines. Two threads write words in it.
+/// Some cache lines. Two threads write words in them.
 #[repr(align(128))]
 struct Lines([AtomicU64; 64]);
 
-/// Returns the time that two threads take to count in words that are `apart` words from each other.
-/// They use atomic additions, since plain writes wait in a store buffer, which hides the cost of
-/// the line.
+/// Returns the time that two threads take to count in two words that are `apart` words from each
+/// other. The threads use atomic additions, because plain writes wait in a store buffer, which
+/// hides the cost of sharing a line.
 fn two_writers(cpus: [usize; 2], apart: usize) -> Duration {
     let lines = Lines([const { AtomicU64::new(0) }; 64]);
-    // Both threads must run before either starts, or short regions do not overlap.
+    // Neither thread starts to count before both run. Otherwise their short loops would not
+    // overlap.
     let ready = AtomicU64::new(0);
     let write = |index: usize, cpu: usize| {
         os::pin(cpu);

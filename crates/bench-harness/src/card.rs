@@ -1,7 +1,7 @@
-//! Cards describe contenders: their class, their capabilities, and the capabilities that a workload
-//! needs.
+//! Cards describe contenders: their class, their capabilities, and the measure of their memory.
 
-/// The kind of memory that a contender hands out. A table compares contenders of one class.
+/// The class of a contender: the kind of memory that it hands out. A table compares contenders of
+/// one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 pub enum ContenderClass {
     /// Blocks of any size.
@@ -18,7 +18,7 @@ impl ContenderClass {
     /// All classes, in the order of the report.
     pub const ALL: [Self; 4] = [Self::Blocks, Self::Objects, Self::Buffers, Self::Nodes];
 
-    /// Returns the word for a heading.
+    /// Returns the words for a heading.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -30,11 +30,12 @@ impl ContenderClass {
     }
 }
 
-/// The capabilities of a contender. A workload that needs more prints a dash and the reason.
+/// The capabilities of a contender. If a workload needs more, the contender's row in its table has
+/// a dash and the reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Caps {
-    /// Memory of each block can be reused after its free, in any order. A contender without this
-    /// frees everything at once.
+    /// The memory of each block can be reused once the block is freed, in any order. A contender
+    /// without this capability frees everything at once.
     pub free_individually: bool,
     /// The contender serves every size and alignment.
     pub any_size: bool,
@@ -44,13 +45,13 @@ pub struct Caps {
     pub shared_alloc: bool,
     /// Threads that used the contender may end while the process continues.
     pub threads_end: bool,
-    /// A block keeps the bytes that are written to it. This is off for the allocator that does
-    /// nothing.
+    /// A block keeps the bytes that are written to it. Only contenders that do nothing lack this
+    /// capability.
     pub keeps_contents: bool,
 }
 
 impl Caps {
-    /// A general allocator.
+    /// The capabilities of a general allocator.
     pub const GENERAL: Self = Self {
         free_individually: true,
         any_size: true,
@@ -60,35 +61,37 @@ impl Caps {
         keeps_contents: true,
     };
 
-    /// An allocator for one thread that frees block by block.
+    /// The capabilities of an allocator for one thread that frees block by block.
     pub const LOCAL: Self = Self { any_thread_free: false, shared_alloc: false, ..Self::GENERAL };
 
-    /// An allocator from which one thread allocates, and to which any thread frees.
+    /// The capabilities of an allocator from which one thread allocates and to which any thread
+    /// frees.
     pub const MAKES_HERE: Self = Self { shared_alloc: false, ..Self::GENERAL };
 
-    /// A bump arena. It reuses the last block at once and everything else after a reset.
+    /// The capabilities of a bump arena. It reuses at most its last block at once, and everything
+    /// after a reset.
     pub const ARENA: Self = Self { free_individually: false, ..Self::LOCAL };
 }
 
 /// How a contender's memory is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryBy {
-    /// The backing allocator counts.
+    /// The backing allocator counts the bytes.
     Backing,
-    /// Measured by the peak of the resident set of a separate process.
+    /// A separate process reads the peak of its resident set.
     HighWater,
 }
 
 /// A contender's card.
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
-    /// The name in its rows.
+    /// The contender's name, as its rows show it.
     pub name: &'static str,
-    /// The version in the lock file when the harness was built.
+    /// The contender's version, from the lock file when the harness was built.
     pub version: &'static str,
     /// The capabilities of the contender.
     pub caps: Caps,
-    /// How its memory is measured.
+    /// How the contender's memory is measured.
     pub memory: MemoryBy,
     /// A note about the contender for readers of a table.
     pub notes: &'static str,

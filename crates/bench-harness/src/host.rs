@@ -1,4 +1,4 @@
-//! The facts about the host and the build that the head of a report states.
+//! The facts about the host and the build that a report states at its top.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ pub use ephemera_measure::host::commit;
 use crate::contenders::Entry;
 use crate::os;
 
-/// The facts on which figures depend.
+/// The facts about the host and the build on which the figures depend.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Host {
     /// The model of the processor.
@@ -24,25 +24,25 @@ pub struct Host {
     pub libc: String,
     /// Transparent huge pages: `always`, `madvise` or `never`.
     pub huge_pages: String,
-    /// The compiler.
+    /// The version of the Rust compiler.
     pub rustc: String,
     /// The target triple.
     pub target: String,
-    /// The profile's directory (`release` also for cargo's profile `bench`) and the optimisation
-    /// level.
+    /// The directory of the cargo profile (`release` also for the profile `bench`), and the
+    /// optimisation level.
     pub profile: String,
-    /// The commit of the working directory.
+    /// The commit that is checked out in the working directory.
     pub commit: String,
-    /// The load averages at the start.
+    /// The load averages at the start of the run.
     pub load: String,
-    /// The time that the hypervisor gave to other guests so far, in ticks.
+    /// The time that the hypervisor had given to other guests by the start of the run, in ticks.
     pub steal: Option<u64>,
     /// The contenders and their versions.
     pub contenders: Vec<(String, String)>,
 }
 
 impl Host {
-    /// Collects the facts.
+    /// Collects the facts about this host and build.
     #[must_use]
     pub fn here(contenders: &[Entry]) -> Self {
         let release = file("/proc/sys/kernel/osrelease").unwrap_or_else(unknown);
@@ -73,7 +73,8 @@ impl Host {
         }
     }
 
-    /// Returns whether the harness was built without optimisation. Its figures then mean nothing.
+    /// Returns whether the harness was built without optimisation. The figures of such a build mean
+    /// nothing.
     #[must_use]
     pub fn unoptimised() -> bool {
         !matches!(env!("EPHEMERA_OPT_LEVEL"), "2" | "3")

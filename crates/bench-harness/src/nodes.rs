@@ -1,10 +1,9 @@
-//! Nodes of data structures: the interface of contenders, and the calls of structures.
+//! Nodes of data structures: the traits that contenders implement and data structures use.
 //!
-//! A structure has a few types of node, linked by owning handles one pointer wide. The contender
-//! decides whether nodes come from an allocator of blocks or from a pool for each type; one table
-//! compares both. Handles do not free by themselves. A structure takes the links out of a node and
-//! then frees it, so that all contenders do the same work, whether their handles know their pool or
-//! not.
+//! A structure has a few types of nodes, linked by owning handles that are one pointer wide. The
+//! contender decides whether nodes come from an allocator of blocks or from a pool for each type,
+//! so one table compares both. A structure takes the links out of a node and then frees the node
+//! explicitly. So all contenders do the same work, whether or not their handles know their pool.
 
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -14,12 +13,12 @@ use crate::blocks::Contender;
 use crate::card::Info;
 use crate::pools::RawPool;
 
-/// A type of node. It is `Unpin`, so a contender may move a node.
+/// A type of node. It must be `Unpin`, so that handles can implement `DerefMut`.
 pub(crate) trait Node: Unpin + 'static {}
 
 impl<T: Unpin + 'static> Node for T {}
 
-/// A contender that makes nodes of any type. One thread uses a structure.
+/// A contender that makes nodes of any type. Each structure is used by one thread.
 pub(crate) trait NodeFamily: Sized + 'static {
     /// The contender's card.
     const INFO: Info;
@@ -27,31 +26,34 @@ pub(crate) trait NodeFamily: Sized + 'static {
     /// The handle of a node.
     type Box<T: Node>: DerefMut<Target = T> + Unpin + 'static;
 
-    /// The source of nodes of a type.
+    /// The pool that hands out nodes of a type.
     type Pool<T: Node>: RawPool<T, Handle = Self::Box<T>>;
 
-    /// The same contender over a backing allocator that counts. `Self` if it has no such parameter.
+    /// The same contender over a backing allocator that counts, or `Self` if it accepts no backing
+    /// allocator.
     type Metered: NodeFamily;
 
-    /// The heap below the contender, which littering fills with holes. A general allocator is its
-    /// own; a pool names the system's.
+    /// The heap from which the contender takes its memory. Workloads that start on a littered heap
+    /// fill it with holes. A general allocator names itself, and a pool names the system's heap.
     type Backing: Contender;
 
     /// Creates an instance.
     fn create() -> Self;
 
-    /// Creates the pool for nodes of a type. It ends before the family.
+    /// Creates the pool for nodes of a type. The pool must not be used after the family is dropped
+    /// or reset.
     fn pool<T: Node>(&self) -> Self::Pool<T>;
 
-    /// Frees everything at once, if the contender can.
+    /// Frees everything at once, if the contender can do so.
     ///
     /// # Safety
     ///
-    /// All pools have ended, and no node is used any more.
+    /// All pools must have been dropped, and no node may be used any more.
     unsafe fn reset(&mut self) {}
 }
 
-/// The handle of contenders that hand out raw memory: a pointer to a node. Its drop frees nothing.
+/// The handle of contenders that hand out raw memory: a pointer to a node. Dropping the handle
+/// frees nothing.
 pub(crate) struct Owned<T>(NonNull<T>, PhantomData<T>);
 
 impl<T> Owned<T> {
@@ -59,7 +61,8 @@ impl<T> Owned<T> {
     ///
     /// # Safety
     ///
-    /// Nothing else uses the value while the handle is dereferenced.
+    /// `node` must point to a live value while the handle is dereferenced, and nothing else may use
+    /// the value then.
     #[inline(always)]
     pub(crate) unsafe fn new(node: NonNull<T>) -> Self {
         Self(node, PhantomData)

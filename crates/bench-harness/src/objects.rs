@@ -1,7 +1,7 @@
-//! Objects of one type: the interface of contenders, and the calls of workloads.
+//! Objects of one type: the traits that contenders implement.
 //!
-//! Pools hand out different things: their own boxes, keys, or raw slots. So the handle is the value
-//! that a pool's user keeps, and a free is a call (`RawPool`).
+//! Pools hand out different things: their own boxes, keys, or raw slots. So each pool defines the
+//! handle that its user keeps, and a workload frees an object by a call (`RawPool`).
 
 use core::ops::DerefMut;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,9 +13,9 @@ use crate::contenders::blocks::System;
 use crate::nodes::{Node, NodeFamily};
 use crate::pools::RawPool;
 
-/// The type of the objects in a pool. One of the pools requires the supertrait `Pooled`.
+/// A type of object in a pool. `PooledBox` requires the supertrait `Pooled`.
 pub(crate) trait Object: Send + Sync + Pooled + Node {
-    /// Creates an object with `tag` in every word.
+    /// Creates an object that holds `tag` in every word.
     fn new(tag: u64) -> Self;
 
     /// Returns the first and the last word.
@@ -56,19 +56,19 @@ impl Object for Counter {
     }
 }
 
-/// A contender that makes pools of any type of object.
+/// A contender that makes pools for objects of any type.
 pub(crate) trait Maker: 'static {
     /// The contender's card.
     const INFO: Info;
 
-    /// The pool of a type.
+    /// The pool for one type.
     type Pool<T: Object>: RawPool<T>;
 
     /// Creates a pool.
     fn make<T: Object>() -> Self::Pool<T>;
 
-    /// Creates a pool for at most `objects` live objects, as its user would know. Only bounded
-    /// pools use the number.
+    /// Creates a pool for at most `objects` live objects, a number that its user would know. Only
+    /// bounded pools use it.
     fn make_for<T: Object>(objects: usize) -> Self::Pool<T> {
         let _ = objects;
         Self::make()
@@ -76,7 +76,7 @@ pub(crate) trait Maker: 'static {
 }
 
 /// A contender that makes pools of any type, whose handles dereference to their values. It takes
-/// part as a maker of pools of objects, and of nodes.
+/// part in the tables of objects and of nodes.
 pub(crate) trait PoolFamily: Default + 'static {
     /// The contender's card.
     const INFO: Info;
@@ -84,7 +84,7 @@ pub(crate) trait PoolFamily: Default + 'static {
     /// The handle of a value.
     type Box<T: Node>: DerefMut<Target = T> + Unpin + 'static;
 
-    /// The pool of a type.
+    /// The pool for one type.
     type Pool<T: Node>: RawPool<T, Handle = Self::Box<T>>;
 
     /// Creates a pool.

@@ -1,5 +1,5 @@
-//! A pool of values of one type: the calls that workloads of objects and of nodes share. As for
-//! blocks, every handle passes through [`black_box`].
+//! A pool of values of one type: the trait that workloads over objects and over nodes share. Every
+//! handle passes through [`black_box`], as pointers to blocks do.
 
 use core::hint::black_box;
 
@@ -7,74 +7,77 @@ use core::hint::black_box;
 ///
 /// # Safety
 ///
-/// * A handle names its own value, from [`raw_put`](Self::raw_put) to
-///   [`raw_take`](Self::raw_take), at a fixed address. If
-///   [`Caps::keeps_contents`](crate::card::Caps::keeps_contents) is off, values may overlap.
-/// * If the maker's [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, `raw_take`
-///   and `look` may be called on any thread at the same time as `raw_put`. If `shared_alloc` is on,
-///   so may `raw_put`.
+/// * From [`raw_put`](Self::raw_put) to [`raw_take`](Self::raw_take), a handle names a value of its
+///   own. If [`Caps::keeps_contents`](crate::card::Caps::keeps_contents) is off, values may
+///   overlap.
+/// * If the maker's [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, any thread
+///   may call `raw_take` and `look` at the same time as another thread calls `raw_put`. If
+///   `shared_alloc` is on, any thread may call `raw_put` too.
 pub(crate) unsafe trait RawPool<T>: Sized + 'static {
-    /// Whether the workload verifies the bytes that it wrote. Only a check run does; a timed run
-    /// does not.
+    /// Whether the workload verifies the values that it wrote: `true` in a check run, `false` in a
+    /// timed run.
     const CHECKED: bool = false;
 
-    /// The value that the pool's user keeps.
+    /// The handle of a value, which the pool's user keeps.
     type Handle: 'static;
 
     /// Puts a value into the pool. Returns `None` if the pool refuses.
     ///
     /// # Safety
     ///
-    /// If a family made the pool, it exists. The handle is not used, dereferenced or dropped after
-    /// the pool or its family ends or is reset.
+    /// If a family made the pool, the family must still exist. The handle must not be used,
+    /// dereferenced or dropped after the pool or its family is dropped or reset.
     unsafe fn raw_put(&self, value: T) -> Option<Self::Handle>;
 
-    /// Passes the value to `look`.
+    /// Passes a reference to the value to `look`.
     ///
     /// # Safety
     ///
-    /// This pool returned the handle, and it was not taken.
+    /// This pool must have returned the handle, and its value must not have been taken.
     unsafe fn look<R>(&self, handle: &Self::Handle, look: impl FnOnce(&T) -> R) -> R;
 
     /// Drops a value.
     ///
     /// # Safety
     ///
-    /// This pool returned the handle, which is consumed.
+    /// This pool must have returned the handle.
     unsafe fn raw_take(&self, handle: Self::Handle);
 
-    /// Frees everything at once, if the pool can. No value is live.
+    /// Frees everything at once, if the pool can do so. The caller guarantees that no value is
+    /// live.
     fn reset(&mut self) {}
 
-    /// Announces the number of live values at a time. Only the pool that does nothing uses it.
+    /// Announces the largest number of values that will be live at a time. Only the pool that does
+    /// nothing uses this number.
     fn expect_live(&mut self, values: usize) {
         let _ = values;
     }
 
-    /// Puts a value into the pool for a workload, hidden from the optimiser.
+    /// Puts a value into the pool for a workload, and hides the handle from the optimiser.
     ///
     /// # Safety
     ///
-    /// As for [`raw_put`](Self::raw_put).
+    /// The contract of [`raw_put`](Self::raw_put) applies.
     ///
     /// # Panics
     ///
-    /// If the contender refuses. The workload ends, and its cell says so.
+    /// Panics if the contender refuses the value. The workload ends, and its cell in the report
+    /// shows the message.
     #[inline(always)]
     unsafe fn put(&self, value: T) -> Self::Handle {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         let Some(handle) = (unsafe { self.raw_put(value) }) else { refused::<T>() };
         black_box(handle)
     }
 
-    /// Drops a value of a workload, hidden from the optimiser.
+    /// Drops a value of a workload, and hides the handle from the optimiser.
     ///
     /// # Safety
     ///
-    /// As for [`raw_take`](Self::raw_take).
+    /// The contract of [`raw_take`](Self::raw_take) applies.
     #[inline(always)]
     unsafe fn take(&self, handle: Self::Handle) {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.raw_take(black_box(handle)) }
     }
 }

@@ -1,16 +1,17 @@
-//! The contenders that take part in the replay of a trace.
+//! Selects the contenders that take part in the replay of a trace.
 
 use ephemera_trace::replay::{Candidate, Field, REFERENCE, TWIN};
 
 use crate::card::ContenderClass;
 use crate::contenders::{self, played};
 
-/// The published version writes to freed memory at thread exit, which corrupts the heap of the
-/// whole process. It plays programs of several threads only if the user names it.
+/// The key of the published `OneRingAlloc`. At thread exit it writes to freed memory, which
+/// corrupts the heap of the whole process. It plays programs of several threads only if the user
+/// names it.
 const SPOILS: &str = "upstream-one-ring";
 
-/// Returns the contenders that can play, and those that cannot. `peers` restricts them to the
-/// reference and these keys, unless it is empty.
+/// Returns the contenders that can play a program, and those that cannot, with the reasons. If
+/// `peers` is not empty, only the reference and the contenders with these keys take part.
 #[must_use]
 pub fn field(threaded: bool, peers: &[String]) -> Field {
     let mut field = Field::default();

@@ -1,5 +1,5 @@
-//! Counts the calls that reach a contender, in the check run and the memory pass. No timed run
-//! counts.
+//! Counts the calls that reach a contender, in the check run and the memory pass. Timed runs do not
+//! count.
 
 mod buffers;
 pub(crate) mod watch;
@@ -21,20 +21,20 @@ static LIVE: AtomicU64 = AtomicU64::new(0);
 static PEAK: AtomicU64 = AtomicU64::new(0);
 static DAMAGED: AtomicU64 = AtomicU64::new(0);
 
-/// The counts since the last reset.
+/// The numbers of calls and bytes since the last reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CallTally {
-    /// Allocations that reached the contender.
+    /// The number of allocations.
     pub allocs: u64,
-    /// Calls to grow and shrink that reached it.
+    /// The number of calls that grow or shrink a block.
     pub resizes: u64,
-    /// Blocks freed.
+    /// The number of frees.
     pub frees: u64,
     /// The sum of all requested bytes.
     pub bytes: u64,
-    /// The most live bytes at a time.
+    /// The largest number of live bytes at a time.
     pub peak_live: u64,
-    /// Blocks whose contents were not those written.
+    /// The number of blocks whose contents differed from the bytes written.
     pub damaged: u64,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn reset() {
     }
 }
 
-/// Reads the counters. They are exact if no thread uses a counted contender.
+/// Reads the counters. The result is exact if no thread uses a counted contender at the same time.
 pub(crate) fn read() -> CallTally {
     CallTally {
         allocs: ALLOCS.load(Relaxed),
@@ -74,7 +74,7 @@ fn died(bytes: usize) {
     LIVE.fetch_sub(bytes as u64, Relaxed);
 }
 
-/// A contender whose calls are counted. Workloads over it verify what they wrote.
+/// A contender whose calls are counted. Workloads over it verify the bytes that they wrote.
 pub(crate) struct Counted<C>(C);
 
 impl<C: Contender> Contender for Counted<C> {
@@ -104,28 +104,28 @@ impl<C: Contender> Contender for Counted<C> {
 #[derive(Clone, Copy)]
 pub(crate) struct CountedRef<R>(R);
 
-// SAFETY: every call goes to the contender's own reference, which keeps the contract.
+// SAFETY: every call is forwarded to the contender's own reference, which upholds the contract.
 unsafe impl<R: RawAlloc> RawAlloc for CountedRef<R> {
     const CHECKED: bool = true;
 
     unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCS.fetch_add(1, Relaxed);
         born(layout.size());
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.0.raw_alloc(layout) }
     }
 
     unsafe fn raw_alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         ALLOCS.fetch_add(1, Relaxed);
         born(layout.size());
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.0.raw_alloc_zeroed(layout) }
     }
 
     unsafe fn raw_dealloc(&self, ptr: *mut u8, layout: Layout) {
         FREES.fetch_add(1, Relaxed);
         died(layout.size());
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.0.raw_dealloc(ptr, layout) }
     }
 
@@ -133,7 +133,7 @@ unsafe impl<R: RawAlloc> RawAlloc for CountedRef<R> {
         RESIZES.fetch_add(1, Relaxed);
         died(old.size());
         born(new.size());
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.0.raw_resize::<GROW>(ptr, old, new) }
     }
 }
@@ -151,7 +151,7 @@ impl<M: Maker> Maker for Counted<M> {
     }
 }
 
-// SAFETY: every call goes to the contender's own pool, which keeps the contract.
+// SAFETY: every call is forwarded to the contender's own pool, which upholds the contract.
 unsafe impl<T, P: RawPool<T>> RawPool<T> for Counted<P> {
     const CHECKED: bool = true;
     type Handle = P::Handle;
@@ -159,19 +159,19 @@ unsafe impl<T, P: RawPool<T>> RawPool<T> for Counted<P> {
     unsafe fn raw_put(&self, value: T) -> Option<P::Handle> {
         ALLOCS.fetch_add(1, Relaxed);
         born(size_of::<T>());
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.0.raw_put(value) }
     }
 
     unsafe fn look<R>(&self, handle: &P::Handle, look: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.0.look(handle, look) }
     }
 
     unsafe fn raw_take(&self, handle: P::Handle) {
         FREES.fetch_add(1, Relaxed);
         died(size_of::<T>());
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.0.raw_take(handle) }
     }
 
@@ -200,14 +200,14 @@ impl<F: NodeFamily> NodeFamily for Counted<F> {
     }
 
     unsafe fn reset(&mut self) {
-        // A reset also ends the nodes that were not freed one by one.
+        // A reset also frees the nodes that were not freed one by one.
         LIVE.store(0, Relaxed);
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.0.reset() }
     }
 }
 
-/// Adds allocations that a contender outside of Rust counted itself.
+/// Adds the allocations that a contender written in C++ counted itself.
 #[cfg(ephemera_cpp)]
 pub(crate) fn add_allocations(allocations: u64) {
     ALLOCS.fetch_add(allocations, Relaxed);

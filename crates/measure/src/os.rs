@@ -1,5 +1,5 @@
-//! The questions of measurements to the operating system: pinning, context switches, stolen time,
-//! resident memory.
+//! What measurements ask the operating system: pinning, context switches, stolen time, resident
+//! memory.
 //!
 //! Every question is optional. The answer is `None` where a system has none, and reports say so.
 

@@ -265,7 +265,7 @@ impl Account for SharedAccount {
     }
 }
 
-/// Bytes that are reserved and not granted yet. Dropping this releases them, also when the backing
+/// Bytes that are reserved and not granted yet. Dropping this releases them, even if the backing
 /// allocator unwinds.
 #[derive(Debug)]
 pub struct Reserved<'a, A: Account> {
@@ -302,7 +302,7 @@ impl<A: Account> Drop for Reserved<'_, A> {
     }
 }
 
-/// Bytes that are held and about to be freed. Dropping this releases them, also when the backing
+/// Bytes that are held and about to be freed. Dropping this releases them, even if the backing
 /// allocator unwinds.
 #[derive(Debug)]
 pub struct Leaving<'a, A: Account> {

@@ -1,8 +1,7 @@
 //! Address arithmetic: rounding to powers of two.
 //!
-//! These functions take and return integers and read no memory, so tests cover them to the last
-//! case and constants can use them. Whether an address may be rounded is for [`raw`](crate::raw)
-//! and the callers to show.
+//! These functions take and return integers and read no memory, so tests cover every case and
+//! constants can use them. [`raw`](crate::raw) and the callers show that they may round an address.
 //!
 //! An argument named `align` or `size_pow2` must be a power of two. With debug assertions the
 //! functions panic on any other value; without, they return a meaningless number.

@@ -2,7 +2,7 @@
 //!
 //! All blocks of a unit may have been freed by other threads while its owner runs nothing. The
 //! header then waits in the owner's inbox, because only the owner may take the unit off its lists.
-//! But the *contents*, the memory behind the header, are of no use to anyone. A thread that has
+//! Until then no thread can use the *contents*, the memory after the header. A thread that has
 //! borrowed the unit ([`LentUnits`](crate::foreign::LentUnits)) *claims* them, checks that every
 //! block is free, and returns their pages to the operating system.
 //!
@@ -19,8 +19,8 @@
 //!
 //! # Invariants
 //!
-//! * **C1** One thread at a time claims. It writes the word only from `KEPT`, and then until it
-//!   ends the claim. The owner writes the word only from `PURGED`.
+//! * **C1** At most one thread at a time claims. It changes the word from `KEPT`, and no other
+//!   thread writes the word until the claim ends. The owner changes the word only from `PURGED`.
 //! * **C2** The owner stores that it uses the contents before it calls [`ContentsClaim::enter`]. It
 //!   does not use them if that returns [`Contents::Claimed`].
 //! * **C3** The purging thread reads the owner's state and counts after
@@ -46,7 +46,7 @@ const ENTER: Ordering =
 /// The state of a unit's contents, as its owner reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
-    /// They are as the owner left them.
+    /// The contents are as the owner left them.
     Kept,
     /// Another thread may be purging them. The owner must not use them now.
     Claimed,
@@ -71,7 +71,7 @@ impl ContentsClaim {
         }
     }
 
-    /// Returns whether the owner may use the contents. It has just stored that it uses them (C2).
+    /// Returns the state of the contents, for an owner that has just stored that it uses them (C2).
     #[inline]
     pub fn enter(&self) -> Contents {
         barrier::light();

@@ -346,7 +346,7 @@ impl<U: ForeignHeader> Inbox<U> {
     }
 }
 
-/// Returns whether `word` is that of a countdown at its end.
+/// Returns whether `word` is that of a complete countdown.
 #[inline]
 fn completes(word: u64, complete: u64) -> bool {
     word == complete && !cfg!(ephemera_weaken = "complete_without_push")

@@ -33,7 +33,7 @@ pub struct Gate {
     word: AtomicUsize,
 }
 
-/// The right to use the data behind a [`Gate`]. Dropping it opens the gate, also during a panic. If
+/// The right to use the data behind a [`Gate`]. Dropping it opens the gate, even during a panic. If
 /// it is forgotten, the gate stays shut, which every caller allows for.
 #[derive(Debug)]
 #[must_use = "the gate opens again as soon as this is dropped"]

@@ -61,7 +61,7 @@ mod tests {
             let block = unsafe { unit.add(offset) };
             assert_eq!(base_addr(block, SIZE), unit.addr().get());
             // A pointer that may access the block alone, like one out of a box.
-            // SAFETY: a byte of the unit that nothing else uses.
+            // SAFETY: the block is a byte of the unit that nothing else uses.
             let alone = NonNull::from(unsafe { &mut *block.as_ptr().cast::<core::mem::MaybeUninit<u8>>() });
             // SAFETY: the unit is live, aligned to its size and exposed, and starts with a word.
             let header = unsafe { header_of::<u64>(alone.cast(), SIZE) };
@@ -69,7 +69,7 @@ mod tests {
             // SAFETY: the header is live and was written above.
             assert_eq!(unsafe { header.read() }, 0xA11C);
         }
-        // SAFETY: acquired above with this layout, and not used again.
+        // SAFETY: the unit was acquired above with this layout, and is not used again.
         unsafe { raw::release(&Global, unit, layout) };
     }
 }

@@ -12,7 +12,7 @@
 //! ([`PushedBytes`]). The pushes to a heap of an owner that is idle by bytes look at this heap.
 //!
 //! ```text
-//!   remote free --> inbox --borrow--> looks at units --put back--> seen      (one thread at once)
+//!   remote free --> inbox --borrow--> looks at units --put back--> seen      (one at a time)
 //!                     ^               unit empty? purge             |
 //!                     '----------------- after a pause -------------'
 //!                  owner: takes the units of both, and books them
@@ -139,7 +139,7 @@ impl<U: ForeignHeader, H> Mail<U, H> {
 /// The reason for which an owner counts as idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdleBy {
-    /// It took no slow path for a while.
+    /// The owner took no slow path for a while.
     Time,
     /// Other threads pushed many bytes since its last slow path. A thread is still pushing: the
     /// unit that it pushed last probably has live blocks, so the look leaves that one alone.

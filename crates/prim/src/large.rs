@@ -62,7 +62,7 @@ pub unsafe fn deallocate<B: Allocator, A: Account>(
     unsafe { backing.deallocate(block, layout) };
 }
 
-/// A large block that is about to be freed. Dropping this takes it off the account, also when the
+/// A large block that is about to be freed. Dropping this takes it off the account, even if the
 /// backing allocator unwinds.
 struct Freed<'a, A: Account> {
     account: &'a A,

@@ -41,8 +41,8 @@ const RELEASE: Ordering =
 #[cfg(any(ephemera_pages, feature = "alloc"))]
 const ADD: Ordering =
     if cfg!(ephemera_weaken = "add_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `Registry::add`: sees added records complete, also
-// earlier ones, since each exchange continues the release sequences of those before it.
+// ORDERING: Acquire. Pairs with the Release in `Registry::add`: sees all added records complete,
+// because each exchange continues the release sequences of those before it.
 const LOOK: Ordering =
     if cfg!(ephemera_weaken = "records_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 

@@ -273,7 +273,7 @@ unsafe fn prev_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
     unsafe { link.as_ref() }
 }
 
-/// The hazard pointers of a walk. They are cleared when it ends, also during a panic.
+/// The hazard pointers of a walk. They are cleared when the walk ends, even by a panic.
 struct Hazards<'l, U>(&'l [AtomicPtr<U>; 2]);
 
 impl<U> Drop for Hazards<'_, U> {

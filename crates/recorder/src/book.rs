@@ -31,21 +31,21 @@ pub struct LiveBlock {
 pub enum BookStep {
     /// A block was allocated.
     Alloc {
-        /// Its number.
+        /// The number of the block.
         id: Id,
         /// An earlier block at the same address, whose free is missing in the trace.
         lost: Option<Id>,
     },
     /// A block was freed. Its number is reusable from the next event on.
     Free {
-        /// Its number.
+        /// The number of the block.
         id: Id,
     },
     /// A block was resized, and may have moved.
     Resize {
-        /// Its number, which does not change.
+        /// The number of the block, which does not change.
         id: Id,
-        /// Its previous size.
+        /// The previous size of the block.
         old: u64,
         /// As in [`BookStep::Alloc`].
         lost: Option<Id>,
@@ -58,14 +58,14 @@ pub enum BookStep {
     Pending,
     /// `realloc` refused and left the block as it was.
     Refused {
-        /// Its number.
+        /// The number of the block.
         id: Id,
         /// As in [`BookStep::Alloc`].
         lost: Option<Id>,
     },
     /// `realloc` returned an unknown block, which is known from here on.
     Found {
-        /// Its number.
+        /// The number of the block.
         id: Id,
         /// As in [`BookStep::Alloc`].
         lost: Option<Id>,

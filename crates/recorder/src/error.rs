@@ -67,7 +67,7 @@ pub enum StartError {
         /// Its length in bytes.
         length: usize,
     },
-    /// The limit is smaller than the head and one chunk.
+    /// The limit is smaller than the header and one packet.
     Limit {
         /// The least limit.
         least: u64,

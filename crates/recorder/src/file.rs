@@ -9,9 +9,9 @@
 //! * A new part is mapped from the *anchor*, the last mapped page of the file. `mremap` with an
 //!   old size of zero maps the same page again, together with the requested part of the file after
 //!   it.
-//! * A chunk gets its space on the disk before it is used, by `MADV_POPULATE_WRITE`. That call
+//! * A packet gets its space on the disk before it is used, by `MADV_POPULATE_WRITE`. That call
 //!   reports a full disk, whereas a plain write to the mapping raises `SIGBUS`. Kernels before
-//!   5.14 do not have the call; there, the file is opened once for each chunk.
+//!   5.14 do not have the call; there, the file is opened once for each packet.
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicPtr, AtomicU64};
 
 use crate::error::StartError;
-use crate::format::{CHUNK, HEAD, Stop};
+use crate::format::{FILE_HEADER, PACKET, Stop};
 use crate::os::{self, errno, failed};
 
 /// The least and the greatest step by which the file grows. Otherwise it doubles.
@@ -33,11 +33,11 @@ const REPEATS: usize = 100;
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct TraceFile {
-    /// The offset of the next chunk.
+    /// The offset of the next packet.
     next: AtomicU64,
     /// The address of that offset, if it is below `length`.
     window: AtomicPtr<u8>,
-    /// The mapped length of the file: the head and whole chunks.
+    /// The mapped length of the file: the header and whole packets.
     length: AtomicU64,
     /// A mapped page of the file, and its offset.
     anchor: AtomicPtr<u8>,
@@ -47,8 +47,8 @@ pub(crate) struct TraceFile {
 }
 
 impl TraceFile {
-    /// Creates the file, which must not exist, with space for the head and a chunk. Returns the
-    /// address of the head.
+    /// Creates the file, which must not exist, with space for the header and a packet. Returns the
+    /// address of the header.
     pub(crate) fn make(&self, path: &CStr) -> Result<*mut u8, StartError> {
         let flags = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_CLOEXEC;
         // SAFETY: the path ends with a zero.
@@ -69,7 +69,7 @@ impl TraceFile {
     }
 
     fn map_first(&self, path: &CStr, fd: i32) -> Result<*mut u8, StartError> {
-        let first = (HEAD + CHUNK) as u64;
+        let first = (FILE_HEADER + PACKET) as u64;
         let (id, _) = of_path(path).ok_or_else(|| failed("stat"))?;
         self.id.iter().zip(id).for_each(|(to, from)| to.store(from, Relaxed));
         self.grow(path, first).map_err(|why| match why {
@@ -83,9 +83,9 @@ impl TraceFile {
             return Err(failed("mmap"));
         }
         let base: *mut u8 = base.cast();
-        self.next.store(HEAD as u64, Relaxed);
-        // SAFETY: the head lies within the mapping.
-        self.window.store(unsafe { base.add(HEAD) }, Relaxed);
+        self.next.store(FILE_HEADER as u64, Relaxed);
+        // SAFETY: the header lies within the mapping.
+        self.window.store(unsafe { base.add(FILE_HEADER) }, Relaxed);
         self.length.store(first, Relaxed);
         // The descriptor may have become another file's by now, so this compares the mapped file.
         let usable = if self.is_id_of(of_descriptor(fd)) {
@@ -103,25 +103,25 @@ impl TraceFile {
         })
     }
 
-    /// Returns the next chunk, zeroed and with space on the disk, or why the recording ends there.
-    pub(crate) fn chunk(&self, path: &CStr, limit: u64) -> Result<*mut u8, Stop> {
+    /// Returns the next packet, zeroed and with space on the disk, or why the recording ends there.
+    pub(crate) fn packet(&self, path: &CStr, limit: u64) -> Result<*mut u8, Stop> {
         let at = self.next.load(Relaxed);
-        let end = at + CHUNK as u64;
+        let end = at + PACKET as u64;
         if end > limit && !cfg!(ephemera_weaken = "recorder_no_limit") {
             return Err(Stop::Limit);
         }
         if end > self.length.load(Relaxed) {
             let longer = (at + at.clamp(LEAST_STEP, MOST_STEP)).min(limit);
-            let whole = longer - (longer - HEAD as u64) % CHUNK as u64;
-            // If a large step fails, the disk may still have space for one chunk.
+            let whole = longer - (longer - FILE_HEADER as u64) % PACKET as u64;
+            // If a large step fails, the disk may still have space for one packet.
             self.extend(path, whole.max(end)).or_else(|_| self.extend(path, end))?;
         }
-        let chunk = self.window.load(Relaxed);
-        self.reserve(path, chunk, at, CHUNK)?;
+        let packet = self.window.load(Relaxed);
+        self.reserve(path, packet, at, PACKET)?;
         self.next.store(end, Relaxed);
-        // SAFETY: the chunk lies within the window. Its end may be the window's end.
-        self.window.store(unsafe { chunk.add(CHUNK) }, Relaxed);
-        Ok(chunk)
+        // SAFETY: the packet lies within the window. Its end may be the window's end.
+        self.window.store(unsafe { packet.add(PACKET) }, Relaxed);
+        Ok(packet)
     }
 
     /// Extends the file to `to` bytes and maps the new part.
@@ -136,7 +136,7 @@ impl TraceFile {
         self.length.store(to, Relaxed);
         // If there is no new anchor, the old one stays.
         let _ = self.cast_anchor(at, anchor_at);
-        if page() == HEAD {
+        if page() == FILE_HEADER {
             os::unmap(at, known);
         }
         Ok(())
@@ -227,10 +227,10 @@ impl TraceFile {
     }
 }
 
-/// Unmaps a chunk that no stream writes to.
-pub(crate) fn release(chunk: *mut u8) {
-    if !chunk.is_null() && page() == HEAD {
-        os::unmap(chunk, CHUNK);
+/// Unmaps a packet that no stream writes to.
+pub(crate) fn release(packet: *mut u8) {
+    if !packet.is_null() && page() == FILE_HEADER {
+        os::unmap(packet, PACKET);
     }
 }
 
@@ -272,10 +272,10 @@ fn repeated(call: impl Fn() -> i64) -> Result<i64, i32> {
 }
 
 fn write_zeros(fd: i32, offset: i64, size: i64) -> Result<i64, i32> {
-    static ZEROS: [u8; HEAD] = [0; HEAD];
+    static ZEROS: [u8; FILE_HEADER] = [0; FILE_HEADER];
     let mut done = 0;
     while done < size {
-        let length = (size - done).min(HEAD as i64) as usize;
+        let length = (size - done).min(FILE_HEADER as i64) as usize;
         // SAFETY: the zeros are as long as that.
         done +=
             repeated(|| unsafe { libc::pwrite(fd, ZEROS.as_ptr().cast(), length, offset + done) } as i64)?;
@@ -294,7 +294,7 @@ fn duplicate(page: *mut u8, size: usize) -> Option<*mut u8> {
 /// Returns the size of a page.
 fn page() -> usize {
     // SAFETY: the call takes a number.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(HEAD)
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(FILE_HEADER)
 }
 
 /// Returns the largest file size that this process may create.

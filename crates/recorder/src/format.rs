@@ -1,15 +1,15 @@
-//! The file: a head of one page, then chunks of one size, each written by one thread at a time.
+//! The file: a header of one page, then packets of one size, each written by one thread at a time.
 //!
 //! ```text
 //! 0        4096            36864           69632
-//! | head   | chunk         | chunk         | chunk ...     in the order in which they were claimed
+//! | header | packet        | packet        | packet ...     in the order in which they were claimed
 //!
-//! head     magic "EPHTRACE" | version u32 | chunk size u32 | clock u64 | pid u32 | parent u32
+//! header   magic "EPHTRACE" | version u32 | packet size u32 | clock u64 | pid u32 | parent u32
 //!          | origin u32 | stop reason u32 | stop sequence u64 | limit u64
 //!          | length of the command u32 | command: words, each with a 0 at its end
 //!          | at 4032: start's processor time u64 | end u64 | end's processor time u64
 //!          | cost of two clock readings u32 | at 4088: dropped calls u64
-//! chunk    magic "CHNK" | thread u32 | used u32 | stream u32 | sequence u64 | time u64
+//! packet   magic "CHNK" | thread u32 | used u32 | stream u32 | sequence u64 | time u64
 //!          | events ... | zeros
 //! event    op and alignment u8 | sequence + | time + | by op
 //!            1 alloc    address ±, size
@@ -20,22 +20,22 @@
 //!            6 thread   number              the thread of the following events; no other number
 //! note     op 7 and kind u8 | numbers by kind, no sequence number
 //!            0 clocks   time +, processor time of the thread, of the process, and of the
-//!                       recorder for the previous change of chunks
+//!                       recorder for the previous change of packets
 //!            1 took     nanoseconds of the allocator and of the recorder for the previous event
 //! ```
 //!
 //! Numbers of fixed width are little-endian. The others are *varints*: seven bits a byte, the low
 //! ones first, with the top bit set in all bytes but the last. `+` is the difference from the
-//! previous event in this chunk, or from the chunk's head for the first event. `±` is a signed
+//! previous event in this packet, or from the packet's header for the first event. `±` is a signed
 //! difference with its sign in the lowest bit. Addresses are rotated right by four bits first,
-//! since most are multiples of 16. Times are in ticks of 32 ns since the clock of the head. The
-//! low three bits of an event's first byte are the op. The bits above are the requested alignment
-//! as a power of two; 0 means the alignment of `malloc`.
+//! since most are multiples of 16. Times are in ticks of 32 ns since the clock of the file header.
+//! The low three bits of an event's first byte are the op. The bits above are the requested
+//! alignment as a power of two; 0 means the alignment of `malloc`.
 //!
-//! The processor times of a note are in ticks since the thread or the process began. The head has
-//! nanoseconds: the process's processor time when the recording started, then the end of the run
-//! and its processor time, both since that start. The last two are 0 if the program ended without
-//! `exit`. The cost of the clock is in picoseconds.
+//! The processor times of a note are in ticks since the thread or the process began. The file
+//! header has nanoseconds: the process's processor time when the recording started, then the end of
+//! the run and its processor time, both since that start. The last two are 0 if the program ended
+//! without `exit`. The cost of the clock is in picoseconds.
 //!
 //! Version 1 has no notes and no fields after 4032. This crate still reads it. Such a trace has no
 //! processor times.
@@ -51,14 +51,14 @@ pub const MAGIC: [u8; 8] = *b"EPHTRACE";
 pub const VERSION: u32 = 2;
 /// The oldest version that this crate reads.
 pub const OLDEST: u32 = 1;
-/// The size of the head.
-pub const HEAD: usize = 4096;
-/// The size of a chunk.
-pub const CHUNK: usize = 32 << 10;
-/// The first bytes of a chunk.
-pub const CHUNK_MAGIC: [u8; 4] = *b"CHNK";
-/// The size of a chunk's head.
-pub const CHUNK_HEAD: usize = 32;
+/// The size of the file header, in bytes.
+pub const FILE_HEADER: usize = 4096;
+/// The size of a packet, in bytes.
+pub const PACKET: usize = 32 << 10;
+/// The first bytes of a packet.
+pub const PACKET_MAGIC: [u8; 4] = *b"CHNK";
+/// The size of a packet's header, in bytes.
+pub const PACKET_HEADER: usize = 32;
 /// The size of the longest event: a byte and four varints.
 pub const LONGEST: usize = 41;
 /// The most threads that a process may have had, one after another.
@@ -66,12 +66,12 @@ pub const MOST_THREADS: u64 = 1 << 22;
 /// Nanoseconds in a tick, as a power of two.
 pub const TICK_LOG2: u32 = 5;
 
-/// Offsets of the head's fields.
-pub mod head {
+/// Offsets of the fields of the file header.
+pub mod header {
     /// The version of the format.
     pub const VERSION: usize = 8;
-    /// The size of a chunk.
-    pub const CHUNK: usize = 12;
+    /// The size of a packet.
+    pub const PACKET: usize = 12;
     /// The monotonic clock at the start, in nanoseconds.
     pub const CLOCK: usize = 16;
     /// The process.
@@ -103,13 +103,13 @@ pub mod head {
     pub const DROPPED: usize = 4088;
 }
 
-/// Offsets of the fields of a chunk's head.
-pub mod chunk {
+/// Offsets of the fields of a packet's header.
+pub mod packet {
     /// The thread of the first event.
     pub const THREAD: usize = 4;
     /// The size of the events in bytes.
     pub const USED: usize = 8;
-    /// The stream of the chunk. The chunks of a stream follow one another.
+    /// The stream of the packet. The packets of a stream follow one another.
     pub const STREAM: usize = 12;
     /// The base of the first event's sequence number.
     pub const SEQUENCE: usize = 16;
@@ -200,7 +200,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns the origin of a word in the head.
+    /// Returns the origin of a word in the header.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
         let all = [Self::Program, Self::Fork, Self::Call, Self::Bypassed];
@@ -230,7 +230,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Returns the reason of a word in the head.
+    /// Returns the reason of a word in the header.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
         let all =

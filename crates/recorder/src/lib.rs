@@ -1,7 +1,7 @@
 //! Records every call of a program to its allocator: the block, its size, its thread and the time.
 //!
 //! The recorder writes into a file that is mapped into the process ([`format`](mod@format)). Each
-//! thread writes to its own chunks, so the trace is complete up to the last call, however the
+//! thread writes to its own packets, so the trace is complete up to the last call, however the
 //! program ends. The recorder is preloaded into unmodified programs (feature `preload`, `cargo
 //! xtask record`), or wraps the global allocator of a Rust program ([`TraceAlloc`]).
 //!

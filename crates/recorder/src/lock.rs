@@ -1,6 +1,6 @@
 //! The recorder's lock, and the protection of its holder from interruption.
 //!
-//! A thread takes the lock to get a chunk, about once in 4,000 events, and to start the recording
+//! A thread takes the lock to get a packet, about once in 4,000 events, and to start the recording
 //! of a child. The lock is a futex with priority inheritance: the kernel runs the holder at the
 //! priority of the most urgent waiter. A spinning waiter could keep a holder of lower real-time
 //! priority from running.

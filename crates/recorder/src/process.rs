@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::file::TraceFile;
-use crate::format::{MOST_THREADS, Origin, Stop, head};
+use crate::format::{MOST_THREADS, Origin, Stop, header};
 use crate::list::StreamList;
 use crate::lock::Lock;
 use crate::os;
@@ -41,7 +41,7 @@ struct Recording {
     /// The word of the [`Lock`] under which the file begins and grows.
     locked: AtomicU32,
     file: TraceFile,
-    /// The address of the file's head; null before there is a file.
+    /// The address of the file's header; null before there is a file.
     base: AtomicPtr<u8>,
     /// The process of the file. The child of a `vfork` reads its parent's number.
     pid: AtomicU32,
@@ -161,14 +161,14 @@ fn record_slow(process: &Recording, call: &Call) {
 }
 
 impl Recording {
-    /// Returns the next chunk of the file. The caller holds the lock.
+    /// Returns the next packet of the file. The caller holds the lock.
     fn claim(&self, _lock: &Lock<'_>) -> Option<*mut u8> {
         // The process may have stopped or forked since the caller checked.
         if self.state.load(Relaxed) != RECORDING || ENTERING.load(Relaxed) > 0 {
             return None;
         }
-        let chunk = self.file.chunk(FILE.get(), LIMIT.load(Relaxed) as u64);
-        chunk.map_err(|why| self.stop(why)).ok()
+        let packet = self.file.packet(FILE.get(), LIMIT.load(Relaxed) as u64);
+        packet.map_err(|why| self.stop(why)).ok()
     }
 
     /// Counts a call that is not in the trace.
@@ -178,21 +178,21 @@ impl Recording {
         self.tell_dropped();
     }
 
-    /// Writes the number of dropped calls into the head, if there is one.
+    /// Writes the number of dropped calls into the header, if there is one.
     fn tell_dropped(&self) {
-        // ORDERING: Acquire. Pairs with the Release in `open`. Publishes: the mapped head.
+        // ORDERING: Acquire. Pairs with the Release in `open`. Publishes: the mapped header.
         let base = self.base.load(Acquire);
         if base.is_null() {
             return;
         }
-        // SAFETY: the field lies within the head.
-        let place = unsafe { base.add(head::DROPPED) };
+        // SAFETY: the field lies within the header.
+        let place = unsafe { base.add(header::DROPPED) };
         // SAFETY: the place is valid and aligned, and every access to it is atomic.
         let place = unsafe { AtomicU64::from_ptr(place.cast()) };
         place.fetch_max(self.dropped.load(Relaxed).to_le(), Relaxed);
     }
 
-    /// Ends the recording. The head says why, and from which event on.
+    /// Ends the recording. The header says why, and from which event on.
     fn stop(&self, why: Stop) {
         if self.state.swap(STOPPED, Relaxed) != RECORDING {
             return;
@@ -203,20 +203,20 @@ impl Recording {
             return;
         }
         let put = |at: usize, bytes: &[u8]| {
-            // SAFETY: the fields lie within the head.
+            // SAFETY: the fields lie within the header.
             let to = unsafe { base.add(at) };
-            // SAFETY: the place lies within the head. Only the thread that changed the state
+            // SAFETY: the place lies within the header. Only the thread that changed the state
             // writes here.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         };
-        put(head::STOP_SEQUENCE, &SEQUENCE.load(Relaxed).to_le_bytes());
-        put(head::STOP, &(why as u32).to_le_bytes());
+        put(header::STOP_SEQUENCE, &SEQUENCE.load(Relaxed).to_le_bytes());
+        put(header::STOP, &(why as u32).to_le_bytes());
     }
 
     /// Gives the child of a fork its own file, unless another thread of the child already did.
     ///
     /// The parent's mappings stay. A signal handler may have forked while its thread wrote to a
-    /// chunk, and the thread continues there when the handler returns.
+    /// packet, and the thread continues there when the handler returns.
     #[cold]
     fn restart(&self) {
         let Some(_lock) = Lock::take(&self.locked) else { return };

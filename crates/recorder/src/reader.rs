@@ -1,4 +1,4 @@
-//! Reads a trace: first the heads of the chunks, then the events of all streams, merged by their
+//! Reads a trace: first the headers of the packets, then the events of all streams, merged by their
 //! sequence numbers.
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,8 @@ use std::path::Path;
 
 use crate::error::TraceError;
 use crate::format::{
-    self, CHUNK, CHUNK_HEAD, CHUNK_MAGIC, HEAD, MAGIC, OLDEST, Origin, Stop, VERSION, chunk, head,
+    self, FILE_HEADER, MAGIC, OLDEST, Origin, PACKET, PACKET_HEADER, PACKET_MAGIC, Stop, VERSION, header,
+    packet,
 };
 use crate::shown::shown;
 
@@ -76,23 +77,23 @@ pub struct RunEnd {
 /// The largest number of a thread in a valid trace.
 const THREADS: u64 = format::MOST_THREADS;
 
-/// The most consecutive chunks without a head. Killed threads leave such chunks, and so does a
+/// The most consecutive packets without a header. Killed threads leave such packets, and so does a
 /// file that was extended in advance.
 const UNBEGUN: u32 = 8192;
 
-/// The place of a chunk's events.
+/// The place of a packet's events.
 #[derive(Clone, Copy, Debug)]
-struct ChunkPlace {
+struct PacketPlace {
     offset: u64,
     used: usize,
 }
 
-/// The head of a trace, and the places of its chunks.
+/// The header of a trace, and the places of its packets.
 #[derive(Debug)]
 pub struct Trace {
     file: File,
-    streams: Vec<Vec<ChunkPlace>>,
-    /// The base sequence number of each stream's first chunk.
+    streams: Vec<Vec<PacketPlace>>,
+    /// The base sequence number of each stream's first packet.
     firsts: Vec<u64>,
     /// The process that was recorded.
     pub pid: u32,
@@ -120,7 +121,7 @@ pub struct Trace {
     pub command: String,
     /// The size of the file up to its last event.
     pub bytes: u64,
-    /// The length of a file that ends within a chunk.
+    /// The length of a file that ends within a packet.
     pub truncated: Option<u64>,
 }
 
@@ -150,105 +151,108 @@ fn read_at(file: &File, out: &mut [u8], offset: u64) -> Result<usize, TraceError
 }
 
 impl Trace {
-    /// Opens a trace and reads the heads of all chunks. A file that was cut off is readable up to
-    /// the cut.
+    /// Opens a trace and reads the headers of all packets. A file that was cut off is readable up
+    /// to the cut.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is not a trace, or has a chunk with an invalid head.
+    /// If the file cannot be read, is not a trace, or has a packet with an invalid header.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
-        let mut bytes = [0; HEAD];
+        let mut bytes = [0; FILE_HEADER];
         let read = read_at(&file, &mut bytes, 0)?;
-        if read < head::COMMAND || bytes[..8] != MAGIC {
+        if read < header::COMMAND || bytes[..8] != MAGIC {
             return Err(TraceError::Foreign { why: "it does not begin with EPHTRACE" });
         }
-        let found = word(&bytes, head::VERSION);
+        let found = word(&bytes, header::VERSION);
         if !(OLDEST..=VERSION).contains(&found) {
             return Err(TraceError::Version { found });
         }
-        if word(&bytes, head::CHUNK) != CHUNK as u32 {
-            return Err(TraceError::Corrupt { offset: head::CHUNK as u64, why: "chunks have another size" });
+        if word(&bytes, header::PACKET) != PACKET as u32 {
+            return Err(TraceError::Corrupt {
+                offset: header::PACKET as u64,
+                why: "packets have another size",
+            });
         }
-        let stop = Stop::from_word(word(&bytes, head::STOP));
-        // In the first version, the command may extend to the end of the head.
+        let stop = Stop::from_word(word(&bytes, header::STOP));
+        // In the first version, the command may extend to the end of the header.
         let later = found > OLDEST;
-        let most = if later { head::START_PROCESSOR } else { HEAD } - head::COMMAND;
-        let command = (word(&bytes, head::COMMAND_LENGTH) as usize).min(most);
-        let has_dropped = head::COMMAND + command <= head::DROPPED;
-        let end = RunEnd { time: long(&bytes, head::END), processor: long(&bytes, head::END_PROCESSOR) };
-        let command = bytes[head::COMMAND..][..command].split(|byte| *byte == 0);
+        let most = if later { header::START_PROCESSOR } else { FILE_HEADER } - header::COMMAND;
+        let command = (word(&bytes, header::COMMAND_LENGTH) as usize).min(most);
+        let has_dropped = header::COMMAND + command <= header::DROPPED;
+        let end = RunEnd { time: long(&bytes, header::END), processor: long(&bytes, header::END_PROCESSOR) };
+        let command = bytes[header::COMMAND..][..command].split(|byte| *byte == 0);
         let command: Vec<_> = command.filter(|word| !word.is_empty()).map(shown).collect();
         let mut trace = Self {
             file,
             streams: Vec::new(),
             firsts: Vec::new(),
-            pid: word(&bytes, head::PID),
-            parent: word(&bytes, head::PARENT),
-            origin: Origin::from_word(word(&bytes, head::ORIGIN)),
+            pid: word(&bytes, header::PID),
+            parent: word(&bytes, header::PARENT),
+            origin: Origin::from_word(word(&bytes, header::ORIGIN)),
             stop,
-            stop_sequence: if stop.is_some() { long(&bytes, head::STOP_SEQUENCE) } else { u64::MAX },
-            limit: long(&bytes, head::LIMIT),
-            dropped: if has_dropped { long(&bytes, head::DROPPED) } else { 0 },
+            stop_sequence: if stop.is_some() { long(&bytes, header::STOP_SEQUENCE) } else { u64::MAX },
+            limit: long(&bytes, header::LIMIT),
+            dropped: if has_dropped { long(&bytes, header::DROPPED) } else { 0 },
             version: found,
-            start_processor: if later { long(&bytes, head::START_PROCESSOR) } else { 0 },
+            start_processor: if later { long(&bytes, header::START_PROCESSOR) } else { 0 },
             end: (later && end.time > 0 && stop.is_none()).then_some(end),
-            clock_cost: if later { f64::from(word(&bytes, head::CLOCK_COST)) / 1000.0 } else { 0.0 },
+            clock_cost: if later { f64::from(word(&bytes, header::CLOCK_COST)) / 1000.0 } else { 0.0 },
             command: command.join(" "),
-            bytes: HEAD as u64,
-            truncated: (read < HEAD).then_some(read as u64),
+            bytes: FILE_HEADER as u64,
+            truncated: (read < FILE_HEADER).then_some(read as u64),
         };
-        trace.find_chunks(length)?;
+        trace.find_packets(length)?;
         Ok(trace)
     }
 
-    fn find_chunks(&mut self, length: u64) -> Result<(), TraceError> {
-        let mut known: BTreeMap<u32, (u64, Vec<(u64, ChunkPlace)>)> = BTreeMap::new();
-        let mut offset = HEAD as u64;
+    fn find_packets(&mut self, length: u64) -> Result<(), TraceError> {
+        let mut known: BTreeMap<u32, (u64, Vec<(u64, PacketPlace)>)> = BTreeMap::new();
+        let mut offset = FILE_HEADER as u64;
         let mut unbegun = 0;
         while offset < length {
-            let mut head = [0; CHUNK_HEAD];
-            let read = read_at(&self.file, &mut head, offset)?;
-            if read < CHUNK_HEAD {
-                if head.iter().any(|byte| *byte != 0) {
+            let mut header = [0; PACKET_HEADER];
+            let read = read_at(&self.file, &mut header, offset)?;
+            if read < PACKET_HEADER {
+                if header.iter().any(|byte| *byte != 0) {
                     self.truncated = Some(length);
                 }
                 break;
             }
             let why = |why| TraceError::Corrupt { offset, why };
-            if head[..4] == CHUNK_MAGIC {
+            if header[..4] == PACKET_MAGIC {
                 unbegun = 0;
-                let used = word(&head, chunk::USED) as usize;
-                if u64::from(word(&head, chunk::THREAD)) > THREADS {
+                let used = word(&header, packet::USED) as usize;
+                if u64::from(word(&header, packet::THREAD)) > THREADS {
                     return Err(why("a thread number that no process reaches"));
                 }
-                if used > CHUNK - CHUNK_HEAD {
-                    return Err(why("a chunk with more bytes than fit"));
+                if used > PACKET - PACKET_HEADER {
+                    return Err(why("a packet with more bytes than fit"));
                 }
                 let there = (length - offset) as usize;
-                let used = if there < CHUNK_HEAD + used {
+                let used = if there < PACKET_HEADER + used {
                     self.truncated = Some(length);
-                    there - CHUNK_HEAD
+                    there - PACKET_HEADER
                 } else {
                     used
                 };
-                let sequence = long(&head, chunk::SEQUENCE);
-                let stream = known.entry(word(&head, chunk::STREAM)).or_insert((sequence, Vec::new()));
+                let sequence = long(&header, packet::SEQUENCE);
+                let stream = known.entry(word(&header, packet::STREAM)).or_insert((sequence, Vec::new()));
                 if stream.1.last().is_some_and(|(before, _)| *before > sequence) {
-                    return Err(why("a chunk that begins before the previous one"));
+                    return Err(why("a packet that begins before the previous one"));
                 }
-                stream.1.push((sequence, ChunkPlace { offset, used }));
-                self.bytes = offset + (CHUNK_HEAD + used) as u64;
-            } else if head.iter().any(|byte| *byte != 0) {
-                // A chunk that was claimed and not begun is all zeros.
-                return Err(why("a chunk that does not begin with CHNK"));
+                stream.1.push((sequence, PacketPlace { offset, used }));
+                self.bytes = offset + (PACKET_HEADER + used) as u64;
+            } else if header.iter().any(|byte| *byte != 0) {
+                // A packet that was claimed and not begun is all zeros.
+                return Err(why("a packet that does not begin with CHNK"));
             } else if unbegun == UNBEGUN {
-                return Err(why("more bytes without a chunk than a recording leaves"));
+                return Err(why("more bytes without a packet than a recording leaves"));
             } else {
                 unbegun += 1;
             }
-            offset += CHUNK as u64;
+            offset += PACKET as u64;
         }
         for (first, places) in known.into_values() {
             self.firsts.push(first);

@@ -1,9 +1,9 @@
-//! A stream: the end of a chunk that one thread writes to without a lock.
+//! A stream: the end of a packet that one thread writes to without a lock.
 
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, compiler_fence};
 
-use crate::format::{self, Base, CHUNK, CHUNK_HEAD, Clocks, LONGEST, chunk};
+use crate::format::{self, Base, Clocks, LONGEST, PACKET, PACKET_HEADER, packet};
 
 /// One recorded call.
 #[derive(Clone, Copy, Debug)]
@@ -12,14 +12,14 @@ pub(crate) struct Call {
     pub(crate) lead: u8,
     /// The address of the block.
     pub(crate) address: u64,
-    /// Its size, if the op has one.
+    /// The size of the block, if the op has one.
     pub(crate) size: Option<u64>,
 }
 
 /// The most calls from one measured call to the next.
 const GAP: u32 = 64;
 
-/// The place where a thread writes. All zeros is a stream without a chunk, which is the state in
+/// The place where a thread writes. All zeros is a stream without a packet, which is the state in
 /// the child of a fork.
 ///
 /// Only the holder accesses the fields (I2). While the holder writes, its thread is marked busy. A
@@ -27,9 +27,9 @@ const GAP: u32 = 64;
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Stream {
-    /// The chunk; null without one.
-    pub(crate) chunk: AtomicPtr<u8>,
-    /// The offset of the next event in the chunk.
+    /// The packet; null without one.
+    pub(crate) packet: AtomicPtr<u8>,
+    /// The offset of the next event in the packet.
     pub(crate) at: AtomicUsize,
     /// The number of the thread that holds the stream; 0 means none.
     pub(crate) holder: AtomicUsize,
@@ -42,21 +42,21 @@ pub(crate) struct Stream {
     pub(crate) next: AtomicU32,
 }
 
-/// Returns whether a chunk has room for any event at `at`.
+/// Returns whether a packet has room for any event at `at`.
 #[inline]
 fn fits(at: usize) -> bool {
-    // A stream without a chunk has the offset 0. The events of a chunk begin after its head.
-    at.wrapping_sub(CHUNK_HEAD) <= CHUNK - CHUNK_HEAD - LONGEST
+    // A stream without a packet has the offset 0. The events of a packet begin after its header.
+    at.wrapping_sub(PACKET_HEADER) <= PACKET - PACKET_HEADER - LONGEST
 }
 
 impl Stream {
-    /// Returns the chunk and the offset of the next event; `None` if `thread` does not hold the
-    /// stream or the chunk is full.
+    /// Returns the packet and the offset of the next event; `None` if `thread` does not hold the
+    /// stream or the packet is full.
     #[inline]
     fn end(&self, thread: usize) -> Option<(*mut u8, usize)> {
-        let chunk = self.chunk.load(Relaxed);
+        let packet = self.packet.load(Relaxed);
         let at = self.at.load(Relaxed);
-        (fits(at) && self.is_held_by(thread)).then_some((chunk, at))
+        (fits(at) && self.is_held_by(thread)).then_some((packet, at))
     }
 
     /// Returns whether the thread holds the stream now. If so, the values that it read from the
@@ -74,7 +74,7 @@ impl Stream {
     /// Writes one event. Returns false if `thread` does not hold the stream or there is no room.
     #[inline]
     pub(crate) fn write(&self, thread: usize, clock: u64, sequence: &AtomicU64, call: &Call) -> bool {
-        let Some((chunk, at)) = self.end(thread) else { return false };
+        let Some((packet, at)) = self.end(thread) else { return false };
         let base = Base {
             sequence: self.sequence.load(Relaxed),
             time: self.time.load(Relaxed),
@@ -93,7 +93,7 @@ impl Stream {
         if !self.is_held_by(thread) {
             return false;
         }
-        self.append(chunk, at, &bytes[..length]);
+        self.append(packet, at, &bytes[..length]);
         self.sequence.store(event.sequence, Relaxed);
         self.time.store(event.time, Relaxed);
         self.address.store(event.address, Relaxed);
@@ -103,7 +103,7 @@ impl Stream {
     /// Writes an event that names `thread`, the holder of the stream, as the thread of the
     /// following events. Returns whether there was room.
     pub(crate) fn hand_over(&self, thread: u32) -> bool {
-        let Some((chunk, at)) = self.end(thread as usize).filter(|(chunk, _)| !chunk.is_null()) else {
+        let Some((packet, at)) = self.end(thread as usize).filter(|(packet, _)| !packet.is_null()) else {
             return false;
         };
         let mut bytes = [0; LONGEST];
@@ -112,7 +112,7 @@ impl Stream {
         if !self.is_held_by(thread as usize) {
             return false;
         }
-        self.append(chunk, at, &bytes[..length]);
+        self.append(packet, at, &bytes[..length]);
         true
     }
 
@@ -128,9 +128,9 @@ impl Stream {
     }
 
     fn note(&self, thread: usize, (bytes, length): ([u8; LONGEST], usize)) {
-        // After a fork in a signal handler, a stream may have an offset without a chunk.
-        if let Some((chunk, at)) = self.end(thread).filter(|(chunk, _)| !chunk.is_null()) {
-            self.append(chunk, at, &bytes[..length]);
+        // After a fork in a signal handler, a stream may have an offset without a packet.
+        if let Some((packet, at)) = self.end(thread).filter(|(packet, _)| !packet.is_null()) {
+            self.append(packet, at, &bytes[..length]);
         }
     }
 
@@ -156,58 +156,58 @@ impl Stream {
         true
     }
 
-    /// Copies bytes to the end of the chunk and counts them in its head.
+    /// Copies bytes to the end of the packet and counts them in its header.
     #[inline]
-    fn append(&self, chunk: *mut u8, at: usize, bytes: &[u8]) {
-        // SAFETY: `at` lies within the chunk (I2).
-        let end = unsafe { chunk.add(at) };
-        // SAFETY: the callers checked that the chunk has room for the longest event at `at`. Only
-        // this thread writes to the chunk (I2).
+    fn append(&self, packet: *mut u8, at: usize, bytes: &[u8]) {
+        // SAFETY: `at` lies within the packet (I2).
+        let end = unsafe { packet.add(at) };
+        // SAFETY: the callers checked that the packet has room for the longest event at `at`. Only
+        // this thread writes to the packet (I2).
         unsafe { end.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         let at = at + bytes.len();
-        // SAFETY: the chunk's head lies at its beginning.
-        let used = unsafe { chunk.add(chunk::USED) };
-        // SAFETY: chunks begin at pages, so the field is aligned to four. Every access to it is
+        // SAFETY: the packet's header lies at its beginning.
+        let used = unsafe { packet.add(packet::USED) };
+        // SAFETY: packets begin at pages, so the field is aligned to four. Every access to it is
         // atomic.
         let used = unsafe { AtomicU32::from_ptr(used.cast()) };
         // ORDERING: Release. Pairs with the Acquire of a process that maps the file while it is
         // written. A later reader, in `open`, finds all stores of the ended process. Publishes: the
         // event's bytes.
-        used.store((at - CHUNK_HEAD) as u32, Release);
+        used.store((at - PACKET_HEADER) as u32, Release);
         self.at.store(at, Relaxed);
     }
 
-    /// Returns the chunk and the offset of the next event.
+    /// Returns the packet and the offset of the next event.
     pub(crate) fn place(&self) -> (*mut u8, usize) {
-        (self.chunk.load(Relaxed), self.at.load(Relaxed))
+        (self.packet.load(Relaxed), self.at.load(Relaxed))
     }
 
     /// Returns whether there is room for one more event.
     pub(crate) fn has_room(&self) -> bool {
-        // After a fork in a signal handler, a stream may have an offset without a chunk.
-        !self.chunk.load(Relaxed).is_null() && fits(self.at.load(Relaxed))
+        // After a fork in a signal handler, a stream may have an offset without a packet.
+        !self.packet.load(Relaxed).is_null() && fits(self.at.load(Relaxed))
     }
 
-    /// Begins a new chunk, which no other thread knows.
+    /// Begins a new packet, which no other thread knows.
     ///
     /// # Safety
     ///
-    /// `chunk` is valid for [`CHUNK`] bytes, aligned to a page and zeroed. From here on it belongs
-    /// to this stream.
-    pub(crate) unsafe fn begin(&self, chunk: *mut u8, stream: u32, thread: u32, base: &Base) {
-        let mut head = [0; CHUNK_HEAD];
-        head[..4].copy_from_slice(&format::CHUNK_MAGIC);
-        head[chunk::THREAD..][..4].copy_from_slice(&thread.to_le_bytes());
-        head[chunk::STREAM..][..4].copy_from_slice(&stream.to_le_bytes());
-        head[chunk::SEQUENCE..][..8].copy_from_slice(&base.sequence.to_le_bytes());
-        head[chunk::TIME..][..8].copy_from_slice(&base.time.to_le_bytes());
-        // SAFETY: the caller passes a chunk that is valid for its head.
-        unsafe { chunk.copy_from_nonoverlapping(head.as_ptr(), CHUNK_HEAD) };
+    /// `packet` is valid for [`PACKET`] bytes, aligned to a page and zeroed. From here on it
+    /// belongs to this stream.
+    pub(crate) unsafe fn begin(&self, packet: *mut u8, stream: u32, thread: u32, base: &Base) {
+        let mut header = [0; PACKET_HEADER];
+        header[..4].copy_from_slice(&format::PACKET_MAGIC);
+        header[packet::THREAD..][..4].copy_from_slice(&thread.to_le_bytes());
+        header[packet::STREAM..][..4].copy_from_slice(&stream.to_le_bytes());
+        header[packet::SEQUENCE..][..8].copy_from_slice(&base.sequence.to_le_bytes());
+        header[packet::TIME..][..8].copy_from_slice(&base.time.to_le_bytes());
+        // SAFETY: the caller passes a packet that is valid for its header.
+        unsafe { packet.copy_from_nonoverlapping(header.as_ptr(), PACKET_HEADER) };
         self.sequence.store(base.sequence, Relaxed);
         self.time.store(base.time, Relaxed);
         self.address.store(0, Relaxed);
-        self.chunk.store(chunk, Relaxed);
-        self.at.store(CHUNK_HEAD, Relaxed);
+        self.packet.store(packet, Relaxed);
+        self.at.store(PACKET_HEADER, Relaxed);
     }
 }
 
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_without_a_chunk_has_no_room() {
+    fn a_stream_without_a_packet_has_no_room() {
         let stream = Stream::default();
         let call = Call { lead: 1, address: 16, size: Some(1) };
         let sequence = AtomicU64::new(0);
@@ -226,12 +226,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_writes_only_within_its_chunk() {
-        let mut words = vec![0_u64; CHUNK / 8 + 1];
-        words[CHUNK / 8] = u64::MAX;
+    fn a_stream_writes_only_within_its_packet() {
+        let mut words = vec![0_u64; PACKET / 8 + 1];
+        words[PACKET / 8] = u64::MAX;
         let stream = Stream::default();
         stream.holder.store(7, Relaxed);
-        // SAFETY: the vector has the bytes, with the alignment of the head's words. Nothing else
+        // SAFETY: the vector has the bytes, with the alignment of the header's words. Nothing else
         // uses them.
         unsafe { stream.begin(words.as_mut_ptr().cast(), 3, 7, &Base::default()) };
         let sequence = AtomicU64::new(0);
@@ -245,8 +245,8 @@ mod tests {
         }
         assert_eq!(sequence.into_inner(), written);
         assert!(written > 500, "{written}");
-        assert!(stream.at.load(Relaxed) <= CHUNK);
-        assert_eq!(words[CHUNK / 8], u64::MAX);
+        assert!(stream.at.load(Relaxed) <= PACKET);
+        assert_eq!(words[PACKET / 8], u64::MAX);
     }
 
     #[test]

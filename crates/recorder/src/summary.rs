@@ -208,7 +208,7 @@ impl Trace {
             );
         }
         if let Some(at) = self.truncated {
-            said.push(format!("the file ends within a chunk, at byte {}: it was cut off", grouped(at)));
+            said.push(format!("the file ends within a packet, at byte {}: it was cut off", grouped(at)));
         }
         said
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use crate::format::{CHUNK, CHUNK_HEAD, Clocks, HEAD, Stop, head};
+use crate::format::{Clocks, FILE_HEADER, PACKET, PACKET_HEADER, Stop, header};
 use crate::{Book, BookStep, RunEnd, Summary, Trace, TraceError, TraceEvent, What, Writer};
 
 /// A file that the test removes.
@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_never_panics(at in 0..HEAD + 3 * CHUNK, value: u8, many in 1..40_usize) {
+    fn damage_never_panics(at in 0..FILE_HEADER + 3 * PACKET, value: u8, many in 1..40_usize) {
         let (writer, _) = simple(2000);
         let mut bytes = writer.bytes().to_vec();
         let end = (at + many).min(bytes.len());
@@ -107,7 +107,7 @@ proptest! {
 fn every_field_of_the_head_is_read() {
     let (mut writer, _) = simple(10);
     writer.stop(Stop::Limit, 15);
-    let file = Scratch::new("head", writer.bytes());
+    let file = Scratch::new("header", writer.bytes());
     let trace = file.open().expect("it was just written");
     assert_eq!(trace.command, "a test of it");
     assert_eq!(trace.stop, Some(Stop::Limit));
@@ -124,7 +124,7 @@ fn control_characters_of_a_command_are_escaped() {
     assert_eq!(trace.command, "evil \\u{1b}]0;title\\u{7}\\u{9b}31m\\r\\n\\u{202e}txt caf\u{e9}");
 }
 
-/// Reading every chunk of the file would take minutes. The few unbegun chunks of a recording are
+/// Reading every packet of the file would take minutes. The few unbegun packets of a recording are
 /// no error.
 #[test]
 fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
@@ -150,14 +150,19 @@ fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
 fn a_cut_file_is_read_up_to_the_cut() {
     let (writer, events) = simple(4000);
     let bytes = writer.bytes();
-    assert!(bytes.len() >= HEAD + 3 * CHUNK);
-    for cut in [HEAD + 1000, HEAD + CHUNK + 777, HEAD + 2 * CHUNK + 5, HEAD + CHUNK_HEAD] {
+    assert!(bytes.len() >= FILE_HEADER + 3 * PACKET);
+    for cut in [
+        FILE_HEADER + 1000,
+        FILE_HEADER + PACKET + 777,
+        FILE_HEADER + 2 * PACKET + 5,
+        FILE_HEADER + PACKET_HEADER,
+    ] {
         let file = Scratch::new("cut", &bytes[..cut]);
-        let trace = file.open().expect("the head is whole");
+        let trace = file.open().expect("the header is whole");
         let read = read(&trace).expect("what is there is whole");
         assert!(read.len() < events.len());
         assert!(read.iter().all(|event| events[event.sequence as usize] == *event), "cut at {cut}");
-        if cut > HEAD + CHUNK_HEAD {
+        if cut > FILE_HEADER + PACKET_HEADER {
             assert!(!read.is_empty());
             assert_eq!(trace.truncated, Some(cut as u64));
             assert!(trace.caveats().iter().any(|said| said.contains("cut off")));
@@ -224,9 +229,9 @@ fn a_recording_that_stopped_early_has_no_end_of_the_program() {
 fn version_1_is_read_without_notes() {
     let (writer, expected) = simple(2000);
     let mut bytes = writer.bytes().to_vec();
-    bytes[head::VERSION] = 1;
+    bytes[header::VERSION] = 1;
     // The command could then extend to the end of the page.
-    bytes[head::START_PROCESSOR..HEAD].fill(b'x');
+    bytes[header::START_PROCESSOR..FILE_HEADER].fill(b'x');
     let file = Scratch::new("first", &bytes);
     let trace = file.open().expect("the version is known");
     assert_eq!(read(&trace).expect("it is whole"), expected);
@@ -234,9 +239,9 @@ fn version_1_is_read_without_notes() {
 
     let (writer, _) = noted();
     let mut bytes = writer.bytes().to_vec();
-    bytes[head::VERSION] = 1;
+    bytes[header::VERSION] = 1;
     let file = Scratch::new("first-noted", &bytes);
-    let error = read(&file.open().expect("the head is whole")).expect_err("it has a note");
+    let error = read(&file.open().expect("the header is whole")).expect_err("it has a note");
     assert!(error.to_string().contains("operation"), "{error}");
 }
 
@@ -247,7 +252,7 @@ fn a_file_that_is_no_trace_is_refused() {
     }
     let (writer, _) = simple(1);
     let mut newer = writer.bytes().to_vec();
-    newer[head::VERSION] = 9;
+    newer[header::VERSION] = 9;
     let error = Scratch::new("newer", &newer).open().expect_err("the version is another");
     assert!(matches!(error, TraceError::Version { found: 9 }), "{error}");
     assert!(error.to_string().contains("version 9"));
@@ -256,11 +261,11 @@ fn a_file_that_is_no_trace_is_refused() {
 #[test]
 fn a_damaged_byte_is_reported_with_its_offset() {
     let (writer, _) = simple(1000);
-    let place = HEAD + CHUNK_HEAD;
+    let place = FILE_HEADER + PACKET_HEADER;
     for (at, value, why) in [
-        (HEAD, b'X', "CHNK"),
-        (HEAD + 11, 0xff, "more bytes than fit"),
-        (HEAD + 7, 0xff, "thread"),
+        (FILE_HEADER, b'X', "CHNK"),
+        (FILE_HEADER + 11, 0xff, "more bytes than fit"),
+        (FILE_HEADER + 7, 0xff, "thread"),
         (place, 7 | 9 << 3, "note"),
         (place, 0, "operation"),
     ] {
@@ -270,7 +275,7 @@ fn a_damaged_byte_is_reported_with_its_offset() {
         let error = file.open().and_then(|trace| read(&trace)).expect_err("a byte was changed");
         let TraceError::Corrupt { offset, why: said } = error else { panic!("{error}") };
         assert!(said.contains(why), "{said}");
-        assert_eq!(offset, if at < place { HEAD as u64 } else { place as u64 });
+        assert_eq!(offset, if at < place { FILE_HEADER as u64 } else { place as u64 });
     }
 }
 

@@ -14,7 +14,7 @@ const LONG: u64 = 10_000;
 pub struct TimeSample {
     /// Intervals that were measured.
     pub count: u64,
-    /// Their sum.
+    /// The sum of the intervals.
     pub sum: f64,
     /// The sum of their squares.
     pub squares: f64,

@@ -7,7 +7,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::format::{
-    self, Base, CHUNK, CHUNK_HEAD, Clocks, HEAD, LONGEST, Origin, Stop, TICK_LOG2, chunk, head, op,
+    self, Base, Clocks, FILE_HEADER, LONGEST, Origin, PACKET, PACKET_HEADER, Stop, TICK_LOG2, header, op,
+    packet,
 };
 use crate::reader::{RunEnd, TraceEvent, What};
 
@@ -15,12 +16,12 @@ use crate::reader::{RunEnd, TraceEvent, What};
 #[derive(Debug)]
 pub struct Writer {
     bytes: Vec<u8>,
-    open: BTreeMap<u32, OpenChunk>,
+    open: BTreeMap<u32, OpenPacket>,
 }
 
-/// The chunk that a thread writes to.
+/// The packet that a thread writes to.
 #[derive(Debug)]
-struct OpenChunk {
+struct OpenPacket {
     offset: usize,
     used: usize,
     base: Base,
@@ -30,20 +31,20 @@ impl Writer {
     /// Creates a trace of `command` without events.
     #[must_use]
     pub fn new(command: &str) -> Self {
-        let mut bytes = vec![0; HEAD];
+        let mut bytes = vec![0; FILE_HEADER];
         bytes[..8].copy_from_slice(&format::MAGIC);
-        let command = &command.as_bytes()[..command.len().min(head::START_PROCESSOR - head::COMMAND)];
+        let command = &command.as_bytes()[..command.len().min(header::START_PROCESSOR - header::COMMAND)];
         let words = [
-            (head::VERSION, format::VERSION),
-            (head::CHUNK, CHUNK as u32),
-            (head::PID, 1),
-            (head::ORIGIN, Origin::Program as u32),
-            (head::COMMAND_LENGTH, command.len() as u32),
+            (header::VERSION, format::VERSION),
+            (header::PACKET, PACKET as u32),
+            (header::PID, 1),
+            (header::ORIGIN, Origin::Program as u32),
+            (header::COMMAND_LENGTH, command.len() as u32),
         ];
         for (at, word) in words {
             bytes[at..][..4].copy_from_slice(&word.to_le_bytes());
         }
-        bytes[head::COMMAND..][..command.len()].copy_from_slice(command);
+        bytes[header::COMMAND..][..command.len()].copy_from_slice(command);
         Self { bytes, open: BTreeMap::new() }
     }
 
@@ -89,45 +90,45 @@ impl Writer {
     /// nanoseconds.
     pub fn start(&mut self, clock_cost: f64, processor: u64) {
         let cost = (clock_cost * 1000.0) as u32;
-        self.bytes[head::CLOCK_COST..][..4].copy_from_slice(&cost.to_le_bytes());
-        self.bytes[head::START_PROCESSOR..][..8].copy_from_slice(&processor.to_le_bytes());
+        self.bytes[header::CLOCK_COST..][..4].copy_from_slice(&cost.to_le_bytes());
+        self.bytes[header::START_PROCESSOR..][..8].copy_from_slice(&processor.to_le_bytes());
     }
 
     /// Sets the end of the run.
     pub fn end(&mut self, end: &RunEnd) {
-        self.bytes[head::END..][..8].copy_from_slice(&end.time.to_le_bytes());
-        self.bytes[head::END_PROCESSOR..][..8].copy_from_slice(&end.processor.to_le_bytes());
+        self.bytes[header::END..][..8].copy_from_slice(&end.time.to_le_bytes());
+        self.bytes[header::END_PROCESSOR..][..8].copy_from_slice(&end.processor.to_le_bytes());
     }
 
-    /// Begins a chunk if the thread has none with room.
+    /// Begins a packet if the thread has none with room.
     fn make_room(&mut self, thread: u32, next: Base) {
-        let room = |open: &OpenChunk| CHUNK_HEAD + open.used + LONGEST <= CHUNK;
+        let room = |open: &OpenPacket| PACKET_HEADER + open.used + LONGEST <= PACKET;
         if !self.open.get(&thread).is_some_and(room) {
             let offset = self.bytes.len();
-            self.bytes.resize(offset + CHUNK, 0);
+            self.bytes.resize(offset + PACKET, 0);
             let bytes = &mut self.bytes[offset..];
-            bytes[..4].copy_from_slice(&format::CHUNK_MAGIC);
-            bytes[chunk::THREAD..][..4].copy_from_slice(&thread.to_le_bytes());
-            bytes[chunk::STREAM..][..4].copy_from_slice(&thread.to_le_bytes());
-            bytes[chunk::SEQUENCE..][..8].copy_from_slice(&next.sequence.to_le_bytes());
-            bytes[chunk::TIME..][..8].copy_from_slice(&next.time.to_le_bytes());
+            bytes[..4].copy_from_slice(&format::PACKET_MAGIC);
+            bytes[packet::THREAD..][..4].copy_from_slice(&thread.to_le_bytes());
+            bytes[packet::STREAM..][..4].copy_from_slice(&thread.to_le_bytes());
+            bytes[packet::SEQUENCE..][..8].copy_from_slice(&next.sequence.to_le_bytes());
+            bytes[packet::TIME..][..8].copy_from_slice(&next.time.to_le_bytes());
             let base = Base { address: 0, ..next };
-            self.open.insert(thread, OpenChunk { offset, used: 0, base });
+            self.open.insert(thread, OpenPacket { offset, used: 0, base });
         }
     }
 
     fn append(&mut self, thread: u32, encoded: &[u8]) {
         let Some(open) = self.open.get_mut(&thread) else { return };
-        self.bytes[open.offset + CHUNK_HEAD + open.used..][..encoded.len()].copy_from_slice(encoded);
+        self.bytes[open.offset + PACKET_HEADER + open.used..][..encoded.len()].copy_from_slice(encoded);
         open.used += encoded.len();
         let used = (open.used as u32).to_le_bytes();
-        self.bytes[open.offset + chunk::USED..][..4].copy_from_slice(&used);
+        self.bytes[open.offset + packet::USED..][..4].copy_from_slice(&used);
     }
 
     /// Marks the recording as ended early.
     pub fn stop(&mut self, why: Stop, sequence: u64) {
-        self.bytes[head::STOP..][..4].copy_from_slice(&(why as u32).to_le_bytes());
-        self.bytes[head::STOP_SEQUENCE..][..8].copy_from_slice(&sequence.to_le_bytes());
+        self.bytes[header::STOP..][..4].copy_from_slice(&(why as u32).to_le_bytes());
+        self.bytes[header::STOP_SEQUENCE..][..8].copy_from_slice(&sequence.to_le_bytes());
     }
 
     /// Returns the bytes of the file.

@@ -95,7 +95,7 @@ fn some_calls_of_each_kind_are_measured() {
         assert!((kind.events / 64..kind.events / 16).contains(&kind.allocator.count), "{kind:?}");
         assert!(kind.allocator.mean() > 0.0 && kind.recorder.mean() > 0.0, "{kind:?}");
     }
-    assert!(timing.slow > 0, "chunks were begun");
+    assert!(timing.slow > 0, "packets were begun");
 }
 
 #[test]

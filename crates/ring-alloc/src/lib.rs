@@ -8,7 +8,7 @@
 //! | type | use | blocks may be freed |
 //! |---|---|---|
 //! | [`RingAlloc`] | one thread, over any backing allocator | by any handle to the same ring |
-//! | [`OneRingAlloc`] | all threads, zero-sized, over the global heap | on any thread, also after the allocating thread ended |
+//! | [`OneRingAlloc`] | all threads, zero-sized, over the global heap | on any thread, even after the allocating thread ended |
 //!
 //! # Examples
 //!

@@ -120,10 +120,10 @@ impl StorePlan {
     }
 }
 
-/// Returns the stride of a chain of `end` bytes: the progress of the head after which the chain
-/// checks whether its first region is free again. The stride is about a third of a first-level data
-/// cache, and less in a small store.
-pub(crate) const fn stride(end: usize) -> usize {
+/// Returns the interval of a chain of `end` bytes: the progress of the head after which the chain
+/// checks whether its first region is free again. The interval is about a third of a first-level
+/// data cache, and less in a small store.
+pub(crate) const fn interval(end: usize) -> usize {
     let eighth = end / 8;
     if eighth < 4 * GRANULE {
         4 * GRANULE
@@ -136,14 +136,14 @@ pub(crate) const fn stride(end: usize) -> usize {
 
 /// Returns the progress between two checks for requests of `need` bytes. A check costs as much as
 /// an allocation, so several requests run between two checks. Requests so large that the check does
-/// not matter get at most four strides.
+/// not matter get at most four intervals.
 #[inline]
-pub(crate) const fn pace(stride: usize, need: usize) -> usize {
+pub(crate) const fn pace(interval: usize, need: usize) -> usize {
     let few = need.saturating_mul(16);
-    if few < stride {
-        stride
-    } else if few > 4 * stride {
-        4 * stride
+    if few < interval {
+        interval
+    } else if few > 4 * interval {
+        4 * interval
     } else {
         few
     }
@@ -152,12 +152,12 @@ pub(crate) const fn pace(stride: usize, need: usize) -> usize {
 /// Like [`pace`], for a head that is `window` bytes after the first region. Each check costs a
 /// mispredicted branch, so a large window has only eight of them and grows by an eighth. With 1,024
 /// live buffers of up to 1,024 bytes, a loop takes 30 to 31 ns a buffer instead of 36. From one
-/// stride to eight, the distance is half a stride, so that a window about as large as a first-level
-/// cache grows by less.
+/// interval to eight, the distance is half an interval, so that a window about as large as a
+/// first-level cache grows by less.
 #[inline]
-pub(crate) fn pace_in(stride: usize, window: usize, need: usize) -> usize {
-    let wanted = if window < stride { stride } else { (window / 8).clamp(stride / 2, 4 * stride) };
-    pace(stride.min(wanted), need).max(wanted)
+pub(crate) fn pace_in(interval: usize, window: usize, need: usize) -> usize {
+    let wanted = if window < interval { interval } else { (window / 8).clamp(interval / 2, 4 * interval) };
+    pace(interval.min(wanted), need).max(wanted)
 }
 
 #[cfg(test)]
@@ -217,9 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn checks_of_low_are_several_requests_but_at_most_four_strides_apart() {
-        assert_eq!(stride(1 << 30), 16 << 10);
-        assert_eq!(stride(0), 4 * GRANULE);
+    fn checks_of_low_are_several_requests_but_at_most_four_intervals_apart() {
+        assert_eq!(interval(1 << 30), 16 << 10);
+        assert_eq!(interval(0), 4 * GRANULE);
         assert_eq!(pace(16 << 10, 80), 16 << 10);
         assert_eq!((pace(16 << 10, 2064), pace(16 << 10, 4112)), (16 * 2064, 64 << 10));
         assert_eq!(pace(16 << 10, usize::MAX), 64 << 10);

@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 
 use loom::thread;
 
-use crate::geometry::{GRANULE, OVERHEAD, stride};
+use crate::geometry::{GRANULE, OVERHEAD, interval};
 use crate::parked::ParkedStores;
 use crate::{FixedBuf, FixedBufMut, RingAl};
 
@@ -120,7 +120,7 @@ fn loom_skip_and_wrap_beside_two_releases() {
 #[test]
 fn loom_restart_beside_two_releases() {
     const UNITS: usize = 6;
-    const _: () = assert!(stride(UNITS * UNIT) == 2 * UNIT, "a look back after two units");
+    const _: () = assert!(interval(UNITS * UNIT) == 2 * UNIT, "a look back after two units");
     check(|| {
         let place = ModelStores::new();
         let mut ring = place.ring(UNITS);

@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! base (aligned to `group`)
-//! | head | near 0, 1, … | far 0, 1, … | rare 0, 1, … | page 0: slots | one unused | page 1: …
-//!          ^near          ^far          ^rare          ^first         64 strides to ^
+//! | header | near 0, 1, … | far 0, 1, … | rare 0, 1, … | page 0: slots | unused | page 1: …
+//!          ^near          ^far          ^rare          ^first     64 strides to ^
 //! ```
 //!
 //! A group has at most `pages` pages. The offsets of its parts do not depend on how many it has. A
@@ -26,10 +26,10 @@ const SLACK: usize = 16;
 /// Size of a cache line. No two parts that different threads write share one.
 const LINE: usize = 64;
 
-/// Sizes of a group's head, and of each page's share of the three parts.
+/// Sizes of a group's header, and of each page's share of the three parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
-    pub(crate) head: usize,
+    pub(crate) header: usize,
     pub(crate) near: usize,
     pub(crate) far: usize,
     pub(crate) rare: usize,
@@ -144,7 +144,7 @@ impl ArenaGeometry {
         align: usize,
         sizes: Sizes,
     ) -> Option<Self> {
-        let near = up(sizes.head, LINE);
+        let near = up(sizes.header, LINE);
         let far = up(near + pages * sizes.near, LINE);
         let rare = up(far + pages * sizes.far, LINE);
         let end = rare + pages * sizes.rare;
@@ -217,7 +217,7 @@ const fn up(offset: usize, align: usize) -> usize {
 mod tests {
     use super::{ArenaGeometry, LINE, Limits, Position, SLACK, Sizes};
 
-    const SIZES: Sizes = Sizes { head: 64, near: 16, far: 16, rare: 16 };
+    const SIZES: Sizes = Sizes { header: 64, near: 16, far: 16, rare: 16 };
     const LIMITS: Limits = Limits { slots: 63, pages: 256, goal: 8, smallest: 16 << 10, largest: 256 << 10 };
 
     fn of(size: usize, align: usize) -> ArenaGeometry {
@@ -230,7 +230,7 @@ mod tests {
         assert!((1..=63).contains(&it.slots) && it.all().count_ones() as usize == it.slots);
         let bytes = it.bytes(it.pages).unwrap();
         assert!(bytes <= it.group - SLACK, "{it:?}");
-        assert!(it.near >= SIZES.head && it.near % LINE == 0);
+        assert!(it.near >= SIZES.header && it.near % LINE == 0);
         assert!(it.near + it.pages * SIZES.near <= it.far && it.far % LINE == 0);
         assert!(it.far + it.pages * SIZES.far <= it.rare && it.rare % LINE == 0);
         assert!(it.rare + it.pages * SIZES.rare <= it.first);

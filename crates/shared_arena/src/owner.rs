@@ -33,7 +33,7 @@ impl<'s> ShardOwner<'s> {
     }
 
     /// Drains the inbox: books remote frees, and returns the number of slots that they freed.
-    pub(crate) fn settle(self) -> usize {
+    pub(crate) fn book_inbox(self) -> usize {
         let (mut pages, mut freed) = (0, 0);
         // SAFETY: this thread holds the record (O1).
         let taken = unsafe { self.shard.inbox().take() };

@@ -83,7 +83,7 @@ fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
         with_lease(world, shard, |record| {
             // SAFETY: O1: this thread has the lease.
             let owner = unsafe { ShardOwner::new(store, shard) };
-            owner.settle();
+            owner.book_inbox();
             let (quiet, entered) = (shard.quiet(), record.data().entered.get());
             let seen = quiet.entered.get() == entered;
             if !thorough && seen && quiet.booked.get() * 8 < shard.pages().get().max(1) {

@@ -28,7 +28,7 @@ impl ShardOwner<'_> {
             if let Some(slot) = self.shard.claim(self.geometry()) {
                 return Some(slot);
             }
-            if !(self.next_page() || self.settle() != 0 || self.bind_unbound()) {
+            if !(self.next_page() || self.book_inbox() != 0 || self.bind_unbound()) {
                 return None;
             }
         }
@@ -118,7 +118,7 @@ impl ShardOwner<'_> {
         if group.idle().get() == 0 || cfg!(ephemera_weaken = "arena_idle_page_before_inbox") {
             return Some((group, near));
         }
-        if self.settle() < self.geometry().slots.div_ceil(2) {
+        if self.book_inbox() < self.geometry().slots.div_ceil(2) {
             // These slots would soon run out. The shard needs another group.
             group.idle().set(0);
         }

@@ -54,7 +54,7 @@ impl ShardOwner<'_> {
         which: Which,
         fate: Fate,
     ) -> Option<usize> {
-        self.settle();
+        self.book_inbox();
         let weak = cfg!(ephemera_weaken = "arena_trim_beside_a_walk");
         let pass = if weak { None } else { enter(self.store) };
         if pass.is_none() && !weak {

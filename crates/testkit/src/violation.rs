@@ -17,7 +17,7 @@ pub enum Violation {
     Overlap {
         /// Address of the new block.
         address: usize,
-        /// Its length in bytes.
+        /// The length of the block in bytes.
         len: usize,
         /// Address of the live block.
         other: usize,
@@ -28,7 +28,7 @@ pub enum Violation {
     Wrapped {
         /// Address of the block.
         address: usize,
-        /// Its length in bytes.
+        /// The length of the block in bytes.
         len: usize,
     },
     /// A block is not aligned as requested.
@@ -49,7 +49,7 @@ pub enum Violation {
     Changed {
         /// Address of the block.
         address: usize,
-        /// Its length in bytes.
+        /// The length of the block in bytes.
         len: usize,
         /// Offset of the first changed byte.
         offset: usize,
@@ -62,7 +62,7 @@ pub enum Violation {
     NotZero {
         /// Address of the block.
         address: usize,
-        /// Its length in bytes.
+        /// The length of the block in bytes.
         len: usize,
         /// Offset of the first byte that is not zero.
         offset: usize,

@@ -13,7 +13,7 @@ pub struct Offer {
     pub name: &'static str,
     /// The blocks that it could serve, as a share of all blocks.
     pub blocks: f64,
-    /// Their bytes, as a share of all bytes.
+    /// The bytes of these blocks, as a share of all bytes.
     pub bytes: f64,
     /// The expected saving, as a share of the run. If the trace has no times, it is a share of the
     /// allocator's time.

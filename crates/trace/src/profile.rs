@@ -21,7 +21,7 @@ const OVER_ALIGNED_LOG2: u8 = 5;
 pub struct BlockCounts {
     /// Allocated blocks.
     pub blocks: u64,
-    /// Their bytes.
+    /// The bytes of these blocks.
     pub bytes: u64,
     /// Freed blocks.
     pub freed: u64,

@@ -7,8 +7,8 @@
 //! | type | use | how values are freed |
 //! |---|---|---|
 //! | [`TypedPool`] | one type, one thread, any backing allocator | by their handle, which borrows the pool |
-//! | [`PooledBox`] | one type, all threads: a class with an `operator new` in C++ | on any thread, also after their own thread ended |
-//! | [`PooledAllocator`] | any container or a whole program, all threads, zero-sized | on any thread, also after their own thread ended |
+//! | [`PooledBox`] | one type, all threads: a class with an `operator new` in C++ | on any thread, even after their own thread ended |
+//! | [`PooledAllocator`] | any container or a whole program, all threads, zero-sized | on any thread, even after their own thread ended |
 //!
 //! If [`PooledAllocator`] is the global allocator of a program, [`Scope`] is a heap for one
 //! request, and [`measure`] counts the allocations of a closure.

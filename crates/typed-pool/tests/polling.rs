@@ -33,7 +33,7 @@ fn while_polled(poll: impl Fn() + Sync, act: impl FnOnce()) {
     });
 }
 
-/// Ends the poller when dropped, also while a panic unwinds.
+/// Ends the poller when dropped, even while a panic unwinds.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {

@@ -214,7 +214,7 @@ impl Random {
             Some(handle) => handle.run(work),
             None => work(),
         });
-        // This thread goes on.
+        // This thread continues to allocate.
         self.allocate();
         self.free();
         self.blocks.push(thread.join().expect("no panic"));

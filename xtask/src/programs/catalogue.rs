@@ -57,9 +57,9 @@ pub(super) struct SystemInput {
 /// A general allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GeneralAllocator {
-    /// Its name in options and in files, which is also the name of its executable.
+    /// The allocator's name in options and in files, which is also the name of its executable.
     pub(super) key: &'static str,
-    /// Its name in tables.
+    /// The allocator's name in tables.
     pub(super) label: &'static str,
     /// The package that contains it, with the feature `over-KEY`. The reference has none.
     pub(super) package: Option<&'static str>,

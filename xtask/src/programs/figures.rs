@@ -27,7 +27,7 @@ pub(super) struct ProgramRun {
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub(super) enum ProgramEnd {
-    /// It succeeded.
+    /// The process succeeded.
     Ran {
         /// Identifies its output.
         checksum: String,

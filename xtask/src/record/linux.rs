@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Error, Result, bail};
-use ephemera_recorder::format::{CHUNK_HEAD, HEAD, Origin};
+use ephemera_recorder::format::{FILE_HEADER, Origin, PACKET_HEADER};
 use ephemera_recorder::{DEFAULT_LIMIT, LIMIT_VARIABLE, PATH_VARIABLE, Summary, Trace};
 
 use super::place::TracePlace;
@@ -151,7 +151,7 @@ fn recorded(dir: &Path) -> Result<Vec<RecordedProcess>> {
             path,
             bytes: trace.bytes,
             pid: trace.pid,
-            called: trace.bytes > (HEAD + CHUNK_HEAD) as u64,
+            called: trace.bytes > (FILE_HEADER + PACKET_HEADER) as u64,
             bypassed: trace.origin == Some(Origin::Bypassed),
             command: trace.command,
         });

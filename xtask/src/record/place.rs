@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use ephemera_recorder::{LONGEST_PATH, format};
 
-/// The size of the smallest trace in bytes: its head and one chunk.
-const LEAST: usize = format::HEAD + format::CHUNK;
+/// The size of the smallest trace in bytes: its file header and one packet.
+const LEAST: usize = format::FILE_HEADER + format::PACKET;
 
 /// The place of a recording. Dropping it releases the lock on the place.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 /// A line of a Rust file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct SourceLine {
-    /// Its code. Strings and characters keep their quotes and lose their contents.
+    /// The code of the line. Strings and characters keep their quotes and lose their contents.
     pub(crate) code: String,
     /// Its comment, with the slashes. Several comments on one line are joined.
     pub(crate) comment: String,

@@ -11,9 +11,9 @@ use super::lexer::{SourceLine, lex};
 /// A text file.
 #[derive(Debug)]
 pub(crate) struct SourceFile {
-    /// Its path from the root, with `/`.
+    /// The file's path from the root, with `/`.
     pub(crate) path: String,
-    /// Its contents.
+    /// The file's contents.
     pub(crate) text: String,
     /// Its lines, with code and comments separated. Empty unless the file is Rust.
     pub(crate) lines: Vec<SourceLine>,
@@ -51,9 +51,9 @@ impl SourceFile {
 /// A word, `::`, or any other single character of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
-    /// Its text.
+    /// The token's text.
     pub(crate) text: &'a str,
-    /// Its line, counted from 1.
+    /// The token's line, counted from 1.
     pub(crate) line: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The compared allocators: one folder for each class, and the registry that the runner uses.
+//! The contenders: one module for each class, and the registry that the runner uses.
 
 pub(crate) mod blocks;
 pub(crate) mod buffers;
@@ -15,28 +15,29 @@ use crate::workloads::{Cell, Context, WorkloadSpec};
 #[cfg(not(test))]
 use crate::{tally::Counted, workloads::build};
 
-/// The index of the allocator that does nothing, in each class.
+/// The index of the allocator that does nothing in the registry of each class.
 pub const VOID: usize = 0;
-/// The index of the reference, in each class.
+/// The index of the reference in the registry of each class.
 pub const REFERENCE: usize = 1;
-/// The index of the reference's second entry, whose ratio must be 1, in each class.
+/// The index of the reference's second entry, whose ratio must be 1, in the registry of each class.
 pub const TWIN: usize = 2;
 
-/// The keys of these three, the same in each class.
+/// The keys of these three entries, the same in each class.
 pub const ALWAYS: [&str; 3] = ["nothing", ephemera_trace::replay::REFERENCE, ephemera_trace::replay::TWIN];
 
-/// Whether the allocators of this workspace take part.
+/// Whether the allocators of this workspace take part in the comparison.
 const OURS: bool = true;
 
-/// Whether the namesakes, and the contenders in Rust that most programs know, take part. Without
-/// them they are not compiled to machine code, which takes most of the time of a build.
+/// Whether the published crates of the same names and the best-known contenders in Rust take part.
+/// If not, the compiler generates no code for them, which saves most of the build time.
 const PEERS: bool = cfg!(feature = "rust-peers");
 
 /// Whether all other contenders in Rust take part.
 const MORE_PEERS: bool = cfg!(feature = "more-rust-peers");
 
-/// Returns the registry of a class in the order of its tables. It starts with `$nothing`, then
-/// `$over` each third-party general allocator. The others follow if their group takes part.
+/// Returns the registry of a class in the order of its tables. It starts with `$nothing`, followed
+/// by `$over` each third-party general allocator. The other contenders follow if their group takes
+/// part.
 macro_rules! registry {
     ($entry:ident, $nothing:ty, $over:ident; $($group:ident $key:literal: $contender:ty,)*) => {{
         let mut all = vec![
@@ -58,33 +59,33 @@ macro_rules! registry {
 }
 use registry;
 
-/// Builds a cell of a workload over one contender.
+/// A function that builds the cell of a workload over one contender.
 type Build = fn(&WorkloadSpec, &Context) -> Box<dyn Cell>;
 
-/// A contender as the runner sees it: its type is erased, and there are three ways to build a cell.
+/// A contender as the runner sees it: its type is erased, and three functions build its cells.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The key in `--peers` and in files, unique within the class.
+    /// The contender's key in `--peers` and in files, unique within its class.
     pub key: &'static str,
-    /// The kind of memory that it hands out.
+    /// The contender's class.
     pub class: ContenderClass,
     /// The contender's card.
     pub info: Info,
-    /// The reason why this build cannot run it, if there is one.
+    /// The reason why this build cannot run the contender. `None` if it can.
     pub absent: Option<&'static str>,
-    /// Builds a cell to be timed.
+    /// Builds a cell that the runner times.
     pub timed: Build,
-    /// Builds a cell for the check: counted, with verified contents.
+    /// Builds a cell for the check, which counts calls and verifies contents.
     pub checked: Build,
-    /// Builds a cell for memory: counted, over a counting backing allocator if the contender
-    /// accepts one.
+    /// Builds a cell for the memory pass. It counts calls, over a counting backing allocator if the
+    /// contender accepts one.
     pub metered: Build,
-    /// Builds a player of traces. Only contenders that hand out blocks have one.
+    /// Builds a player of traces. `None` for contenders that do not hand out blocks.
     pub replay: Option<ephemera_trace::replay::BuildPlayer>,
 }
 
-/// Returns the ways to build a cell. In the unit tests it returns functions that panic: they read
-/// the registry and build no cell from it, and without all these cells they compile sooner.
+/// Returns the three functions that build cells. In unit tests, which build no cells from the
+/// registry, these functions panic. Without the code of all cells, the tests compile sooner.
 macro_rules! builds {
     ($($build:expr),*) => {{
         #[cfg(test)]
@@ -95,7 +96,7 @@ macro_rules! builds {
     }};
 }
 
-/// Creates the entry of a contender from its card and the three ways to build a cell.
+/// Creates the entry of a contender from its card and the three functions that build its cells.
 const fn entry(
     class: ContenderClass,
     key: &'static str,
@@ -105,7 +106,7 @@ const fn entry(
     Entry { key, class, info, absent: None, timed, checked, metered, replay: None }
 }
 
-/// Creates an entry for blocks.
+/// Creates the entry of a contender that hands out blocks.
 fn blocks<C: Contender>(key: &'static str) -> Entry {
     let builds =
         builds![build::blocks::<C>, build::blocks::<Counted<C>>, build::blocks::<Counted<C::Metered>>];
@@ -113,33 +114,33 @@ fn blocks<C: Contender>(key: &'static str) -> Entry {
     Entry { replay: Some(replay), ..entry(ContenderClass::Blocks, key, C::INFO, builds) }
 }
 
-/// Creates an entry for objects.
+/// Creates the entry of a contender that hands out objects.
 fn objects<M: Maker>(key: &'static str) -> Entry {
     let builds = builds![build::objects::<M>, build::objects::<Counted<M>>, build::objects::<Counted<M>>];
     entry(ContenderClass::Objects, key, M::INFO, builds)
 }
 
-/// Creates an entry for buffers.
+/// Creates the entry of a contender that hands out buffers.
 fn buffers<S: Source>(key: &'static str) -> Entry {
     let builds = builds![build::buffers::<S>, build::buffers::<Counted<S>>, build::buffers::<Counted<S>>];
     entry(ContenderClass::Buffers, key, S::INFO, builds)
 }
 
-/// Creates an entry for nodes.
+/// Creates the entry of a contender that hands out nodes.
 fn nodes<F: NodeFamily>(key: &'static str) -> Entry {
     let builds = builds![build::nodes::<F>, build::nodes::<Counted<F>>, build::nodes::<Counted<F::Metered>>];
     entry(ContenderClass::Nodes, key, F::INFO, builds)
 }
 
-/// Returns the reference's second entry.
+/// Turns the entry of the reference into its second entry, the A/A row.
 fn twin(mut entry: Entry) -> Entry {
     entry.info.name = "A/A (the reference again)";
     entry.info.notes = "must be 1";
     entry
 }
 
-/// Returns the contenders of a class in this build, in the order of the tables: the loop, the
-/// reference, its twin, then the others.
+/// Returns the contenders of a class in this build, in the order of the tables: the allocator that
+/// does nothing, the reference, its second entry, then the others.
 #[must_use]
 pub fn of(class: ContenderClass) -> Vec<Entry> {
     match class {
@@ -150,13 +151,13 @@ pub fn of(class: ContenderClass) -> Vec<Entry> {
     }
 }
 
-/// Returns all contenders of this build by class.
+/// Returns all contenders of this build, class by class.
 #[must_use]
 pub fn all() -> Vec<Entry> {
     ContenderClass::ALL.into_iter().flat_map(of).collect()
 }
 
-/// Returns every key once, as `--peers` accepts it.
+/// Returns the keys that `--peers` accepts, each of them once.
 #[must_use]
 pub fn keys() -> Vec<&'static str> {
     let mut keys: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! Lets contenders of blocks play the program of a trace.
+//! Players that replay the program of a trace over contenders that hand out blocks.
 
 use core::alloc::{GlobalAlloc, Layout};
 
@@ -7,25 +7,25 @@ use ephemera_trace::replay::{Play, Player, ReplayProgram};
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Caps;
 
-/// A contender as a replay calls it.
+/// A contender as a `GlobalAlloc`, for a replay.
 struct PlayedContender<C: Contender>(C);
 
-// SAFETY: `build` admits a program of several threads only if the contender allocates and frees on
-// any thread at the same time. A program of one thread uses it on one thread.
+// SAFETY: `build` accepts a program of several threads only if any thread may allocate from the
+// contender and free to it at any time. A program of one thread uses the contender on one thread.
 unsafe impl<C: Contender> Sync for PlayedContender<C> {}
 
-// SAFETY: `RawAlloc` has the contract of `GlobalAlloc`: a block is null or fits its layout, and it
-// stays valid and exclusive until it is freed or resized.
+// SAFETY: the contract of `RawAlloc` includes that of `GlobalAlloc`: a block is null or fits its
+// layout, and it stays valid and exclusive until it is freed or resized.
 unsafe impl<C: Contender> GlobalAlloc for PlayedContender<C> {
     #[inline(always)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller passes a layout of a size above zero.
+        // SAFETY: the caller passes a layout whose size is above zero.
         unsafe { self.0.by_ref().raw_alloc(layout) }
     }
 
     #[inline(always)]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller passes a layout of a size above zero.
+        // SAFETY: the caller passes a layout whose size is above zero.
         unsafe { self.0.by_ref().raw_alloc_zeroed(layout) }
     }
 
@@ -44,8 +44,8 @@ unsafe impl<C: Contender> GlobalAlloc for PlayedContender<C> {
             // SAFETY: the caller passes a live block with its layout. The new size is not smaller.
             unsafe { self.0.by_ref().raw_resize::<true>(block, old, new) }
         } else {
-            // SAFETY: the caller passes a live block with its layout, and a size above zero. The
-            // new size is smaller.
+            // SAFETY: the caller passes a live block with its layout, and a new size above zero.
+            // The new size is smaller.
             unsafe { self.0.by_ref().raw_resize::<false>(block, old, new) }
         }
     }
@@ -55,14 +55,14 @@ unsafe impl<C: Contender> GlobalAlloc for PlayedContender<C> {
 ///
 /// # Panics
 ///
-/// If the contender's card says that it cannot play such a program.
+/// Panics if the contender's card says that it cannot play such a program.
 pub(super) fn build<C: Contender>(program: &ReplayProgram, whole: bool) -> Box<dyn Play + '_> {
     let why = why_not(&C::INFO.caps, program.is_threaded());
     assert!(why.is_none(), "{} cannot play this: {}", C::INFO.name, why.unwrap_or_default());
     Box::new(Player::new(PlayedContender(C::create()), program, whole))
 }
 
-/// Returns why an allocator cannot replay; `None` if it can.
+/// Returns the reason why an allocator cannot replay a program, or `None` if it can.
 pub(crate) fn why_not(caps: &Caps, threaded: bool) -> Option<&'static str> {
     if !caps.keeps_contents {
         Some("holds nothing")

@@ -41,7 +41,7 @@ pub struct AloneRow {
 /// One workload.
 #[derive(Clone, Debug)]
 pub struct AloneTable {
-    /// Its name.
+    /// The name of the workload.
     pub id: String,
     /// What it does.
     pub title: String,

@@ -64,13 +64,13 @@ pub struct Change {
     pub workload: String,
     /// The contender's key.
     pub key: &'static str,
-    /// Its name.
+    /// The name of the contender.
     pub name: &'static str,
     /// The earlier ratio. Only its 95 % interval is known, and the other one follows from it.
     pub then: Estimate,
     /// The present ratio.
     pub now: Estimate,
-    /// Their quotient.
+    /// The quotient of the two ratios.
     pub change: Estimate,
     /// The verdict on the quotient.
     pub verdict: Verdict,

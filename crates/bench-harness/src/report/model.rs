@@ -53,7 +53,7 @@ pub struct ReportRow {
 /// One workload.
 #[derive(Clone, Debug)]
 pub struct ReportTable {
-    /// Its name.
+    /// The workload's name.
     pub id: String,
     /// What it does.
     pub title: String,

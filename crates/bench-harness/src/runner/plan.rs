@@ -131,7 +131,7 @@ pub(super) fn lanes(spec: &WorkloadSpec, full: bool) -> usize {
 pub struct Progress<'a> {
     /// The step that starts now.
     pub step: &'a str,
-    /// Its number, counted from 1.
+    /// The number of that step, counted from 1.
     pub number: usize,
     /// The number of all steps.
     pub steps: usize,

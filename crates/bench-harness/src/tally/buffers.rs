@@ -1,4 +1,5 @@
-//! Counts buffers: when they are taken, and when they and all their shares have ended.
+//! Counts buffers: an allocation when a buffer is taken, and a free when its last handle is
+//! dropped.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use super::{ALLOCS, Counted, FREES, born, died};
 use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
 use crate::card::Info;
 
-/// The life of a buffer in the counters. Its drop counts as the buffer's.
+/// Counts the life of one buffer: its creation counts an allocation of this many bytes, and its
+/// drop counts the free.
 pub(crate) struct BufferLife(usize);
 
 impl BufferLife {
@@ -25,7 +27,7 @@ impl Drop for BufferLife {
     }
 }
 
-/// A counted buffer. Its life has one owner, or several in an `Arc`.
+/// A counted buffer. A frozen buffer's handles share its life in an `Arc`.
 #[derive(Clone)]
 pub(crate) struct CountedBuffer<B, L = BufferLife> {
     inner: B,
@@ -68,7 +70,7 @@ impl<G: Growing> Growing for CountedBuffer<G> {
     }
 }
 
-// SAFETY: every call goes to the contender's own source, which keeps the contract.
+// SAFETY: every call is forwarded to the contender's own source, which upholds the contract.
 unsafe impl<S: Source> Source for Counted<S> {
     const INFO: Info = S::INFO;
     const CHECKED: bool = true;
@@ -81,16 +83,17 @@ unsafe impl<S: Source> Source for Counted<S> {
     }
 
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf> {
-        // A refused buffer counts too. Then its life is in the heap and not here.
+        // A refused request counts as an allocation and, at once, as a free; the buffer that the
+        // heap serves instead is not counted.
         let life = BufferLife::begin(capacity);
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         Some(CountedBuffer { inner: unsafe { self.0.raw_take(capacity) }?, life })
     }
 
     unsafe fn raw_grow(&mut self, first: usize) -> Option<Self::Growing<'_>> {
-        // The growth is counted as it is written.
+        // `write` counts the bytes as the buffer grows.
         let life = BufferLife::begin(0);
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         Some(CountedBuffer { inner: unsafe { self.0.raw_grow(first) }?, life })
     }
 

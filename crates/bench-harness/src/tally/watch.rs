@@ -1,12 +1,13 @@
-//! Memory over time: at regular numbers of allocations, the bytes that the workload holds and the
-//! bytes taken for it.
+//! Memory over time: records the live bytes of the workload, and the bytes that the contender has
+//! taken, once every fixed number of allocations.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
 
 use crate::runner::HeldAt;
 
-/// The number of allocations at the next point. The largest number means that nothing watches.
+/// The number of allocations at which the next point is due, or `u64::MAX` if memory is not
+/// watched.
 static NEXT: AtomicU64 = AtomicU64::new(u64::MAX);
 static WATCH: Mutex<Option<MemoryWatch>> = Mutex::new(None);
 
@@ -16,24 +17,25 @@ struct MemoryWatch {
     points: Vec<HeldAt>,
 }
 
-/// Starts. There is a point every `every` allocations since the last reset.
+/// Starts to watch: records a point every `every` allocations. `taken` returns the bytes taken.
 pub(crate) fn begin(every: u64, taken: impl Fn() -> Option<u64> + Send + 'static) {
     if let Ok(mut watch) = WATCH.lock() {
-        // The list has room for twice the expected points, so that it does not grow during a
+        // The list has room for more points than are expected, so that it does not grow during a
         // measurement.
         *watch = Some(MemoryWatch { every, taken: Box::new(taken), points: Vec::with_capacity(256) });
         NEXT.store(every, Relaxed);
     }
 }
 
-/// Ends, and returns the points. There are none if nothing was watched.
+/// Stops watching, and returns the points. The list is empty if nothing was watched.
 pub(crate) fn end() -> Vec<HeldAt> {
     NEXT.store(u64::MAX, Relaxed);
     let watch = WATCH.lock().ok().and_then(|mut watch| watch.take());
     watch.map(|watch| watch.points).unwrap_or_default()
 }
 
-/// Records an allocation.
+/// Records a point if it is due. `ops` is the number of allocations so far, and `live` that of live
+/// bytes.
 pub(super) fn note(ops: u64, live: u64) {
     if ops >= NEXT.load(Relaxed) {
         point(ops, live);

@@ -66,7 +66,7 @@ unsafe impl Allocator for &Census {
         if let Some(count) = self.0.borrow_mut().get_mut(&(layout.size(), layout.align())) {
             *count -= 1;
         }
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { Global.deallocate(ptr, layout) }
     }
 }
@@ -146,7 +146,7 @@ mod tests {
 
         unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
             FREED.set(FREED.get() + 1);
-            // SAFETY: the caller's duty is the callee's.
+            // SAFETY: the caller upholds the callee's contract.
             unsafe { Global.deallocate(ptr, layout) }
         }
     }

@@ -77,7 +77,7 @@ impl<I: 'static> Slots<I> {
 
 impl<S: Stock> LiveItems<S> for Slots<S::Item> {
     unsafe fn work(&mut self, stock: &mut S, ops: u64) -> u64 {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { replace(stock, self, ops) }
     }
 

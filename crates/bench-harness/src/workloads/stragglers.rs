@@ -65,7 +65,7 @@ impl<I: 'static> Stragglers<I> {
 
 impl<S: Stock> LiveItems<S> for Stragglers<S::Item> {
     unsafe fn work(&mut self, stock: &mut S, ops: u64) -> u64 {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { churn(stock, self, ops) }
     }
 

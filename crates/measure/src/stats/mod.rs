@@ -31,9 +31,9 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It takes less time than the reference.
+    /// The contender takes less time than the reference.
     Faster,
-    /// It takes more time than the reference.
+    /// The contender takes more time than the reference.
     Slower,
     /// This run found no difference.
     #[serde(rename = "≈")]

@@ -83,7 +83,7 @@ mod tests {
     #[repr(C)]
     struct Page(Foreign<Page>);
 
-    // SAFETY: the one field, without a reference to it.
+    // SAFETY: the result points to the one field of the page, and no reference is created.
     unsafe impl ForeignHeader for Page {
         unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
             unit.cast()

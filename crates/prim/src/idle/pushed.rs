@@ -9,8 +9,8 @@
 //! a program with repeated bursts keeps their pages after a few of them. It halves with each second
 //! in which the owner does not use the raise.
 //!
-//! Several threads write these words without an exchange, and a count may be lost. The words decide
-//! nothing but whether and when a thread purges.
+//! Several threads write these words without an exchange, and a count may be lost. The words only
+//! decide whether and when a thread purges.
 
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -71,7 +71,7 @@ impl PushedBytes {
         }
     }
 
-    /// Forgets what the last holder of a record needed again. The next one starts with the least
+    /// Forgets the raises of the last holder of a record. The next holder starts with the least
     /// bound.
     pub fn forget(&self) {
         self.bytes.store(0, Ordering::Relaxed);
@@ -182,7 +182,7 @@ mod tests {
         }
         assert!(purges[0] > steps * 3 / 4, "{purges:?}");
         assert_eq!(purges[6..], [0, 0], "{purges:?}");
-        // The bound stays while bursts follow each other.
+        // The bound stays raised while bursts follow each other.
         for round in 1..8 {
             visits += steps;
             assert_eq!(burst(&pushed, steps, visits, 700 + round * (SOON_MS - 1)), 0);

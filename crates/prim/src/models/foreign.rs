@@ -98,7 +98,7 @@ impl Side {
     }
 
     /// Books the remote frees in the inbox, as the holder. Returns whether the unit ran empty.
-    pub(super) fn settle(&self) -> bool {
+    pub(super) fn book_inbox(&self) -> bool {
         let mut emptied = false;
         // SAFETY: one thread of the model calls this, or the caller holds the record's lease.
         for (unit, given) in unsafe { self.inbox.get().take() } {
@@ -110,7 +110,7 @@ impl Side {
 
     /// Takes the word when the unit retires, whether it was dequeued or not. F2 forbids this.
     fn retire(&self) -> bool {
-        if !cfg!(ephemera_weaken = "settle_without_dequeue") {
+        if !cfg!(ephemera_weaken = "book_without_dequeue") {
             return false;
         }
         let given = self.chunk.get().foreign.steal();
@@ -136,9 +136,9 @@ fn loom_remote_frees_empty_a_unit_once() {
         };
         settled(side.local_free(2));
         settled(side.retire());
-        settled(side.settle());
+        settled(side.book_inbox());
         let pushes = others.map(|other| other.join().unwrap());
-        settled(side.settle());
+        settled(side.book_inbox());
         assert_eq!(emptied, 1, "the unit ran empty {emptied} times");
         assert!(pushes.contains(&true), "no thread pushed the unit");
     });
@@ -156,7 +156,7 @@ fn loom_remote_frees_end_before_the_unit_is_freed() {
         });
         let mut emptied = false;
         for _ in 0..2 {
-            if side.settle() {
+            if side.book_inbox() {
                 side.chunk.get().free();
                 emptied = true;
             }
@@ -166,7 +166,7 @@ fn loom_remote_frees_end_before_the_unit_is_freed() {
             other.join().unwrap();
         }
         if !emptied {
-            assert!(side.settle(), "blocks were lost");
+            assert!(side.book_inbox(), "blocks were lost");
         } else {
             assert!(side.inbox.get().is_empty(), "a freed unit is linked");
         }
@@ -183,7 +183,7 @@ fn loom_remote_free_of_a_reused_block_is_not_lost() {
         let first = thread::spawn(move || first.remote_free(0));
         let second = side.clone();
         let second = thread::spawn(move || second.remote_free(1));
-        let mut emptied = side.settle();
+        let mut emptied = side.book_inbox();
         let third = if emptied {
             // No block is live, so the unit is used again from its start.
             // SAFETY: loom reports the race before this write.
@@ -195,11 +195,11 @@ fn loom_remote_free_of_a_reused_block_is_not_lost() {
         } else {
             None
         };
-        emptied |= side.settle();
+        emptied |= side.book_inbox();
         for other in [Some(first), Some(second), third].into_iter().flatten() {
             other.join().unwrap();
         }
-        emptied |= side.settle();
+        emptied |= side.book_inbox();
         assert!(emptied, "blocks were lost");
         side.chunk.get().free();
     });
@@ -220,7 +220,7 @@ fn loom_remote_frees_of_two_units_are_all_yielded() {
             })
         });
         let mut emptied = [0, 0];
-        let mut settle = || {
+        let mut book = || {
             // SAFETY: no other thread takes from this inbox.
             for (unit, given) in unsafe { inbox.get().take() } {
                 let which = usize::from(unit == sides[1].chunk.pointer());
@@ -230,11 +230,11 @@ fn loom_remote_frees_of_two_units_are_all_yielded() {
                 }
             }
         };
-        settle();
+        book();
         for other in others {
             other.join().unwrap();
         }
-        settle();
+        book();
         assert_eq!(emptied, [1, 1], "a unit was lost or ran empty twice");
     });
 }

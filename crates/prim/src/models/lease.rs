@@ -49,7 +49,7 @@ impl LeaseWorld {
 
     /// Books the remote frees in the inbox. The caller holds the lease.
     fn drain(&self) {
-        self.record.get().data().count(self.side.settle());
+        self.record.get().data().count(self.side.book_inbox());
     }
 
     /// Frees a block as a thread that does not hold the record.
@@ -71,7 +71,7 @@ impl LeaseWorld {
     /// Books the remote frees in the inbox, if this thread can lease the record.
     fn clean(&self) {
         if let Some(lease) = self.record.get().try_lease() {
-            lease.record().data().count(self.side.settle());
+            lease.record().data().count(self.side.book_inbox());
         }
     }
 }
@@ -86,7 +86,7 @@ fn loom_lease_shows_the_last_holders_writes() {
         let foreign = thread::spawn(move || foreign.side.remote_free(0));
         let next = thread::spawn(move || next.clean());
         lease.record().data().count(world.side.local_free(1));
-        lease.record().data().count(world.side.settle());
+        lease.record().data().count(world.side.book_inbox());
         drop(lease);
         foreign.join().unwrap();
         next.join().unwrap();
@@ -161,7 +161,7 @@ fn loom_lease_released_beside_a_push_drains_the_inbox() {
     });
 }
 
-/// Two threads free the blocks of a record without a holder, and both look after it.
+/// Two threads free the blocks of a record without a holder, and both try to drain it.
 #[test]
 fn loom_lease_released_by_two_pushers_drains_the_inbox() {
     explore(|| {

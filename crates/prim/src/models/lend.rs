@@ -31,14 +31,14 @@ fn loom_lent_units_are_booked_once() {
             thread::spawn(move || side.remote_free(1))
         };
         let seen = Side { chunk: side.chunk.clone(), inbox: aside };
-        let mut emptied = side.settle();
+        let mut emptied = side.book_inbox();
         if emptied {
             side.chunk.get().free();
         }
         lender.join().unwrap();
         other.join().unwrap();
         for place in [&side, &seen] {
-            if place.settle() {
+            if place.book_inbox() {
                 assert!(!emptied, "the unit ran empty twice");
                 emptied = true;
                 place.chunk.get().free();

@@ -106,10 +106,10 @@ fn loom_unit_list_publishes_the_unit_below_a_removed_head() {
         });
         for unit in &units {
             unit.get().make();
-            // SAFETY: new; its owner is this thread.
+            // SAFETY: the unit is new, and this thread owns the list.
             unsafe { list.get().add(unit.pointer()) };
         }
-        // SAFETY: on the list, whose owner is this thread.
+        // SAFETY: the unit is on the list, which this thread owns.
         unsafe { list.get().remove(units[1].pointer()) };
         walker.join().unwrap();
     });
@@ -122,7 +122,7 @@ fn loom_unit_list_reads_a_unit_at_a_reused_address_as_it_was_made() {
         let list = ModelArc::new(UnitList::<ListedUnit>::new());
         let unit = unit();
         unit.get().make();
-        // SAFETY: new; its owner is this thread.
+        // SAFETY: the unit is new, and this thread owns the list.
         unsafe { list.get().add(unit.pointer()) };
         let (theirs, kept) = (list.clone(), unit.clone());
         let walker = thread::spawn(move || {
@@ -130,10 +130,10 @@ fn loom_unit_list_reads_a_unit_at_a_reused_address_as_it_was_made() {
             theirs.get().walk(|unit| unsafe { unit.as_ref() }.read());
             drop(kept);
         });
-        // SAFETY: on the list, whose owner is this thread.
+        // SAFETY: the unit is on the list, which this thread owns.
         if unsafe { list.get().remove(unit.pointer()) } {
             unit.get().make();
-            // SAFETY: as new; its owner is this thread.
+            // SAFETY: the unit was made again, and this thread owns the list.
             unsafe { list.get().add(unit.pointer()) };
         }
         walker.join().unwrap();

@@ -64,8 +64,8 @@ unsafe impl Allocator for CachedPages {
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// Fresh and purged pages are not written. A span of the thread's own cache is: that takes less
-    /// time than the page faults of a fresh one.
+    /// Fresh and purged pages are not written. A span of the thread's own cache is overwritten,
+    /// which takes less time than the page faults of a fresh one.
     fn allocate_zeroed(&self, layout: Layout) -> Block {
         if layout.size() == 0 {
             return self.allocate(layout);
@@ -180,7 +180,7 @@ impl CachedPages {
     }
 
     /// Frees a block to the thread's own cache. Returns `false`, and does nothing, if the cache has
-    /// no place for it.
+    /// no empty place.
     ///
     /// # Safety
     /// `block` is a live block of this layout. Nothing uses it any more if this returns `true`.
@@ -205,7 +205,7 @@ impl CachedPages {
     #[inline]
     #[must_use]
     pub unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
-        // SAFETY: the block is live and came from pages, so its span or mapping is.
+        // SAFETY: the block is live and came from pages, so its span or mapping is live.
         unsafe { spans::has_room(block, new) }
     }
 

@@ -13,7 +13,7 @@ static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// The least bound on `CACHED`.
 static LEAST: AtomicUsize = AtomicUsize::new(CACHE);
 /// Bytes by which the cache may exceed its bound, because the process needed purged pages again.
-/// They shrink by the bytes that leave the cache in time.
+/// Each byte that leaves the cache in time lowers it by one.
 static LEARNED: AtomicUsize = AtomicUsize::new(0);
 /// Bytes that left the cache and that the process did not need again so far.
 static LEFT: AtomicUsize = AtomicUsize::new(0);

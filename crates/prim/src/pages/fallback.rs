@@ -94,7 +94,7 @@ impl CachedPages {
         false
     }
 
-    /// Returns `false`: the system's heap decides that itself.
+    /// Returns `false`, because the system's heap decides that itself.
     ///
     /// # Safety
     /// None; the function does nothing.

@@ -16,7 +16,7 @@ use core::ptr::{self, NonNull};
 
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
-/// A pointer and a number, whose meaning the allocator knows.
+/// A pointer and a number. Their meaning is up to the allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Note {
     /// The pointer.

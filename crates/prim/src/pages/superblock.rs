@@ -119,7 +119,7 @@ impl Superblock {
         self.free.store(all, Ordering::Release);
     }
 
-    /// Takes a free span, if there is one, and one that `prefer` names if there is such a one.
+    /// Takes a free span, if there is one. Prefers a span of the kind that `prefer` names.
     pub(crate) fn take(&self, prefer: Prefer) -> Option<Taken> {
         self.take_of(|free, dirty| {
             let wanted = if prefer == Prefer::Clean { free & !dirty } else { free & dirty };

@@ -29,7 +29,7 @@ pub(super) struct Table {
     hint: AtomicPtr<Directory>,
     /// The directory in which the next search for a dirty span starts. Null means the first one.
     hand: AtomicPtr<Directory>,
-    /// The superblock that last had no used span and few cached ones. It stays mapped.
+    /// The last superblock that became empty with few cached spans. It stays mapped.
     spare: AtomicPtr<Home>,
 }
 

@@ -1,6 +1,6 @@
 //! Processor times and measured calls.
 //!
-//! A thread writes its own processor time and the process's whenever it begins a chunk and when it
+//! A thread writes its own processor time and the process's whenever it begins a packet and when it
 //! ends. The process writes its processor time when it exits. On average, one call in 32 is
 //! measured: the time in the allocator, and the time in which the recorder wrote the event. So a
 //! reader knows the allocator's cost *in this program*, with its caches and page faults, and the
@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::{CLOCK, ENTERING, PROCESS, RECORDING, Recording};
-use crate::format::{Clocks, TICK_LOG2, head};
+use crate::format::{Clocks, TICK_LOG2, header};
 use crate::lock::Lock;
 use crate::os;
 use crate::stream::Stream;
@@ -90,7 +90,7 @@ pub(super) fn see_the_exit() {
     unsafe { libc::atexit(exits) };
 }
 
-/// Writes the end of the run and its processor time into the head, and a note of the exiting
+/// Writes the end of the run and its processor time into the header, and a note of the exiting
 /// thread's clocks.
 extern "C" fn exits() {
     // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the process and its
@@ -126,13 +126,13 @@ extern "C" fn exits() {
 }
 
 impl Recording {
-    /// Writes the end of the run and its processor time into the head.
+    /// Writes the end of the run and its processor time into the header.
     fn tell_end(&self) {
         let end = os::clock().saturating_sub(CLOCK.load(Relaxed));
         let processor = os::process_processor().saturating_sub(START.load(Relaxed));
         let base = self.base.load(Relaxed);
-        for (at, value) in [(head::END_PROCESSOR, processor), (head::END, end)] {
-            // SAFETY: the fields lie within the head, which stays mapped.
+        for (at, value) in [(header::END_PROCESSOR, processor), (header::END, end)] {
+            // SAFETY: the fields lie within the header, which stays mapped.
             let to = unsafe { base.add(at) };
             // SAFETY: the place is valid and aligned, and every access to it is atomic.
             unsafe { AtomicU64::from_ptr(to.cast()) }.store(value.to_le(), Relaxed);
@@ -199,7 +199,7 @@ impl CallTimer {
     }
 
     /// Writes both intervals after their event. Leaves out a call that wrote no event or began a
-    /// chunk.
+    /// packet.
     #[cold]
     fn took(self, order: fn(u64, u64) -> (u64, u64)) {
         let end = os::clock();
@@ -214,8 +214,8 @@ impl CallTimer {
             // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped
             // (I1).
             let stream = unsafe { &*words.stream };
-            let (chunk, at) = stream.place();
-            if chunk == self.place.0 && at > self.place.1 {
+            let (packet, at) = stream.place();
+            if packet == self.place.0 && at > self.place.1 {
                 stream.note_took(words.number, allocator, recorder);
             }
         }

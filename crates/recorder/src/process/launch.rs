@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 use super::lease::leave;
 use super::{ASKED, CLOCK, FILE, KEY, LIMIT, PATH, PROCESS, RECORDING, Recording, clocks};
 use crate::error::StartError;
-use crate::format::{self, CHUNK, HEAD, Origin, head};
+use crate::format::{self, FILE_HEADER, Origin, PACKET, header};
 use crate::os;
 
 /// The largest size of a file.
@@ -38,27 +38,27 @@ impl Recording {
         }
         let base = made?;
         CLOCK.store(os::clock(), Relaxed);
-        let mut bytes = [0; HEAD];
-        let command = os::command(&mut bytes[head::COMMAND..head::START_PROCESSOR]) as u32;
+        let mut bytes = [0; FILE_HEADER];
+        let command = os::command(&mut bytes[header::COMMAND..header::START_PROCESSOR]) as u32;
         bytes[..8].copy_from_slice(&format::MAGIC);
         let words = [
-            (head::VERSION, format::VERSION),
-            (head::CHUNK, CHUNK as u32),
-            (head::PID, pid),
-            (head::PARENT, parent),
-            (head::ORIGIN, origin as u32),
-            (head::COMMAND_LENGTH, command),
+            (header::VERSION, format::VERSION),
+            (header::PACKET, PACKET as u32),
+            (header::PID, pid),
+            (header::PARENT, parent),
+            (header::ORIGIN, origin as u32),
+            (header::COMMAND_LENGTH, command),
         ];
         for (at, word) in words {
             bytes[at..][..4].copy_from_slice(&word.to_le_bytes());
         }
-        bytes[head::CLOCK..][..8].copy_from_slice(&CLOCK.load(Relaxed).to_le_bytes());
-        bytes[head::LIMIT..][..8].copy_from_slice(&(limit as u64).to_le_bytes());
-        bytes[head::CLOCK_COST..][..4].copy_from_slice(&clocks::cost().to_le_bytes());
-        bytes[head::START_PROCESSOR..][..8].copy_from_slice(&clocks::start().to_le_bytes());
-        // SAFETY: the mapping begins with the head, and no other thread knows it yet.
-        unsafe { base.copy_from_nonoverlapping(bytes.as_ptr(), HEAD) };
-        // ORDERING: Release. Pairs with the Acquire in `tell_dropped`. Publishes: the mapped head.
+        bytes[header::CLOCK..][..8].copy_from_slice(&CLOCK.load(Relaxed).to_le_bytes());
+        bytes[header::LIMIT..][..8].copy_from_slice(&(limit as u64).to_le_bytes());
+        bytes[header::CLOCK_COST..][..4].copy_from_slice(&clocks::cost().to_le_bytes());
+        bytes[header::START_PROCESSOR..][..8].copy_from_slice(&clocks::start().to_le_bytes());
+        // SAFETY: the mapping begins with the header, and no other thread knows it yet.
+        unsafe { base.copy_from_nonoverlapping(bytes.as_ptr(), FILE_HEADER) };
+        // ORDERING: Release. Pairs with the Acquire in `tell_dropped`. Publishes: the header.
         self.base.store(base, Release);
         self.tell_dropped();
         Ok(())
@@ -97,8 +97,8 @@ pub fn start(path: &CStr, limit: u64) -> Result<(), StartError> {
 
 /// As [`start`].
 pub(crate) fn launch(path: &[u8], limit: u64, origin: Origin) -> Result<(), StartError> {
-    let least = (HEAD + CHUNK) as u64;
-    let most = limit.min(MOST).next_multiple_of(HEAD as u64) as usize;
+    let least = (FILE_HEADER + PACKET) as u64;
+    let most = limit.min(MOST).next_multiple_of(FILE_HEADER as u64) as usize;
     if limit < least {
         return Err(StartError::Limit { least });
     }

@@ -39,7 +39,7 @@ impl Recording {
             Some(_) if borrows => without_provenance(held.addr() + 1),
             Some(stream) => stream,
             None => {
-                // Calls after a stop are missing anyway, as the head says.
+                // Calls after a stop are missing anyway, as the header says.
                 if self.state.load(Relaxed) != STOPPED {
                     self.drop_call();
                 }
@@ -81,7 +81,7 @@ impl Recording {
             Some(stream) => stream,
             None => {
                 let stream = self.lease(number)?;
-                // If the chunk has no room for a note, the next chunk begins with one.
+                // If the packet has no room for a note, the next packet begins with one.
                 self.note_clocks_now(stream, number);
                 stream
             }
@@ -89,7 +89,7 @@ impl Recording {
         self.with_room(stream, number)
     }
 
-    /// Returns the thread's stream with room for an event. The thread loses the stream if no chunk
+    /// Returns the thread's stream with room for an event. The thread loses the stream if no packet
     /// is left.
     fn with_room<'a>(&'a self, stream: &'a Stream, number: usize) -> Option<&'a Stream> {
         if stream.has_room() || self.begin(stream, number).is_some() {
@@ -99,21 +99,21 @@ impl Recording {
         None
     }
 
-    /// Gives a new chunk to a stream of the thread.
+    /// Gives a new packet to a stream of the thread.
     ///
-    /// The lock keeps signal handlers away until the chunk has its head. Otherwise the child of a
-    /// handler that forks would write its own head into the parent's chunk.
+    /// The lock keeps signal handlers away until the packet has its header. Otherwise the child of
+    /// a handler that forks would write its own header into the parent's packet.
     fn begin(&self, stream: &Stream, number: usize) -> Option<()> {
         let lock = Lock::take(&self.locked)?;
         let before = self.may_call(&lock).then(os::thread_processor);
-        let chunk = self.claim(&lock)?;
+        let packet = self.claim(&lock)?;
         let index = self.index_of(stream);
-        let filled = stream.chunk.load(Relaxed);
+        let filled = stream.packet.load(Relaxed);
         let base =
             Base { sequence: SEQUENCE.load(Relaxed), time: os::ticks_since(CLOCK.load(Relaxed)), address: 0 };
-        // SAFETY: `claim` returns each chunk once, mapped and with space on the disk. A new part
+        // SAFETY: `claim` returns each packet once, mapped and with space on the disk. A new part
         // of a file reads as zeros.
-        unsafe { stream.begin(chunk, index, number as u32, &base) };
+        unsafe { stream.begin(packet, index, number as u32, &base) };
         file::release(filled);
         self.note_clocks(stream, number, before, &lock);
         Some(())
@@ -128,7 +128,7 @@ impl Recording {
     fn lease(&self, number: usize) -> Option<&Stream> {
         let stream = self.unheld()?;
         stream.holder.store(number, Relaxed);
-        // If there is no room for the thread's number, the next chunk has it.
+        // If there is no room for the thread's number, the next packet has it.
         stream.hand_over(number as u32);
         Some(stream)
     }

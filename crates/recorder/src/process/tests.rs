@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use super::launch::{SUFFIX, launch, write_suffix};
 use super::*;
 use crate::error::StartError;
-use crate::format::{Base, CHUNK, lead, op};
+use crate::format::{Base, PACKET, lead, op};
 use crate::{Trace, TraceEvent};
 
 /// Held by a test that changes or needs the statics of a recording.
@@ -62,12 +62,12 @@ fn no_processor_time_is_read_once_a_thread_enters_a_sandbox() {
     // SAFETY: the mapping is large enough and aligned to a page. Zeros are a process without a
     // file.
     let process = unsafe { &*at.cast::<Recording>() };
-    let mut chunk = vec![0_u64; CHUNK / 8];
+    let mut packet = vec![0_u64; PACKET / 8];
     let stream = &process.streams[0];
     stream.holder.store(7, Relaxed);
-    // SAFETY: the vector has the bytes, with the alignment of the head's words. Nothing else uses
+    // SAFETY: the vector has the bytes, with the alignment of the header's words. Nothing else uses
     // them.
-    unsafe { stream.begin(chunk.as_mut_ptr().cast(), 0, 7, &Base::default()) };
+    unsafe { stream.begin(packet.as_mut_ptr().cast(), 0, 7, &Base::default()) };
     let notes = || {
         let before = stream.at.load(Relaxed);
         process.note_clocks_now(stream, 7);

@@ -1,23 +1,23 @@
-//! Reads one stream of a trace: its chunks one after another, with their events and notes.
+//! Reads one stream of a trace: its packets one after another, with their events and notes.
 #![forbid(unsafe_code)]
 
-use super::{ChunkPlace, THREADS, Trace, TraceEvent, What, long, read_at, word};
+use super::{PacketPlace, THREADS, Trace, TraceEvent, What, long, read_at, word};
 use crate::error::TraceError;
-use crate::format::{self, Bad, Base, CHUNK_HEAD, Clocks, OLDEST, TICK_LOG2, chunk, note, op};
+use crate::format::{self, Bad, Base, Clocks, OLDEST, PACKET_HEADER, TICK_LOG2, note, op, packet};
 use crate::timing::Timing;
 
 /// The position in a stream.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    /// The number of the chunk in memory within the stream, plus one.
-    chunk: usize,
+    /// The number of the packet in memory within the stream, plus one.
+    packet: usize,
     pub(super) bytes: Vec<u8>,
     at: usize,
     base: Base,
     thread: u32,
     /// The last operation; 0 before the first.
     op: u8,
-    /// Whether an event of the chunk was read.
+    /// Whether an event of the packet was read.
     begun: bool,
     /// The event that was read and not yet returned.
     pub(super) ahead: Option<TraceEvent>,
@@ -28,42 +28,42 @@ impl Cursor {
     pub(super) fn read(
         &mut self,
         trace: &Trace,
-        places: &[ChunkPlace],
+        places: &[PacketPlace],
         timing: &mut Timing,
     ) -> Result<Option<TraceEvent>, TraceError> {
         loop {
             while self.at >= self.bytes.len() {
-                let Some(place) = places.get(self.chunk) else { return Ok(None) };
+                let Some(place) = places.get(self.packet) else { return Ok(None) };
                 self.load(trace, *place)?;
             }
             let begin = self.at;
             match self.decode(trace.version, timing) {
                 Ok(None) => {}
                 Ok(Some(event)) => return Ok(Some(event)),
-                Err((Bad::Short, _)) if trace.truncated.is_some() && self.chunk == places.len() => {
+                Err((Bad::Short, _)) if trace.truncated.is_some() && self.packet == places.len() => {
                     // The file was cut within this event.
                     self.at = self.bytes.len();
                 }
                 Err((_, why)) => {
-                    let offset = places[self.chunk - 1].offset + (CHUNK_HEAD + begin) as u64;
+                    let offset = places[self.packet - 1].offset + (PACKET_HEADER + begin) as u64;
                     return Err(TraceError::Corrupt { offset, why });
                 }
             }
         }
     }
 
-    fn load(&mut self, trace: &Trace, place: ChunkPlace) -> Result<(), TraceError> {
-        let mut head = [0; CHUNK_HEAD];
-        read_at(&trace.file, &mut head, place.offset)?;
+    fn load(&mut self, trace: &Trace, place: PacketPlace) -> Result<(), TraceError> {
+        let mut header = [0; PACKET_HEADER];
+        read_at(&trace.file, &mut header, place.offset)?;
         self.bytes.resize(place.used, 0);
-        let read = read_at(&trace.file, &mut self.bytes, place.offset + CHUNK_HEAD as u64)?;
+        let read = read_at(&trace.file, &mut self.bytes, place.offset + PACKET_HEADER as u64)?;
         self.bytes.truncate(read);
         self.base =
-            Base { sequence: long(&head, chunk::SEQUENCE), time: long(&head, chunk::TIME), address: 0 };
-        self.thread = word(&head, chunk::THREAD);
+            Base { sequence: long(&header, packet::SEQUENCE), time: long(&header, packet::TIME), address: 0 };
+        self.thread = word(&header, packet::THREAD);
         self.at = 0;
         self.begun = false;
-        self.chunk += 1;
+        self.packet += 1;
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl Cursor {
         let mut at = self.at + 1;
         let mut number = || {
             format::take(&self.bytes, &mut at).map_err(|bad| match bad {
-                Bad::Short => (bad, "an event that exceeds its chunk"),
+                Bad::Short => (bad, "an event that exceeds its packet"),
                 Bad::Long => (bad, "a number of more than 64 bits"),
             })
         };

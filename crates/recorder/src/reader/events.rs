@@ -82,7 +82,7 @@ impl Events<'_> {
                 self.current = None;
             }
             let Some(Reverse((next, stream))) = self.waiting.pop() else { return Ok(None) };
-            // Either its next event is read and is the first of all, or its first chunk was not
+            // Either its next event is read and is the first of all, or its first packet was not
             // read yet.
             if let Some(event) = self.cursors[stream].ahead
                 && event.sequence == next

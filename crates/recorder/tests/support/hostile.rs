@@ -149,7 +149,7 @@ fn priorities() {
             while !DONE.load(SeqCst) {
                 // SAFETY: the call takes a number.
                 unsafe { libc::usleep(50) };
-                // About one chunk.
+                // About one packet.
                 churn(2000);
             }
         }

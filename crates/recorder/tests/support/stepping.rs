@@ -74,7 +74,7 @@ pub(super) fn allocates() {
         }
     }
     stepwise(handler, || churn(50));
-    // The steps fill a chunk and begin the next one.
+    // The steps fill a packet and begin the next one.
     println!("{}", MET.load(Relaxed));
     assert!(MET.load(Relaxed) > 1000 || CODE[1].load(Relaxed) == 0, "the handler ran");
 }

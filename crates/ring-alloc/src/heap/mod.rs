@@ -162,7 +162,7 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// are to be returned to the operating system before that.
     fn note_freed(&self, bytes: usize) -> bool;
     /// Books the remote frees in the inbox.
-    fn settle(&self);
+    fn book_mail(&self);
     /// Returns whether any thread asked all owners to trim since the last call.
     fn trim_asked(&self) -> bool;
     /// Frees the empty chunks of other heaps that it can reach, before a request is refused.

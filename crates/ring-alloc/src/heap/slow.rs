@@ -27,7 +27,7 @@ pub(crate) fn refill<E: RingEnv>(
     if env.trim_asked() {
         trim(env);
     }
-    env.settle();
+    env.book_mail();
     let heap = env.heap();
     // Booking may have emptied the front, which was then rewound.
     if let Some(block) = heap.front(class).bump(layout.size(), layout.align()) {
@@ -144,7 +144,7 @@ fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait
 /// Books remote frees, then frees every empty chunk, fronts included. Stores nothing in a heap
 /// without chunks (H6).
 pub(crate) fn trim<E: RingEnv>(env: E) {
-    env.settle();
+    env.book_mail();
     free_empties(env);
 }
 

@@ -291,7 +291,7 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         self.realm.world().freed.note_freed(bytes)
     }
 
-    fn settle(&self) {
+    fn book_mail(&self) {
         self.book(|_| ());
     }
 

@@ -151,8 +151,8 @@ unsafe impl RingEnv for This {
         self.owner().note_freed(bytes)
     }
 
-    fn settle(&self) {
-        self.owner().settle();
+    fn book_mail(&self) {
+        self.owner().book_mail();
     }
 
     fn trim_asked(&self) -> bool {

@@ -155,7 +155,7 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
         false
     }
 
-    fn settle(&self) {}
+    fn book_mail(&self) {}
 
     fn trim_asked(&self) -> bool {
         false

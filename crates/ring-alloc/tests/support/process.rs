@@ -3,7 +3,7 @@
 
 use ring_alloc::OneRingAlloc;
 
-/// Removes the limit when it is dropped, also if a test fails.
+/// Removes the limit when it is dropped, even if a test fails.
 pub(crate) struct Unlimited;
 
 impl Drop for Unlimited {

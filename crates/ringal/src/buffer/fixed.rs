@@ -14,7 +14,7 @@ use crate::store::{RingStorePtr, hand_out};
 /// A buffer of a fixed capacity: the bytes written so far, and room for more.
 ///
 /// It derefs to the written bytes. A write that is longer than the room writes the part that fits.
-/// The buffer can be sent to and dropped on any thread, also after the ring is dropped.
+/// The buffer can be sent to and dropped on any thread, even after the ring is dropped.
 ///
 /// # Examples
 ///

@@ -164,7 +164,7 @@ impl<T> GenericBufMut<T> {
 impl<T> Drop for GenericBufMut<T> {
     #[inline]
     fn drop(&mut self) {
-        /// Releases the region, also when a destructor panics.
+        /// Releases the region, even when a destructor panics.
         struct Region {
             store: RingStorePtr,
             data: NonNull<u8>,

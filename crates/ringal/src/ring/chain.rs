@@ -27,7 +27,7 @@ use core::ptr::NonNull;
 use ephemera_prim::prefetch;
 
 use super::refusal::RefusedRequest;
-use crate::geometry::stride;
+use crate::geometry::interval;
 use crate::guard::GuardPtr;
 
 /// No offset. Larger than every offset.
@@ -50,7 +50,7 @@ pub(super) struct Chain {
     pub(super) frontier: usize,
     /// How many checks in a row have found `low` taken.
     pub(super) misses: u32,
-    pub(super) stride: usize,
+    pub(super) interval: usize,
     /// The highest offset that a region ended at before the head last moved back, or that an open
     /// region was written to.
     pub(super) high: usize,
@@ -63,16 +63,16 @@ impl Chain {
     /// # Safety
     /// C1 holds: `base` is formatted as one free region of `end` bytes.
     pub(super) unsafe fn new(base: NonNull<u8>, end: usize) -> Self {
-        let stride = stride(end);
+        let interval = interval(end);
         Self {
             base,
             head: 0,
-            stop: stride.min(end),
+            stop: interval.min(end),
             end,
             low: 0,
             frontier: NOWHERE,
             misses: 0,
-            stride,
+            interval,
             high: 0,
             refusal: RefusedRequest::none(),
         }

@@ -87,7 +87,7 @@ impl Chain {
         self.note_high();
         self.head = at;
         self.frontier = NOWHERE;
-        self.stop = self.end.min(at + self.stride);
+        self.stop = self.end.min(at + self.interval);
         Some((guard, len))
     }
 

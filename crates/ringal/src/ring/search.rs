@@ -7,10 +7,10 @@
 //! the search began, and on to the end of the free run there. So it finds every sufficiently long
 //! run of free regions, and it sees each release that happened before the call.
 //!
-//! The head stays near recently used cache lines. Every `stride` bytes of progress it checks the
+//! The head stays near recently used cache lines. Every `interval` bytes of progress it checks the
 //! region at `low`, and **restarts** there if that is free. In a first-in-first-out stream this
 //! happens when the oldest buffer was freed, so the window in use is the live buffers plus one
-//! stride. The **frontier** is where the restart left off, above the head. After a few taken
+//! interval. The **frontier** is where the restart left off, above the head. After a few taken
 //! regions in a row the head continues from there, so that it does not follow right after a thread
 //! that is still releasing.
 //!
@@ -27,7 +27,7 @@ const BRIEF: usize = 8;
 /// Checks in a row that found `low` taken, after which the ring looks for another place to restart.
 const PATIENCE: u32 = 16;
 
-/// Checks in a row that found `low` taken, after which that other place becomes `low`. Less
+/// The number of checks in a row that find `low` taken before that other region becomes `low`. Less
 /// patience would let `low` climb to the end of the store, and the window with it: buffers placed
 /// at the frontier before a restart are often freed before `low` is, although `low` is freed soon
 /// after.
@@ -241,7 +241,7 @@ impl Chain {
     /// Sets `stop` to the next check of `low`, some progress beyond the head.
     fn stop_ahead(&mut self, need: usize) {
         let window = self.head.saturating_sub(self.low);
-        let pace = pace_in(self.stride, window, need);
+        let pace = pace_in(self.interval, window, need);
         self.stop = self.end.min(self.frontier).min(self.head + pace);
     }
 

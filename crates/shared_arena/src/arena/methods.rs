@@ -82,7 +82,7 @@ macro_rules! arena_methods {
                 $boxed::into_pin(self.alloc(value))
             }
 
-            /// Puts a value into a slot, unless there is no memory for it.
+            /// Allocates a slot and moves a value into it, unless there is no memory.
             ///
             /// # Errors
             /// Returns the value if the limit would be exceeded or the global allocator refuses.
@@ -186,7 +186,7 @@ macro_rules! arena_methods {
 /// The methods that make counted handles.
 macro_rules! counted_methods {
     ($name:ident, $handle:ident, $who:literal, $plain:ident, $with:ident, $pin:ident, $try:ident, $try_with:ident) => {
-        /// Puts a value into a slot, for handles that share it
+        /// Allocates a slot for a value that several handles share, and moves the value into it
         #[doc = concat!($who, ".")]
         ///
         /// # Aborts
@@ -236,8 +236,8 @@ macro_rules! counted_methods {
             $handle::pin_new(self.$plain(value))
         }
 
-        /// Puts a value into a slot, unless there is no memory for it. The value is for handles
-        /// that share it
+        /// Allocates a slot and moves a value into it, unless there is no memory. The value is for
+        /// handles that share it
         #[doc = concat!($who, ".")]
         ///
         /// # Errors

@@ -1,8 +1,8 @@
-//! Defines a group of pages: its head, the three parts that each page has in it, and the pointer
+//! Defines a group of pages: its header, the three parts that each page has in it, and the pointer
 //! through which other modules reach them.
 //!
 //! ```text
-//!   head    identity of the owner, shard              read by every free
+//!   header  identity of the owner, shard              read by every free
 //!   near    free slots, link of the page list         written by the owner, at almost every free
 //!   far     foreign word, link of the inbox           written by other threads
 //!   rare    slots noted by a look, counts of handles  read by counted handles
@@ -33,7 +33,7 @@ use crate::geometry::{ArenaGeometry, LIMITS, Sizes};
 use counted::PageCounts;
 use parts::Rare;
 
-/// The head of a group. Code borrows single fields through [`PageGroupPtr`], never the whole head.
+/// The header of a group. Code borrows single fields through [`PageGroupPtr`], never all of it.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct PageGroup {
@@ -60,16 +60,16 @@ pub(crate) struct PageGroup {
 /// cannot reach zero before the arena's drop takes this share off.
 pub(crate) const ALIVE: usize = 1 << (usize::BITS - 2);
 
-/// Sizes of the head and of the parts of a page.
+/// Sizes of the header and of the parts of a page.
 const SIZES: Sizes = Sizes {
-    head: size_of::<PageGroup>(),
+    header: size_of::<PageGroup>(),
     near: size_of::<Near>(),
     far: size_of::<Far>(),
     rare: size_of::<Rare>(),
 };
 
 #[cfg(all(not(ephemera_loom), target_pointer_width = "64"))]
-const _: () = assert!(SIZES.head == 64 && SIZES.near + SIZES.far + SIZES.rare == 48, "48 bytes a page");
+const _: () = assert!(SIZES.header == 64 && SIZES.near + SIZES.far + SIZES.rare == 48, "48 bytes a page");
 
 /// Carries the layout of the groups of values of type `T`.
 pub(crate) struct Of<T>(core::marker::PhantomData<T>);
@@ -88,7 +88,7 @@ pub(crate) fn layout(geometry: &ArenaGeometry, pages: usize) -> Option<Layout> {
 /// A pointer to a group.
 ///
 /// # Invariant
-/// **G1** It points at the head of a group that is not freed while the pointer is used, and it may
+/// **G1** It points at the header of a group that is not freed while the pointer is used. It may
 /// access the whole group. The code that makes the pointer ensures this, and the methods rely on
 /// it. They take page numbers below the group's `pages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,9 +109,9 @@ impl PageGroupPtr {
     /// geometry's `group`. The group is not freed while the result is used.
     #[inline]
     pub(crate) unsafe fn around<P>(part: NonNull<P>, align: usize) -> Self {
-        let head = part.as_ptr().cast::<PageGroup>().map_addr(|addr| addr & !(align - 1));
+        let header = part.as_ptr().cast::<PageGroup>().map_addr(|addr| addr & !(align - 1));
         // SAFETY: a live group has a base that is not null.
-        Self(unsafe { NonNull::new_unchecked(head) })
+        Self(unsafe { NonNull::new_unchecked(header) })
     }
 
     /// Initialises a group in fresh memory: all slots are free, and no shard has it.
@@ -119,7 +119,7 @@ impl PageGroupPtr {
     /// # Safety
     /// The caller owns `memory`, which has the layout of `pages` pages of this geometry.
     pub(crate) unsafe fn create(memory: NonNull<u8>, geometry: &ArenaGeometry, pages: usize) -> Self {
-        let head = PageGroup {
+        let header = PageGroup {
             record: OwnerPtr::null(),
             shard: OwnerPtr::null(),
             pages,
@@ -130,14 +130,14 @@ impl PageGroupPtr {
             witness: Witness::new(),
         };
         let group = Self(memory.cast());
-        // SAFETY: the caller owns the memory, which is aligned and larger than a head.
-        unsafe { group.0.write(head) };
+        // SAFETY: the caller owns the memory, which is aligned and larger than a header.
+        unsafe { group.0.write(header) };
         for page in 0..pages {
-            // SAFETY: the parts lie in the group after its head, at aligned offsets.
+            // SAFETY: the parts lie in the group after its header, at aligned offsets.
             unsafe { group.part(geometry.near, page).write(Near::new(geometry)) };
-            // SAFETY: the parts lie in the group after its head, at aligned offsets.
+            // SAFETY: the parts lie in the group after its header, at aligned offsets.
             unsafe { group.part(geometry.far, page).write(Far::new()) };
-            // SAFETY: the parts lie in the group after its head, at aligned offsets.
+            // SAFETY: the parts lie in the group after its header, at aligned offsets.
             unsafe { group.part(geometry.rare, page).write(Rare::new()) };
         }
         let bytes = geometry.bytes(pages).unwrap_or(geometry.first);

@@ -5,7 +5,7 @@ use loom::thread;
 use super::{Model, check, check_exactly};
 
 /// The page is full. So the owner links it before it frees the slot, since a look may free the
-/// group right after that. Then the owner exits, also during the drop.
+/// group right after that. Then the owner exits, even during the drop.
 #[test]
 fn loom_drop_beside_local_frees_loses_no_slot() {
     check(3, || {

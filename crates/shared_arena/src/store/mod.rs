@@ -334,8 +334,8 @@ impl ArenaStore {
     /// whether it did.
     ///
     /// # Safety
-    /// The caller counted these parts in, or freed these groups. It uses the store afterwards only
-    /// if it has its own part.
+    /// The caller counted these parts before, or freed these groups. It uses the store afterwards
+    /// only if it has its own part.
     pub(crate) unsafe fn part(store: NonNull<Self>, parts: usize) -> bool {
         // SAFETY: the store is live while the caller's parts are not taken off. The reference
         // covers the atomic alone.

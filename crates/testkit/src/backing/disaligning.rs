@@ -55,7 +55,7 @@ impl<A> Disaligning<A> {
         &self.inner
     }
 
-    /// Locks the map, also after a test panicked while it was locked.
+    /// Locks the map, even after a test panicked while it was locked.
     fn homes(&self) -> MutexGuard<'_, HashMap<usize, InnerBlock>> {
         self.homes.lock().unwrap_or_else(PoisonError::into_inner)
     }

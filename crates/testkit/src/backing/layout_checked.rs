@@ -71,7 +71,7 @@ impl<A> LayoutChecked<A> {
         assert!(layouts.is_empty(), "{} blocks were not freed: {layouts:?}", layouts.len());
     }
 
-    /// Locks the map, also after a test panicked while it was locked.
+    /// Locks the map, even after a test panicked while it was locked.
     fn blocks(&self) -> MutexGuard<'_, HashMap<usize, Vec<Layout>>> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -40,7 +40,7 @@ pub type BuildPlayer = for<'a> fn(&'a ReplayProgram, bool) -> Box<dyn Play + 'a>
 pub struct Candidate {
     /// The word that `--peers` and the files use for it.
     pub key: &'static str,
-    /// Its name in the tables.
+    /// The candidate's name in the tables.
     pub name: &'static str,
     /// Creates a player that runs a program over it.
     pub build: BuildPlayer,

@@ -60,11 +60,11 @@ impl ProgramOp {
 /// A block that the program never freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leftover {
-    /// Its slot.
+    /// The slot of the block.
     pub slot: u32,
-    /// Its size.
+    /// The size of the block in bytes.
     pub size: u32,
-    /// Its alignment as a power of two.
+    /// The alignment of the block as a power of two.
     pub align_log2: u8,
 }
 

@@ -14,11 +14,11 @@ const GENERAL: [&str; 3] = ["mimalloc", "jemalloc", "snmalloc"];
 /// The figures of one allocator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReplayRow {
-    /// Its key.
+    /// The candidate's key.
     pub key: String,
-    /// Its name.
+    /// The candidate's name.
     pub name: String,
-    /// Its time divided by the reference's time in the same round.
+    /// The candidate's time divided by the reference's time in the same round.
     pub ratio: Estimate,
     /// Whether that is a difference.
     pub verdict: Verdict,

@@ -6,7 +6,7 @@ use ephemera_measure::stats::{self, DRAWS, Estimate, Verdict};
 /// The times of one candidate.
 #[derive(Clone, Copy, Debug)]
 pub struct Timed {
-    /// Its time divided by the reference's time in the same round.
+    /// The candidate's time divided by the reference's time in the same round.
     pub ratio: Estimate,
     /// Whether that is a difference.
     pub verdict: Verdict,

@@ -119,7 +119,7 @@ fn waiting_counts_as_wall_time_only() {
 }
 
 #[test]
-fn the_processor_time_of_a_killed_programs_last_chunk_is_estimated() {
+fn the_processor_time_of_a_killed_programs_last_packet_is_estimated() {
     let run = Run { exits: false, ..Run::new([80, 60, 20, 0]) };
     let advice = run.advice("killed");
     let recorded = advice.share.recorded.expect("its clocks are noted");

@@ -30,7 +30,7 @@ crate::__allocator_of_family! {
     ///
     /// A block of up to 32 KiB comes from this thread's pool of its class. There are 44 classes, at
     /// most a quarter apart. The allocation takes a few instructions and no lock. Any thread may
-    /// free the block, also after the allocating thread ended, and its slot returns to its pool.
+    /// free the block, even after the allocating thread ended, and its slot returns to its pool.
     /// For a constant layout of up to 1,024 bytes, the compiler computes the class. A block that is
     /// larger, or aligned to more than 4,096, is a mapping of the operating system or a part of
     /// one, rounded up to a power of two up to 1 MiB. Only the pages that are written cost memory.

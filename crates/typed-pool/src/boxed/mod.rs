@@ -23,7 +23,7 @@ use crate::threads;
 /// An owned value in the pool of its type: a `Box` for types that have a pool.
 ///
 /// Each thread has its own pool for each such type; [`pooled!`](crate::pooled) declares one. Any
-/// thread may drop a value, also after the thread that made it ended. Values may be made and
+/// thread may drop a value, even after the thread that made it ended. Values may be made and
 /// dropped in destructors of thread-locals. The slot returns to the pool that allocated it.
 ///
 /// `P` names the pool: [`OfType<T>`] for your own types, a tag for other types, and [`AnyPool`] for
@@ -337,7 +337,7 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
 impl<T: ?Sized, P: BoxPool> Drop for PooledBox<T, P> {
     #[inline]
     fn drop(&mut self) {
-        // `_end` frees the slot after the value's destructor, also if that panics. The destructor
+        // `_end` frees the slot after the value's destructor, even if that panics. The destructor
         // may use the pool.
         let _end = SlotGuard::<T, P> { value: self.value, pool: PhantomData };
         // This function makes no reference to the value, because a pinned value may hold references

@@ -212,7 +212,7 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// Returns whether this heap's owner may write the words of `unit`.
     fn owns(&self, unit: UnitPtr) -> bool;
     /// Books remote frees.
-    fn settle(self);
+    fn book_mail(self);
     /// Takes the unbooked remote frees, group by group. The caller books all of them.
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)>;
 }

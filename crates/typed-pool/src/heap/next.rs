@@ -10,7 +10,7 @@ pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     let heap = env.heap();
     if heap.first_in_queue().is_some_and(|unit| unit.state() == UnitState::Abandoned) {
         // A complete countdown keeps its unit from being adopted until it is booked.
-        env.settle();
+        env.book_mail();
     }
     pop_queue(env).or_else(|| if heap.empties_len.get() > stay { pop_empty(env) } else { None })
 }

@@ -33,7 +33,7 @@ pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
 #[inline(never)]
 fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
-    env.settle();
+    env.book_mail();
     if let Some(slot) = take_or_install(env, size, 0) {
         return Ok(slot);
     }

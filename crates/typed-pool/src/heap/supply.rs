@@ -125,7 +125,7 @@ fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
 /// Books remote frees, then frees every empty unit, including an empty front. Returns `false` if
 /// some stayed because a walker protected them for long.
 pub(crate) fn trim<E: PoolEnv>(env: E) -> bool {
-    env.settle();
+    env.book_mail();
     let heap = env.heap();
     heap.owned.write();
     heap.give_up_front(env);
@@ -224,7 +224,7 @@ fn free_unneeded<E: PoolEnv>(env: E) {
 /// their bytes, and whether all others were freed.
 #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
 pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize) -> (usize, bool) {
-    env.settle();
+    env.book_mail();
     let heap = env.heap();
     heap.owned.write();
     heap.give_up_front(env);

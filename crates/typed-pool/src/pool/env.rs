@@ -85,7 +85,7 @@ unsafe impl<T, A: Allocator> PoolEnv for &TypedPool<T, A> {
         true
     }
 
-    fn settle(self) {}
+    fn book_mail(self) {}
 
     fn mail(self) -> impl Iterator<Item = (crate::slot_group::SlotGroupPtr, u64)> {
         core::iter::empty()

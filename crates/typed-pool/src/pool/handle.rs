@@ -118,7 +118,7 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
 impl<T, A: Allocator> Drop for TypedBox<'_, T, A> {
     #[inline]
     fn drop(&mut self) {
-        // `_claim` frees the slot after the value's destructor, also if that panics. The destructor
+        // `_claim` frees the slot after the value's destructor, even if that panics. The destructor
         // may use the pool.
         let _claim = Claim::new(self.pool, self.slot);
         // SAFETY: the handle owns its value, which is dropped only here.

@@ -107,7 +107,7 @@ macro_rules! typed_pool {
         pub struct TypedPool<T, A: Allocator $($default)*> {
             pub(crate) heap: UnitHeap,
             account: LocalAccount,
-            /// Live slots of units other than the front.
+            /// The number of live slots of units other than the front (H8).
             others: Cell<usize>,
             /// Live values without units: of size zero, or too large.
             loose: Cell<usize>,

@@ -55,14 +55,14 @@ use crate::threads::{ScopeRef, UNLIMITED};
 /// ```
 ///
 /// So a cached string does not waste its unit of 32 KiB: the next scopes of the thread allocate
-/// from the rest of the unit. That unit does not count for the scopes that find it.
+/// from the rest of the unit. That unit does not count for the scopes that reuse it.
 ///
 /// # Costs
 ///
 /// * Allocations and frees inside have the same instructions as outside.
 /// * Entering leases the scope's record, and leaving releases it: two atomic operations. With
 ///   `PooledAllocator` as the global allocator, entering and leaving takes about 8 ns on an AMD
-///   EPYC, and a poll in a scope as much more than one without (`cargo xtask bench --scopes`).
+///   EPYC, and a poll takes about 8 ns longer in a scope (`cargo xtask bench --scopes`).
 /// * Entering the scope that the thread is in already needs no further record, unless the scope's
 ///   first record is free.
 /// * A free of a scope's block outside of the scope, and a free of another block inside, is a
@@ -98,7 +98,8 @@ use crate::threads::{ScopeRef, UNLIMITED};
 /// * Before a scope exceeds its limit, the thread frees its own empty units of the scope, but at
 ///   most 64 times. It does not free those of other threads in the scope.
 /// * A block without a size class (more than 32 KiB) that grows counts from then on for the scope
-///   in which it grows. So a scope may exceed its limit by a buffer that it was handed and grew.
+///   in which it grows. So a scope that grows a buffer from outside may exceed its limit by that
+///   buffer.
 #[derive(Debug)]
 pub struct Scope {
     handle: ScopeHandle,
@@ -216,7 +217,7 @@ fn is_global() -> Result<bool, ScopeError> {
         0 => {
             let probe = Scope::with("probe", UNLIMITED, true).ok_or(ScopeError::NoMemory)?;
             let Some(entered) = probe.handle.heaps.enter() else {
-                // The thread's locals are destroyed, so it can enter no scope. It learns nothing.
+                // The thread's locals are destroyed, so it cannot enter a scope to find out.
                 return Ok(true);
             };
             drop(black_box(Box::new(black_box(0_u64))));
@@ -264,7 +265,7 @@ impl Scope {
     ///
     /// Its output is [`OverLimit`] if the scope is beyond its limit at the start of a poll, or
     /// after one that leaves `future` pending. `future` is then dropped, within the scope. A future
-    /// that waits is not woken when another one of its scope exceeds the limit.
+    /// that waits is not woken when another future of its scope exceeds the limit.
     pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
         self.handle.run_async(future)
     }

@@ -6,11 +6,12 @@ use core::fmt;
 use super::Scope;
 use crate::threads::{Ledger, LedgerCounts};
 
-/// The bytes that a scope holds. After its end, those that it held then.
+/// The bytes that a scope holds. After the end of the scope, they are the bytes that it held at its
+/// end.
 ///
 /// Bytes are those of the scope's own units and of its blocks without a size class, wherever they
-/// are freed. Units are requested whole, so the first block of a class adds up to 64 slots, and as
-/// few as 7 of the largest, or an empty unit of up to 256 KiB that an earlier scope left. A unit
+/// are freed. Units are requested whole. The first block of a class adds a unit of 64 slots, or of
+/// 7 in the largest class, or an empty unit of up to 256 KiB that an earlier scope left. A unit
 /// with blocks of an earlier scope does not count, and its free changes no figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -36,7 +37,7 @@ pub struct Usage {
 /// and a free. The counts are exact, whichever thread frees the block, in whichever scope.
 ///
 /// A block without a size class (more than 32 KiB) counts with its size. If it grows in its own
-/// scope, that adds to the bytes and is no further allocation, also if it moves. If it grows
+/// scope, that adds to the bytes and is no further allocation, even if it moves. If it grows
 /// elsewhere, that is a free in its scope and an allocation in the scope where it grows, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -59,7 +60,7 @@ impl Usage {
         Self {
             name,
             bytes_held: held,
-            // Another thread may add bytes and not have raised the peak yet.
+            // Another thread may have added bytes without raising the peak yet.
             bytes_peak: ledger.peak().max(held),
             limit: ledger.limit(),
             over_limit: ledger.is_over(),
@@ -140,7 +141,7 @@ impl Error for OverLimit {}
 
 /// Runs a closure in a counting scope and returns what it used. For tests.
 ///
-/// The counts are exact, also while other threads allocate. Blocks that another thread allocates do
+/// The counts are exact, even while other threads allocate. Blocks that another thread allocates do
 /// not count, unless it runs in a handle of its own. The result of the closure is dropped in the
 /// scope.
 ///

@@ -35,9 +35,8 @@ pub(crate) unsafe fn refill(
     with_heaps(family, heap, |heaps| unsafe { visit::refill(heaps, heap, size) })
 }
 
-/// Calls `slow`, which allocates from the heap with this index, with the table on a record that
-/// this thread holds until the call returns, or longer. Counts the slot if the thread is in a
-/// counting scope.
+/// Calls `slow` with a table that has a heap with this index. The thread holds the table's record
+/// at least until the call returns. Counts the slot if the thread is in a counting scope.
 pub(super) fn with_heaps(
     family: &'static Family,
     heap: usize,
@@ -67,8 +66,8 @@ fn with_record<R>(work: impl FnOnce(&Held<PoolRecord>) -> R) -> Option<R> {
     local::hold::<PoolRecord>().map(|held| run_then_release(held, work))
 }
 
-/// Calls `work`, then ends a momentary lease. Other threads may have pushed to the record
-/// during the lease, so its end drains the inboxes, also if `work` failed.
+/// Calls `work`, then ends a momentary lease. Other threads may have pushed to the record during
+/// the lease, so its end drains the inboxes, even if `work` failed.
 fn run_then_release<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecord>) -> R) -> R {
     let result = work(&held);
     if !cfg!(ephemera_weaken = "momentary_lease_ends_without_a_look") {

@@ -131,8 +131,8 @@ impl Bundle {
 pub(super) static REGISTRY: Registry<Bundle> =
     Registry::new([const { Record::new(Bundle::new()) }; FIRST], Bundle::new);
 
-/// Returns the bundle of this thread. A thread without one gets a bundle that is never open, or in
-/// a model none.
+/// Returns the bundle of this thread. A thread without one gets a bundle that is never open. In a
+/// model, it gets none.
 #[inline]
 pub(super) fn current() -> Option<&'static Bundle> {
     #[cfg(not(ephemera_loom))]
@@ -141,7 +141,7 @@ pub(super) fn current() -> Option<&'static Bundle> {
     model::current()
 }
 
-/// Returns the bundles of all threads, or in a model that of this thread.
+/// Returns the bundles of all threads. In a model, it returns only that of the calling thread.
 pub(super) fn all() -> impl Iterator<Item = &'static Bundle> {
     #[cfg(not(ephemera_loom))]
     return REGISTRY.records().map(Record::data);

@@ -49,13 +49,13 @@ fn while_owner_sleeps<V: Send>(
     thread::scope(|threads| {
         let owner = threads.spawn(move || {
             send.send(make()).expect("the test receives");
-            // The test ends the wait also if it fails.
+            // A test that fails drops the sender, which also ends the wait.
             let _ = sleep.recv();
             later();
         });
         work(values.recv().expect("the owner sends"));
         drop(wake);
-        // A scope does not wait for the end of thread exit.
+        // `thread::scope` does not wait until thread exit is complete; `join` does.
         owner.join().expect("no panic");
     });
 }
@@ -166,7 +166,7 @@ fn frees_that_alternate_between_groups_do_not_wait() {
     assert_eq!(BundlePool.stats().bytes_held, 0);
 }
 
-/// An owner that passes one value after the other, and waits until each is freed, gets each slot.
+/// An owner that sends values one by one, and waits until each is freed, reuses each slot.
 #[test]
 fn slot_of_a_group_whose_frees_are_booked_does_not_wait() {
     let _turn = turn();

@@ -45,14 +45,16 @@ impl CellState {
         if counting { Self { heaps: NOTHING, counting: heaps.as_ptr() } } else { Self::own(heaps) }
     }
 
-    /// The content of the cell of the holder of a scope's record before it entered that scope.
+    /// The content that the cell of a record's holder had before the holder entered the record's
+    /// scope.
     #[inline]
     pub(super) fn outside(record: &PoolRecord) -> Self {
         let [heaps, counting] = &record.outer;
         Self { heaps: heaps.get(), counting: counting.get() }
     }
 
-    /// Stores this content as that before the holder of a record entered its scope.
+    /// Stores the content that the holder's cell had before the holder entered the scope of this
+    /// record.
     #[inline]
     fn keep_outside(self, record: &PoolRecord) {
         let [heaps, counting] = &record.outer;
@@ -69,8 +71,8 @@ impl CellState {
 }
 
 impl PoolRecord {
-    /// Returns the record of the scope in which the holder of this record entered this one's scope,
-    /// if there is one. The calling thread holds both.
+    /// Returns the record of the enclosing scope: the one that the holder was in when it entered
+    /// the scope of this record. The calling thread holds both records.
     pub(super) fn outer(&self) -> Option<&Record<Self>> {
         self.ledger()?;
         // SAFETY: T1: the pointer is null or names a table, which is never freed.
@@ -166,7 +168,7 @@ impl ThisCell {
     }
 
     /// Makes the thread allocate from the table of a scope's record, which it has just leased.
-    /// Returns whether it does: it does not if its cell is destroyed.
+    /// Returns `false`, and does nothing, if the thread's cell is destroyed.
     #[inline]
     pub(super) fn enter(self, record: &Record<PoolRecord>, inside: CellState) -> bool {
         let before = self.set(inside);
@@ -179,9 +181,9 @@ impl ThisCell {
     /// Makes the thread allocate from the table that it had before it entered the scope of this
     /// record.
     ///
-    /// If it does not allocate from this record, then it left a scope while it was in a scope that
-    /// it entered later. In that case its former table may belong to a record that another thread
-    /// holds, so the process ends. A thread that ends resets its cell, which then stays as it is.
+    /// If the thread does not allocate from this record now, it leaves its scopes out of order. Its
+    /// former table may then belong to a record that another thread holds, so the process ends.
+    /// Thread exit resets the cell, and a cell that was reset stays so.
     #[inline]
     pub(super) fn leave(self, record: &Record<PoolRecord>) {
         let Some(cell) = self.cell() else { return };

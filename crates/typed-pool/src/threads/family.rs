@@ -71,7 +71,7 @@ impl Family {
 }
 
 impl Family {
-    /// Returns the number of heaps that a record has for it.
+    /// Returns the number of heaps that a record has for this family.
     pub(super) const fn heaps(&self) -> usize {
         match self.kind {
             FamilyKind::Type(_) => 1,
@@ -80,7 +80,7 @@ impl Family {
         }
     }
 
-    /// Returns the layout of the slots of one of its heaps.
+    /// Returns the layout of the slots of the heap with this index.
     #[cfg_attr(ephemera_loom, expect(unused_variables, reason = "models have families of one type only"))]
     pub(super) fn spec(&self, heap: usize) -> UnitSpec {
         let layout = match self.kind {

@@ -70,7 +70,7 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
 
 /// Returns whether a claim on a unit's slots is likely to succeed. Nothing relies on the answer.
 fn seems_free(unit: UnitPtr) -> bool {
-    // Controls weaken the check after the claim, and this one would hide that.
+    // This check would hide a control that weakens the check after the claim.
     let controlled =
         cfg!(any(ephemera_weaken = "bits_before_live", ephemera_weaken = "observe_word_relaxed"));
     controlled || unit.all_free()

@@ -1,4 +1,4 @@
-//! The queue of this crate's heaps whose owners may be idle, and how a look at it sees a heap.
+//! The queue of this crate's heaps whose owners may be idle, and what a look needs from a heap.
 
 use ephemera_prim::idle::{self, IdleBy, IdleHeaps, IdleQueue, Purged, PushedBytes};
 

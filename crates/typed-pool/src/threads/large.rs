@@ -33,8 +33,8 @@ unsafe fn trim_at_limit(heaps: Heaps<'static>, bytes: usize) {
     }
 }
 
-/// Allocates a block for one that shrinks, after the limit refused it. The memory for it may exceed
-/// the limit.
+/// Allocates the new block of a shrink after the limit refused it. The memory for it may exceed the
+/// limit.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
@@ -177,7 +177,7 @@ pub(crate) unsafe fn grow_large(
         grow()
     });
     match (grown, before, scope_of_thread(family)) {
-        // SAFETY: the block is as it was, and all its frees take its charge.
+        // SAFETY: the block is unchanged, and all its frees take its charge.
         (Err(AllocError), Some(before), _) => unsafe { before.put_back(block, old) },
         (Ok(grown), Some(before), Some(now)) if before == now => {
             now.count_growth(new.size() - old.size());
@@ -202,7 +202,7 @@ pub(crate) unsafe fn grow_large(
 ///
 /// # Safety
 /// As `Allocator::shrink`. The block came from the operating system's pages and is on the family's
-/// account. Both layouts have no units and are not of size zero.
+/// account. Neither layout has units, and neither has size zero.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn shrink_large(
@@ -223,7 +223,7 @@ pub(crate) unsafe fn shrink_large(
                 // SAFETY: the block is live with the new layout, and all its frees take its charge.
                 unsafe { charge.put_back(shrunk, new) };
             }
-            // SAFETY: the block is as it was, and all its frees take its charge.
+            // SAFETY: the block is unchanged, and all its frees take its charge.
             Err(AllocError) => unsafe { charge.put_back(block, old) },
         }
     }

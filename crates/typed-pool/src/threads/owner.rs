@@ -144,7 +144,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         unit.is_owned_by(ptr::from_ref(self.heap).cast())
     }
 
-    fn settle(self) {
+    fn book_mail(self) {
         for (group, given) in self.mail() {
             heap::supply::book(self, group, given);
         }
@@ -153,8 +153,8 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)> {
         // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
         let taken = unsafe { self.heap.mail.take() };
-        // SAFETY: U1: the inboxes are this heap's, so the groups are too. A unit whose frees are
-        // not all booked is not freed (F3).
+        // SAFETY: U1: the inboxes have groups of this heap only, and a unit whose frees are not all
+        // booked is not freed (F3).
         taken.map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
     }
 }

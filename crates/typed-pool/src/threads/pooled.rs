@@ -1,4 +1,4 @@
-//! The thread-local and the family of `PooledAllocator`, which scopes have heaps of.
+//! The thread-local and the family of `PooledAllocator`. Only this family has heaps in scopes.
 
 use super::state::{Family, FamilyCell, ThisCell};
 

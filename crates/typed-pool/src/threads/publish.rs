@@ -91,7 +91,7 @@ impl Tenant for Bundle {
         }
     }
 
-    /// A bundle has no inbox.
+    /// A bundle has no inbox, so its release drains nothing.
     fn release(lease: Lease<'static, Self>) {
         drop(lease);
     }

@@ -32,7 +32,7 @@ fn value(number: usize) -> Value {
     Box::new_in([number as u64; 16], IdlePool)
 }
 
-/// Looks until units are purged, in a bounded number of looks.
+/// Looks until units are purged. Fails after a bounded number of looks.
 fn look_until_purged() {
     for _ in 0..1_000 {
         if IdlePool.stats().purged_units != 0 {
@@ -114,14 +114,14 @@ fn a_thread_that_ends_leaves_no_purged_unit() {
         drop(values.recv().expect("the owner sends"));
         look_until_purged();
         awake.wait();
-        // A scope does not wait for the end of thread exit.
+        // `thread::scope` does not wait until thread exit is complete; `join` does.
         owner.join().expect("no panic");
     });
     publish_bundle_of_this_thread();
     assert_eq!(IdlePool.stats().bytes_held, 0);
 }
 
-/// A sleeping owner may have any number of units with a live slot. Nobody looks at all of them in a
+/// A sleeping owner may have any number of units with a live slot. No look visits all of them in a
 /// row.
 #[test]
 fn a_look_that_purges_nothing_waits_for_the_clock() {
@@ -142,7 +142,8 @@ fn a_look_that_purges_nothing_waits_for_the_clock() {
             number += 1;
             number % 32 == 0
         });
-        // An earlier test may have left looks that do not wait. Each look uses one of them.
+        // An earlier test may have left permission for looks without a pause. Each look uses one of
+        // them up.
         for _ in 0..2 * LOOKS {
             look();
             #[cfg(not(miri))]
@@ -155,7 +156,7 @@ fn a_look_that_purges_nothing_waits_for_the_clock() {
     });
 }
 
-/// Drops the values that it receives, after it read them.
+/// Reads the values that it receives, then drops them.
 fn drops(values: Receiver<(usize, Value)>) {
     for (number, value) in values {
         assert!(value.iter().all(|word| *word == number as u64), "a live slot was purged");
@@ -193,7 +194,7 @@ fn conc_an_owner_allocates_and_frees_while_other_threads_free_and_purge() {
             }
             drop(send);
         });
-        // A scope does not wait for the end of thread exit.
+        // `thread::scope` does not wait until thread exit is complete; `join` does.
         owner.join().expect("no panic");
         drops.join().expect("no panic");
         done.store(true, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! What the owner of a heap does to other heaps: it frees slots of other threads, and it searches
-//! for memory before a refusal.
+//! The work of a heap's owner on other heaps: it frees slots of other threads, and it searches for
+//! memory before a refusal.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -89,7 +89,7 @@ const LARGEST_UNIT: usize =
 /// a running owner, the unit is not large, and neither a limit nor the figures of a scope depend on
 /// its slots.
 ///
-/// If the owner has booked the earlier free, it probably waits for the next one too.
+/// An owner that has booked the earlier free probably waits for the next one too.
 fn may_wait(heap: &ThreadHeap, group: SlotGroupPtr) -> bool {
     let is_served = heap.record().is_bound() && group.awaits_owner();
     let is_unwatched = heap.ledger().is_none() && !heap.family().account().is_limited();

@@ -63,7 +63,8 @@ impl ScopeRef {
     }
 
     /// Lets the calling thread allocate from the scope until the result is dropped. If the thread
-    /// does so already, this does nothing, or lets the thread use another record of the scope.
+    /// already allocates from the scope, this does nothing, or lets the thread use another record
+    /// of the scope.
     ///
     /// Returns `None` if the thread-local cannot be written, because it is under destruction. That
     /// happens only on targets that make thread-locals of the system's keys.
@@ -78,7 +79,8 @@ impl ScopeRef {
         }
     }
 
-    /// Enters the scope by a record other than its first one, unless the thread is in the scope.
+    /// Enters the scope through a record other than its first one, unless the thread is in the
+    /// scope.
     #[cold]
     #[inline(never)]
     fn enter_any_record(&self) -> Result<Option<Entered>, AllocError> {
@@ -89,7 +91,7 @@ impl ScopeRef {
         self.enter_record(self.0.lease().ok_or(AllocError)?)
     }
 
-    /// Enters the scope by a record of it that the thread has leased.
+    /// Enters the scope through a record that the thread has leased.
     #[inline]
     fn enter_record(&self, lease: Lease<'static, PoolRecord>) -> Result<Option<Entered>, AllocError> {
         let (lease, heaps) = ScopeHeaps::table_of(lease).ok_or(AllocError)?;

@@ -57,7 +57,7 @@ fn too_many_references_to_a_scope_end_the_process() {
     ends_the_process(NAME, "too many references", || {
         let scope = start();
         scope.users.set(isize::MAX as usize);
-        // This one is within the bound, and the next one exceeds it.
+        // This reference is within the bound, and the next one exceeds it.
         mem::forget(scope.clone());
         mem::forget(scope.clone());
     });
@@ -170,7 +170,7 @@ fn a_thread_returns_to_its_own_record_of_a_scope_that_others_are_in() {
         told.recv().expect("the other thread answers")
     };
     let theirs = ask();
-    // This thread's record comes first in a search, and is free from now on.
+    // A search tries this thread's record first, and finds it free from now on.
     let own = ptr::from_ref(first.record()).addr();
     drop(first);
     assert_ne!(own, theirs);

@@ -33,7 +33,7 @@ use super::unused::{ListedItem, Listing, UnusedList, UnusedPlace, Users};
 /// The heaps of one scope.
 ///
 /// # Invariant
-/// **S1** It and its records are permanent memory. Its ledger is the ledger of its records.
+/// **S1** These heaps and their records are permanent memory, and all records name this ledger.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct ScopeHeaps {

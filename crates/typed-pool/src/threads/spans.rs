@@ -1,6 +1,6 @@
 //! The spans that a thread keeps for its next large blocks, and the short paths of such blocks.
 //!
-//! The spans are on the thread's own record, also while the thread is in a scope. The short paths
+//! The spans are on the thread's own record, even while the thread is in a scope. The short paths
 //! are for a thread in no scope and for blocks that count for none. They serve an allocation or a
 //! free from the thread's own spans, and the growth of a block in its span. In all other cases they
 //! call the functions of `large`.

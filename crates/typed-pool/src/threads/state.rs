@@ -58,8 +58,8 @@ pub(crate) struct PoolRecord {
     /// Not zero if another thread pushed to a heap of this record since the last drain. Only a
     /// scope's record has the mark: a thread that leaves a scope would otherwise look at each heap.
     pub(super) mailed: AtomicUsize,
-    /// Freed large blocks that the record's thread keeps for itself, of all families. That of a
-    /// scope's record stays empty: a thread in a scope uses the cache of its own record.
+    /// Freed large blocks that the record's thread keeps for itself, of all families. The cache of
+    /// a scope's record stays empty, because a thread in a scope uses the cache of its own record.
     pub(super) spans: SpanCache,
     /// The bytes that other threads pushed to these heaps. Those threads write them, so they have
     /// their own cache line.
@@ -117,7 +117,8 @@ pub(crate) struct ThreadHeap {
     pub(super) heap: UnitHeap,
     pub(super) family: *const Family,
     pub(super) record: *const Record<PoolRecord>,
-    /// The bytes of the slots that share a foreign word: those that a push stands for.
+    /// The bytes of the slots of one group. A push stands for the remote frees of at most that many
+    /// bytes.
     #[cfg(not(ephemera_loom))]
     pub(super) group_bytes: usize,
     /// The next table. Only the first heap of a table uses it.

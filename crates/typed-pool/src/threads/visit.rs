@@ -118,7 +118,7 @@ fn look_after(record: &Record<PoolRecord>) {
             unsafe { heaps.trim() };
         } else {
             // SAFETY: this thread holds the record.
-            heaps.used().for_each(|heap| unsafe { HeapOwner::new(heap) }.settle());
+            heaps.used().for_each(|heap| unsafe { HeapOwner::new(heap) }.book_mail());
         }
     }
     // If the record is only leased for a moment, no other thread frees the units that ran empty

@@ -1,5 +1,5 @@
-//! The adapters for allocators with the trait of allocator-api2, in both versions. They pass on all
-//! methods, including `grow` and `shrink`.
+//! Adapters for allocators that implement allocator-api2's `Allocator`, one for each version. They
+//! forward all methods, including `grow` and `shrink`.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
@@ -13,8 +13,9 @@ macro_rules! adapter {
         #[derive(Clone, Copy)]
         pub(crate) struct $name<T>(pub(crate) T);
 
-        // SAFETY: `Allocator` makes the promises of `RawAlloc`: valid and exclusive blocks,
-        // equivalent copies. Only the cards of types that are `Sync` declare `any_thread_free`.
+        // SAFETY: the contract of `Allocator` includes that of `RawAlloc`: blocks are valid and
+        // exclusive, and copies are equivalent. Only the cards of types that are `Sync` declare
+        // `any_thread_free`.
         unsafe impl<T: $api> RawAlloc for $name<T> {
             #[inline(always)]
             unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
@@ -28,9 +29,9 @@ macro_rules! adapter {
 
             #[inline(always)]
             unsafe fn raw_dealloc(&self, ptr: *mut u8, layout: Layout) {
-                // SAFETY: the caller gives up a block of this allocator, and blocks are never null.
+                // SAFETY: the caller passes a block of this allocator, and blocks are never null.
                 let ptr = unsafe { NonNull::new_unchecked(ptr) };
-                // SAFETY: the caller's duty is the callee's.
+                // SAFETY: the caller upholds the callee's contract.
                 unsafe { self.0.deallocate(ptr, layout) }
             }
 
@@ -41,13 +42,13 @@ macro_rules! adapter {
                 old: Layout,
                 new: Layout,
             ) -> *mut u8 {
-                // SAFETY: the caller gives up a block of this allocator, and blocks are never null.
+                // SAFETY: the caller passes a block of this allocator, and blocks are never null.
                 let ptr = unsafe { NonNull::new_unchecked(ptr) };
                 thin(if GROW {
-                    // SAFETY: the caller's duty is the callee's.
+                    // SAFETY: the caller upholds the callee's contract.
                     unsafe { self.0.grow(ptr, old, new) }
                 } else {
-                    // SAFETY: the caller's duty is the callee's.
+                    // SAFETY: the caller upholds the callee's contract.
                     unsafe { self.0.shrink(ptr, old, new) }
                 })
             }
@@ -61,11 +62,11 @@ fn thin<E>(block: Result<NonNull<[u8]>, E>) -> *mut u8 {
 }
 
 adapter! {
-    /// An allocator of version 0.2 as a [`RawAlloc`]. It wraps a value that is cheap to copy, or
-    /// else a reference.
+    /// An `Allocator` of allocator-api2 0.2 as a [`RawAlloc`]. It wraps a reference, or a value
+    /// that is cheap to copy.
     Api02, allocator_api2::alloc::Allocator
 }
 adapter! {
-    /// The same for version 0.4.
+    /// An `Allocator` of allocator-api2 0.4 as a [`RawAlloc`].
     Api04, allocator_api2_04::alloc::Allocator
 }

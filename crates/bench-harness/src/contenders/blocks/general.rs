@@ -1,5 +1,5 @@
-//! General allocators: zero-sized contenders, called in the same process without being its global
-//! allocator.
+//! General allocators: zero-sized contenders. The harness calls them directly; none of them is the
+//! global allocator of the process.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::marker::PhantomData;
@@ -9,9 +9,9 @@ use super::Api02;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::{Caps, Info};
 
-/// A contender with the trait `GlobalAlloc`.
+/// A contender that implements `GlobalAlloc`.
 pub(crate) trait Library: Copy + 'static {
-    /// The type of the allocator. Not every such type is `Copy`.
+    /// The type of the allocator, which need not be `Copy`.
     type Alloc: GlobalAlloc;
 
     /// The allocator.
@@ -27,38 +27,40 @@ impl<L: Library> Global<L> {
     ///
     /// # Safety
     ///
-    /// As for `raw_resize`.
+    /// The contract of `raw_resize` applies.
     #[cold]
     unsafe fn realign(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
         // SAFETY: `new` is not empty.
         let moved = unsafe { L::ALLOC.alloc(new) };
         if !moved.is_null() {
-            // SAFETY: both blocks have at least this length, and a new block overlaps no live one.
+            // SAFETY: both blocks have at least this length, and a new block overlaps no live
+            // block.
             unsafe { copy_nonoverlapping(ptr, moved, old.size().min(new.size())) };
-            // SAFETY: the caller gives up the old block.
+            // SAFETY: the caller passes a live block with its layout and does not use it after a
+            // move.
             unsafe { L::ALLOC.dealloc(ptr, old) };
         }
         moved
     }
 }
 
-// SAFETY: `GlobalAlloc` makes the promises of `RawAlloc`, on every thread.
+// SAFETY: the contract of `GlobalAlloc` includes that of `RawAlloc`, on every thread.
 unsafe impl<L: Library> RawAlloc for Global<L> {
     #[inline(always)]
     unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { L::ALLOC.alloc(layout) }
     }
 
     #[inline(always)]
     unsafe fn raw_alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { L::ALLOC.alloc_zeroed(layout) }
     }
 
     #[inline(always)]
     unsafe fn raw_dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { L::ALLOC.dealloc(ptr, layout) }
     }
 
@@ -66,18 +68,18 @@ unsafe impl<L: Library> RawAlloc for Global<L> {
     #[inline(always)]
     unsafe fn raw_resize<const GROW: bool>(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
         if old.align() == new.align() {
-            // SAFETY: the block was allocated with `old`, and a layout's size does not overflow
-            // when it is rounded up.
+            // SAFETY: the block was allocated with `old`. The size of a `Layout` does not overflow
+            // when it is rounded up to the alignment.
             unsafe { L::ALLOC.realloc(ptr, old, new.size()) }
         } else {
-            // SAFETY: the caller's duty is the callee's.
+            // SAFETY: the caller upholds the callee's contract.
             unsafe { self.realign(ptr, old, new) }
         }
     }
 }
 
-/// Defines a zero-sized contender. `$lent` is what a workload holds, and `$below` the heap that
-/// littering fills.
+/// Defines a zero-sized contender. `$lent` is the type that a workload holds. `$below` is the heap
+/// that workloads fill with holes.
 macro_rules! stateless {
     ($(#[$doc:meta])* $name:ident: $lent:ty = $value:expr, over $below:ty, $info:expr) => {
         $(#[$doc])*
@@ -113,8 +115,8 @@ macro_rules! library {
     };
 }
 
-/// Defines a contender for a general allocator with the trait of allocator-api2 0.2. Its chunks are
-/// from the system's heap.
+/// Defines a contender for a general allocator that implements `Allocator` of allocator-api2 0.2.
+/// Its chunks come from the system's heap.
 macro_rules! chunked {
     ($(#[$doc:meta])* $name:ident = $alloc:path, $info:expr) => {
         stateless! { $(#[$doc])* $name: Api02<$alloc> = Api02($alloc), over System, $info }
@@ -122,25 +124,25 @@ macro_rules! chunked {
 }
 
 library! {
-    /// The system's allocator (glibc on Linux). It is the reference of every table.
+    /// The system's allocator (glibc's on Linux). It is the reference of every table.
     System = std::alloc::System,
     Info::new(if cfg!(target_env = "gnu") { "glibc" } else { "system" }, "", Caps::GENERAL, "reference")
 }
 #[cfg(feature = "c-peers")]
 library! {
-    /// mimalloc, without its secure mode. It is a C library, so no call is inlined.
+    /// mimalloc, without its secure mode. It is a C library, so the compiler inlines no call.
     MiMalloc = mimalloc::MiMalloc,
     Info::new("mimalloc", env!("EPHEMERA_VERSION_MIMALLOC"), Caps::GENERAL, "C, not inlined")
 }
 #[cfg(feature = "c-peers")]
 library! {
-    /// jemalloc with its default options. It is a C library, so no call is inlined.
+    /// jemalloc, with its default options. It is a C library, so the compiler inlines no call.
     Jemalloc = tikv_jemallocator::Jemalloc,
     Info::new("jemalloc", env!("EPHEMERA_VERSION_JEMALLOC"), Caps::GENERAL, "C, not inlined")
 }
 #[cfg(feature = "cpp-peers")]
 library! {
-    /// snmalloc, without its checks. It is a C++ library, so no call is inlined.
+    /// snmalloc, without its checks. It is a C++ library, so the compiler inlines no call.
     SnMalloc = snmalloc_rs::SnMalloc,
     Info::new("snmalloc", env!("EPHEMERA_VERSION_SNMALLOC"), Caps::GENERAL, "C++, not inlined")
 }

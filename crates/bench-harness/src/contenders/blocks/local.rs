@@ -1,5 +1,5 @@
-//! Allocators of one thread: rings, and bump arenas, which reuse everything after a reset. Most
-//! have a backing allocator, which counts when memory is measured.
+//! Allocators for one thread: rings, and bump arenas, which reuse everything after a reset. Most
+//! accept a backing allocator. When memory is measured, that is an allocator that counts.
 
 use allocator_api2::alloc::{Allocator, Global};
 use allocator_api2_04::alloc as v04;
@@ -12,8 +12,8 @@ use crate::backing::CountingBacking;
 use crate::blocks::Contender;
 use crate::card::{Caps, Info};
 
-/// Defines a contender over a backing allocator. One with `reset` is reset after every sample or
-/// batch within the measured time.
+/// Defines a contender over a backing allocator. If `$reset` names a method, the workload calls it
+/// after every sample or batch, and the measured time includes that call.
 macro_rules! local {
     (
         $(#[$doc:meta])*
@@ -68,19 +68,19 @@ local! {
     reset
 }
 local! {
-    /// blink-alloc. Version 0.4.0 compares the start of a freed block with its cursor, which is at
-    /// the end of the last block. So it reuses nothing before a reset.
+    /// blink-alloc. On a free, version 0.4.0 compares the start of the block with its cursor, which
+    /// is at the end of the last block. The two never match, so it reuses nothing before a reset.
     Blink<A: v04::Allocator = v04::Global> = BlinkAlloc<A>, BlinkAlloc::new_in, Api04,
     Info::counted("blink-alloc", env!("EPHEMERA_VERSION_BLINK_ALLOC"), Caps::ARENA, "reuses no single block; reset"),
     reset
 }
 local! {
-    /// multitude, whose chunks count their live blocks. A chunk without live blocks is reused.
+    /// multitude, whose chunks count their live blocks. It reuses a chunk that has none.
     Chunked<A: v04::Allocator = v04::Global> = Arena<A>, Arena::new_in, Api02,
     Info::counted("multitude", env!("EPHEMERA_VERSION_MULTITUDE"), Caps::LOCAL, "one thread; frees by the chunk")
 }
 
-/// bumpalo, which reuses the last block at once. It has no backing allocator.
+/// bumpalo, which reuses the last block at once. It accepts no backing allocator.
 pub(crate) struct Bumpalo(bumpalo::Bump);
 
 impl Contender for Bumpalo {

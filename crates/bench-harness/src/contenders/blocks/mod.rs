@@ -16,7 +16,7 @@ pub(crate) use self::void::Void;
 
 use super::{Entry, blocks as entry, registry};
 
-/// Returns the registry in the order of the tables.
+/// Returns the contenders in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     type Itself<C> = C;
     registry! {

@@ -1,7 +1,9 @@
-//! The allocator that does nothing: a cursor that wraps around in a buffer, and an empty `dealloc`.
+//! The allocator that does nothing: its `alloc` moves a cursor that wraps around in a buffer, and
+//! its `dealloc` is empty.
 //!
-//! A workload over it costs as much as its loop. The "net" columns subtract this. Blocks overlap
-//! once the cursor has wrapped around, so no workload that reads its memory back runs over it.
+//! A workload over this allocator costs as much as the workload's own loop, which the "net" columns
+//! subtract. Blocks overlap once the cursor has wrapped around, so no workload that reads its
+//! memory back uses this allocator.
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -10,19 +12,21 @@ use core::ptr::null_mut;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::{Caps, Info};
 
-/// The size of the largest block, and of the room after the last start.
+/// The size of the largest block, in bytes. The buffer has this much room after the last block
+/// start.
 const SLACK: usize = 64 * 1024;
-/// The default end of block starts, which is well within a first-level cache.
+/// The default size of the range of block starts, in bytes. The range fits well within a
+/// first-level cache.
 const WRAP: usize = 16 * 1024;
-/// The alignment of block starts.
+/// The alignment of block starts, in bytes.
 const STEP: usize = 16;
 
-/// A cache line's worth of zeros.
+/// A cache line of zeros.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct VoidLine(#[expect(dead_code, reason = "its size and alignment are what matters")] [u8; 64]);
 
-/// The buffer and its cursor.
+/// The allocator that does nothing: a buffer and a cursor.
 #[derive(Debug)]
 pub(crate) struct Void {
     base: *mut u8,
@@ -34,7 +38,8 @@ pub(crate) struct Void {
 impl Void {
     fn with_wrap(wrap: usize) -> Self {
         let mut buffer = vec![VoidLine([0; 64]); (wrap + SLACK) / 64];
-        // The wrap is a multiple of the step, so that one mask both wraps and aligns.
+        // The wrap is a power of two of at least the step, so one mask both wraps and aligns the
+        // cursor.
         let mask = (wrap - 1) & !(STEP - 1);
         Self { base: buffer.as_mut_ptr().cast(), mask, cursor: Cell::new(0), _buffer: buffer }
     }
@@ -52,8 +57,9 @@ impl Void {
     }
 }
 
-// SAFETY: blocks are bytes of the buffer, aligned to a step and no longer than the slack. The card
-// says that they overlap. `raw_dealloc` touches nothing, so any thread may call it.
+// SAFETY: every block is within the buffer, aligned to `STEP` and at most `SLACK` bytes long.
+// Blocks may overlap, because the card turns `keeps_contents` off. `raw_dealloc` touches nothing,
+// so any thread may call it.
 unsafe impl RawAlloc for &Void {
     #[inline(always)]
     unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {

@@ -1,5 +1,5 @@
 //! `bytes` in two forms: a `BytesMut` for each buffer, and buffers split off one large `BytesMut`.
-//! The large one reuses its memory once all its parts have ended.
+//! The large `BytesMut` reuses its memory once all parts split off it are dropped.
 
 use core::mem;
 
@@ -9,7 +9,8 @@ use crate::buffers::{Buffer, Demand, Growing, Source, growing, readable};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
-/// The first capacity of the large `BytesMut`: the most that the crate remembers for the next one.
+/// The first capacity of the large `BytesMut`, in bytes: the largest capacity that the crate
+/// remembers for its next allocation.
 const LARGE: usize = 64 * 1024;
 
 const fn card(name: &'static str, notes: &'static str) -> Info {
@@ -33,10 +34,10 @@ impl Buffer for BytesMut {
     }
 }
 
-/// A `BytesMut` for each buffer.
+/// A source that creates a `BytesMut` for each buffer.
 pub(crate) struct EachBytesMut;
 
-// SAFETY: the crate's safe interface keeps buffers apart.
+// SAFETY: the crate's safe interface hands out only buffers that do not overlap.
 unsafe impl Source for EachBytesMut {
     const INFO: Info = card("BytesMut", "over glibc");
     type Backing = System;
@@ -58,10 +59,10 @@ unsafe impl Source for EachBytesMut {
     }
 }
 
-/// Buffers split off one large `BytesMut`.
+/// A source that splits buffers off one large `BytesMut`.
 pub(crate) struct SplitBytesMut(BytesMut);
 
-/// The large buffer while it is written.
+/// The large `BytesMut` while a buffer is written at its start.
 pub(crate) struct SplitWriting<'s>(&'s mut BytesMut);
 
 impl Growing for SplitWriting<'_> {
@@ -79,7 +80,7 @@ impl Growing for SplitWriting<'_> {
     }
 }
 
-// SAFETY: the crate's safe interface keeps buffers apart.
+// SAFETY: the crate's safe interface hands out only buffers that do not overlap.
 unsafe impl Source for SplitBytesMut {
     const INFO: Info = card("BytesMut, split off", "over glibc; cut off a large one, reserve and split");
     type Backing = System;

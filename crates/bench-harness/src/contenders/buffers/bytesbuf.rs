@@ -11,7 +11,8 @@ use crate::contenders::blocks::System;
 pub(crate) struct BytesBufPool(GlobalPool);
 
 impl Readable for BytesBuf {
-    /// A frozen buffer. Its bytes are read through a view, which costs reference counts.
+    /// Returns the address of the handle, because the address of the bytes needs a view, which
+    /// costs reference counts.
     #[inline(always)]
     fn start(&self) -> *const u8 {
         (&raw const *self).cast()
@@ -51,7 +52,7 @@ impl Buffer for BytesBuf {
     }
 }
 
-/// A buffer and the pool from which it grows.
+/// A buffer that grows, and the pool that provides its memory.
 pub(crate) struct BytesBufWriting<'s> {
     buffer: BytesBuf,
     pool: &'s GlobalPool,
@@ -62,7 +63,7 @@ impl Growing for BytesBufWriting<'_> {
 
     #[inline(always)]
     fn write(&mut self, bytes: &[u8]) -> bool {
-        // Reserves the missing bytes, if any.
+        // Does nothing if the buffer has room for these bytes.
         self.buffer.reserve(bytes.len(), self.pool);
         self.buffer.put_slice(bytes);
         true
@@ -74,7 +75,7 @@ impl Growing for BytesBufWriting<'_> {
     }
 }
 
-// SAFETY: the crate's safe interface keeps buffers apart.
+// SAFETY: the crate's safe interface hands out only buffers that do not overlap.
 unsafe impl Source for BytesBufPool {
     const INFO: Info = Info::new(
         "bytesbuf",

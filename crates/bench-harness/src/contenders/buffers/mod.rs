@@ -17,7 +17,7 @@ pub(crate) use self::vectors::Vectors;
 use super::blocks::OurOneRing;
 use super::{Entry, buffers as entry, registry};
 
-/// Returns the registry in the order of the tables.
+/// Returns the contenders in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     registry! {
         entry, Nothing, Vectors;
@@ -41,7 +41,7 @@ mod tests {
         let mut source = S::create(&Demand::of(1, 1024));
         let mut held = Vec::new();
         while source.refused() == 0 {
-            // SAFETY: a ring keeps any number of buffers apart.
+            // SAFETY: a ring refuses a buffer that does not fit, so no buffers overlap.
             held.push(unsafe { source.filled([&[7; 1000], b"and a tail"]) });
             assert!(held.len() <= 64, "a ring of 64 KiB refuses");
         }

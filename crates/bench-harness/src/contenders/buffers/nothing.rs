@@ -1,18 +1,18 @@
-//! The source that does nothing: a cursor that wraps around in a store, exactly as large as the
-//! demand of the workload, and buffers without an end. A workload over it costs as much as its
-//! loop, including the writes.
+//! The source that does nothing: a cursor that wraps around in a store as large as the workload's
+//! demand. Dropping a buffer is a no-op. A workload over this source costs as much as the
+//! workload's own loop, including the writes.
 
 use crate::buffers::{Buffer, Demand, Readable, Source, growing};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
-/// The alignment of buffer starts.
+/// The granularity of the cursor, in bytes.
 const STEP: usize = 16;
 
-/// A store and its cursor.
+/// The source that does nothing: a store and a cursor.
 pub(crate) struct Nothing {
     base: *mut u8,
-    /// The cursor wraps around from here. A buffer may reach further.
+    /// The offset in bytes at which the cursor wraps around. A buffer may reach beyond it.
     limit: usize,
     cursor: usize,
     largest: usize,
@@ -44,8 +44,8 @@ impl Readable for WrappedSlot {
 
     #[inline(always)]
     fn read(&self, mut each: impl FnMut(&[u8])) {
-        // SAFETY: the bytes are in the store and were written. By the contract of `take`, nothing
-        // writes them now.
+        // SAFETY: the bytes are within the store and were written. By the contract of `raw_take`,
+        // nothing writes them while this buffer exists.
         each(unsafe { core::slice::from_raw_parts(self.at, self.len) });
     }
 }
@@ -55,10 +55,11 @@ impl Buffer for WrappedSlot {
 
     #[inline(always)]
     fn write(&mut self, bytes: &[u8]) {
-        // SAFETY: no workload writes more than it took, and the store has that much after the
-        // cursor.
+        // SAFETY: no workload writes more bytes than it requested, and the store has at least that
+        // many bytes after the start of the buffer.
         let end = unsafe { self.at.add(self.len) };
-        // SAFETY: by the contract of `take`, the bytes in the store are exclusive to this buffer.
+        // SAFETY: by the contract of `raw_take`, these bytes of the store are exclusive to this
+        // buffer.
         unsafe { end.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         self.len += bytes.len();
     }
@@ -71,8 +72,9 @@ impl Buffer for WrappedSlot {
 
 growing! { [] WrappedSlot }
 
-// SAFETY: the store holds everything that is live at a time. So buffers that end in the order in
-// which they were taken do not overlap. On one thread nothing depends on that.
+// SAFETY: the store has room for all buffers that are live at a time. So buffers that are dropped
+// in the order in which they were taken do not overlap. The other buffers stay on one thread, and
+// `keeps_contents` is off, so no workload depends on their contents.
 unsafe impl Source for Nothing {
     const INFO: Info = Info::new(
         "nothing",
@@ -86,7 +88,7 @@ unsafe impl Source for Nothing {
 
     fn create(demand: &Demand) -> Self {
         let limit = demand.bytes + STEP * demand.buffers;
-        // The store is written here, so that the loop has no page faults.
+        // Writes the whole store, so that the timed loop has no page faults.
         let mut store = vec![1; limit + demand.largest + STEP];
         Self { base: store.as_mut_ptr(), limit, cursor: 0, largest: demand.largest, _store: store }
     }
@@ -98,7 +100,7 @@ unsafe impl Source for Nothing {
 
     #[inline(always)]
     unsafe fn raw_grow(&mut self, _first: usize) -> Option<WrappedSlot> {
-        // The buffer may grow to the largest size.
+        // The buffer may grow to the largest size, so the cursor skips that many bytes.
         Some(self.next(self.largest))
     }
 }

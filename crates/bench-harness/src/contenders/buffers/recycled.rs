@@ -1,5 +1,5 @@
-//! `object-pool` with vectors of bytes. A returned vector keeps its capacity and is cleared for its
-//! next user.
+//! `object-pool` with byte vectors. A returned vector keeps its capacity, and the next user clears
+//! it.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::buffers::{Buffer, Demand, Source, growing, readable};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
-/// The pool, which is empty at first. Missing vectors come from the heap and stay in the pool
-/// afterwards.
+/// A pool of vectors, empty at first. If the pool is empty, a new vector comes from the heap and
+/// later enters the pool.
 pub(crate) struct RecycledVectors(Arc<Pool<Vec<u8>>>);
 
-/// A vector of the pool, which returns there.
+/// A vector that returns to the pool when it is dropped.
 type Recycled = ReusableOwned<Vec<u8>>;
 
 readable! { [] Recycled, [] Arc<Recycled> }
@@ -33,7 +33,7 @@ impl Buffer for Recycled {
     }
 }
 
-// SAFETY: from `pull_owned` until its handle is dropped, a vector is outside of the pool, and the
+// SAFETY: from `pull_owned` until its handle is dropped, a vector is outside the pool, and the
 // handle owns it.
 unsafe impl Source for RecycledVectors {
     const INFO: Info = Info::new(
@@ -60,7 +60,7 @@ unsafe impl Source for RecycledVectors {
 
     #[inline(always)]
     unsafe fn raw_grow(&mut self, first: usize) -> Option<Recycled> {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.raw_take(first) }
     }
 }

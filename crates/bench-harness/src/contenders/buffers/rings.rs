@@ -1,7 +1,7 @@
-//! Rings of byte buffers: ours and the published version, which share an API.
+//! Rings of byte buffers: the ring of this workspace and the published version, which share an API.
 //!
-//! A ring is bounded and refuses requests that do not fit. Then its users take a buffer from the
-//! heap, and so do the workloads. The table shows the number of refusals.
+//! A ring is bounded and refuses requests that do not fit. The workloads then take a buffer from
+//! the heap, as users do. The table shows the share of refused requests.
 
 use std::io::Write;
 
@@ -9,14 +9,14 @@ use crate::buffers::{Buffer, Demand, Growing, Source, readable};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
-/// Panics in a workload that writes more bytes than it requested.
+/// Panics because a workload wrote more bytes than it requested.
 #[cold]
 #[inline(never)]
 fn full(asked: usize, written: usize) -> ! {
     panic!("{asked} bytes written to a buffer that has room for {written}");
 }
 
-/// Defines a contender for a crate with the API of `ringal`, and its buffer that grows.
+/// Defines a contender for a crate with the API of `ringal`, and the type of its growing buffers.
 macro_rules! ring {
     ($(#[$doc:meta])* $ring:ident, $writing:ident, $krate:ident, $name:literal, $version:expr) => {
         readable! { [] $krate::FixedBufMut, [] $krate::FixedBuf }
@@ -38,7 +38,7 @@ macro_rules! ring {
             }
         }
 
-        /// A buffer that grows, and the counter of refusals.
+        /// A buffer that grows, and the ring's counter of refusals.
         pub(crate) struct $writing<'s>($krate::ExtBuf<'s>, &'s mut u64);
 
         impl Growing for $writing<'_> {
@@ -65,7 +65,7 @@ macro_rules! ring {
             refused: u64,
         }
 
-        // SAFETY: the ring keeps buffers apart, as its documentation says.
+        // SAFETY: the ring's documentation guarantees that its buffers do not overlap.
         unsafe impl Source for $ring {
             const INFO: Info = Info::new(
                 $name,

@@ -1,6 +1,5 @@
-//! `Vec<u8>` over an allocator of blocks, as in a program without a buffer pool. The vector is that
-//! of allocator-api2, which accepts an allocator. It is the same for all allocators, the reference
-//! included.
+//! `Vec<u8>` over an allocator of blocks, as in a program without a buffer pool. All contenders,
+//! including the reference, use the vector of allocator-api2, which accepts an allocator.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -12,10 +11,11 @@ use crate::blocks::{Contender, Handle, RawAlloc};
 use crate::buffers::{Buffer, Demand, Readable, Source, growing, readable};
 use crate::card::Info;
 
-/// Vectors over the contender `C`.
+/// A source of vectors over the contender `C`.
 pub(crate) struct Vectors<C: 'static>(&'static C);
 
-/// A vector over a handle of an allocator. Workloads over buffers have their own `black_box`.
+/// A vector over a handle of an allocator. The handle hides no pointers, because workloads over
+/// buffers call `black_box` themselves.
 type Bytes<R> = Vec<u8, Handle<R, false>>;
 
 readable! { [R: RawAlloc + Copy] Bytes<R> }
@@ -24,18 +24,18 @@ growing! { [R: RawAlloc + Copy + 'static] Bytes<R> }
 impl<R: RawAlloc + Copy + 'static> Buffer for Bytes<R> {
     type Frozen = SharedVector<R>;
 
-    /// The code to which the standard vector's `extend_from_slice` compiles. That of allocator-api2
-    /// clones byte by byte.
+    /// Appends bytes with the code to which the standard vector's `extend_from_slice` compiles. The
+    /// vector of allocator-api2 would clone byte by byte.
     #[inline(always)]
     fn write(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
         let old = self.len();
         // SAFETY: the length is within the capacity.
         let end = unsafe { self.as_mut_ptr().add(old) };
-        // SAFETY: `reserve` made room for these bytes, and a borrowed slice does not overlap the
-        // vector.
+        // SAFETY: `reserve` made room for these bytes, and the vector is borrowed mutably, so
+        // `bytes` does not overlap it.
         unsafe { end.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        // SAFETY: these bytes have just been written.
+        // SAFETY: the line above wrote these bytes.
         unsafe { self.set_len(old + bytes.len()) };
     }
 
@@ -46,12 +46,12 @@ impl<R: RawAlloc + Copy + 'static> Buffer for Bytes<R> {
             CountedBytes { count: AtomicUsize::new(1), bytes: self },
             alloc,
         ));
-        // SAFETY: a box is not null.
+        // SAFETY: the pointer came from a box, so it is not null.
         SharedVector(unsafe { NonNull::new_unchecked(counted) })
     }
 }
 
-/// A vector and the number of its owners.
+/// A vector and the number of its handles.
 struct CountedBytes<R: RawAlloc + Copy> {
     count: AtomicUsize,
     bytes: Bytes<R>,
@@ -63,7 +63,7 @@ pub(crate) struct SharedVector<R: RawAlloc + Copy>(NonNull<CountedBytes<R>>);
 impl<R: RawAlloc + Copy> SharedVector<R> {
     #[inline(always)]
     fn get(&self) -> &CountedBytes<R> {
-        // SAFETY: this handle is counted, so the box is live.
+        // SAFETY: the count includes this handle, so the box is live.
         unsafe { self.0.as_ref() }
     }
 }
@@ -101,7 +101,8 @@ impl<R: RawAlloc + Copy> Readable for SharedVector<R> {
     }
 }
 
-// SAFETY: a vector's bytes are exclusive to it. The allocator's card says which thread may free it.
+// SAFETY: a vector's bytes are exclusive to it. The allocator's card says which threads may free a
+// vector.
 unsafe impl<C: Contender> Source for Vectors<C>
 where
     C::Ref<'static>: 'static,

@@ -1,6 +1,6 @@
-//! The set of S2 in C++, if the build found a compiler: `std::unordered_set` under three
-//! allocators, called in this process. The set has other links than ours, so compare the three with
-//! one another first.
+//! The hash set of S2 in C++: `std::unordered_set` over three allocators, called in this process.
+//! It exists if the build found a C++ compiler. Its nodes have other links than the set in Rust, so
+//! compare the three allocators with one another first.
 
 use crate::card::{Caps, ContenderClass, Info};
 use crate::contenders::Entry;
@@ -8,7 +8,7 @@ use crate::contenders::Entry;
 use crate::workloads::Workload;
 use crate::workloads::{Cell, Context, WorkloadSpec};
 
-/// The build script's reason why there is none.
+/// The build script's reason why the C++ set is not built in. `None` if it is.
 const ABSENT: Option<&str> = option_env!("EPHEMERA_CPP_ABSENT");
 
 /// Returns the entries of the three allocators.
@@ -47,7 +47,7 @@ fn build(allocator: i32, counted: bool, spec: &WorkloadSpec, context: &Context) 
     Box::new(linked::CppSet::new(allocator, &keys, again, counted))
 }
 
-/// The library that the build script compiled.
+/// The bindings to the library that the build script compiled.
 #[cfg(ephemera_cpp)]
 mod linked {
     use core::ffi::{c_int, c_void};
@@ -56,7 +56,7 @@ mod linked {
     use crate::tally;
     use crate::workloads::Cell;
 
-    // SAFETY: the signatures are those of `cpp/hash_set.cpp`, which is linked in.
+    // SAFETY: these signatures match the functions of `cpp/hash_set.cpp`, which is linked in.
     unsafe extern "C" {
         fn ephemera_set_new(
             allocator: c_int,
@@ -70,7 +70,7 @@ mod linked {
         fn ephemera_set_allocations() -> u64;
     }
 
-    /// A set in C++.
+    /// A hash set in C++.
     pub(super) struct CppSet {
         set: NonNull<c_void>,
         elements: u64,
@@ -91,7 +91,7 @@ mod linked {
             // SAFETY: the set is live, and only this thread uses it.
             let sum = unsafe { ephemera_set_run(self.set.as_ptr(), units) };
             if self.counted {
-                // SAFETY: the counter belongs to this thread, which is the only one to run sets.
+                // SAFETY: only this thread runs sets, so no other thread uses the counter.
                 tally::add_allocations(unsafe { ephemera_set_allocations() });
             }
             sum

@@ -1,4 +1,4 @@
-//! Nodes from an allocator of blocks, with one allocation for each.
+//! Nodes from an allocator of blocks: one allocation for each node.
 
 use core::ptr::NonNull;
 
@@ -7,15 +7,15 @@ use crate::card::Info;
 use crate::contenders::objects::Lent;
 use crate::nodes::{Node, NodeFamily, Owned};
 
-/// Nodes from `C`.
+/// Hands out nodes from the contender `C`.
 pub(crate) struct NodeHeap<C: Contender> {
-    /// From a box, so that the address survives moves of the family.
+    /// A boxed contender, whose address stays the same when the family moves.
     contender: NonNull<C>,
 }
 
 impl<C: Contender> Drop for NodeHeap<C> {
     fn drop(&mut self) {
-        // SAFETY: the pointer is from a box in `create` and is not used again.
+        // SAFETY: `create` took the pointer from a box, and nothing uses it after this drop.
         drop(unsafe { Box::from_raw(self.contender.as_ptr()) });
     }
 }
@@ -33,13 +33,14 @@ impl<C: Contender> NodeFamily for NodeHeap<C> {
 
     fn pool<T: Node>(&self) -> Self::Pool<T> {
         // SAFETY: only `drop` frees the box, and only `reset` takes exclusive access. By the
-        // contracts of `RawPool::raw_put` and `reset`, nothing uses a pool then.
+        // contracts of `RawPool::raw_put` and `reset`, no pool is in use at either time.
         let contender: &'static C = unsafe { self.contender.as_ref() };
         Lent(contender.by_ref())
     }
 
     unsafe fn reset(&mut self) {
-        // SAFETY: no pool is left, so nothing else refers to the contender.
+        // SAFETY: the caller guarantees that no pool is left, so nothing else refers to the
+        // contender.
         unsafe { self.contender.as_mut() }.reset();
     }
 }

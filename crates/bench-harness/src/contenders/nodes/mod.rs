@@ -14,7 +14,7 @@ use super::objects::{
 };
 use super::{Entry, nodes as entry, registry};
 
-/// Returns the registry in the order of the tables.
+/// Returns the contenders in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     let mut all = registry! {
         entry, NodeHeap<Void>, NodeHeap;

@@ -1,4 +1,4 @@
-//! A box over an allocator of blocks, as in a program without a pool.
+//! Boxes over an allocator of blocks, as in a program without a pool.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -12,8 +12,8 @@ use crate::pools::{RawPool, look_through};
 /// A pool over a handle of an allocator, with one allocation for each value.
 pub(crate) struct Lent<R>(pub(crate) R);
 
-// SAFETY: by the contract of `RawAlloc`, each block is exclusive to one value until it is freed or
-// everything is reset. The card says which threads may allocate and free.
+// SAFETY: by the contract of `RawAlloc`, each block is exclusive to one value until the block is
+// freed or the allocator is reset. The card says which threads may allocate and free.
 unsafe impl<R: RawAlloc + 'static, T: 'static> RawPool<T> for Lent<R> {
     type Handle = Owned<T>;
 
@@ -26,7 +26,7 @@ unsafe impl<R: RawAlloc + 'static, T: 'static> RawPool<T> for Lent<R> {
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Owned<T>) {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { take(&self.0, handle) }
     }
 }
@@ -47,17 +47,17 @@ fn put<R: RawAlloc, T>(alloc: &R, value: T) -> Option<Owned<T>> {
 ///
 /// # Safety
 ///
-/// [`put`] returned the handle for an equivalent allocator.
+/// [`put`] must have returned the handle for an equivalent allocator.
 #[inline(always)]
 unsafe fn take<R: RawAlloc, T>(alloc: &R, handle: Owned<T>) {
     let value = handle.into_raw();
-    // SAFETY: the value is live and ends here.
+    // SAFETY: the value is live, and nothing uses it after this drop.
     unsafe { value.drop_in_place() };
     // SAFETY: this allocator returned the block for this layout.
     unsafe { alloc.raw_dealloc(value.as_ptr().cast(), Layout::new::<T>()) };
 }
 
-/// Boxes over the contender `C`.
+/// A pool that makes one allocation from the contender `C` for each value.
 pub(crate) struct Boxes<C>(C);
 
 impl<C: Contender> Maker for Boxes<C> {
@@ -69,7 +69,8 @@ impl<C: Contender> Maker for Boxes<C> {
     }
 }
 
-// SAFETY: as for `Lent`.
+// SAFETY: by the contract of `RawAlloc`, each block is exclusive to one value until the block is
+// freed or the allocator is reset. The card says which threads may allocate and free.
 unsafe impl<C: Contender, T: Object> RawPool<T> for Boxes<C> {
     type Handle = Owned<T>;
 
@@ -82,7 +83,7 @@ unsafe impl<C: Contender, T: Object> RawPool<T> for Boxes<C> {
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Owned<T>) {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { take(&self.0.by_ref(), handle) }
     }
 

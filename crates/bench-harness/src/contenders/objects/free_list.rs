@@ -1,5 +1,6 @@
-//! The textbook free list: slots in chunks, linked through the freed slots themselves, last in
-//! first out. Every pool has to be faster. There is one with a mutex and one without.
+//! The textbook free list: last in, first out, linked through the free slots of chunks. It is the
+//! bar that every pool has to beat. One contender uses it on one thread, and another behind a
+//! mutex.
 
 use core::cell::{Cell, RefCell};
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -8,17 +9,17 @@ use core::ptr::{self, NonNull};
 use crate::nodes::Owned;
 use crate::pools::{RawPool, look_through};
 
-/// The slots of a chunk.
+/// The number of slots in a chunk.
 const CHUNK: usize = 64;
 
-/// A slot: an object, or a link to the next free slot. Only its size and alignment matter here;
-/// each access has the type of one or the other.
+/// A slot, which holds an object or the link to the next free slot. The union only provides the
+/// size and alignment; each access casts to the type of one field.
 union ListSlot<T> {
     _object: ManuallyDrop<T>,
     _next: *mut ListSlot<T>,
 }
 
-/// The free list. Its drop frees the memory.
+/// A free list. Dropping it frees the chunks.
 pub(crate) struct FreeList<T> {
     head: Cell<*mut ListSlot<T>>,
     chunks: RefCell<Vec<Chunk<T>>>,
@@ -34,7 +35,7 @@ impl<T> FreeList<T> {
         Self { head: Cell::new(ptr::null_mut()), chunks: RefCell::new(Vec::new()) }
     }
 
-    /// Links the slots of a new chunk.
+    /// Allocates a chunk, links its slots, and returns the first.
     #[cold]
     #[inline(never)]
     fn grow(&self) -> *mut ListSlot<T> {
@@ -44,7 +45,7 @@ impl<T> FreeList<T> {
             // SAFETY: the index is within the chunk.
             let slot = unsafe { first.add(index) };
             let next = if index + 1 == CHUNK { ptr::null_mut() } else { slot.wrapping_add(1) };
-            // SAFETY: the slot is memory of the chunk, and receives a link.
+            // SAFETY: the slot is within the chunk, and is large enough and aligned for a link.
             unsafe { slot.cast::<*mut ListSlot<T>>().write(next) };
         }
         self.chunks.borrow_mut().push(chunk);
@@ -52,7 +53,7 @@ impl<T> FreeList<T> {
     }
 }
 
-// SAFETY: a slot is not on the list while its value is live, and chunks do not move.
+// SAFETY: a slot is not in the list while its value is live, and chunks do not move.
 unsafe impl<T: 'static> RawPool<T> for FreeList<T> {
     type Handle = Owned<T>;
 
@@ -62,26 +63,27 @@ unsafe impl<T: 'static> RawPool<T> for FreeList<T> {
         if slot.is_null() {
             slot = self.grow();
         }
-        // SAFETY: a slot on the list is free, and has a link since it was pushed.
+        // SAFETY: a slot in the list is free and holds a link, which was written when the slot was
+        // pushed.
         self.head.set(unsafe { slot.cast::<*mut ListSlot<T>>().read() });
-        // SAFETY: the slot is in a chunk, so it is not null.
+        // SAFETY: the slot is within a chunk, so its address is not null.
         let value_at = unsafe { NonNull::new_unchecked(slot.cast::<T>()) };
-        // SAFETY: the slot is exclusive to this value, large enough and aligned.
+        // SAFETY: the slot is exclusive to this value, and is large enough and aligned for it.
         unsafe { value_at.write(value) };
-        // SAFETY: the slot holds the value, and is not on the list until `raw_take`.
+        // SAFETY: the slot holds the value, and is not in the list until `raw_take`.
         Some(unsafe { Owned::new(value_at) })
     }
 
     look_through! { T, Owned<T> }
 
-    /// Drops a value and puts its slot onto the list.
+    /// Drops a value and pushes its slot onto the list.
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Owned<T>) {
         let value = handle.into_raw();
-        // SAFETY: the value is live.
+        // SAFETY: the caller passes the handle of a live value and does not use it afterwards.
         unsafe { value.drop_in_place() };
         let slot = value.as_ptr().cast::<ListSlot<T>>();
-        // SAFETY: the slot is free from now on.
+        // SAFETY: the value is dropped, so the slot is free and may hold a link.
         unsafe { slot.cast::<*mut ListSlot<T>>().write(self.head.get()) };
         self.head.set(slot);
     }

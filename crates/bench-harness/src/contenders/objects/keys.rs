@@ -1,4 +1,4 @@
-//! Slabs: a number names an object, and each access looks it up in the slab.
+//! Slabs: a numeric key names an object, and each access looks the key up in the slab.
 
 use core::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use crate::objects::{Maker, Object};
 use crate::pools::RawPool;
 
 objects! {
-    /// `slab` behind a `RefCell`, so that a shared reference suffices, as for the others.
+    /// `slab` behind a `RefCell`, so that it works through a shared reference like the other pools.
     PlainSlab = RefCell<Slab<T>>, RefCell::new(Slab::new()),
     Info::new("slab", env!("EPHEMERA_VERSION_SLAB"), Caps::LOCAL, "keys; objects move when it grows")
 }
@@ -27,12 +27,12 @@ objects! {
     Info::new("sharded-slab", env!("EPHEMERA_VERSION_SHARDED_SLAB"), Caps::GENERAL, "keys")
 }
 
-/// Lets a slab hold objects. `$read` and `$write` open it.
+/// Implements `RawPool` for a slab. `$read` and `$write` borrow or lock it.
 macro_rules! slab {
     ($slab:ty, $this:ident => $read:expr, $write:expr) => {
-        // SAFETY: a key names its own object until it is removed, on one thread or on all that take
-        // the lock. Objects move when the slab grows, which is allowed here: workloads of this
-        // class look by the key.
+        // SAFETY: a key names its own object until the object is removed, on one thread or on all
+        // threads that take the lock. Objects move when the slab grows. That is sound here, because
+        // workloads of this class access objects only through their keys.
         unsafe impl<T: Object> RawPool<T> for $slab {
             type Handle = usize;
 
@@ -64,7 +64,7 @@ fn locked<T>(slab: &Mutex<Slab<T>>) -> MutexGuard<'_, Slab<T>> {
     slab.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-// SAFETY: a key names its own object until it is taken, on all threads.
+// SAFETY: a key names its own object until the object is removed, on all threads.
 unsafe impl<T: Object> RawPool<T> for Sharded<T> {
     type Handle = usize;
 
@@ -81,7 +81,8 @@ unsafe impl<T: Object> RawPool<T> for Sharded<T> {
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: usize) {
-        // Marks the object and drops it in place, as in a program that does not need the value.
+        // Marks the object as removed and drops it in place, as a program does that does not need
+        // the value.
         self.remove(handle);
     }
 }

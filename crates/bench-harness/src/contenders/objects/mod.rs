@@ -17,7 +17,7 @@ use self::recycled::{OPool, OPoolLocal, ObjectPool};
 use super::blocks::{OurOneRing, OurPooled, Void};
 use super::{Entry, objects as entry, registry};
 
-/// Returns the registry in the order of the tables.
+/// Returns the contenders in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     registry! {
         entry, Boxes<Void>, Boxes;

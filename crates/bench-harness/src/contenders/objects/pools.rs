@@ -1,5 +1,5 @@
-//! Pools of any type, whose handles dereference to their values: smart pointers that drop them, or
-//! raw slots. They hold objects, and the nodes of data structures.
+//! Pools of any type whose handles dereference to their values: smart pointers that drop the
+//! values, or raw slots. The pools hold objects and the nodes of data structures.
 
 use core::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::nodes::{Node, Owned};
 use crate::objects::{Counter, Maker, Object, PoolFamily, WordObject};
 use crate::pools::{RawPool, look_through};
 
-/// Defines a contender from its pool, the constructor, and the handle.
+/// Defines a contender from the type of its pool, the constructor, and the type of its handles.
 macro_rules! contender {
     ($(#[$doc:meta])* $name:ident = $pool:ty, $make:expr, $handle:ty, $info:expr) => {
         $(#[$doc])*
@@ -38,11 +38,12 @@ macro_rules! contender {
 /// A pool whose handles are smart pointers.
 pub(crate) struct Handles<P>(P);
 
-/// Lets such a pool hold values. `$method` takes a value and returns a handle.
+/// Implements `RawPool` for a pool whose handles are smart pointers. `$method` takes a value and
+/// returns a handle.
 macro_rules! pool {
     ($bound:ident: $pool:ty, $method:ident -> $handle:ty) => {
         // SAFETY: a handle owns its value, which does not move until the handle is dropped. The
-        // card says what each thread may do, according to the pool's documentation.
+        // card states which threads may allocate and free, according to the pool's documentation.
         unsafe impl<T: $bound> RawPool<T> for Handles<$pool> {
             type Handle = $handle;
 
@@ -85,14 +86,14 @@ handles! {
     Info::new("upstream SharedArena", env!("EPHEMERA_VERSION_UPSTREAM_SHARED_ARENA"), Caps::GENERAL, "")
 }
 handles! {
-    /// plurality's `Pool` with its boxes. Any thread drops them, and they outlive the pool, as ours
-    /// do.
+    /// plurality's `Pool` with its boxes. Any thread may drop a box, and boxes may outlive the
+    /// pool.
     Plurality = plurality::Pool<T>, plurality::Pool::new(), alloc_box -> plurality::Box<T>,
     Info::new("plurality alloc_box", env!("EPHEMERA_VERSION_PLURALITY"), Caps::MAKES_HERE, "one thread makes")
 }
 handles! {
-    /// multitude's arena with its boxes. Any thread drops them, and they outlive it. A chunk is
-    /// reused when its last box has ended.
+    /// multitude's arena with its boxes. Any thread may drop a box, and boxes may outlive the
+    /// arena. A chunk is reused once its last box is dropped.
     Multitude = multitude::Arena, multitude::Arena::new(), alloc_box -> multitude::Box<T>,
     Info::new(
         "multitude alloc_box",
@@ -122,7 +123,7 @@ contender! {
     Info::new("textbook free list", "none", Caps::LOCAL, "one thread; returns no memory")
 }
 contender! {
-    /// `typed-arena`: a bump arena for objects of one type, which drops all at once.
+    /// `typed-arena`: a bump arena for objects of one type, which drops all objects at once.
     TypedArena = Bump<T>, Bump::new(), Owned<T>,
     Info::new(
         "typed-arena",
@@ -132,8 +133,8 @@ contender! {
     )
 }
 contender! {
-    /// Our `TypedPool` with raw slots. `PooledBox` names one concrete type, so `PooledAllocator`
-    /// stands for it in generic structures.
+    /// Our `TypedPool` with raw slots. `PooledBox` needs a pool that is declared for a concrete
+    /// type, so `PooledAllocator` takes its part in generic structures.
     Typed = TypedPool<T>, TypedPool::new(), Owned<T>,
     Info::new("TypedPool", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::LOCAL, "one thread")
 }
@@ -144,7 +145,7 @@ unsafe impl<T: 'static> RawPool<T> for Bump<T> {
 
     #[inline(always)]
     unsafe fn raw_put(&self, value: T) -> Option<Owned<T>> {
-        // SAFETY: the arena lends the slot once, and keeps it until it is dropped.
+        // SAFETY: the arena hands out each slot once, and keeps it until the arena is dropped.
         Some(unsafe { Owned::new(NonNull::from(self.alloc(value))) })
     }
 
@@ -176,14 +177,14 @@ unsafe impl<T: 'static> RawPool<T> for TypedPool<T> {
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Owned<T>) {
         let slot = handle.into_raw();
-        // SAFETY: the value is live and ends here.
+        // SAFETY: the value is live, and nothing uses it after this drop.
         unsafe { slot.drop_in_place() };
-        // SAFETY: the slot is from this pool and is empty.
+        // SAFETY: the slot came from this pool, and its value is dropped.
         unsafe { self.deallocate(slot) };
     }
 }
 
-/// Defines a maker of pools of objects alone.
+/// Defines a contender that makes pools of objects but not of nodes.
 macro_rules! objects {
     ($(#[$doc:meta])* $name:ident = $pool:ty, $make:expr, $info:expr) => {
         $(#[$doc])*
@@ -224,7 +225,7 @@ objects! {
     Info::new("PooledBox", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::GENERAL, "")
 }
 
-/// The pools of all types. Each thread has its own.
+/// The pools of all types behind `PooledBox`. Each thread has its own pools.
 pub(crate) struct EveryPool;
 
 pooled!(WordObject<1>);
@@ -234,7 +235,7 @@ pooled!(WordObject<8>);
 pooled!(WordObject<32>);
 pooled!(Counter);
 
-// SAFETY: a box owns its object, on all threads.
+// SAFETY: a box owns its object, and any thread may use and drop the box.
 unsafe impl<T: Object> RawPool<T> for EveryPool {
     type Handle = PooledBox<T>;
 
@@ -251,13 +252,14 @@ unsafe impl<T: Object> RawPool<T> for EveryPool {
     }
 }
 
-// SAFETY: the list fulfils the contract on one thread, and the mutex extends it to all threads.
+// SAFETY: the free list upholds the contract on one thread, and the mutex extends it to all
+// threads.
 unsafe impl<T: Object> RawPool<T> for Mutex<FreeList<T>> {
     type Handle = Owned<T>;
 
     #[inline(always)]
     unsafe fn raw_put(&self, value: T) -> Option<Owned<T>> {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.lock().unwrap_or_else(PoisonError::into_inner).raw_put(value) }
     }
 
@@ -265,7 +267,7 @@ unsafe impl<T: Object> RawPool<T> for Mutex<FreeList<T>> {
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Owned<T>) {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.lock().unwrap_or_else(PoisonError::into_inner).raw_take(handle) }
     }
 }

@@ -1,6 +1,7 @@
 //! Pools that recycle objects. A returned object stays initialised, and the next user gets it with
-//! its old contents. Here these pools hold boxes, so that objects do not move; a workload writes
-//! its object over the old one. Neither pool allocates: missing boxes come from the heap.
+//! its old contents. Here these pools hold boxes, so that objects do not move, and a workload
+//! overwrites the old object with its own. The pools do not allocate objects themselves: if a pool
+//! is empty, a new box comes from the heap.
 
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -24,8 +25,8 @@ objects! {
     )
 }
 
-// SAFETY: from `detach` to `attach` a box is outside of the pool, and its handle owns it. The lock
-// makes the pool usable by all threads.
+// SAFETY: from `detach` to `attach`, a box is outside the pool and is its own handle. The pool's
+// lock lets all threads use it.
 unsafe impl<T: Object> RawPool<T> for Stack<Box<T>> {
     type Handle = Box<T>;
 
@@ -45,7 +46,7 @@ unsafe impl<T: Object> RawPool<T> for Stack<Box<T>> {
     }
 }
 
-/// The factory with which `opool` makes missing objects.
+/// The factory that `opool` calls when a pool is empty.
 pub(crate) struct Fresh;
 
 impl<T: Object> PoolAllocator<Box<T>> for Fresh {
@@ -54,22 +55,22 @@ impl<T: Object> PoolAllocator<Box<T>> for Fresh {
     }
 }
 
-/// The capacity of a pool whose user announced none.
+/// The capacity of a pool whose user announces none, in objects.
 const DEFAULT: usize = 1024;
 
-/// A pool of `opool` in its own box, because guards point to it.
+/// A pool of `opool` in a box of its own, because guards point to the pool.
 pub(crate) struct Kept<P>(NonNull<P>);
 
 impl<P> Drop for Kept<P> {
     fn drop(&mut self) {
-        // SAFETY: the pointer is from a box in `make_for`. The drop of a remaining guard does
-        // nothing.
+        // SAFETY: `make_for` took the pointer from a box. A guard that still exists is in a
+        // `ManuallyDrop`, so its drop does not access the pool.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
-/// Defines a contender for one of `opool`'s two pools, which differ only in their names. The
-/// guards are dropped only by the pool that made them, while the pool still exists.
+/// Defines a contender for one of `opool`'s two pools, whose interfaces differ only in their names.
+/// Only the pool that made a guard drops it, while the pool still exists.
 macro_rules! contender {
     ($(#[$doc:meta])* $name:ident, $pool:ident, $guard:ident, $info:expr) => {
         $(#[$doc])*
@@ -88,15 +89,15 @@ macro_rules! contender {
             }
         }
 
-        // SAFETY: a box is outside of the pool while its guard exists. The card says what each
-        // thread may do, according to the pool's documentation.
+        // SAFETY: a box is outside the pool while its guard exists. The card states which threads
+        // may allocate and free, according to the pool's documentation.
         unsafe impl<T: Object> RawPool<T> for Kept<$pool<Fresh, Box<T>>> {
             type Handle = ManuallyDrop<$guard<'static, Fresh, Box<T>>>;
 
             #[inline(always)]
             unsafe fn raw_put(&self, value: T) -> Option<Self::Handle> {
                 // SAFETY: the pool exists until `drop`. Only `look` and `raw_take` use a guard, and
-                // their callers have the pool.
+                // both borrow the pool.
                 let pool: &'static $pool<Fresh, Box<T>> = unsafe { self.0.as_ref() };
                 let mut guard = pool.get();
                 **guard = value;

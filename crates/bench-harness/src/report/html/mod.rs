@@ -20,11 +20,11 @@ use crate::stats::Verdict;
 /// A section of the page.
 struct Section {
     id: &'static str,
-    /// Its name in the list of sections.
+    /// The section's name in the list of sections.
     name: &'static str,
-    /// Its heading in HTML.
+    /// The section's heading in HTML.
     heading: String,
-    /// Its contents in HTML.
+    /// The section's contents in HTML.
     body: String,
 }
 

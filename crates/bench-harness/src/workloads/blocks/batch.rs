@@ -51,7 +51,7 @@ unsafe fn free<R: RawAlloc, const SIZE: usize>(alloc: R, block: *mut u8, tag: u8
         }
         *sum = mix(*sum, bytes.iter().map(|&byte| u64::from(byte)).sum());
     }
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     unsafe { alloc.dealloc(block, layout(SIZE, 8)) };
 }
 

@@ -300,12 +300,12 @@ mod tests {
     // SAFETY: the system's allocator keeps the contract, and a leaked block stays valid.
     unsafe impl RawAlloc for Leaking {
         unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
-            // SAFETY: the caller's duty is the callee's.
+            // SAFETY: the caller upholds the callee's contract.
             unsafe { System.by_ref().raw_alloc(layout) }
         }
 
         unsafe fn raw_alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-            // SAFETY: the caller's duty is the callee's.
+            // SAFETY: the caller upholds the callee's contract.
             unsafe { System.by_ref().raw_alloc_zeroed(layout) }
         }
 

@@ -89,7 +89,7 @@ impl ParetoSlots {
 
 impl<C: Contender> LiveItems<BlockStock<C>> for ParetoSlots {
     unsafe fn work(&mut self, stock: &mut BlockStock<C>, ops: u64) -> u64 {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { visit(stock.0.by_ref(), self, ops) }
     }
 
@@ -109,7 +109,7 @@ impl<C: Contender> LiveItems<BlockStock<C>> for ParetoSlots {
 /// The size is above zero.
 #[inline(always)]
 unsafe fn fresh<R: RawAlloc + Copy>(alloc: R, size: u16, tag: u8) -> ParetoSlot {
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     let block = unsafe { alloc.alloc(layout(usize::from(size), 8)) };
     // SAFETY: the block is that long and the slot's own.
     unsafe { block.write_bytes(tag, usize::from(size)) };

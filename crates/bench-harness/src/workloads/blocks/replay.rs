@@ -203,7 +203,7 @@ unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mu
 unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: *mut u8, layout: Layout, tag: u8, sum: &mut u64) {
     // SAFETY: the block was touched when it was allocated and when it grew.
     unsafe { verify::<R>(block, layout.size() as u32, tag, sum) };
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     unsafe { alloc.dealloc(block, layout) };
 }
 

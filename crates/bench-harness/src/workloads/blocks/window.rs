@@ -40,7 +40,7 @@ impl<const W: usize> Window<W> {
 
 impl<C: Contender, const W: usize> LiveItems<BlockStock<C>> for Window<W> {
     unsafe fn work(&mut self, stock: &mut BlockStock<C>, ops: u64) -> u64 {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { churn(stock.0.by_ref(), self, ops) }
     }
 

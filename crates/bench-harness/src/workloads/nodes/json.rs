@@ -38,13 +38,13 @@ impl<F: NodeFamily> NodeStorage<F> {
             JsonNode::Null | JsonNode::Bool(_) | JsonNode::Number(_) | JsonNode::Text(_) => {}
             JsonNode::List(items) => {
                 for item in items {
-                    // SAFETY: the caller's duty is the callee's.
+                    // SAFETY: the caller upholds the callee's contract.
                     unsafe { self.give_back(item) };
                 }
             }
             JsonNode::Map(members) => {
                 for member in members {
-                    // SAFETY: the caller's duty is the callee's.
+                    // SAFETY: the caller upholds the callee's contract.
                     unsafe { self.give_back(member.value) };
                 }
             }
@@ -58,7 +58,7 @@ impl<F: NodeFamily> NodeStorage<F> {
     /// The nodes are from this pool.
     unsafe fn give_back(&self, mut boxed: F::Box<JsonNode<Self>>) {
         let node = mem::replace(&mut *boxed, JsonNode::Null);
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.release(node) };
         // SAFETY: as above.
         unsafe { self.0.take(boxed) };

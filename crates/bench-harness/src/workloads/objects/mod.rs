@@ -28,7 +28,7 @@ pub(crate) const SLOTS: u16 = 1024;
 #[inline(always)]
 unsafe fn verify<T: Object, P: RawPool<T>>(pool: &P, handle: &P::Handle, tag: u64, sum: &mut u64) {
     if P::CHECKED {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         let (first, last) = unsafe { pool.look(handle, T::ends) };
         if first != tag || last != tag {
             tally::damaged();

@@ -38,7 +38,7 @@ fn refused() -> bool {
     match REFUSE.load(Ordering::Relaxed) {
         NEVER => false,
         usize::MAX => true,
-        // If another thread has just made a call, that one has this number.
+        // If another thread has just made a call, that call has this number.
         number => REFUSE.compare_exchange(number, number - 1, Ordering::Relaxed, Ordering::Relaxed) == Ok(1),
     }
 }

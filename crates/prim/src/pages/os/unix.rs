@@ -4,7 +4,7 @@ use core::ptr::{self, NonNull};
 
 use libc::{MAP_ANON, MAP_FAILED, MAP_PRIVATE, PROT_READ, PROT_WRITE};
 
-/// No memory is set aside for mappings that nothing touches yet.
+/// The system reserves no memory for mappings that nothing has touched yet.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const FLAGS: libc::c_int = MAP_PRIVATE | MAP_ANON | libc::MAP_NORESERVE;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -33,7 +33,7 @@ pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
 }
 
 fn map_anywhere(len: usize) -> Option<NonNull<u8>> {
-    // SAFETY: a new anonymous mapping at an address that the system chooses.
+    // SAFETY: the call creates an anonymous mapping at an address that the system chooses.
     let block = unsafe { libc::mmap(ptr::null_mut(), len, PROT_READ | PROT_WRITE, FLAGS, -1, 0) };
     if block == MAP_FAILED { None } else { NonNull::new(block.cast()) }
 }
@@ -54,8 +54,8 @@ pub(super) unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
     keeping_errno(|| unsafe { libc::munmap(block.as_ptr().cast(), len) == 0 })
 }
 
-/// Makes a system call of a free. Its refusal does not change `errno`: programs read that after
-/// they freed what they needed for the call before.
+/// Makes a system call on behalf of a free. A refusal does not change `errno`, because programs
+/// read `errno` after they freed the memory of a failed call.
 fn keeping_errno(call: impl FnOnce() -> bool) -> bool {
     #[cfg(any(target_os = "linux", target_vendor = "apple", target_os = "freebsd"))]
     {
@@ -134,8 +134,8 @@ pub(super) unsafe fn remap(
 
 pub(super) fn prefer_huge_pages(block: NonNull<u8>, len: usize) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    // SAFETY: advice about a mapping; it changes no content. Without huge pages it fails, and
-    // nothing is lost.
+    // SAFETY: the call advises the system about a mapping and changes no content. Without huge
+    // pages it fails, and nothing is lost.
     let _ = unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let _ = (block, len);

@@ -32,7 +32,7 @@ pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
     let _ = unsafe { unmap(block, len) };
     let longer = len.checked_add(align)?;
     (0..TRIES).find_map(|_| {
-        // SAFETY: a new reservation at an address that the system chooses.
+        // SAFETY: the call creates a reservation at an address that the system chooses.
         let room = unsafe { VirtualAlloc(ptr::null_mut(), longer, MEM_RESERVE, PAGE_READWRITE) };
         let room = NonNull::new(room)?;
         let aligned = room.addr().get().next_multiple_of(align);
@@ -43,7 +43,7 @@ pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
 }
 
 fn map_at(at: *mut c_void, len: usize) -> Option<NonNull<u8>> {
-    // SAFETY: a new reservation; the system refuses an address that is in use.
+    // SAFETY: the call creates a reservation; the system refuses an address that is in use.
     let block = unsafe { VirtualAlloc(at, len, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE) };
     NonNull::new(block.cast())
 }

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU64, AtomicUsize};
 
 use super::CallTimer;
-use crate::format::{Base, CHUNK, LONGEST, lead, op};
+use crate::format::{Base, LONGEST, PACKET, lead, op};
 use crate::stream::{Call, Stream};
 use crate::tls::{self, BUSY};
 
@@ -21,7 +21,7 @@ static SEQUENCE: AtomicU64 = AtomicU64::new(0);
 
 fn write(stream: &Stream) {
     let call = Call { lead: lead(op::ALLOC, 0), address: 16, size: Some(1) };
-    assert!(stream.write(THREAD, 0, &SEQUENCE, &call), "the chunk has room");
+    assert!(stream.write(THREAD, 0, &SEQUENCE, &call), "the packet has room");
 }
 
 /// Records an event as a call of `malloc` in a signal handler does.
@@ -55,12 +55,12 @@ fn stepwise(body: impl FnOnce()) {
 
 #[test]
 fn an_event_of_a_signal_handler_and_a_note_do_not_overwrite_each_other() {
-    let mut chunk = vec![0_u64; CHUNK / 8];
+    let mut packet = vec![0_u64; PACKET / 8];
     let stream = Stream::default();
     stream.holder.store(THREAD, Relaxed);
-    // SAFETY: the vector has the bytes, is aligned well enough for the words of the head, and
+    // SAFETY: the vector has the bytes, is aligned well enough for the words of the header, and
     // nobody else uses it.
-    unsafe { stream.begin(chunk.as_mut_ptr().cast(), 0, THREAD as u32, &Base::default()) };
+    unsafe { stream.begin(packet.as_mut_ptr().cast(), 0, THREAD as u32, &Base::default()) };
     let watch = CallTimer { begin: 1, middle: 2, place: stream.place() };
     write(&stream);
     let begin = stream.at.load(Relaxed);

@@ -15,7 +15,7 @@ use crate::{FixedBufMut, RingAl};
 const SMALL: usize = 2 * GRANULE;
 const UNIT: usize = region_of(SMALL);
 
-/// The regions of a ring that spans many strides.
+/// The regions of a ring that spans many intervals.
 const REGIONS: usize = 3_000;
 
 const CALLS: usize = 1_000;

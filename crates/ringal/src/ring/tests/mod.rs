@@ -20,7 +20,7 @@ fn fill(ring: &mut RingAl, bytes: usize, count: usize) -> Vec<FixedBufMut> {
     (0..count).map(|_| ring.fixed(bytes).unwrap()).collect()
 }
 
-/// The size of a ring with many strides.
+/// The size of a ring with many intervals.
 const LARGE: usize = if cfg!(miri) { 16 << 10 } else { 1 << 20 };
 
 /// A buffer size whose region is a whole number of granules without rounding.
@@ -51,15 +51,15 @@ fn exact_fit_creates_and_merges_no_region() {
         assert!(ring.fixed(SMALL).is_some());
         guards_are_in_order(&ring);
     }
-    assert!(ring.stats().regions <= regions + 4 * ring.chain.stride / region_of(SMALL) + 1);
+    assert!(ring.stats().regions <= regions + 4 * ring.chain.interval / region_of(SMALL) + 1);
 }
 
 #[test]
 fn restarted_head_continues_at_the_frontier_after_taken_regions() {
     let mut ring = RingAl::new(LARGE);
     let unit = region_of(SMALL);
-    let per_stride = ring.chain.stride.div_ceil(unit);
-    let mut held = fill(&mut ring, SMALL, per_stride);
+    let per_interval = ring.chain.interval.div_ceil(unit);
+    let mut held = fill(&mut ring, SMALL, per_interval);
     let left_off = ring.chain.head;
     assert!(left_off >= ring.chain.stop);
     // The first region is free, and the next nine are taken: the first request is served there, the
@@ -78,8 +78,8 @@ fn restarted_head_continues_at_the_frontier_after_taken_regions() {
 #[test]
 fn merge_moves_the_marks_that_it_covers() {
     let mut ring = RingAl::new(LARGE);
-    let per_stride = ring.chain.stride.div_ceil(region_of(SMALL));
-    let mut held = fill(&mut ring, SMALL, per_stride + 1);
+    let per_interval = ring.chain.interval.div_ceil(region_of(SMALL));
+    let mut held = fill(&mut ring, SMALL, per_interval + 1);
     let frontier = ring.chain.head;
     drop(held.remove(0));
     while ring.chain.frontier == NOWHERE {
@@ -96,17 +96,17 @@ fn merge_moves_the_marks_that_it_covers() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "takes many strides of a large ring")]
+#[cfg_attr(miri, ignore = "takes many intervals of a large ring")]
 fn restart_place_moves_when_its_region_stays_taken() {
     let mut ring = RingAl::new(LARGE);
     let kept = ring.fixed(SMALL).unwrap();
-    let stride = ring.chain.stride;
-    let laps = |strides| strides * stride / 4 / region_of(SMALL);
+    let interval = ring.chain.interval;
+    let laps = |intervals| intervals * interval / 4 / region_of(SMALL);
     // `low` does not move soon, although the place after it is used again: the buffer there may
     // just be the slowest of several.
     (0..laps(100)).for_each(|_| drop(fill(&mut ring, SMALL, 4)));
     assert_eq!(ring.chain.low, 0);
-    assert!(ring.chain.high < 30 * stride, "{:?}", ring.chain);
+    assert!(ring.chain.high < 30 * interval, "{:?}", ring.chain);
     for _ in 0..laps(400) {
         if ring.chain.low != 0 {
             break;

@@ -35,9 +35,9 @@ impl Thread<'_> {
     }
 
     /// Books the remote frees.
-    fn settle(&self) {
+    fn book_mail(&self) {
         // SAFETY: the record is leased; a family of one type has one heap.
-        unsafe { self.heaps.owner(0) }.settle();
+        unsafe { self.heaps.owner(0) }.book_mail();
     }
 
     /// Returns the thread's record, for another thread.
@@ -162,7 +162,7 @@ fn loom_a_unit_with_a_live_slot_is_not_purged_while_its_owner_books() {
         let one = thread::spawn(move || there.free_elsewhere(first));
         let there = model.clone();
         let other = thread::spawn(move || there.purge(record));
-        thread.settle();
+        thread.book_mail();
         one.join().unwrap();
         other.join().unwrap();
         // SAFETY: the slot belongs to this thread, which wrote this word.

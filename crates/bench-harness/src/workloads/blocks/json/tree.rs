@@ -43,9 +43,9 @@ pub(crate) type Text<A> = Vec<u8, A>;
 
 /// A member of an object.
 pub(crate) struct Member<S: Storage> {
-    /// Its name.
+    /// The name of the member.
     pub(crate) key: Text<S::Alloc>,
-    /// Its value.
+    /// The value of the member.
     pub(crate) value: S::Boxed,
 }
 

@@ -83,7 +83,7 @@ impl<F: NodeFamily, T: TreePart<F>> SiblingChain<F, T> {
 pub(super) struct Head {
     /// The variant of its kind.
     pub(super) variant: u32,
-    /// Its name as a number, or 0 without a name.
+    /// The node's name as a number, or 0 without a name.
     pub(super) name: u32,
 }
 
@@ -180,7 +180,7 @@ macro_rules! tree {
                 unsafe fn release(pools: &Pools<F>, list: List<F, Self>) {
                     let mut link = list;
                     while let Some(mut node) = link {
-                        // SAFETY: the caller's duty is the callee's.
+                        // SAFETY: the caller upholds the callee's contract.
                         $(unsafe { $child::release(pools, node.$list.take()) };)*
                         link = node.next.take();
                         // SAFETY: the node is from this pool.
@@ -251,6 +251,6 @@ pub(super) fn visit<F: NodeFamily>(roots: &List<F, Item<F>>) -> TreeWalk {
 /// The roots are from these pools.
 #[inline(never)]
 pub(super) unsafe fn release<F: NodeFamily>(pools: &Pools<F>, roots: List<F, Item<F>>) {
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     unsafe { Item::release(pools, roots) };
 }
