@@ -1,7 +1,7 @@
 //! Runs the harness's workloads under criterion, for its HTML history. Each crate has a thin bench
 //! target over [`run`].
 //!
-//! Criterion measures one allocator after the other, so that a drift of the host becomes a
+//! Criterion measures one allocator after the other, so a drift of the host shows up as a
 //! difference between them. Use it to compare an allocator with its own past. To rank several, use
 //! `cargo xtask bench`, which interleaves the same functions and compares pairs.
 
@@ -14,8 +14,8 @@ use bench_harness::contenders::{self, TWIN};
 use bench_harness::workloads::{Context, Corpus, Document, Scale, Sources, WorkloadSpec, catalogue};
 use criterion::Criterion;
 
-/// Runs the quick workloads of a class that the command line selects: a group for each, with a
-/// function for each contender that can run it.
+/// Runs the quick workloads of `class` that the command line selects. Each workload is a group,
+/// with a function for each contender that can run it.
 pub fn run(class: ContenderClass) {
     let mut criterion = Criterion::default()
         .sample_size(20)
@@ -28,7 +28,7 @@ pub fn run(class: ContenderClass) {
 
 fn all(class: ContenderClass, criterion: &mut Criterion) {
     let seed = 4141;
-    // Without rounds there is nothing to time.
+    // A workload that runs alone has no rounds, so there is nothing to time.
     let chosen = |spec: &WorkloadSpec| spec.scale == Scale::Quick && spec.class == class && !spec.is_alone();
     let specs: Vec<_> = catalogue().into_iter().filter(chosen).collect();
     let document = if specs.iter().any(|spec| spec.parses()) {
@@ -41,7 +41,7 @@ fn all(class: ContenderClass, criterion: &mut Criterion) {
     for spec in &specs {
         let mut group = criterion.benchmark_group(&spec.id);
         for (index, entry) in contenders::of(class).iter().enumerate() {
-            // The reference's second entry means nothing without pairs.
+            // The reference's second entry is for paired comparisons, and criterion makes none.
             let missing = entry.absent.or_else(|| spec.need.missing(&entry.info.caps));
             if index == TWIN || missing.is_some() {
                 continue;

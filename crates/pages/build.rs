@@ -1,5 +1,5 @@
-//! Writes the two sides of each change that the pages show as blocks of Rust, which are
-//! documentation tests.
+//! Writes a page with both sides of each `diff` block of the Markdown pages, as blocks of Rust
+//! code. `src/lib.rs` runs them as documentation tests.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! `cargo xtask advise`: estimates from a trace what its program would gain from another allocator.
-//! Replays nothing.
+//! It replays nothing.
 
 use std::path::PathBuf;
 
@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    /// In a common directory each command would replace the recorder of the other one.
+    /// In a common directory, each command would overwrite the recorder that the other one built.
     #[test]
     fn advice_and_measurements_are_built_in_directories_of_their_own() {
         let ws = Workspace::load().unwrap();

@@ -87,7 +87,7 @@ pub(crate) struct BenchOptions {
     rest: Vec<String>,
 }
 
-/// The options of `--programs` besides those of every measurement.
+/// The options of `--programs` and `--scopes`, in addition to those of every measurement.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ProgramOptions {
     /// Run programs of others over each general allocator, each in processes of its own; needs
@@ -136,7 +136,8 @@ pub(crate) fn measuring(ws: &Workspace, thin: bool) -> Result<Cmd> {
 /// Returns the step of `ci` that runs every workload once, as a test.
 pub(crate) fn smoke() -> Step<'static> {
     Step::new("bench-smoke", "every workload runs once with every contender", |ws| {
-        // The tests' own build, C contenders included: this step measures nothing.
+        // This step measures nothing, so it uses the build of the tests, which includes the C
+        // contenders.
         test::build(ws)?;
         let out = ws.target_dir("bench-smoke");
         let program = ws.target_dir("debug").join(format!("{RUNNER}{}", std::env::consts::EXE_SUFFIX));
@@ -206,8 +207,8 @@ impl BenchOptions {
     }
 }
 
-/// Returns a `cargo build` or `cargo run` of the harness. With `peers` it includes these contenders
-/// in Rust, and those in C and C++ that can be built here.
+/// Returns the command that builds or runs the harness: `what` is `build` or `run`. With `peers`
+/// the harness has these contenders in Rust, and those in C and C++ that can be built here.
 pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<RustPeers>) -> Result<Cmd> {
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == RUNNER) {
         bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");
@@ -246,7 +247,7 @@ mod tests {
         assert!(!other.contains("align-all"), "{other}");
     }
 
-    /// A second program would be built as long again.
+    /// A second program would take as long to build as the first one.
     #[test]
     fn one_program_of_the_harness_compares_and_replays() {
         assert_eq!(Workspace::load().unwrap().package(HARNESS).unwrap().bins, [RUNNER]);

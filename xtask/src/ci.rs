@@ -75,8 +75,8 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
         }),
     ];
     // From here on steps run side by side. The long ones come first. The controls are many and
-    // short, so that both lanes end at the same time. Steps that build the workspace in its own
-    // directory wait for each other there, so steps of Miri stand between them.
+    // short and come last, so that both lanes end at about the same time. Steps that build in
+    // cargo's common directory wait for each other there, so steps of Miri stand between them.
     let mut miri = miri::steps(ws, miri::BorrowModel::Both, miri::CI_SEEDS, MissingToolchain::Install)?;
     let rest = miri.split_off(miri.len().min(FIRST_OF_MIRI));
     let mut tests = test::steps(test::TestedPackages::All);

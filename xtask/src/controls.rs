@@ -1,6 +1,6 @@
 //! `cargo xtask controls`: runs the negative controls. Each weakens one ordering, bound or step by
-//! a cfg. The test that guards it must pass without the cfg and fail with it. In `ci` the steps of
-//! the tests and models have run it without the cfg before, and it is not run again.
+//! a cfg. The test that guards it must pass without the cfg and fail with it. In `ci` an earlier
+//! step has run the test without the cfg, so it is not run again.
 
 mod table;
 pub(crate) mod wrapper;
@@ -87,7 +87,7 @@ pub(crate) fn steps(ws: &Workspace, wanted: impl Fn(&Control) -> bool) -> Result
     Ok(spread(chosen, |control| control.kind == ControlKind::Test).into_iter().map(step).collect())
 }
 
-/// Moves the items that `locks` accepts apart, so that others stand between them. Controls of kind
+/// Spreads the items that `locks` accepts, so that others stand between them. Controls of kind
 /// `test` build in cargo's common directory, and two that run side by side wait for each other.
 fn spread<T>(items: Vec<T>, locks: impl Fn(&T) -> bool) -> Vec<T> {
     let (locking, others): (Vec<_>, Vec<_>) = items.into_iter().partition(locks);
@@ -100,11 +100,11 @@ fn spread<T>(items: Vec<T>, locks: impl Fn(&T) -> bool) -> Vec<T> {
 /// The tests that passed without a cfg in this run. Several controls often share a test.
 static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// The packages of which an earlier step of this run passed all tests of a kind without a cfg.
+/// The kinds and packages whose tests all passed without a cfg in an earlier step of this run.
 static PASSED: Mutex<BTreeSet<(ControlKind, String)>> = Mutex::new(BTreeSet::new());
 
 /// Records that all tests of a kind passed in this package. The controls of this run then do not
-/// run them again without the cfg.
+/// run these tests again without the cfg.
 pub(crate) fn all_passed(kind: ControlKind, package: &str) {
     PASSED.lock().unwrap_or_else(PoisonError::into_inner).insert((kind, package.to_owned()));
 }
@@ -166,8 +166,8 @@ fn commands(ws: &Workspace, control: &Control) -> Result<Option<Vec<TestRun>>> {
 }
 
 /// Leaves out what the build of a weakened test does not need. Each control builds the crates of
-/// the workspace again: line tables take a tenth of that, and the statistics are optimised for
-/// tests of their own.
+/// the workspace again. Line tables take a tenth of that build, and only the statistics' own tests
+/// need the statistics optimised.
 fn quickly_built(cargo: Cmd) -> Cmd {
     cargo
         .args(["--config", "profile.test.package.ephemera-measure.opt-level=0"])

@@ -9,9 +9,8 @@ use crate::workspace::Workspace;
 /// The package whose default features build these contenders.
 pub(crate) const HARNESS: &str = "bench-harness";
 
-/// Returns the command with one of jemalloc's two static libraries left out of the build. The
-/// makefile compiles each file once for each of them, and `tikv-jemalloc-sys` links this one,
-/// except on Windows.
+/// Makes `cargo` build only one of jemalloc's two static libraries. The makefile compiles each file
+/// once for each library, and `tikv-jemalloc-sys` links this one, except on Windows.
 pub(crate) fn one_library(cargo: Cmd) -> Cmd {
     if cfg!(unix) { cargo.env_append("MAKEFLAGS", "-- STATIC_LIBS=lib/libjemalloc_pic.a") } else { cargo }
 }
@@ -21,7 +20,8 @@ pub(crate) fn one_library(cargo: Cmd) -> Cmd {
 pub(crate) enum RustPeers {
     /// All of them.
     All,
-    /// The namesakes, and those that most programs know. The build takes half the time.
+    /// The published crates with the names of ours, and the crates that most programmers know. The
+    /// build takes half the time.
     Known,
 }
 
@@ -41,7 +41,7 @@ enum PeerNeed {
     Cc,
     /// A C++20 compiler whose programs run.
     Cxx,
-    /// `make`, for makefiles of the sources and of CMake.
+    /// `make`, for the makefiles of the sources and those that CMake writes.
     Make,
     /// CMake.
     Cmake,

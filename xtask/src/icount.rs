@@ -68,7 +68,7 @@ pub(crate) fn main(ws: &Workspace, options: &bench::BenchOptions) -> Result<bool
     }
 }
 
-/// Returns the step of `ci`.
+/// Returns the step of `ci` that counts instructions.
 pub(crate) fn step() -> Step<'static> {
     Step::new("icount", "no operation takes more instructions than recorded", |ws| {
         if !starts(Command::new("valgrind").arg("--version")) {

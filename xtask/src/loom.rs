@@ -19,14 +19,14 @@ pub(crate) const MODELLED: [&str; 6] =
 /// The flag that selects loom's types in `ephemera_prim::sync`.
 pub(crate) const CFG: &str = "--cfg ephemera_loom";
 
-/// The bound of preemptions for models that set none.
+/// The preemption bound for models that set none.
 pub(crate) const PREEMPTIONS: u32 = 3;
 
-/// The bound in `cargo xtask test`, which has some minutes.
+/// The preemption bound in `cargo xtask test`, which should take a few minutes only.
 const TEST_PREEMPTIONS: u32 = 2;
 
-/// The package whose models `cargo xtask test` leaves to `ci`: it has one, and builds for half a
-/// minute.
+/// The package whose models `cargo xtask test` leaves to `ci`: it has one model, and its build
+/// takes half a minute.
 const LEFT_TO_CI: &str = "recorder";
 
 /// Returns a step for each package with models.
@@ -43,7 +43,7 @@ pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
 fn step(package: &Package, preemptions: u32) -> Step<'_> {
     Step::new(format!("loom/{}", package.short()), "the models hold in every interleaving", move |ws| {
         let ran = models(ws, package, None, preemptions)?;
-        // The controls explore the models as deep.
+        // The controls explore no deeper, so they need not run these models without the cfg.
         if preemptions >= PREEMPTIONS {
             controls::all_passed(ControlKind::Loom, &package.name);
         }
@@ -66,8 +66,8 @@ fn models(ws: &Workspace, package: &Package, model: Option<&str>, preemptions: u
     Ok(ran)
 }
 
-/// Returns the targets to run, each with its filter. In the library a model is known by its test's
-/// name; in an integration test by the file's name.
+/// Returns the targets to run, each with its filter. In the library, the name of a test marks it as
+/// a model. Among the integration tests, the name of the file does.
 fn selection(package: &Package, model: Option<&str>) -> Vec<(Vec<String>, Vec<String>)> {
     let model = model.map(|name| name.strip_prefix("loom_").unwrap_or(name));
     let mut runs = vec![(vec!["--lib".to_owned()], vec![format!("loom_{}", model.unwrap_or(""))])];
@@ -100,8 +100,8 @@ fn base_in(dir: PathBuf, ws: &Workspace, package: &Package, preemptions: u32) ->
 }
 
 /// Returns `cargo test` for a negative control, with the default bound. A control runs one model,
-/// so our crates are not optimised for it, as they are by the profile. Each lane has a build
-/// directory, since each control builds a package.
+/// so it does not optimise our crates, although the profile does. Each lane has a build directory,
+/// since each control builds a package.
 pub(crate) fn control_base(ws: &Workspace, package: &Package) -> Cmd {
     let mut names = vec!["ephemera-prim", &package.name];
     names.dedup();

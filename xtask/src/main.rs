@@ -45,7 +45,7 @@ use crate::workspace::Workspace;
     bin_name = "cargo xtask",
     after_help = "Examples:
   cargo xtask bench --quick     compares our allocators with others
-  cargo xtask test              runs the tests of every day
+  cargo xtask test              runs the everyday tests
   cargo xtask ci                runs what continuous integration runs
   cargo xtask help miri         explains one command"
 )]

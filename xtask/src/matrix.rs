@@ -43,7 +43,7 @@ const CRATES: [Crate; 5] = [
     Crate { dir: "typed-pool", ..ALLOCATOR },
 ];
 
-/// The test support must build wherever the library crates do, so also without 64-bit atomics.
+/// `testkit` must build wherever the library crates do, so also without 64-bit atomics.
 const TESTKIT: MatrixCell =
     MatrixCell { compiler: Compiler::Pinned, act: Act::Check, features: &[""], target: TARGETS[2] };
 

@@ -36,7 +36,7 @@ const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
 
 /// A flag that changes the time of a run and none of its checks: after this number of basic blocks
 /// Miri removes the borrow tags of dead pointers. The tests reborrow often, and each access to
-/// memory searches the tags. With the default of 10,000 those of `ring-alloc` take 14 to 23 %
+/// memory searches the tags. With the default of 10,000, the tests of `ring-alloc` take 14 to 23 %
 /// longer.
 const QUICK: &str = "-Zmiri-provenance-gc=1000";
 
@@ -90,8 +90,8 @@ pub(crate) fn main(ws: &Workspace, options: &MiriOptions) -> Result<bool> {
     ))
 }
 
-/// Returns the steps of `test`, which has some minutes: the unit tests that are quick, the threaded
-/// ones once.
+/// Returns the steps of `test`, which should take a few minutes only: the quick unit tests, with
+/// one run of each threaded test.
 pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     let packages = gated(ws, |gate| gate.always)?;
     Ok(plan(&packages, BorrowModel::Tree, 0, MissingToolchain::Report, StackedExtent::Units))
@@ -182,7 +182,7 @@ fn plan<'w>(
     steps
 }
 
-/// Returns the integration tests that run besides the unit tests. `None` means all.
+/// Returns the integration tests that run in addition to the unit tests. `None` means all.
 fn chosen_tests(
     package: &Package,
     model: BorrowModel,
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn every_model_and_the_search_are_a_step_each() {
+    fn each_model_and_the_search_are_separate_steps() {
         let ws = sample();
         let packages = [ws.package("prim").unwrap()];
         let names = |model, seeds| -> Vec<String> {

@@ -27,7 +27,7 @@ fn pages(root: &Path) -> Vec<(PathBuf, String)> {
     paths.into_iter().map(read).collect()
 }
 
-/// Returns the lines of all blocks with this name, without their comments.
+/// Returns the words of each command in the `sh` blocks of a page, without its comment.
 fn commands(text: &str) -> Vec<Vec<&str>> {
     let mut inside = false;
     let mut found = Vec::new();

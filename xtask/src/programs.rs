@@ -1,11 +1,11 @@
 //! `cargo xtask bench --programs`: runs programs of others over each general allocator. `--scopes`
 //! runs a service with a scope for each request.
 //!
-//! Some programs are linked with each allocator. Others are those of the system, over a preloaded
-//! library. Each program runs in a process of its own. A round runs every program over every
-//! allocator, in random order, and times are compared within a round. The reference takes part
-//! twice, so that a reader sees how far two equal contenders differ. A contender that cannot be
-//! built, ends with an error or computes something else gets a cell with the reason.
+//! Some programs are linked with each allocator. Others are installed on the system and run over a
+//! preloaded library. Each program runs in a process of its own. A round runs every program over
+//! every allocator, in random order, and times are compared within a round. The reference takes
+//! part twice, so that a reader sees how far two equal contenders differ. A contender that cannot
+//! be built, ends with an error or computes something else gets a cell with the reason.
 
 use anyhow::Result;
 

@@ -32,8 +32,8 @@ others are in TRACE.processes/, named by process. A recording replaces earlier t
 else. Ctrl-C ends CMD as it would without the recorder, and the trace is kept. A program that is linked statically, set-user-id, or
 that clears its environment cannot be recorded. docs/traces.md has more.
 
-The exit status is that of CMD, or 128 and the signal that ended it; 125 if the recording failed, 126 if CMD cannot be run, 127 if
-there is no CMD.")]
+The exit status is that of CMD, or 128 plus the number of the signal that ended it; 125 if the recording failed, 126 if CMD cannot
+be run, 127 if there is no CMD.")]
 pub(crate) struct RecordOptions {
     /// Write the trace to this file [default: target/trace/trace].
     #[arg(long, value_name = "TRACE")]
@@ -56,7 +56,7 @@ pub(crate) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
 /// Reports that this system has no recorder.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn main(_ws: &Workspace, _options: &RecordOptions) -> ExitCode {
-    eprintln!("error: this command records programs by a preloaded library, which exists for Linux only");
+    eprintln!("error: this command records programs with a preloaded library, which exists for Linux only");
     ExitCode::FAILURE
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn main(ws: &Workspace, options: &SanitizeOptions) -> Result<bool> {
     Ok(run(ws, vec![step(options.sanitizer, names)]))
 }
 
-/// Returns the step of `ci`.
+/// Returns the step of `ci`, which uses AddressSanitizer.
 pub(crate) fn address(ws: &Workspace) -> Result<Step<'static>> {
     let names = ws.choose(None, &PACKAGES)?.into_iter().map(|package| package.name.clone()).collect();
     Ok(step(Sanitizer::Address, names))
@@ -98,8 +98,8 @@ fn step(sanitizer: Sanitizer, packages: Vec<String>) -> Step<'static> {
     })
 }
 
-/// Sets an options variable: ours first, then the user's. The runtime reads the user's last, so
-/// they win.
+/// Sets a variable to our options, followed by those of the user. The last setting of an option
+/// wins, so the user's options override ours.
 fn options(cargo: crate::shell::Cmd, name: &str, ours: &str) -> crate::shell::Cmd {
     let users = std::env::var(name).unwrap_or_default();
     cargo.env(name, if users.is_empty() { ours.to_owned() } else { format!("{ours}:{users}") })

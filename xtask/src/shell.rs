@@ -1,5 +1,5 @@
 //! Runs child processes: prints each command in a form that can be pasted into a shell, streams or
-//! captures the output, and stops the child when a time limit is over.
+//! captures the output, and stops a child that exceeds a time limit.
 
 use core::cell::{Cell, RefCell};
 use core::fmt::Write as _;
@@ -149,7 +149,7 @@ impl Cmd {
         self
     }
 
-    /// Stops the child after this time, which is then an error.
+    /// Sets a time limit. A child that exceeds it is stopped, which is an error.
     pub(crate) fn within(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
@@ -180,7 +180,7 @@ impl Cmd {
         Ok(self.wait(&mut child)?.success())
     }
 
-    /// Runs the command like [`Self::run`]. Another status is the error `otherwise`.
+    /// Runs the command like [`Self::run`]. A status other than 0 is the error `otherwise`.
     pub(crate) fn run_or(&self, otherwise: &str) -> Result<()> {
         if self.run()? {
             return Ok(());
@@ -188,7 +188,7 @@ impl Cmd {
         bail!("{otherwise}")
     }
 
-    /// Runs the command, prints its output at once, and returns it.
+    /// Runs the command, prints its output as it arrives, and returns it.
     pub(crate) fn tee(&self) -> Result<Captured> {
         say(&format!("$ {}", self.shown()));
         let keeping = is_keeping();

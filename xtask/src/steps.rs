@@ -38,7 +38,7 @@ pub(crate) struct Step<'w> {
     /// The statement that it checks, as a short clause.
     pub(crate) what: String,
     run: Body<'w>,
-    /// Whether it may run beside neighbours that have this flag too.
+    /// Whether the step may run beside neighbours that have this flag too.
     beside: bool,
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn run(ws: &Workspace, steps: Vec<Step<'_>>) -> bool {
     !rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)))
 }
 
-/// Runs steps one after the other, with their output printed at once.
+/// Runs steps one after the other, with their output printed as it arrives.
 fn alone(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<StepRow> {
     let one = |(index, step): (usize, Step<'_>)| {
         eprintln!("\n{}", headline(index, total, &step));

@@ -30,9 +30,10 @@ const BOTH_TRAITS_TESTS: [&str; 2] = ["backing", "traits"];
 /// The packages whose tests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TestedPackages {
-    /// All.
+    /// All packages.
     All,
-    /// All but the harness. With its contenders it takes half of the build, and its tests measure.
+    /// All packages except the harness. Its contenders take half of the build, and its tests
+    /// measure.
     Daily,
 }
 
@@ -52,8 +53,8 @@ pub(crate) enum BothTraitsExtent {
   cargo xtask test --fast    leaves out loom and Miri
   cargo xtask test --fast --features   also runs all tests with features that are not the default
 
-`cargo xtask ci` also tests other features and the harness, explores the models with one more preemption and that of the
-recorder, and runs the integration tests under Miri.
+`cargo xtask ci` also tests other features and the harness, explores the models with one more preemption, adds the model
+of the recorder, and runs the integration tests under Miri.
 
 To run one test, use cargo itself: cargo test -p ring-alloc NAME")]
 pub(crate) struct TestOptions {

@@ -17,7 +17,7 @@ pub(crate) const TARGETS: &[&str] =
 /// The second choice: any installed nightly.
 const ANY_NIGHTLY: &str = "nightly";
 
-/// The advice for a missing toolchain.
+/// The action for a missing toolchain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingToolchain {
     /// Let rustup download it.
@@ -29,7 +29,7 @@ pub(crate) enum MissingToolchain {
 /// A toolchain's name, or a sentence that says what is missing and how to install it.
 pub(crate) type Found = core::result::Result<String, String>;
 
-/// The nightly that this run uses for [`NIGHTLY`], once it was printed.
+/// The nightly that this run chose and printed last, if it needed one.
 static SAID: Mutex<Option<String>> = Mutex::new(None);
 
 /// Returns the `RUSTFLAGS` that enable tests of the standard library's `Allocator`, for a toolchain
@@ -158,8 +158,8 @@ fn pick(names: &[&str], components: &[&str], missing: MissingToolchain) -> Optio
     None
 }
 
-/// Returns whether rustup's name is that of a component: it lists `miri-x86_64-unknown-linux-gnu`
-/// for `miri`, and `rust-src` unchanged.
+/// Returns whether the name `listed` by rustup is that of the component `wanted`: rustup lists
+/// `miri-x86_64-unknown-linux-gnu` for `miri`, and `rust-src` unchanged.
 fn is_component(listed: &str, wanted: &str) -> bool {
     listed.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }

@@ -57,7 +57,8 @@ struct RawTarget {
 impl Workspace {
     /// Loads the workspace from cargo.
     pub(crate) fn load() -> Result<Self> {
-        // `cargo run` sets the package's current directory; `env!` has that of its compilation.
+        // `cargo run` sets the variable to the package's present directory. `env!` has the
+        // directory in which xtask was compiled.
         let here = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
         let root = here.parent().context("the package xtask has no parent directory")?.to_owned();

@@ -36,8 +36,8 @@ impl Drop for Dir {
     }
 }
 
-/// Returns a recording into `out`. `env` restores the signals that a script ignores in its
-/// background commands.
+/// Returns the command that records `program` into `out`. `env` restores the signals that a script
+/// ignores in its background commands.
 fn recording<S: AsRef<OsStr>>(out: &Path, program: &[S]) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_xtask"), "record", "--out"]);
@@ -248,7 +248,7 @@ fn the_program_has_the_environment_of_the_shell() {
 
 /// The compiler is linked with jemalloc, whose `malloc` takes precedence over that of any library.
 #[test]
-fn a_program_with_its_own_malloc_is_named() {
+fn a_program_with_its_own_malloc_is_reported() {
     let dir = Dir::new("own");
     let out = dir.join("trace");
     let cargo = std::env::var_os("CARGO").expect("cargo runs the tests");

@@ -1,13 +1,13 @@
-//! The checksum of a program's results: FNV-1a over 64 bits, which needs no memory.
+//! The checksum of a program's results: FNV-1a over 64 bits, which allocates nothing.
 
 use core::fmt;
 
-/// A checksum in the making.
+/// The checksum of the bytes that were added so far.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Checksum(u64);
 
 impl Checksum {
-    /// Creates the checksum of nothing.
+    /// Creates the checksum of no bytes.
     pub fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }

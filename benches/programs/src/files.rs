@@ -4,10 +4,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Directories without input.
+/// The names of directories that [`texts`] skips.
 const SKIPPED: [&str; 3] = [".git", "programs", "target"];
 
-/// Returns the text of every file below `dir` with this ending, in the order of the paths.
+/// Returns the text of every file below `dir` with the extension `ending`, in the order of the
+/// paths.
 pub fn texts(dir: &Path, ending: &str) -> io::Result<Vec<String>> {
     let mut paths = Vec::new();
     walk(dir, ending, &mut paths)?;

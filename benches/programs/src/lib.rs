@@ -1,5 +1,5 @@
-//! Programs of others as functions, which the executables of this package run over their
-//! allocators.
+//! Other people's programs as functions. Each executable of this package runs them over one
+//! allocator.
 //!
 //! `programs-ALLOCATOR PROGRAM ROOT` runs one program over files of the repository at ROOT. It
 //! prints `checksum` and a number that depends on everything the program computed. So two

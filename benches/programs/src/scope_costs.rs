@@ -9,18 +9,18 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use typed_pool::Scope;
 
-/// The calls in a sample of an operation that takes some nanoseconds.
+/// The number of calls in a sample of an operation that takes some nanoseconds.
 const CALLS: u32 = 20_000;
 
-/// The rounds. Each takes one sample of every row, so that slow drifts cancel in a ratio.
+/// The number of rounds. Each takes one sample of every row, so that slow drifts cancel in a ratio.
 const ROUNDS: usize = 60;
 
-/// The blocks of the scope whose end is timed, and their sizes.
+/// The number of blocks in the scope whose end is timed, and of their different sizes.
 const BLOCKS: usize = 1_000;
 const SIZES: usize = 50;
 
-/// The scopes that run before the first sample. A thread that runs many scopes keeps units for the
-/// next ones, and the rows are those of a service that has run for a while.
+/// The number of scopes that run before the first sample. A thread that runs many scopes keeps
+/// units for the next ones, so the samples are those of a service that has run for a while.
 const EARLIER: usize = 1_000;
 
 /// A row: its name, and a function that takes a sample in nanoseconds per call.
@@ -43,7 +43,7 @@ pub fn samples() -> Value {
     }
     let mut taken = vec![Vec::with_capacity(ROUNDS); ROWS.len()];
     for round in 0..ROUNDS {
-        // Another row is the first in each round.
+        // Each round begins with another row.
         for turn in 0..ROWS.len() {
             let row = (round + turn) % ROWS.len();
             taken[row].push(ROWS[row].1());
@@ -53,7 +53,7 @@ pub fn samples() -> Value {
     Value::Object(rows.map(|((name, _), samples)| ((*name).to_owned(), json!(samples))).collect())
 }
 
-/// Returns the time of a call of `work` in nanoseconds.
+/// Returns the mean time of a call of `work` in nanoseconds.
 fn each(mut work: impl FnMut()) -> f64 {
     let start = Instant::now();
     for _ in 0..CALLS {
@@ -80,7 +80,7 @@ fn entered_with_a_block() -> f64 {
     each(|| scope.run(|| drop(block(64))))
 }
 
-/// A future that is pending until it was polled [`CALLS`] times.
+/// Returns a future that is ready when it is polled for the [`CALLS`]th time.
 fn counted() -> impl Future {
     let mut left = CALLS;
     poll_fn(move |_| {
@@ -107,7 +107,7 @@ fn used() -> Scope {
     scope
 }
 
-/// Ends one scope. The sample contains a reading of the clock.
+/// Returns the nanoseconds that ending one scope takes. They include one reading of the clock.
 fn ends() -> f64 {
     let scope = used();
     let start = Instant::now();

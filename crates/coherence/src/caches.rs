@@ -144,8 +144,8 @@ mod tests {
         assert_eq!(events(&accesses), expected);
     }
 
-    /// A second form of the protocol: each cache has its own letter for the line, and nothing is
-    /// kept beside them.
+    /// A second implementation of the protocol: each cache has its own MESI letter for each line,
+    /// and there is no other state.
     fn by_letters(accesses: &[(usize, u64, LineAccess)]) -> Vec<Option<Event>> {
         let mut letters = [[b'I'; 4]; 4];
         let mut step = |&(core, line, access): &(usize, u64, LineAccess)| {

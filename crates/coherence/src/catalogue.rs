@@ -1,6 +1,6 @@
 //! The workloads of the traced program, and the allocators that it can run over.
 
-/// A workload.
+/// A workload of the traced program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TracedWorkload {
     /// Each thread frees what it allocated.
@@ -78,7 +78,7 @@ pub struct TracedContender {
     pub key: &'static str,
     /// The name in tables.
     pub name: &'static str,
-    /// The feature of this package that builds it in.
+    /// The feature of this package that compiles it in.
     pub feature: &'static str,
 }
 

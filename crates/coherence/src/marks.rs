@@ -1,4 +1,4 @@
-//! The marks: the agreement between the traced program and the reader of its log.
+//! The marks: the protocol between the traced program and the reader of its log.
 //!
 //! The program has a static table with a byte for each phase and core. It stores to a byte when the
 //! core enters the phase. It prints the table's address before the first mark, and the address
@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use crate::caches::CORES;
 
-/// The bytes of the table of marks.
+/// The size of the table of marks in bytes.
 pub const TABLE: usize = Phase::ALL.len() * CORES;
 
-/// The beginning of the lines that the program prints for the reader.
+/// The prefix of the lines that the program prints for the reader.
 pub const PREFIX: &str = "coherence:";
 
 /// The activity of the running core.

@@ -64,7 +64,8 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// Returns an error if the log cannot be read, or if it ends too early.
+    /// Returns an error if the log cannot be read, or if it ends too early. With the error come the
+    /// lines of the log that are neither accesses nor facts.
     pub fn run(mut log: impl BufRead) -> Result<Measured, (Broken, Vec<String>)> {
         let mut replay = Self::default();
         let mut line = Vec::new();
@@ -83,7 +84,7 @@ impl Replay {
         }
     }
 
-    /// Takes a line of the log.
+    /// Replays one line of the log.
     fn line(&mut self, line: &[u8]) {
         match line {
             [b'I', b' ', ..] => self.finish(),
@@ -100,7 +101,7 @@ impl Replay {
         }
     }
 
-    /// Takes a line that is no access: a fact, or a message that an error repeats.
+    /// Handles a line that is no access: a fact, or a message that an error repeats.
     fn other(&mut self, line: &str) {
         match Fact::read(line) {
             Some(Fact::Table(address)) => self.table = Some(address),
@@ -174,7 +175,7 @@ impl Replay {
     }
 }
 
-/// Returns the address and the number of bytes of `1ffe0,8`.
+/// Parses an access such as `1ffe0,8`: the address in hexadecimal, and the number of bytes.
 fn place_of(text: &[u8]) -> Option<(u64, u64)> {
     let text = std::str::from_utf8(text).ok()?;
     let (address, bytes) = text.split_once(',')?;
@@ -189,7 +190,7 @@ mod tests {
 
     const TABLE: u64 = 0x1000;
 
-    /// A log that counts from its start, with these parts.
+    /// Replays a log that consists of these parts and counts from its start.
     fn log(parts: &[String]) -> Result<Measured, String> {
         let mut text = Fact::Table(TABLE).line() + &mark(Phase::Begin, 0);
         text.extend(parts.iter().map(String::as_str));

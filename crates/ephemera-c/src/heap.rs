@@ -3,8 +3,8 @@
 //! In a shared library, each access to a thread-local of the standard library calls the dynamic
 //! linker. On x86-64 the heap's thread-local has a fixed offset from the thread pointer instead
 //! (the *initial-exec* model, which mimalloc and jemalloc use too). So the library should be
-//! preloaded. If a running program loads it, its thread-locals lie in a small reserve of the C
-//! library, and loading fails if the reserve is used up.
+//! preloaded. If a running program loads the library instead, its thread-local lies in a small
+//! reserve of the C library, and loading fails if the reserve is used up.
 
 use typed_pool::__private::{Family, FamilyCell, ThisCell};
 
@@ -30,8 +30,8 @@ mod cell {
     #[inline]
     pub(super) fn this() -> ThisCell {
         let cell: *mut FamilyCell;
-        // SAFETY: `fs:[0]` has the thread pointer, and the offset table the distance of the
-        // thread-local from it. Neither changes while the thread runs.
+        // SAFETY: `fs:[0]` has the thread pointer, and the global offset table has the distance of
+        // the thread-local from it. Neither changes while the thread runs.
         unsafe {
             asm!(
                 "mov {cell}, qword ptr fs:[0]",

@@ -6,11 +6,11 @@
 //!
 //! The library serves blocks from `Heap`, an allocator like
 //! [`PooledAllocator`](typed_pool::PooledAllocator). `free` gets no size, so `sized` finds it: in
-//! the header of a block's unit, in the length of its span, or in the page in front of its mapping.
+//! the header of a block's unit, in the length of its span, or in the page in front of the block.
 //!
-//! A pointer that names no live block ends the process with a message. With debug assertions, the
-//! library keeps a table of live blocks and detects each such pointer. Without them it detects most
-//! of those that cannot be a block's address.
+//! If the library detects a pointer that is not a live block, it ends the process with a message.
+//! With debug assertions, it keeps a table of live blocks and detects every such pointer. Without
+//! them, it detects most pointers that cannot be the address of a block.
 #![cfg(all(target_os = "linux", target_pointer_width = "64", not(any(miri, ephemera_loom))))]
 
 mod heap;
@@ -32,7 +32,7 @@ fn set_errno(error: c_int) {
     unsafe { word.write(error) };
 }
 
-/// Returns the block, or null and `ENOMEM`.
+/// Returns the block's address. Without a block, sets `errno` to `ENOMEM` and returns null.
 fn or_null(block: Option<NonNull<u8>>) -> *mut c_void {
     block.map_or_else(
         || {
@@ -52,8 +52,8 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
     }
 }
 
-/// As [`malloc`]. It is a function of C, which cannot unwind, so [`malloc`] ends with a jump to it
-/// and needs no stack frame.
+/// The slow path of [`malloc`]. It is a function of C, which cannot unwind, so [`malloc`] ends with
+/// a jump to it and needs no stack frame.
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slowly(size: usize) -> *mut c_void {
@@ -75,7 +75,7 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     }
 }
 
-/// As [`calloc`], and a function of C like [`malloc_slowly`].
+/// The slow path of [`calloc`], and a function of C for the same reason as [`malloc_slowly`].
 #[cold]
 #[inline(never)]
 extern "C" fn calloc_slowly(count: usize, size: usize) -> *mut c_void {
@@ -95,10 +95,10 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     }
 }
 
-/// As [`free`], and a function of C like [`malloc_slowly`].
+/// The slow path of [`free`], and a function of C for the same reason as [`malloc_slowly`].
 ///
 /// # Safety
-/// As [`free`].
+/// `block` is null or a live block of this library.
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn free_slowly(block: *mut c_void) {
@@ -111,7 +111,7 @@ unsafe extern "C" fn free_slowly(block: *mut c_void) {
 /// C: resizes a block, and may move it.
 ///
 /// # Safety
-/// As [`free`].
+/// `block` is null or a live block of this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
     let Some(block) = NonNull::new(block.cast()) else { return malloc(size) };
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
 /// BSD: changes the size of an array.
 ///
 /// # Safety
-/// As [`free`].
+/// `block` is null or a live block of this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
@@ -183,10 +183,10 @@ pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
     }
 }
 
-/// Returns the bytes of a block that the program may use, or 0 for null.
+/// Returns the number of bytes of a block that the program may use, or 0 for null.
 ///
 /// # Safety
-/// As [`free`].
+/// `block` is null or a live block of this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
     // SAFETY: the caller passes null or a live block.

@@ -1,6 +1,6 @@
 //! The live blocks, in builds with debug assertions: a bit for each address at which a block can
-//! start. It tells every second free and every foreign pointer from a live block. Without debug
-//! assertions there is no table, and every address passes for that of a live block.
+//! start. With it, the library detects every double free and every foreign pointer. Without debug
+//! assertions there is no table, and every address counts as that of a live block.
 //!
 //! ```text
 //!   ROOT: 2^14 pointers --> LiveLeaf: 2^13 pointers --> LivePiece: 2^17 bits, for 2 MiB
@@ -30,10 +30,11 @@ struct LiveLeaf([AtomicPtr<LivePiece>; 1 << LEAF_BITS]);
 static ROOT: [AtomicPtr<LiveLeaf>; 1 << ROOT_BITS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; 1 << ROOT_BITS];
 
-/// An entry in the root, an entry in its leaf, a word of its piece, and a bit of that.
+/// An entry in the root, the index of an entry in its leaf, the index of a word in that entry's
+/// piece, and a mask with one bit of the word.
 type PlaceBits = (&'static AtomicPtr<LiveLeaf>, usize, usize, u64);
 
-/// Returns the place of an address: its entry in the root, that in the leaf, and its word and bit.
+/// Returns the bit of an address. Returns `None` if no block can start at this address.
 fn place_of(addr: usize) -> Option<PlaceBits> {
     let bits = |from: u32, count: u32| (addr >> from) & ((1 << count) - 1);
     let root = ROOT.get(addr >> (PIECE_BITS + LEAF_BITS))?;
@@ -42,7 +43,7 @@ fn place_of(addr: usize) -> Option<PlaceBits> {
     (addr % MIN_ALIGN == 0).then_some((root, bits(PIECE_BITS, LEAF_BITS), granule / 64, bit))
 }
 
-/// Returns what an entry names, if anything.
+/// Returns the table that an entry points at, if any.
 fn named<T>(entry: &AtomicPtr<T>) -> Option<&'static T> {
     // ORDERING: Acquire. Pairs with the Release in `named_or_new`.
     let table = entry.load(Ordering::Acquire);
@@ -65,8 +66,8 @@ static SPARE_LEAF: AtomicPtr<LiveLeaf> = AtomicPtr::new(ptr::null_mut());
 static SPARE_PIECE: AtomicPtr<LivePiece> = AtomicPtr::new(ptr::null_mut());
 
 impl Spare {
-    /// Returns tables with which the next [`enter`] succeeds. `None` if there is no memory for
-    /// them.
+    /// Returns tables with which the next [`enter`] succeeds. Returns `None` if there is no memory
+    /// for them.
     pub(crate) fn new() -> Option<Self> {
         if !cfg!(debug_assertions) {
             return Some(Self { leaf: Cell::new(None), piece: Cell::new(None) });
@@ -94,17 +95,18 @@ fn take<T>(place: &AtomicPtr<T>) -> Option<NonNull<T>> {
 fn keep<T>(place: &AtomicPtr<T>, table: Option<NonNull<T>>) {
     if let Some(table) = table {
         // ORDERING: Release. Pairs with the Acquire in `take`. Publishes: the table. If another
-        // thread keeps one, this one is lost.
+        // thread has stored one, this table is leaked.
         let _ = place.compare_exchange(ptr::null_mut(), table.as_ptr(), Ordering::Release, Ordering::Relaxed);
     }
 }
 
-/// Returns what an entry names. If it names nothing, stores the spare table or makes one.
+/// Returns the table that an entry points at. If there is none, stores the spare table or a new one
+/// first.
 fn named_or_new<T>(entry: &AtomicPtr<T>, spare: Option<&Cell<Option<NonNull<T>>>>) -> Option<&'static T> {
     if named(entry).is_none() {
         let fresh = spare.and_then(Cell::take).or_else(make)?.as_ptr();
         // ORDERING: Release. Pairs with the Acquire in `named`. Publishes: the table, whose zeros
-        // are null pointers or empty words. If another thread was faster, this one is lost.
+        // are null pointers or empty words. If another thread was faster, this table is leaked.
         let _ = entry.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
     }
     named(entry)
@@ -125,7 +127,8 @@ fn note(block: NonNull<u8>, spare: Option<&Spare>) -> bool {
         Some((&piece.0[word], bit))
     };
     let Some((word, bit)) = place_of(block.addr().get()).and_then(word_of) else { return false };
-    // The program orders this before a free by another thread when it passes the block there.
+    // Relaxed: the program orders this before a free by another thread when it passes the block to
+    // that thread.
     let before = word.fetch_or(bit, Ordering::Relaxed);
     assert!(before & bit == 0, "two live blocks have one address");
     true

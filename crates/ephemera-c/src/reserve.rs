@@ -9,7 +9,7 @@ use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The size of a block. The C library asks for less.
+/// The size of a block in bytes. The C library asks for less.
 pub(crate) const SIZE: usize = 64;
 
 /// The layout of a block, with an alignment that no other block has.

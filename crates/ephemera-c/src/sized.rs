@@ -5,7 +5,7 @@
 //! | has a class | the stride of its unit's slots |
 //! | up to 1 MiB | the length of its span |
 //! | beyond | in a header, in the page in front of the block |
-//! | of the reserve | that of all its blocks |
+//! | of the reserve | a constant: all its blocks have one size |
 //!
 //! # Invariant
 //!
@@ -43,7 +43,7 @@ struct Header {
     block: usize,
     /// The layout of the whole mapping.
     layout: Layout,
-    /// The offset of the block in it.
+    /// The offset of the block in the mapping, in bytes.
     offset: usize,
 }
 
@@ -52,7 +52,7 @@ struct Header {
 struct Found {
     start: NonNull<u8>,
     layout: Layout,
-    /// The offset of the caller's block.
+    /// The offset of the caller's block from `start`, in bytes.
     offset: usize,
 }
 
@@ -121,12 +121,13 @@ pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
     }
     // SAFETY: the block is a live slot of this unit (C1), and has the bytes of a link at least.
     let is_free = unsafe { pools::give_to_own_unit(Heap::__cell(), unit, block) };
-    // Only this thread can allocate the slot again, so the block is noted until then.
+    // The slot is free already. Only this thread can allocate it again, so this cannot erase the
+    // note of a later block.
     is_free && live::leave(block)
 }
 
-/// Ends a request that cannot be served or noted. If the C library makes it for the thread's exit
-/// guard, the reserve serves it.
+/// Handles a request for which there is no memory, or none to note its block. If the C library
+/// makes the request for the thread's exit guard, the reserve serves it.
 #[cold]
 fn without_memory(unnoted: Option<NonNull<u8>>, layout: Layout) -> Option<NonNull<u8>> {
     if let Some(block) = unnoted {
@@ -150,7 +151,7 @@ fn allocate_large(layout: Layout, zeroed: bool) -> Option<NonNull<u8>> {
     if need <= pages::SPAN_MAX {
         return ask(span_layout(need)?, zeroed);
     }
-    // A larger alignment than a page would keep the mapping from growing at another address.
+    // With an alignment above a page, the mapping could not move when it grows.
     let offset = layout.align().max(PAGE);
     let whole = Layout::from_size_align(layout.size().checked_add(offset)?, offset).ok()?;
     let start = ask(whole, zeroed)?;
@@ -227,7 +228,7 @@ unsafe fn find(block: NonNull<u8>) -> Found {
     }
     // SAFETY: a block outside all spans has a header in the page in front of it.
     let place = unsafe { block.sub(PAGE) };
-    // SAFETY: as the line above.
+    // SAFETY: the header at the start of the page was written, and a page is aligned for it.
     let header = unsafe { place.cast::<Header>().read() };
     if header.magic != MAGIC || header.block != block.addr().get() {
         not_a_block();
@@ -241,7 +242,7 @@ unsafe fn find(block: NonNull<u8>) -> Found {
 #[cold]
 fn not_a_block() -> ! {
     const MESSAGE: &str =
-        "ephemera-c: a freed or resized pointer is no block of this allocator, or was freed before\n";
+        "ephemera-c: a freed or resized pointer is not a block of this allocator, or was already freed\n";
     // SAFETY: the call reads only this constant text. A failed write is ignored, because the
     // process ends next.
     let _ = unsafe { libc::write(2, MESSAGE.as_ptr().cast(), MESSAGE.len()) };
@@ -270,7 +271,7 @@ pub(crate) unsafe fn free(block: NonNull<u8>) {
     unsafe { release(block) };
 }
 
-/// Frees a block that is not among the live blocks any more.
+/// Frees a block that is not, or no longer, in the table of live blocks.
 ///
 /// # Safety
 /// `block` is a live block.
@@ -285,7 +286,7 @@ unsafe fn release(block: NonNull<u8>) {
     }
 }
 
-/// Frees a block that is no slot, and is not among the live blocks any more.
+/// Does the work of [`release`] for a block that is not a slot.
 ///
 /// # Safety
 /// `block` is a live block.
@@ -294,7 +295,8 @@ unsafe fn release_other(block: NonNull<u8>) {
     // SAFETY: the caller passes a live block.
     let found = unsafe { find(block) };
     if found.offset != 0 {
-        // Clears the header, because a stale one would pass for the header of a live block.
+        // Clears the header, because a later free of this address would take a stale one for that
+        // of a live block.
         // SAFETY: the page in front of the block belongs to its mapping.
         let magic = unsafe { block.sub(PAGE) };
         // SAFETY: the header is in this page.
@@ -310,7 +312,7 @@ unsafe fn release_other(block: NonNull<u8>) {
     unsafe { Heap.deallocate(found.start, found.layout) };
 }
 
-/// Returns the bytes of a block that may be used.
+/// Returns the number of bytes of a block that the program may use.
 ///
 /// # Safety
 /// `block` is a live block.
@@ -321,8 +323,9 @@ pub(crate) unsafe fn usable(block: NonNull<u8>) -> usize {
     found.layout.size() - found.offset
 }
 
-/// Changes the size of a block: in place if it fits and is not much smaller, as a mapping that may
-/// move, or by a copy. A block that shrinks stays as it is if there is no memory for a copy.
+/// Resizes a block. A block without a header stays in place if the new size fits and uses at least
+/// half of it. A mapping of page alignment that stays above 1 MiB is resized and may move. Any
+/// other block is copied. A block that shrinks stays as it is if there is no memory for a copy.
 ///
 /// Returns `None`, and leaves the block as it is, if there is no memory for a larger block.
 ///
@@ -352,7 +355,8 @@ pub(crate) unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Option<NonNu
 /// `found` describes a live block, and `size` exceeds the largest span.
 unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
     let whole = Layout::from_size_align(size.checked_add(found.offset)?, found.layout.align()).ok()?;
-    // A mapping that has moved cannot return to its old address for want of a table.
+    // Allocates the tables first: if there were no memory for them later, the mapping could not
+    // move back.
     let spare = live::Spare::new()?;
     // SAFETY: the offset is less than the size of the mapping.
     let old = unsafe { found.start.add(found.offset) };
@@ -368,7 +372,7 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
         unsafe { Heap.shrink(found.start, found.layout, whole) }
     };
     let Ok(moved) = moved else {
-        // Its table exists.
+        // This succeeds, because the table for the old address exists.
         let _ = live::enter(old, None);
         return None;
     };
@@ -376,7 +380,7 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
     let block = unsafe { moved.cast::<u8>().add(found.offset) };
     // SAFETY: the page in front of the block belongs to the mapping.
     unsafe { write_header(block, whole, found.offset) };
-    // The spare tables suffice.
+    // This succeeds, because the spare tables suffice.
     let _ = live::enter(block, Some(&spare));
     Some(block)
 }

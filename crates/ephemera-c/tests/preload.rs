@@ -1,4 +1,4 @@
-//! Programs of the system run with this library preloaded, and print what they print without it.
+//! Tests that programs of the system print the same with this library preloaded as without it.
 #![cfg(all(target_os = "linux", target_pointer_width = "64", not(any(miri, ephemera_loom))))]
 
 use std::io::Write;
@@ -94,7 +94,7 @@ print(sorted(out), os.waitpid(pid, 0)[1])
     same("python3", &["-W", "ignore", "-c", script], "");
 }
 
-/// Every function of the family, called through Python's `ctypes`.
+/// Calls every function of the family through Python's `ctypes`.
 #[test]
 fn each_function_of_the_family_keeps_its_contract() {
     let script = "
@@ -115,7 +115,7 @@ for first in sizes:
         c.memset(p, 7, m); n = m
     l.free(P(p))
     n = first
-    # The second block has the bytes of the first one.
+    # `calloc` reuses the freed block, whose bytes are not zero.
     p = l.malloc(S(n)); c.memset(p, 7, n); l.free(P(p))
     z = l.calloc(S(n), S(1)); assert c.string_at(z, n) == b'\\0' * n; l.free(P(z))
     for a in [16, 64, 4096, 8192, 1 << 20, 1 << 22]:
@@ -145,7 +145,7 @@ l.malloc.restype = l.realloc.restype = c.c_void_p
 S, P, M = c.c_size_t, c.c_void_p, 1 << 20
 block = l.malloc(S(64 * M))
 c.memset(block, 7, 64 * M)
-# What lies behind the block keeps it from growing where it is.
+# The mappings next to the block keep it from growing in place.
 behind = [l.malloc(S(64 * M)) for _ in range(4)]
 used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 40 * M, used + 40 * M))
@@ -206,7 +206,7 @@ def ends(what, script):
     os.close(theirs)
     said = open(ours).read()
     status = os.waitpid(pid, 0)[1]
-    assert status & 127 == 6 and 'is no block of this allocator, or was freed before' in said, (what, status, said)
+    assert status & 127 == 6 and 'is not a block of this allocator, or was already freed' in said, (what, status, said)
 "
     .to_owned();
     scripts.iter().for_each(|(what, script)| all += &format!("ends({what:?}, {script:?})\n"));
@@ -226,7 +226,7 @@ fn a_pointer_that_cannot_be_a_block_ends_the_process_with_a_message() {
 
 #[test]
 #[cfg(debug_assertions)]
-fn every_second_free_and_foreign_pointer_ends_the_process_with_a_message() {
+fn every_double_free_and_foreign_pointer_ends_the_process_with_a_message() {
     end_with_a_message(&[
         ("a slot", "p = l.malloc(24); free(p); free(p)"),
         (

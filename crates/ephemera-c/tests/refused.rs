@@ -28,7 +28,7 @@ fn size(number: usize, step: usize) -> usize {
     SIZES[(number + step * 3) % 8] + number
 }
 
-/// Allocates by one of the functions.
+/// Allocates by the function that `number` selects.
 fn ask(number: usize, size: usize) -> *mut c_void {
     let large = 1 << (16 + number % 7);
     let block = match number / 8 {
@@ -55,7 +55,7 @@ fn ask(number: usize, size: usize) -> *mut c_void {
 unsafe fn byte(block: *mut c_void, at: usize) -> u8 {
     // SAFETY: the caller passes a block with this byte.
     let byte = unsafe { block.cast::<u8>().add(at) };
-    // SAFETY: the caller says that the byte was written.
+    // SAFETY: the caller ensures that the byte was written.
     unsafe { byte.read() }
 }
 
@@ -121,7 +121,7 @@ fn run_everywhere() -> usize {
     }
 }
 
-/// The program.
+/// Runs the program and exits, if `EPHEMERA_REFUSE` is set.
 extern "C" fn before_main() {
     // SAFETY: the name is a string of C, and no other thread runs that could change the variable.
     let wanted = unsafe { libc::getenv(c"EPHEMERA_REFUSE".as_ptr()) };
@@ -145,7 +145,7 @@ extern "C" fn before_main() {
     // The C library has blocks of its own.
     let usage = pages::usage();
     assert!(usage.used <= 4 << 20 && usage.cached == 0, "pages are lost: {usage:?}");
-    // SAFETY: ends the process, in which nothing waits.
+    // SAFETY: ends the process, whose other threads have been joined.
     unsafe { libc::_exit(if reached { REACHED } else { NOT_REACHED }) };
 }
 

@@ -1,5 +1,6 @@
-//! The reserve of blocks for the C library. The test compiles its file, because a harness in the
-//! library would replace the allocator of the test.
+//! Tests the reserve of blocks for the C library. This test compiles the file of the reserve
+//! itself: in unit tests of the library, the library's `malloc` would replace the allocator of the
+//! test harness.
 
 #[path = "../src/reserve.rs"]
 mod reserve;

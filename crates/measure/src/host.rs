@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns the text for a fact that the system does not tell.
+/// Returns the text for a fact that the system does not report.
 #[must_use]
 pub fn unknown() -> String {
     "unknown".to_owned()
 }
 
-/// Returns the contents of a file of the system, without the space around them.
+/// Returns the contents of a file of the system, without the white space around them.
 #[must_use]
 pub fn file(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
@@ -40,7 +40,8 @@ pub fn huge_pages() -> Option<String> {
     Some(chosen.to_owned())
 }
 
-/// Returns the commit, with `dirty` if files differ from it. `unknown` without git or a repository.
+/// Returns the commit, with `dirty` if files differ from it. Returns `unknown` if there is no git
+/// or no repository.
 #[must_use]
 pub fn commit(directory: &Path) -> String {
     let directory = directory.to_string_lossy();

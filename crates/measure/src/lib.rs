@@ -1,7 +1,7 @@
 //! The common parts of measurements: statistics, the process's own counters, pictures and pages.
 //!
-//! The crate has no contender and builds in seconds. The benchmark harness and the crate of traces
-//! stand on it.
+//! `bench-harness`, `trace` and `xtask` use the crate. It depends on no allocator and builds in
+//! seconds.
 
 pub mod host;
 pub mod os;

@@ -1,7 +1,8 @@
-//! What measurements ask the operating system: pinning, context switches, stolen time, resident
-//! memory.
+//! Requests that measurements make to the operating system: pinning, context switches, stolen time,
+//! resident memory.
 //!
-//! Every question is optional. The answer is `None` where a system has none, and reports say so.
+//! Every request is optional. On a system that cannot serve it, a function returns `None`, `false`
+//! or an empty list, and reports say so.
 
 use std::fs;
 use std::io::Read as _;
@@ -39,7 +40,7 @@ pub fn pin(cpu: usize) -> bool {
     status == 0
 }
 
-/// Pins the calling thread to a CPU: not possible on this system.
+/// Returns `false`: this system cannot pin a thread to a CPU.
 #[cfg(not(target_os = "linux"))]
 pub fn pin(_cpu: usize) -> bool {
     false
@@ -61,7 +62,7 @@ pub fn cpus() -> Vec<usize> {
     (0..8 * size_of::<libc::cpu_set_t>()).filter(allowed).collect()
 }
 
-/// Returns the CPUs that this process may run on: unknown on this system.
+/// Returns an empty list: this system does not report the CPUs that this process may run on.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub fn cpus() -> Vec<usize> {
@@ -87,14 +88,15 @@ pub fn usage(who: Who) -> Option<ResourceUsage> {
     })
 }
 
-/// Returns the counters so far: unknown on this system.
+/// Returns `None`: this system does not report the counters.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub fn usage(_who: Who) -> Option<ResourceUsage> {
     None
 }
 
-/// Returns the time that the hypervisor gave to others, in ticks of the kernel, over all CPUs.
+/// Returns the time that the hypervisor gave to other guests, in ticks of the kernel, over all
+/// CPUs.
 #[must_use]
 pub fn steal() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
@@ -117,7 +119,7 @@ fn reported(file: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Returns the resident bytes of this process. The question itself allocates nothing, so that it
+/// Returns the resident bytes of this process. The function itself allocates nothing, so that it
 /// makes no allocator return memory.
 #[must_use]
 pub fn resident() -> Option<u64> {
@@ -128,14 +130,14 @@ pub fn resident() -> Option<u64> {
     Some(pages * page_size()?)
 }
 
-/// Returns the bytes of a page.
+/// Returns the size of a page in bytes.
 #[cfg(target_os = "linux")]
 fn page_size() -> Option<u64> {
-    // SAFETY: the function takes a number and answers with a number.
+    // SAFETY: the function takes a number and returns a number.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()
 }
 
-/// Returns the bytes of a page: unknown on this system.
+/// Returns `None`: this system does not report the size of a page.
 #[cfg(not(target_os = "linux"))]
 fn page_size() -> Option<u64> {
     None
@@ -147,7 +149,7 @@ pub fn available() -> Option<u64> {
     reported("/proc/meminfo", "MemAvailable:")
 }
 
-/// Returns the most bytes that were resident at one time since the start, or since [`reset_peak`].
+/// Returns the peak of the resident bytes since the start of the process, or since [`reset_peak`].
 #[must_use]
 pub fn resident_peak() -> Option<u64> {
     reported("/proc/self/status", "VmHWM:")

@@ -33,7 +33,7 @@ extern "C" fn make(seed: usize) -> *mut Words {
 }
 
 /// # Safety
-/// As [`PluginTable::is_right`].
+/// `value` is live, and `make` made it.
 unsafe extern "C" fn is_right(value: *const Words, seed: usize) -> bool {
     // SAFETY: the caller passes a live value, which `make` made from a box of this type.
     let (value, right) = (unsafe { &*value.cast::<Content>() }, content(seed));
@@ -41,7 +41,7 @@ unsafe extern "C" fn is_right(value: *const Words, seed: usize) -> bool {
 }
 
 /// # Safety
-/// As [`PluginTable::free`].
+/// `value` is live, and `make` made it. The caller does not use it again.
 unsafe extern "C" fn free(value: *mut Words) {
     // SAFETY: the caller gives up a live value, which `make` made from a box of this type.
     drop(unsafe { Box::from_raw(value.cast::<Content>()) });

@@ -104,7 +104,7 @@ static LAST: [AtomicPtr<Vec<String>>; 2] = [const { AtomicPtr::new(ptr::null_mut
 /// Whether this process is the child of the test of exit handlers.
 static EXITS: AtomicBool = AtomicBool::new(false);
 
-/// Frees blocks of the main part of the program, and allocates others.
+/// Frees blocks that the test allocated, and allocates others.
 fn at_the_end(place: &AtomicPtr<Vec<String>>, text: &'static str) {
     // SAFETY: the pointer came from a box, and the exchange takes it out of its place.
     let blocks = unsafe { Box::from_raw(place.swap(ptr::null_mut(), Ordering::Relaxed)) };

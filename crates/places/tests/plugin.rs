@@ -1,4 +1,4 @@
-//! Code that a program loads by `dlopen`, with a copy of the allocator of its own.
+//! Tests of code that a program loads by `dlopen`, and that has its own copy of the allocator.
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
 #[path = "support/plugin.rs"]
@@ -15,7 +15,7 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// The tests take turns, because they load and unload the same plugin.
+/// The tests run one at a time, because they load and unload the same plugin.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -92,7 +92,7 @@ fn a_plugin_is_unloaded_when_its_last_thread_has_ended() {
         });
         let _ = is_loaded(&path);
         assert!(!is_loaded(&path), "round {round}");
-        // The handler of the unloaded plugin does not run.
+        // The fork handler of the unloaded plugin does not run.
         assert!(ephemera_testkit::fork::holds_in_a_child(|| vec![round; 3_000] == [round; 3_000]));
         let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
         let pages = statm.split(' ').nth(1).expect("the resident pages").parse::<usize>();

@@ -67,8 +67,8 @@ pub const fn changed(word: usize, by: usize, adds: bool) -> usize {
     if adds { word.wrapping_add(by) } else { word.wrapping_sub(by) }
 }
 
-/// The account of a pool for one thread. The compiler would turn adjacent cells into vector code,
-/// which is longer than the single instructions for each [`OwnerUsize`].
+/// The account of a pool for one thread. Its words are [`OwnerUsize`]s with one instruction each.
+/// The compiler would turn adjacent cells into vector code, which is longer.
 #[derive(Debug)]
 pub struct LocalAccount {
     held: OwnerUsize,
@@ -127,7 +127,8 @@ impl Account for LocalAccount {
     }
 }
 
-/// The bytes held and the limit on them, for several threads. Exact, since only slow paths use it.
+/// The bytes held and the limit on them, for several threads. The sum is exact: every change is a
+/// read-modify-write, which only slow paths pay for.
 #[derive(Debug)]
 pub struct SharedBytes {
     held: AtomicUsize,
@@ -136,7 +137,7 @@ pub struct SharedBytes {
 
 impl SharedBytes {
     crate::const_unless_loom! {
-        /// Creates a sum of no bytes.
+        /// Creates a sum of zero bytes with this limit.
         #[must_use]
         pub fn new(limit: usize) -> Self {
             Self { held: AtomicUsize::new(0), limit: AtomicUsize::new(limit) }
@@ -180,8 +181,8 @@ impl SharedBytes {
 #[derive(Debug)]
 pub struct SharedAccount {
     bytes: SharedBytes,
-    /// The number of times that a heap kept an empty unit under a limit, and that the limit
-    /// changed.
+    /// The number of times that a heap kept an empty unit under a limit, plus the number of changes
+    /// of the limit.
     spares: AtomicUsize,
     large_blocks: AtomicUsize,
     large_bytes: AtomicUsize,
@@ -274,7 +275,7 @@ pub struct Reserved<'a, A: Account> {
 }
 
 impl<'a, A: Account> Reserved<'a, A> {
-    /// Reserves bytes.
+    /// Reserves bytes, beyond the limit too if it is lifted.
     ///
     /// # Errors
     /// [`AllocError`] if they exceed a limit that applies.
@@ -325,7 +326,7 @@ impl<A: Account> Drop for Leaving<'_, A> {
     }
 }
 
-/// Reserves bytes and calls `ask`. If that fails, releases the bytes.
+/// Reserves bytes and calls `ask`. If `ask` fails or unwinds, releases the bytes.
 ///
 /// # Errors
 /// [`AllocError`] if the bytes exceed a limit that applies, or the error of `ask`.

@@ -1,7 +1,7 @@
 //! Address arithmetic: rounding to powers of two.
 //!
 //! These functions take and return integers and read no memory, so tests cover every case and
-//! constants can use them. [`raw`](crate::raw) and the callers show that they may round an address.
+//! constants can use them. [`raw`](crate::raw) and the callers show why a rounded address is valid.
 //!
 //! An argument named `align` or `size_pow2` must be a power of two. With debug assertions the
 //! functions panic on any other value; without, they return a meaningless number.
@@ -157,7 +157,8 @@ mod tests {
         candidate
     }
 
-    /// The step between the shifts that are tested: 1, but larger under an interpreter.
+    /// The step between tested shifts and between tested addresses: 1, or 9 under Miri, which is
+    /// slow.
     const STRIDE: usize = if cfg!(miri) { 9 } else { 1 };
 
     fn check_relations(addr: usize, align: usize) {

@@ -27,7 +27,7 @@ pub fn light() {
 }
 
 /// Orders the earlier stores of this thread before its later loads, and the same for every thread
-/// that runs [`light`]. Returns `false` if the kernel has no such call. Nothing is ordered then.
+/// that runs [`light`]. Returns `false`, and guarantees no order, if the kernel refuses the call.
 #[must_use]
 pub fn heavy() -> bool {
     if cfg!(ephemera_weaken = "heavy_without_fence") {
@@ -63,7 +63,7 @@ mod tests {
                 });
                 start.wait();
                 rare.store(1, Ordering::Relaxed);
-                // A kernel without the call orders nothing.
+                // Without the kernel's call there is no order to check.
                 let ordered = heavy();
                 let saw = if ordered { frequent.load(Ordering::Relaxed) } else { 1 };
                 (saw, other.join().unwrap())

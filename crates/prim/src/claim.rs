@@ -48,13 +48,14 @@ const ENTER: Ordering =
 pub enum Contents {
     /// The contents are as the owner left them.
     Kept,
-    /// Another thread may be purging them. The owner must not use them now.
+    /// Another thread claims them and may be purging them. The owner must not use them now.
     Claimed,
-    /// They were purged: every byte may have changed. No block of the unit was live then.
+    /// They were purged, so every byte may have changed. No block of the unit was live at that
+    /// time.
     Purged,
 }
 
-/// The word of a unit that says whether another thread claims its contents.
+/// The word of a unit that says whether its contents are claimed by another thread, or purged.
 #[derive(Debug)]
 pub struct ContentsClaim {
     word: AtomicU8,
@@ -98,7 +99,7 @@ impl ContentsClaim {
         }
     }
 
-    /// Returns whether nobody claims the contents, and they were not purged.
+    /// Returns whether the contents are neither claimed nor purged.
     #[inline]
     pub fn is_kept(&self) -> bool {
         self.word.load(Ordering::Relaxed) == KEPT

@@ -19,11 +19,11 @@
 //!   COMPLETE       every live block was freed                 yes
 //! ```
 //!
-//! The design page has the picture, the invariants F1 to F6, and the orderings in pairs.
+//! The design page has the picture, the invariants F1 to F7, and the orderings in pairs.
 //!
-//! A holder takes a word that is not a countdown only when it dequeues the unit. A pusher may stand
-//! between its read-modify-write and its push, and the next thread to find zero would link the unit
-//! twice.
+//! A holder sets a word that is not a countdown to zero only when it dequeues the unit (F2). A
+//! thread that found zero may not have pushed the unit yet. If the word became zero again before
+//! that push, the next thread to find zero would link the unit a second time.
 
 mod close;
 mod lend;
@@ -109,7 +109,8 @@ impl<U> Foreign<U> {
         }
     }
 
-    /// Returns the word: remote frees that are not booked yet, or a countdown. Exact only at rest.
+    /// Returns the word: remote frees that are not booked yet, or a countdown. The answer may be
+    /// out of date.
     #[inline]
     pub fn unbooked(&self) -> u64 {
         self.word.load(Ordering::Relaxed)
@@ -166,8 +167,8 @@ impl<U> Foreign<U> {
         self.end_witnesses();
     }
 
-    /// As [`Self::end`], for a unit of a closable inbox: its word is zero or [`CLOSED`] with the
-    /// slots that were counted since.
+    /// Does what [`Self::end`] does, for a unit of a closable inbox. Its word is zero, or
+    /// [`CLOSED`] with the bits of the slots that were counted since.
     #[inline]
     pub fn end_closable(&self) {
         let word = self.unbooked();
@@ -258,8 +259,8 @@ impl<U: ForeignHeader> Inbox<U> {
             let old = word.fetch_add(amount, GIVE);
             old == 0 || completes(old.wrapping_add(amount), COMPLETE)
         };
-        // SAFETY: the caller's duties are those of `give`, and `add` is one read-modify-write that
-        // frees.
+        // SAFETY: the caller's unit is live and belongs to this inbox. `add` is one
+        // read-modify-write that frees what `amount` stands for.
         unsafe { self.give(unit, add) }
     }
 
@@ -268,8 +269,9 @@ impl<U: ForeignHeader> Inbox<U> {
     /// Returns whether this call pushed the unit, as [`Inbox::give_back_add`] does.
     ///
     /// # Safety
-    /// As for [`Inbox::give_back_add`]. `bits` is not zero, excludes bit 63, and none of its bits
-    /// is set in the word.
+    /// `unit` is live and belongs to the record of this inbox. `bits` is not zero, excludes bit 63,
+    /// and stands for slots that the caller owned and gives up by this call. None of its bits is
+    /// set in the word.
     #[inline]
     pub unsafe fn give_back_bits(&self, unit: NonNull<U>, bits: u64) -> bool {
         let set = |word: &AtomicU64| {
@@ -278,14 +280,18 @@ impl<U: ForeignHeader> Inbox<U> {
             crate::invariant!(old & bits == 0, "a slot is freed twice");
             old == 0 || completes(old | bits, COMPLETE_BITS)
         };
-        // SAFETY: the caller's duties are those of `give`, and `set` is one read-modify-write that
-        // frees.
+        // SAFETY: the caller's unit is live and belongs to this inbox. `set` is one
+        // read-modify-write that frees the slots of `bits`.
         unsafe { self.give(unit, set) }
     }
 
+    /// Frees by `change`, and pushes the unit if `change` returns `true`. Returns whether it
+    /// pushed.
+    ///
     /// # Safety
-    /// As for [`Inbox::give_back_add`]. `change` is one read-modify-write that frees, and returns
-    /// whether it found the word at zero or completed a countdown.
+    /// `unit` is live and belongs to the record of this inbox. `change` is one read-modify-write
+    /// that frees what the caller owned, and returns whether it found the word at zero or completed
+    /// a countdown.
     #[inline]
     unsafe fn give(&self, unit: NonNull<U>, change: impl FnOnce(&AtomicU64) -> bool) -> bool {
         // SAFETY: the unit is live, because the blocks that this call frees are not booked yet
@@ -358,7 +364,7 @@ fn completes(word: u64, complete: u64) -> bool {
 /// the holder may book it. Dropping the iterator early loses the rest: those units are never linked
 /// again, so they are never freed.
 ///
-/// `LEAVE` is the value that stays in the word: zero, or [`CLOSED`].
+/// `LEAVE` is the value that the iterator leaves in each word: zero, or [`CLOSED`].
 #[derive(Debug)]
 #[must_use = "remote frees that are not booked are lost"]
 pub struct Taken<U, const LEAVE: u64 = 0> {

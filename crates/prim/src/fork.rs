@@ -12,7 +12,8 @@ use crate::sync::Ordering;
 // Not loom's atomic: a model has one process, and loom has no statics.
 static GENERATION: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
 
-/// Returns the number of forks since the first process that called this function.
+/// Returns the number of forks that lead from the first process that called this function to the
+/// current one.
 #[inline]
 #[must_use]
 pub fn generation() -> usize {
@@ -43,7 +44,7 @@ mod handler {
     /// The handler is registered, or the C library refused it.
     const WATCHED: u8 = 2;
 
-    /// The number of times that a thread waits for another one to register the handler.
+    /// The number of times that a thread yields while another one registers the handler.
     const WAITS: usize = 100;
 
     static STATE: AtomicU8 = AtomicU8::new(UNWATCHED);
@@ -91,8 +92,8 @@ mod handler {
             }
             std::thread::yield_now();
         }
-        // No thread waits again. A child that was forked during the registration has no thread that
-        // would complete it.
+        // From here on no thread waits. In a child that was forked during the registration, no
+        // thread completes it.
         STATE.store(WATCHED, Ordering::Relaxed);
     }
 }

@@ -23,8 +23,8 @@ const ENTER: Ordering =
 const OPEN: Ordering =
     if cfg!(ephemera_weaken = "open_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 
-/// The number of times that [`Gate::enter`] tries. With the pauses in between, that takes as long
-/// as a thousand spin hints.
+/// The number of times that [`Gate::enter`] tries. All tries and the pauses between them take as
+/// long as a thousand spin hints.
 pub const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
 /// A lock that threads try but never wait for.
@@ -64,7 +64,7 @@ impl Gate {
         self.word.load(Ordering::Acquire) == generation().wrapping_add(1)
     }
 
-    /// Enters the gate, in at most [`TRIES`] attempts.
+    /// Enters the gate. Tries [`TRIES`] times at most, with a pause after each failure.
     pub fn enter(&self) -> Option<Pass<'_>> {
         let backoff = Backoff::new();
         for _ in 0..TRIES {

@@ -1,14 +1,14 @@
 //! Lookup of the header of a unit from the address of a block, by masking.
 //!
 //! Units are aligned to their size, so clearing the low bits of a block's address gives the address
-//! of the header. That address comes without the right to use it. The user's pointer may access the
-//! block alone, for example if it came out of a `Box`. So the header is reached by the pointer that
-//! the owner keeps, if the unit is one of its fronts, or by the provenance that was exposed when
-//! the unit was created.
+//! of the header. That address alone does not permit an access: the user's pointer may have
+//! provenance over only the block, for example if it came out of a `Box`. So an operation uses the
+//! pointer that the owner keeps, if the owner allocates from this unit. Otherwise it uses the
+//! provenance that was exposed when the unit was created.
 //!
 //! No function here creates a reference to a header, because another thread may free the unit after
-//! the operation. Fields are reached through raw pointers, atomics by a reference to the atomic
-//! alone.
+//! the operation. Fields are accessed through raw pointers, and atomics by a reference to the
+//! atomic alone.
 
 use core::ptr::NonNull;
 

@@ -4,12 +4,13 @@
 //! a slow path. An owner that sleeps never does. So a heap to which a thread pushes enters a queue,
 //! and stays there while it *has mail*: remote frees that are not booked. Some slow paths and
 //! pushes of every thread *look* at a few heaps of the queue. If the owner of a heap is *idle*, the
-//! look purges some of the heap's empty units. So a bounded number of these operations, of any
-//! threads, purges all of them. No operation makes more than one look.
+//! look purges some of the heap's empty units. So a bounded number of such operations, on any
+//! threads, purges all empty units of idle owners. No operation makes more than one look.
 //!
 //! An owner is idle by time or by bytes. By time: it took no slow path for [`IDLE_MS`]. By bytes:
 //! since its last slow path, other threads have pushed more bytes to its heaps than a bound
-//! ([`PushedBytes`]). The pushes to a heap of an owner that is idle by bytes look at this heap.
+//! ([`PushedBytes`]). Some pushes to a heap whose owner is idle by bytes look at that heap instead
+//! of the queue.
 //!
 //! ```text
 //!   remote free --> inbox --borrow--> looks at units --put back--> seen      (one at a time)
@@ -18,9 +19,9 @@
 //!                  owner: takes the units of both, and books them
 //! ```
 //!
-//! Heaps are permanent memory, so the queue needs none of its own. If a process forks while another
-//! thread looks at the queue, heaps that this thread had taken out are not in the child's queue.
-//! Their units keep their pages in the child.
+//! Heaps are permanent memory and are linked through their own words, so the queue allocates
+//! nothing. If a process forks while another thread looks at the queue, heaps that this thread had
+//! taken out are not in the child's queue. Their units keep their pages in the child.
 
 mod pushed;
 
@@ -48,8 +49,8 @@ const LOOK_EVERY_PUSHES: usize = 64;
 /// The number of heaps that one look visits at most.
 const HEAPS: usize = 4;
 
-/// The number of looks that do not wait for the clock after a look that left units to purge. Other
-/// heaps of the queue may come in between.
+/// After a look that left units to purge, this number of further looks may run in the same clock
+/// tick. Some of them may visit other heaps of the queue.
 pub const LOOKS: usize = if cfg!(miri) { 4 } else { 64 };
 
 // ORDERING: Release. Pairs with the Acquire in `IdleQueue::pop`. Publishes: the heap's link.
@@ -74,13 +75,15 @@ pub struct Mail<U, H> {
     queued: AtomicBool,
     /// The approximate number of pushes to the inbox.
     pushes: AtomicUsize,
-    /// The approximate bytes of pushes that were not added to those of the owner.
+    /// The approximate bytes of pushed units that were not yet added to the owner's
+    /// [`PushedBytes`].
     bytes: AtomicUsize,
-    /// The owner's visits to the slow path, at the last look. This word and the next belong to the
-    /// thread that adds the heap to the queue, then to the thread at the queue's gate.
+    /// The number of the owner's visits to the slow path, at the last look. This word and the next
+    /// belong to the thread that adds the heap to the queue, then to the thread at the queue's
+    /// gate.
     visits: OwnerUsize,
-    /// The start of the pause: the time at which a thread first saw this number of visits, or last
-    /// put the seen units back into the inbox.
+    /// The start of the owner's pause: the time in milliseconds at which a thread first saw this
+    /// number of visits, or last put the seen units back into the inbox.
     since: OwnerUsize,
 }
 
@@ -119,10 +122,10 @@ impl<U: ForeignHeader, H> Mail<U, H> {
     /// Takes all units with remote frees, which the caller must book.
     ///
     /// # Safety
-    /// As for [`Inbox::take`].
+    /// The caller holds the lease of the record, so no other thread takes from these inboxes.
     #[inline]
     pub unsafe fn take(&self) -> impl Iterator<Item = (ptr::NonNull<U>, u64)> + use<U, H> {
-        // SAFETY: the caller holds the lease of the record.
+        // SAFETY: the caller holds the lease of the record, so no other thread takes.
         let pushed = unsafe { self.inbox.take() };
         // SAFETY: as above.
         let seen = unsafe { self.seen.take() };
@@ -136,13 +139,13 @@ impl<U: ForeignHeader, H> Mail<U, H> {
     }
 }
 
-/// The reason for which an owner counts as idle.
+/// The reason why an owner counts as idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdleBy {
     /// The owner took no slow path for a while.
     Time,
-    /// Other threads pushed many bytes since its last slow path. A thread is still pushing: the
-    /// unit that it pushed last probably has live blocks, so the look leaves that one alone.
+    /// Other threads pushed many bytes since its last slow path. A thread is still pushing. The
+    /// last unit that it pushed probably has live blocks, so the look leaves that unit alone.
     Bytes,
 }
 
@@ -151,11 +154,13 @@ pub enum IdleBy {
 pub struct Purged {
     /// The number of units that the look purged.
     pub units: usize,
-    /// Whether the next look need not wait for the clock, because more units are probably left.
+    /// Whether the next look need not wait for the next clock tick, because more units are probably
+    /// left.
     pub more: bool,
 }
 
-/// The heaps of a queue, as a thread that looks at them sees them.
+/// The operations on heaps that an [`IdleQueue`] needs. Each allocator with such a queue implements
+/// them.
 pub trait IdleHeaps {
     /// A heap, or the record that has it.
     type Heap;
@@ -171,7 +176,7 @@ pub trait IdleHeaps {
     /// Returns the number of visits of the heap's owner to the slow path.
     fn visits(&self, heap: &Self::Heap) -> usize;
 
-    /// Returns whether a thread holds the heap's record. Otherwise the threads that push to it
+    /// Returns whether a thread holds the heap's record. If not, the threads that push to the heap
     /// drain it.
     fn is_held(&self, heap: &Self::Heap) -> bool;
 
@@ -187,15 +192,15 @@ pub trait IdleHeaps {
 /// The heaps that have mail, or had some when a thread last looked at them.
 #[derive(Debug)]
 pub struct IdleQueue<H> {
-    /// Heaps that threads pushed.
+    /// Heaps that threads added, and that the thread at the gate has not taken yet.
     arrived: AtomicPtr<H>,
     /// Heaps that were taken from `arrived`. Only the thread at the gate uses this word, and only
     /// it writes the next two.
     taken: AtomicPtr<H>,
-    /// The time of the last look.
+    /// The time of the last look, in milliseconds.
     looked: OwnerUsize,
-    /// The number of further looks that do not wait for the clock, because a look did not finish a
-    /// heap's mail.
+    /// The number of further looks that do not wait for the next clock tick, because a look left
+    /// units to purge.
     more: OwnerUsize,
     /// An owner that took no slow path for this number of milliseconds is idle.
     idle_ms: usize,
@@ -218,7 +223,7 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Returns the number of looks that will not wait for the clock.
+    /// Returns the number of looks that will not wait for the next clock tick.
     pub fn looks_without_a_pause(&self) -> usize {
         self.more.get()
     }
@@ -239,7 +244,7 @@ impl<H> IdleQueue<H> {
         if !mail.queued.load(Ordering::Relaxed) && mail.is_some() {
             self.add(heaps, heap, true);
         }
-        // Two threads may count one push. The count decides nothing but the time of a look.
+        // Two simultaneous pushes may count as one. The counts decide only when a thread looks.
         let pushes = mail.pushes.load(Ordering::Relaxed).wrapping_add(1);
         mail.pushes.store(pushes, Ordering::Relaxed);
         let bytes = mail.bytes.load(Ordering::Relaxed) + bytes;
@@ -270,7 +275,8 @@ impl<H> IdleQueue<H> {
         true
     }
 
-    /// Adds a heap, unless it is in the queue. If it is `new` there, its owner's pause starts now.
+    /// Adds a heap, unless it is in the queue. If `new`, its owner's pause starts now. A look that
+    /// returns a heap to the queue passes `false`.
     #[cold]
     fn add<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, new: bool) {
         let mail = heaps.mail(heap);
@@ -345,7 +351,7 @@ impl<H> IdleQueue<H> {
     }
 
     /// Purges units of a heap if its owner is idle. Returns whether the next look need not wait for
-    /// the clock. Only the thread at the gate calls this.
+    /// the next clock tick. Only the thread at the gate calls this.
     fn visit_heap<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
         let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
         if !heaps.is_held(heap) {
@@ -356,13 +362,13 @@ impl<H> IdleQueue<H> {
             mail.since.set(now);
             return false;
         }
-        // A heap that came to the queue after this look read the clock has a pause just below zero.
+        // If the heap was added after this look read the clock, the pause wraps to just below zero.
         let pause = now.wrapping_sub(mail.since.get());
         if !(self.idle_ms..usize::MAX / 2).contains(&pause) {
             return false;
         }
         if mail.inbox.is_empty() {
-            // A unit may have run empty since it was looked at.
+            // A unit may have run empty since the last look at it, so all are looked at again.
             mail.since.set(now);
             mail.put_back(mail.seen.lend());
             heaps.drain_free_record(heap);

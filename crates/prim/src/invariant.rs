@@ -73,7 +73,7 @@ mod tests {
     #[test]
     #[cfg_attr(
         miri,
-        ignore = "must end its process, and Miri starts none to see that: `ephemera_testkit::child`"
+        ignore = "must end its process, and Miri starts no child process: see `ephemera_testkit::child`"
     )]
     fn broken_invariant_is_reported_and_does_not_unwind() {
         if child::part().is_some() {

@@ -1,8 +1,7 @@
-//! Blocks of the backing allocator that count towards a pool's limit: blocks of size zero, and
-//! large ones.
+//! Large blocks, which the backing allocator serves directly, and blocks of size zero.
 //!
-//! A block of size zero is an aligned address without memory. A large block is in no unit, so any
-//! thread may free it.
+//! A large block counts towards the limit of its pool's account. It is in no unit, so any thread
+//! may free it. A block of size zero is an aligned address without memory.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -80,7 +79,8 @@ impl<A: Account> Drop for Freed<'_, A> {
 /// Grows a large block by the backing allocator's own method.
 ///
 /// # Errors
-/// As [`allocate`]. The block is then unchanged.
+/// [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses. The block is
+/// then unchanged.
 ///
 /// # Safety
 /// As for `Allocator::grow`. `block` is on `account`, and neither layout has size zero.

@@ -15,9 +15,9 @@
 //! The design page has the picture.
 //!
 //! One exit guard serves all allocators of a thread. The system runs destructors of thread-locals
-//! in any order. Those that run after the guard find GONE: there an allocation leases a record for
-//! one operation, and every free is a remote free. (Where thread-locals are made of the system's
-//! keys, they may find NOWHERE again, and bind a record.)
+//! in any order. A destructor that runs after the guard finds GONE: an allocation then leases a
+//! record for one operation, and every free is a remote free. (Where thread-locals are built on the
+//! system's keys, the destructor may find NOWHERE again, and bind a record.)
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -28,7 +28,7 @@ use crate::record::{Lease, Record, Registry};
 /// The number of allocators that can register a hook for one thread's exit.
 const HOOKS: usize = 8;
 
-/// The error of [`at_exit`]: the thread's exit guard can take no hook any more.
+/// The error of [`at_exit`]: the thread's exit guard takes no further hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone;
 
@@ -55,8 +55,8 @@ std::thread_local! {
     static REGISTERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether this thread is in [`at_exit`]. The C library ends the process if it gets no
-/// memory for the guard, so its `malloc` must not refuse then.
+/// Returns whether this thread is inside [`at_exit`]. The C library ends the process if it gets no
+/// memory for the guard, so a `malloc` must not refuse a request during this call.
 #[must_use]
 pub fn is_registering() -> bool {
     REGISTERING.try_with(Cell::get).unwrap_or(false)
@@ -131,8 +131,8 @@ impl<S: Tenant> ThreadBinding<S> {
 /// tenant that breaks the rules releases leases that its threads do not hold. The damage is then in
 /// the unsafe code of the crate that defines the tenant (see [`record`](crate::record)).
 pub trait Tenant: Sized + Sync + 'static {
-    /// A copy of the fields of a record that the fast path needs. Reading it through the record
-    /// would be a load that waits for another load.
+    /// A copy of the fields of a record that the fast path needs. A read through the record would
+    /// take two loads, of which the second waits for the first.
     type Near: Copy + 'static;
     /// Returns the current copy for `record`, which is NOWHERE, GONE or a record that was entered.
     /// The holder calls [`renew`] whenever the result changes. Must not unwind or call this
@@ -282,13 +282,14 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
     if !cfg!(ephemera_weaken = "registration_is_nowhere") {
         set::<S>(S::statics().gone);
     }
-    // From here on the thread has memory, and a forked child must distinguish it from that of other
-    // threads.
+    // From here on the thread has memory. So the fork handler must be registered: a forked child
+    // must distinguish this memory from that of other threads.
     crate::fork::watch();
     if at_exit(exit::<S>).is_err() {
         return Some(Held::Leased(lease));
     }
-    // A record that the thread-local does not name would never be released.
+    // The exit hook releases only the record that the thread-local names. Without the thread-local,
+    // the lease is for one operation.
     if !set::<S>(lease.record()) {
         return Some(Held::Leased(lease));
     }
@@ -304,8 +305,8 @@ fn lease<S: Tenant>() -> Option<Lease<'static, S>> {
 /// Stores `record` in the thread-local and returns whether that worked.
 ///
 /// The thread-local has no destructor, so it usually lives as long as the thread. Where
-/// thread-locals are made of the system's keys, it may be under destruction, and reads find GONE.
-/// After that it is created again, as NOWHERE.
+/// thread-locals are built on the system's keys, it may be under destruction: this function then
+/// fails, and reads return GONE. A read after the destruction creates it again, as NOWHERE.
 fn set<S: Tenant>(record: &'static Record<S>) -> bool {
     S::statics().binding.try_with(|binding| binding.set(record)).is_ok()
 }

@@ -24,7 +24,7 @@
 
 use core::ptr::NonNull;
 
-/// Marks `bytes` bytes from `block` on, which nobody may touch until [`unpoison`].
+/// Marks `bytes` bytes from `block` on as inaccessible until [`unpoison`].
 ///
 /// # Safety
 ///
@@ -32,7 +32,7 @@ use core::ptr::NonNull;
 /// is lost (M2).
 #[inline]
 pub unsafe fn poison(block: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller's duties are those of `marks::poison`.
+    // SAFETY: the bytes are valid for writes and belong to the caller alone.
     unsafe { marks::poison(block, bytes) }
 }
 
@@ -44,7 +44,7 @@ pub unsafe fn poison(block: NonNull<u8>, bytes: usize) {
 /// is lost (M2).
 #[inline]
 pub unsafe fn unpoison(block: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller's duties are those of `marks::unpoison`.
+    // SAFETY: the bytes are valid for writes and belong to the caller alone.
     unsafe { marks::unpoison(block, bytes) }
 }
 
@@ -86,7 +86,7 @@ mod marks {
     }
 
     pub(super) unsafe fn unpoison(block: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller's duties are those of `poison`.
+        // SAFETY: the bytes are valid for writes and belong to the caller alone.
         unsafe { poison(block, bytes) }
     }
 }

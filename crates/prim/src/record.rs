@@ -5,14 +5,13 @@
 //! *data* are the state that the allocator keeps for one thread: its fronts and lists. They pass to
 //! the next holder as they are; nothing is merged, rewritten or scanned.
 //!
-//! The address of a thread-local or the index of a thread would not do as an identity. The next
+//! The address of a thread-local or the index of a thread cannot serve as this identity. A later
 //! thread reuses both, so a unit that names an ended thread would seem to belong to a running one.
 //!
 //! A lease is only a token: it returns the same `&S` as [`Record::data`] does for any thread. The
-//! crate that defines `S` gives the owner's words their meaning. So no safe code is unsound by its
-//! use of leases, even if it sends a lease to another thread, forgets it, or leases every record.
-//! The unsafe code of that crate relies on L1, and upholds it by keeping `S` and the registry
-//! private.
+//! crate that defines `S` gives the owner's words their meaning. So leases are sound in safe code,
+//! even if it sends a lease to another thread, forgets it, or leases every record. The unsafe code
+//! of that crate relies on L1, and upholds it by keeping `S` and the registry private.
 //!
 //! The design page has the invariants L1 to L4.
 
@@ -42,7 +41,7 @@ const RELEASE: Ordering =
 const ADD: Ordering =
     if cfg!(ephemera_weaken = "add_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Acquire. Pairs with the Release in `Registry::add`: sees all added records complete,
-// because each exchange continues the release sequences of those before it.
+// because each exchange continues the release sequences of the exchanges before it.
 const LOOK: Ordering =
     if cfg!(ephemera_weaken = "records_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
@@ -52,6 +51,7 @@ const LOOK: Ordering =
 pub struct Record<S> {
     data: S,
     lease: AtomicUsize,
+    /// The record that was added before this one, or null.
     later: AtomicPtr<Record<S>>,
 }
 
@@ -101,8 +101,7 @@ impl<S> Record<S> {
         }
     }
 
-    /// The look of [`Lease::release`] at the inboxes, after the release: returns whether another
-    /// thread left a push to this one.
+    /// Checks the inboxes after a release. Returns whether a pusher left a drain to this thread.
     #[inline]
     fn needs_drain(&self, has_mail: impl Fn(&S) -> bool) -> bool {
         if !cfg!(ephemera_weaken = "release_without_fence") {
@@ -114,7 +113,8 @@ impl<S> Record<S> {
         !cfg!(ephemera_weaken = "release_without_a_look") && has_mail(&self.data)
     }
 
-    /// The drains of [`Lease::release`], which says how many there are.
+    /// Drains the record until its inboxes are empty or another thread holds the lease.
+    /// [`Lease::release`] explains why the number of rounds is bounded.
     #[cold]
     #[inline(never)]
     fn drain_after_release<'r>(&'r self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Self)) {
@@ -163,10 +163,10 @@ impl<'r, S> Lease<'r, S> {
     /// memory behind. `has_mail` returns whether any inbox of the record holds a unit. `drain`
     /// empties them, and runs under the lease.
     ///
-    /// Returns when the inboxes are empty, or when another thread holds the lease, which will do
-    /// the same. The number of rounds is bounded: each further round drains a push that another
-    /// thread made during the previous one. A record without a holder allocates no blocks, so there
-    /// are at most as many rounds as blocks that were live at the call.
+    /// Returns when the inboxes are empty, or when another thread holds the lease and drains them
+    /// at its own release. The number of rounds is bounded: each further round drains a push that
+    /// another thread made during the previous one. A record without a holder allocates no blocks,
+    /// so there are at most as many rounds as blocks that were live at the call.
     #[inline]
     pub fn release(self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Record<S>)) {
         let record = self.record;
@@ -176,8 +176,7 @@ impl<'r, S> Lease<'r, S> {
         }
     }
 
-    /// Keeps the lease with the thread instead of in a value. [`Record::bound`] turns it into a
-    /// value again.
+    /// Binds the record: the thread keeps the lease. [`Record::bound`] makes it a value again.
     #[inline]
     #[must_use = "a bound lease is released only through `Record::bound`"]
     pub fn bind(self) -> &'r Record<S> {
@@ -213,6 +212,7 @@ pub const FIRST: usize = if cfg!(ephemera_loom) {
 #[derive(Debug)]
 pub struct Registry<S: 'static> {
     first: [Record<S>; FIRST],
+    /// The record that was added last, or null.
     later: AtomicPtr<Record<S>>,
     /// Creates the data of an added record.
     #[cfg_attr(

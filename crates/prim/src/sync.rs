@@ -39,8 +39,8 @@ pub fn pause(backoff: &Backoff) {
 /// Pushes `item` onto the stack with this head, unless the head is `closed`. Returns whether it was
 /// pushed.
 ///
-/// `link` stores the item below, which is null or an item that was pushed before. `order` publishes
-/// the link, and all that this thread wrote to the item.
+/// `link` stores the item below in the new item: null, or an item that was pushed before. `order`
+/// publishes the link, and all that this thread wrote to the item.
 #[inline]
 pub fn push<T>(
     head: &AtomicPtr<T>,
@@ -111,7 +111,7 @@ macro_rules! const_unless_loom {
 mod tests {
     /// A model that runs on `core`'s atomics passes with any orderings.
     #[test]
-    fn loom_atomics_are_looms() {
+    fn loom_models_run_on_the_atomics_of_loom() {
         loom::model(|| {
             let name = core::any::type_name::<super::AtomicU64>();
             assert!(name.starts_with("loom::"), "the models run on {name}");

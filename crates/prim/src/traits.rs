@@ -6,21 +6,21 @@
 //! |---|---|---|
 //! | `allocator_api2::alloc::Allocator`, 0.2 | hashbrown, bumpalo, most others | always |
 //! | `allocator_api2::alloc::Allocator`, 0.4 | newer users of that crate | with feature `allocator-api2-04` |
-//! | `core::alloc::Allocator` | the standard library's containers | where the compiler offers it without a gate |
+//! | `core::alloc::Allocator` | the standard library's containers | where the compiler offers it without a feature gate |
 //!
 //! An allocator defines the six methods as inherent methods that return the [`AllocError`] of this
 //! module. One line of [`impl_allocator!`](crate::impl_allocator) then implements each trait.
 //!
-//! # When two of them are the same trait
+//! # When two of these traits are the same one
 //!
 //! With its feature `nightly`, allocator-api2 0.2 re-exports the standard trait instead of its own.
-//! Cargo unites features over the whole build, so any package may turn that on. Then:
+//! Cargo unites features over the whole build, so any package may turn this feature on. Then:
 //!
-//! * If the standard trait needs no gate, the compiler refuses the second implementation (E0119,
-//!   "conflicting implementations"). Turn on feature `nightly` here too, or build with
+//! * If the standard trait needs no feature gate, the compiler refuses the second implementation
+//!   (E0119, "conflicting implementations"). Turn on feature `nightly` here too, or build with
 //!   `RUSTFLAGS='--cfg ephemera_no_std_allocator'`. Either leaves only the implementation under
 //!   allocator-api2's name.
-//! * If it needs one (nightly compilers before 1.100), the compiler refuses uses of the trait
+//! * If it needs a gate (nightly compilers before 1.100), the compiler refuses uses of the trait
 //!   (E0658). Turn on feature `nightly`, which opens the gate for this package. Every other package
 //!   that names the trait, or invokes [`impl_allocator!`](crate::impl_allocator), must open the
 //!   gate itself.
@@ -240,7 +240,8 @@ pub mod __reexport {
     pub use core::alloc::Layout;
     pub use core::ptr::NonNull;
 
-    /// Has methods of the same names for every type, so that a missing inherent method is an error.
+    /// Gives every type methods of the same six names, so that a missing inherent method is a
+    /// compile error.
     ///
     /// The trait method being implemented is a candidate inside its own body, so it would call
     /// itself if the inherent method were missing. This trait makes the name ambiguous instead. An

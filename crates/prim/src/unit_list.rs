@@ -39,8 +39,8 @@ const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 /// as long as a thousand spin hints.
 const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
-/// The number of times that it tries after that, sleeping for [`NAP`] in between: the walker may be
-/// waiting for this very processor.
+/// The number of further tries of [`UnitList::remove_patiently`], each after a sleep of [`NAP`]:
+/// the walker may be waiting for this thread's processor.
 #[cfg(feature = "std")]
 const NAPS: usize = if cfg!(ephemera_loom) { 0 } else { 200 };
 
@@ -144,8 +144,8 @@ impl<U: Listed> UnitList<U> {
         }
         // ORDERING: `LOOK`. Pairs with `UnitList::walk`.
         let walked = self.hazards.iter().any(|hazard| hazard.load(LOOK) == unit.as_ptr());
-        // A walker is behind the gate. In a forked child, hazard pointers that another thread of
-        // the parent left behind protect nothing.
+        // A running walker holds the gate. In a forked child, hazard pointers that another thread
+        // of the parent left behind protect nothing.
         let walked = walked && self.gate.is_shut();
         if walked && !cfg!(ephemera_weaken = "remove_beside_a_walk") {
             // SAFETY: the neighbours and the unit are live: only the caller, who owns the list,
@@ -162,7 +162,7 @@ impl<U: Listed> UnitList<U> {
     /// processor.
     ///
     /// # Safety
-    /// As for [`UnitList::remove`].
+    /// The caller owns the list, and `unit` is on it.
     pub unsafe fn remove_patiently(&self, unit: NonNull<U>) -> bool {
         let backoff = Backoff::new();
         for _ in 0..TRIES {
@@ -192,7 +192,8 @@ impl<U: Listed> UnitList<U> {
         match NonNull::new(prev) {
             // SAFETY: the caller's `prev` is live.
             Some(prev) => unsafe { next_of(prev) }.set(after),
-            // Published again: a walker that never saw `unit` follows the head to `after`.
+            // Publish `after` again: a walker that never saw the unit above it follows the head to
+            // it.
             None => self.head.publish(after),
         }
         if let Some(next) = NonNull::new(next) {
@@ -201,7 +202,8 @@ impl<U: Listed> UnitList<U> {
         }
     }
 
-    /// Calls `visit` for every unit, on any thread. Exact while the owner is at rest.
+    /// Calls `visit` for every unit, on any thread. The walk is exact while the owner does not
+    /// change the list.
     ///
     /// Returns `false` if some units were not visited, because another walker holds the gate for
     /// long, or because the owner changes the list faster than this thread can follow.
@@ -255,6 +257,8 @@ impl<U: Listed> UnitList<U> {
     }
 }
 
+/// Returns the link of a unit to the one that was added before it.
+///
 /// # Safety
 /// `unit` is live while the reference is used.
 unsafe fn next_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
@@ -264,6 +268,8 @@ unsafe fn next_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
     unsafe { link.as_ref() }
 }
 
+/// Returns the link of a unit to the one that was added after it.
+///
 /// # Safety
 /// `unit` is live while the reference is used.
 unsafe fn prev_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {

@@ -101,8 +101,8 @@ owner_word! {
 }
 
 owner_word! {
-    /// A `u64` that its owner writes and others may read. A target without 64-bit atomics has no
-    /// other threads that read it.
+    /// A `u64` that its owner writes and others may read. On a target without 64-bit atomics no
+    /// other thread reads it.
     OwnerU64, u64, crate::sync::AtomicU64
 }
 

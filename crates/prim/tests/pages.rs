@@ -155,7 +155,7 @@ fn growth_keeps_the_bytes_and_zeroes_the_rest() {
 }
 
 /// Returns the resident bytes of the process. AddressSanitizer's shadow of freed mappings stays
-/// resident, so under it these are the bytes of blocks whose pages may be.
+/// resident, so under it this is the number of bytes whose pages may be resident.
 #[cfg(target_os = "linux")]
 fn resident() -> usize {
     if cfg!(ephemera_poison = "asan") {
@@ -164,7 +164,7 @@ fn resident() -> usize {
     ephemera_testkit::bursts::resident()
 }
 
-/// The bytes that stay resident for other reasons: the test harness, and tables.
+/// The bytes that stay resident for other reasons, such as the test harness and tables.
 #[cfg(target_os = "linux")]
 const SLACK: usize = 2 << 20;
 
@@ -173,7 +173,7 @@ const SLACK: usize = 2 << 20;
 fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
     let _turn = turn();
     for size in [32 << 10, 256 << 10, 1 << 20, 5 << 20] {
-        // The process has not needed anything again.
+        // The call also forgets which bytes were needed again, so the bound is the least one.
         pages::purge();
         let before = (resident(), pages::usage());
         let blocks: Vec<_> =
@@ -210,7 +210,7 @@ fn shedding_returns_about_as_many_cached_bytes_as_asked() {
 }
 
 #[test]
-fn pages_that_were_needed_again_stay_and_leave_in_time() {
+fn pages_that_were_needed_again_stay_cached_until_they_are_unused() {
     let _turn = turn();
     pages::purge();
     let burst = || drop((0..1_500).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
@@ -234,7 +234,7 @@ fn cached_spans_leave_while_other_blocks_come_and_go() {
     drop(blocks);
     let cached = pages::usage().cached;
     assert!(cached > 30 * SPAN.size(), "the last superblock stays: {cached}");
-    // Each of these operations is one of two events, and 64 events purge a span.
+    // Each round is two events. A look after every 64th event purges at most one span.
     for _ in 0..100 * 64 {
         drop(Owned::new(layout(64 << 10, 8)));
     }

@@ -80,12 +80,12 @@ fn a_thread_keeps_a_bounded_number_of_bytes() {
     }
     let cached = pages::usage().cached;
     pages::set_cache(pages::CACHE);
-    // The cache of the process, the bytes that it needed again, and the cache of this thread.
+    // The bound of the process's cache, and the largest number of bytes that this thread keeps.
     assert!(cached <= KEPT + KEPT, "{cached}");
 }
 
 #[test]
-fn threads_keep_nothing_if_the_process_may_keep_less_than_one_of_them() {
+fn threads_keep_nothing_if_the_process_may_cache_less_than_one_thread_keeps() {
     let _turn = turn();
     pages::purge();
     pages::set_cache(KEPT - 1);
@@ -116,8 +116,8 @@ fn spans_that_a_sleeping_thread_kept_leave_while_others_allocate() {
     });
     is_asleep.recv().expect("the thread does not panic");
     assert!(pages::usage().cached >= before.cached + 4 * SPAN_LEN);
-    // A look at each cache takes one of its spans, and the second look at a cache is the first one
-    // that finds it unused. Other tests have left caches too, each of which is looked at in turn.
+    // A look visits one cache, and takes one of its spans if the cache was unused since the look
+    // before. Other tests have left caches too, and looks visit all of them, one after the other.
     // The spans then stay in the process's cache for some looks.
     for _ in 0..256 {
         sixty_four_events();
@@ -186,7 +186,7 @@ fn conc_a_kept_span_has_one_owner_beside_purges() {
     assert_eq!(pages::usage().cached, 0);
 }
 
-/// Returns the page faults of the process that needed no input or output.
+/// Returns the number of page faults of the process that needed no input or output.
 #[cfg(all(target_os = "linux", not(ephemera_poison = "asan")))]
 fn faults() -> libc::c_long {
     // SAFETY: a structure of numbers, for which zeros are valid.
@@ -211,7 +211,7 @@ fn memory_that_is_used_all_the_time_keeps_its_pages() {
             free(Pages, written(Pages, layout), layout);
         }
         let during = faults() - before;
-        // Each page may fault once, and so may the harness's own.
+        // Each page may fault once, and so may the pages of the test harness.
         assert!(during < size as libc::c_long / 4_096 + 64, "{size}: {during} page faults");
     }
 }

@@ -74,8 +74,8 @@ fn a_purge_unmaps_all_empty_superblocks_although_each_has_a_locked_page() {
     assert!(after.cached < SPAN * 64, "{after:?}");
 }
 
-/// Allocates spans and locks the first page of some of them. Returns `None`, with a message, if the
-/// system allows no locks.
+/// Allocates spans and locks the first page of some of them. If the system allows no locks, prints
+/// a message and returns `None`.
 fn with_locked(number: usize, is_locked: impl Fn(usize) -> bool) -> Option<Vec<NonNull<u8>>> {
     let blocks: Vec<_> = (0..number).map(|_| written()).collect();
     let locked = blocks.iter().enumerate().all(|(at, block)| !is_locked(at) || lock(*block));
@@ -88,7 +88,7 @@ fn with_locked(number: usize, is_locked: impl Fn(usize) -> bool) -> Option<Vec<N
 }
 
 #[test]
-fn locked_spans_do_not_keep_others_from_being_purged_in_time() {
+fn locked_spans_do_not_keep_others_from_being_purged_over_time() {
     let _turn = turn();
     pages::purge();
     // Two locked spans in each of two superblocks, which a used span keeps mapped.

@@ -18,7 +18,7 @@ static HEAP: CountingGlobal = CountingGlobal::new(1);
 
 const MESSAGES: usize = 20_000;
 
-/// The messages that may be under way at one time.
+/// The most messages in the channel at one time.
 const QUEUE: usize = 64;
 
 type Message<A> = Vec<u8, A>;
@@ -34,7 +34,7 @@ fn produce<A: Allocator + Copy>(out: &SyncSender<Message<A>>, alloc: A) {
     }
 }
 
-/// Adds up the messages and frees them, on its own thread.
+/// Adds up the bytes of all messages and frees the messages, on its own thread.
 fn consume<A: Allocator>(from: &Receiver<Message<A>>) -> u64 {
     from.iter().map(|message| message.iter().map(|&byte| u64::from(byte)).sum::<u64>()).sum()
 }

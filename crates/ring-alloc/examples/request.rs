@@ -1,5 +1,5 @@
 //! The scratch memory of a request: a server parses each request into a table of headers, collects
-//! the words of its body, and drops all of that with the answer.
+//! the words of its body, and drops both with the answer.
 //!
 //! Run it with `cargo run --release -p ring-alloc --example request`.
 

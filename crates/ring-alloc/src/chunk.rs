@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A block has no header. The chunk keeps two sums of blocks and bytes (see `live`): `taken` for
-//! everything that was allocated, and `back` for everything that was booked as freed. A chunk whose
-//! sums are equal is *empty*: it has no live block.
+//! everything that was allocated, and `back` for every free that the owner has *booked*, that is,
+//! counted. A chunk whose sums are equal is *empty*: it has no live block.
 
 pub(crate) mod purge;
 
@@ -124,7 +124,7 @@ unsafe impl ForeignHeader for Chunk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChunkPtr(NonNull<Chunk>);
 
-/// Declares a method for each word of the header that returns a reference to this word alone.
+/// Declares methods that each return a reference to one word of the header.
 macro_rules! words {
     ($($(#[$meta:meta])* $vis:vis fn $name:ident() -> $word:ty = $($field:ident).+;)*) => {$(
         $(#[$meta])*
@@ -216,7 +216,7 @@ impl ChunkPtr {
         unsafe { (*self.as_ptr()).end }
     }
 
-    /// Returns the foreign word with its link in the inbox.
+    /// Returns the foreign word, and the chunk's link in the inbox.
     fn foreign(&self) -> &Foreign<Chunk> {
         // SAFETY: the chunk is not freed (C1). The references cover atomics alone.
         unsafe { &(*self.as_ptr()).remote.foreign }
@@ -297,9 +297,9 @@ impl ChunkPtr {
     /// over, so that short-lived blocks reuse the same cache lines. If it was the top block, the
     /// cursor moves back.
     ///
-    /// This uses branches, and reads the first address instead of computing it from the block. With
-    /// conditional moves or arithmetic, every allocation would wait for the free before it, and
-    /// that free for its allocation.
+    /// This code branches, and `rewind` loads `first` instead of deriving it from the block's
+    /// address. With conditional moves or such arithmetic, every allocation would wait for the free
+    /// before it, and that free for its own allocation.
     #[inline]
     pub(crate) fn free_front(self, start: usize, size: usize) {
         // The owner publishes this sum when it replaces the front.
@@ -332,13 +332,13 @@ impl ChunkPtr {
         false
     }
 
-    /// Returns whether no block is live, as far as frees were booked.
+    /// Returns whether no block is live according to the booked frees.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
         self.back().get() == self.taken().get()
     }
 
-    /// Returns the live blocks and bytes, without the unbooked remote frees. The result is exact
+    /// Returns the live blocks and bytes. Unbooked remote frees count as freed. The result is exact
     /// while no thread runs an operation.
     pub(crate) fn live_now(self) -> LiveCount {
         let unbooked = self.unbooked();
@@ -350,7 +350,8 @@ impl ChunkPtr {
         taken.minus(back, unbooked)
     }
 
-    /// Starts an empty chunk over. All stores are of constants, so none waits for an earlier value.
+    /// Rewinds an empty chunk: moves its cursor to its start and sets its sums to zero. No stored
+    /// value depends on an earlier allocation or free.
     #[inline]
     pub(crate) fn rewind(self) {
         self.cursor().set(self.first());
@@ -374,7 +375,8 @@ impl ChunkPtr {
         true
     }
 
-    /// Books the bytes that a block loses. Moves the cursor back if it is a front's top block.
+    /// Books the bytes that a block loses. Moves the cursor back if the block is the top block of a
+    /// front.
     #[inline]
     pub(crate) fn shrink(self, start: usize, old: usize, new: usize, front: bool) {
         if front && start + room_of(old) == self.cursor().get() {

@@ -1,4 +1,5 @@
-//! The position of the next block in a chunk, as arithmetic on addresses.
+//! Computes the position of the next block in a chunk, as arithmetic on addresses alone. `chunk.rs`
+//! calls it for each allocation.
 //!
 //! ```text
 //!  | header | live and freed blocks ... | top block | free ..... |
@@ -8,8 +9,8 @@
 
 use ephemera_prim::align::align_up_wrapping;
 
-/// The step of block sizes, in bytes. It keeps the cursor aligned for any usual type, so one
-/// addition is all that an allocation waits for from the one before it.
+/// The step of block sizes, in bytes. It keeps the cursor aligned for any usual type, so an
+/// allocation depends on the previous one through a single addition.
 pub(crate) const GRANULE: usize = 8;
 
 /// Returns the bytes that a block of this size takes up.
@@ -18,14 +19,15 @@ pub(crate) const fn room_of(size: usize) -> usize {
     (size + (GRANULE - 1)) & !(GRANULE - 1)
 }
 
-/// The place of a block: its start, and the cursor after it.
+/// The placement of a block: its start, and the cursor after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) start: usize,
     pub(crate) cursor: usize,
 }
 
-/// Returns the place of the next block of `size` bytes aligned to `align`, if it fits before `end`.
+/// Returns the placement of the next block of `size` bytes aligned to `align`, if it fits before
+/// `end`.
 ///
 /// The sums cannot overflow. `cursor` and `end` are at least 4 MiB below the end of the address
 /// space (R1 of `ephemera_prim::raw`), and `size` and `align` are at most 1 MiB (the largest chunk

@@ -10,21 +10,22 @@ use core::alloc::Layout;
 /// allocator one by one.
 pub(crate) const CLASSES: usize = 2;
 
-/// The number of bytes at the end of a chunk's alignment that the chunk does not use.
+/// The number of bytes by which a chunk is smaller than its alignment.
 ///
 /// General allocators put a header in front of each block; that of glibc has 8 bytes, and its
-/// blocks are multiples of 16 bytes. A chunk as large as its alignment would push the next chunk to
-/// the alignment after. A chunk that is 16 bytes smaller lets glibc place chunks side by side.
+/// blocks are multiples of 16 bytes. After a chunk as large as its alignment, the next header would
+/// take the next aligned address, and the next chunk would start one alignment later. With 16 bytes
+/// less, glibc can place chunks side by side.
 pub(crate) const SLACK: usize = 16;
 
 /// The sizes of blocks and chunks.
 ///
-/// Programs use the default, [`Standard`]. Other geometries are for tests, whose chunks should run
-/// full soon, and for targets with little memory.
+/// Programs use the default, [`Standard`]. Other geometries are for tests, whose chunks should fill
+/// up soon, and for targets with little memory.
 ///
-/// All values are bytes. Chunk sizes are powers of two. The largest block of a class, aligned to
-/// the largest alignment of that class, must fit into an empty chunk after the header. The compiler
-/// checks this.
+/// All sizes and alignments are in bytes. Chunk sizes are powers of two. The largest block of a
+/// class, aligned to the largest alignment of that class, must fit into an empty chunk after the
+/// header. The compiler checks this.
 pub trait Geometry: 'static {
     /// The largest block of the small class.
     const SMALL_MAX: usize;
@@ -78,7 +79,7 @@ impl ChunkClass {
         }
     }
 
-    /// Returns whether a layout is of the small class, as the fast path asks.
+    /// Returns whether a layout is of the small class. The fast path checks only this.
     #[inline]
     pub(crate) const fn is_small<G: Geometry>(layout: Layout) -> bool {
         // A size of zero wraps around, so it is not small.
@@ -140,8 +141,8 @@ pub(crate) const fn check<G: Geometry>(header: usize) {
 const LARGEST_CHUNK: usize = 1 << 20;
 
 /// Returns whether the largest block fits after the header, at the first multiple of the largest
-/// alignment. The first two comparisons keep the sum from wrapping around where overflow is not
-/// checked.
+/// alignment. The first two comparisons keep the sum from wrapping around in builds without
+/// overflow checks.
 const fn fits(header: usize, align: usize, max: usize, chunk: usize) -> bool {
     align <= chunk && max <= chunk && header.next_multiple_of(align) + max + SLACK <= chunk
 }

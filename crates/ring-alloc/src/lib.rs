@@ -34,10 +34,10 @@
 //!   to 64 KiB. It costs nothing more than that. But a thousand small blocks that live long,
 //!   scattered among short-lived ones, can keep a thousand chunks (32 MB). Allocate such blocks
 //!   elsewhere.
-//! * A block can grow in place only at the top of its chunk. Several vectors that grow in turn move
-//!   as they would anywhere.
-//! * A block larger than 64 KiB, or aligned to more than 4 KiB, comes from the backing allocator
-//!   and takes as long as there.
+//! * A block can grow in place only at the top of its chunk. Vectors that grow alternately move as
+//!   they would in any other allocator.
+//! * A block larger than 64 KiB, or aligned to more than 4 KiB, comes from the backing allocator,
+//!   at that allocator's speed.
 //! * For memory that is freed all at once, use an arena (`bumpalo`). For long-lived objects of one
 //!   type, use a pool.
 //!
@@ -50,11 +50,12 @@
 //!
 //! [`Stats`] reports the bytes held.
 //!
-//! The owner books a chunk that remote frees emptied when it next fills its front chunk, trims or
-//! ends. If it has filled none for 100 ms, other threads return the chunk's pages to the operating
-//! system, so its memory leaves even if the owner never runs again. They do so in a bounded number
-//! of their own slow paths and remote frees. Two pages of each chunk stay until the owner runs, and
-//! so do its front chunks and the empty chunks that it keeps.
+//! If other threads free the last block of a chunk, its owner notices this when it next fills its
+//! *front* (the chunk that it allocates from), trims or ends. If the owner has filled no front for
+//! 100 ms, other threads return the chunk's pages to the operating system. So the memory leaves
+//! even if the owner never runs again. They do so in a bounded number of their own slow paths and
+//! remote frees. Two pages of each chunk stay until the owner runs, and so do its fronts and the
+//! empty chunks that it keeps.
 //!
 //! A chunk of an ended thread is freed with its last block, by the thread that frees that block.
 //!
@@ -69,8 +70,8 @@
 //!
 //! If another crate in the build turns on `allocator-api2/nightly`, two of these are the same
 //! trait. Then turn on feature `nightly` here too, or build with `--cfg ephemera_no_std_allocator`.
-//! A backing allocator that implements only another of the traits is wrapped in the newtype `Std`
-//! or `Api04` of [`backing`].
+//! If a backing allocator implements only another of the traits, wrap it in the newtype `Std` or
+//! `Api04` of [`backing`].
 //!
 //! The module [`design`] explains how the allocators work.
 #![no_std]

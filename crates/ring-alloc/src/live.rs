@@ -59,7 +59,7 @@ impl LiveCount {
 
     /// Returns the live blocks and bytes if `self` was allocated and `back` and `unbooked` were
     /// freed. The result is exact while no thread runs an operation. While an owner is at work, the
-    /// caller reads the three at different moments, and a negative difference counts as nothing.
+    /// caller reads the three at different moments, and a negative difference counts as zero.
     pub(crate) const fn minus(self, back: Self, unbooked: Self) -> Self {
         let left = self.0.wrapping_sub(back.0).wrapping_sub(unbooked.0);
         if (left as i64) < 0 { Self::NONE } else { Self(left) }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn full_chunk_of_the_largest_size_overflows_neither_half() {
+    fn largest_chunk_filled_with_blocks_overflows_neither_half() {
         let blocks: u64 = 1 << 20;
         let live = LiveCount::from_word(LiveCount::block(1).word() * blocks);
         assert_eq!((live.blocks(), live.bytes()), (1 << 20, 1 << 20));

@@ -8,8 +8,8 @@ use crate::heap::ChunkHeap;
 /// The statistics of a ring, or of all threads of [`OneRingAlloc`](crate::OneRingAlloc).
 ///
 /// They are exact while no other thread runs an operation, and after the threads that used the ring
-/// were joined. They are collected by a walk over the chunks, so they cost nothing while blocks are
-/// allocated and freed.
+/// were joined. A call collects them by a walk over the chunks, so they cost nothing while blocks
+/// are allocated and freed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -25,15 +25,15 @@ pub struct Stats {
     pub bytes_held: usize,
     /// The bytes in use by the program, as requested, in all classes.
     pub bytes_live: usize,
-    /// The live blocks of all classes.
+    /// The number of live blocks of all classes.
     pub blocks_live: usize,
     /// The limit on `bytes_held`, or `usize::MAX` for none.
     pub limit: usize,
-    /// The heaps of other threads that could not be read, because another walker held their list
-    /// for long. Their chunks are missing above.
+    /// The number of heaps of other threads that could not be read, because another call that
+    /// collects statistics held their list for long. Their chunks are missing above.
     pub unread_heaps: usize,
-    /// The records that were added to the static ones. They are never freed, and are not part of
-    /// `bytes_held`.
+    /// The number of records that were added to the static ones. A record is the state that a
+    /// thread leases. Records are never freed, and are not part of `bytes_held`.
     pub extra_records: usize,
 }
 
@@ -41,21 +41,22 @@ pub struct Stats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassStats {
-    /// The chunks held.
+    /// The number of chunks held.
     pub chunks: usize,
-    /// The chunks without a live block.
+    /// The number of chunks without a live block.
     pub empty_chunks: usize,
-    /// The empty chunks whose whole pages other threads offered to the operating system while the
-    /// owner was idle: it took no slow path for 100 ms, or other threads freed more than 4 MiB of
-    /// its memory since its last one. Their `bytes_held` still count. The system may refuse locked
-    /// pages. If pages have 16 KiB or more, a small chunk has no whole page and stays resident.
+    /// The number of empty chunks whose whole pages other threads offered to the operating system
+    /// while the owner was idle. An owner is idle if it took no slow path for 100 ms, or if other
+    /// threads freed more than 4 MiB of its memory since its last one. Purged chunks still count in
+    /// `bytes_held`. The system may refuse locked pages. If pages have 16 KiB or more, a small
+    /// chunk has no whole page and stays resident.
     pub purged_chunks: usize,
-    /// The chunks that have live blocks and are not the front. Each stays until its last block is
-    /// freed.
+    /// The number of chunks that have live blocks and are not the front. Each stays until its last
+    /// block is freed.
     pub pinned_chunks: usize,
     /// The bytes taken from the backing allocator.
     pub bytes_held: usize,
-    /// The live blocks.
+    /// The number of live blocks.
     pub blocks_live: usize,
     /// The bytes in use by the program, as requested.
     pub bytes_live: usize,

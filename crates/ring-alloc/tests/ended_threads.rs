@@ -107,7 +107,8 @@ fn next_thread_allocates_beside_chunks_that_count_down() {
     let (first, last) = (blocks.swap_remove(0), blocks.pop());
     drop((first, last));
     let blocks = thread::spawn(move || {
-        // This thread has leased the ended thread's record, so its frees count in those chunks too.
+        // This thread has leased the ended thread's record, yet its frees in those chunks count
+        // down like remote frees.
         blocks.truncate(20);
         blocks.extend(all());
         blocks

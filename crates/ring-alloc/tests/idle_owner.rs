@@ -137,7 +137,7 @@ fn memory_of_medium_blocks_leaves_after_another_thread_frees_it() {
 }
 
 #[test]
-fn a_survivor_keeps_its_own_chunk_alone() {
+fn surviving_block_keeps_only_its_own_chunk() {
     // A chunk has 509 blocks, so every second chunk has a survivor.
     let some = |blocks: Vec<Block<8>>| blocks.into_iter().step_by(1_018).collect();
     check::<8>(all, some, BURST / 2 + kept(SMALL_CHUNK) / 2 + SLACK);

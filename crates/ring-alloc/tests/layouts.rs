@@ -12,7 +12,7 @@ use ephemera_testkit::backing::{Calls, Counting, Hostile};
 use ephemera_testkit::suite::turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// Calls `test` with a ring over hostile allocators, which must get all blocks back, and with
+/// Calls `test` with a ring over a hostile allocator, which must get all blocks back, and with
 /// `OneRingAlloc`.
 fn with_both(test: impl Fn(&dyn Allocator)) {
     let backing = Hostile::new();
@@ -97,7 +97,7 @@ fn absurd_sizes_are_refused() {
     for align in [1, 8, 4096, 1 << 20, 1 << 29] {
         let most = isize::MAX as usize - (align - 1);
         let sizes = [most, most - 1, most / 2, most / 4];
-        // Half of the address space of a 32-bit target is more than there is, a quarter is not.
+        // A 32-bit target cannot serve half of its address space, but may serve a quarter.
         for &size in &sizes[..if usize::BITS == 64 { 4 } else { 2 }] {
             let absurd = layout(size, align);
             assert_eq!(blocks.allocate(absurd), Err(AllocError), "{absurd:?}");
@@ -180,7 +180,8 @@ fn every_resize_keeps_the_old_bytes_and_zeroes_the_new_ones() {
         for from in sizes.into_iter().step_by(some) {
             for to in sizes.into_iter().rev().step_by(some) {
                 for (number, (zeroed, covered)) in kinds.into_iter().enumerate() {
-                    // Under Miri each pair of sizes has one kind, and the next pair another.
+                    // Under Miri each pair of sizes is tried with one kind only, and the next pair
+                    // with another.
                     turns += usize::from(number == 0);
                     if cfg!(miri) && turns % kinds.len() != number {
                         continue;
@@ -208,7 +209,7 @@ fn resizes_may_change_the_alignment() {
         for &from in &aligns {
             for &to in &aligns {
                 let mut blocks = Checked::new(&ring);
-                // Keeps the next block from being aligned to more than it asks for.
+                // Keeps the next block from being aligned to more than was requested.
                 blocks.allocate(layout(8, 8)).expect("served");
                 blocks.allocate(layout(120, from)).expect("served");
                 blocks.resize(1, layout(120, to), false).expect("served");
@@ -232,7 +233,7 @@ fn top_block_is_resized_in_place() {
             for to in [size + 1, size + 8, size + 100, most, most / 2, most / 2 + 1] {
                 assert_eq!(blocks.resize(1, layout(to, 8), to % 2 == 0), Ok(start), "to {to}");
             }
-            // The room that it gave up is used again.
+            // The room that the block gave up is used again.
             assert_eq!(blocks.resize(1, layout(size, 8), false), Ok(start));
             assert_eq!(blocks.allocate(layout(size, 8)), Ok(start + size));
         }
@@ -271,7 +272,7 @@ fn chunk_starts_over_after_its_last_block_is_freed() {
 }
 
 #[test]
-fn covered_block_shrinks_in_place_and_moves_to_grow() {
+fn block_below_the_top_shrinks_in_place_and_moves_to_grow() {
     with_both(|ring| {
         for size in [64, 3_000] {
             let mut blocks = Checked::new(&ring);

@@ -126,8 +126,8 @@ fn conc_polling_statistics_pins_no_empty_chunks() {
         polling.store(false, Ordering::Relaxed);
         reader.join().expect("the thread does not panic");
     });
-    // A thread keeps four and its front. A walker that moves on during the last frees may have
-    // protected a few more.
+    // A thread keeps four empty chunks and its front. A walker that moves on during the last frees
+    // may have protected a few more.
     let chunks = OneRingAlloc.stats().chunks();
     assert!(chunks <= 4 + 1 + 5, "{chunks} chunks are held with nothing live");
     clean();

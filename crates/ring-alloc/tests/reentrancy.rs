@@ -25,7 +25,7 @@ struct Below {
     calls: Cell<usize>,
 }
 
-/// The layouts that it allocates from the ring: one of each class.
+/// The layouts that the backing allocator allocates from the ring: small, medium and large.
 const OWN: [Layout; 3] =
     [Layout::new::<[u64; 5]>(), Layout::new::<[u64; 700]>(), Layout::new::<[u64; 9_000]>()];
 

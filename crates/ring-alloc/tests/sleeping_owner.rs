@@ -1,5 +1,5 @@
-//! Memory of a burst leaves while the burst is freed, although every thread sleeps right after it.
-//! No operation follows the last free, and nothing trims.
+//! The memory of a burst leaves the process while another thread frees the burst, although every
+//! thread sleeps right after that. No operation follows the last free, and nothing trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The sanitizer's shadow memory stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
@@ -19,8 +19,8 @@ fn in_reverse(blocks: &mut Burst) {
     blocks.iter_mut().rev().for_each(|block| *block = None);
 }
 
-/// Checks the memory that stays of a burst that another thread frees: the page of each chunk's
-/// header, and the last page of each chunk, which is not whole.
+/// Checks how much memory of a burst stays after another thread freed it. Two pages of each chunk
+/// may stay: that of its header, and the last one, which is not whole.
 fn check_remote(free: fn(&mut Burst)) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let left = left(freed_elsewhere(|| burst(BURST), free, 1)[0]);

@@ -14,12 +14,12 @@ use ephemera_testkit::subject::Subject;
 use ring_alloc::{Builder, Geometry, OneRingAlloc, RingAlloc, Standard};
 use tiny::Tiny;
 
-/// The limit of the limited ring in bytes. It allows a few chunks of each class, and few of the
-/// larger blocks.
+/// The limit of the limited ring in bytes. It allows a few chunks of each class, and few large
+/// blocks.
 #[cfg(not(miri))]
 const LIMIT: usize = 1 << 20;
 
-/// A ring of geometry `G` over hostile allocators.
+/// A ring of geometry `G` over a hostile backing allocator.
 struct Ring<G> {
     backing: Hostile,
     builder: Builder<G>,

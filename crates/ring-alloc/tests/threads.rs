@@ -50,7 +50,7 @@ fn conc_blocks_of_an_ended_thread_are_freed_while_another_thread_holds_its_recor
     let (to, from) = channel();
     let next = thread::spawn(move || {
         let own = some(12);
-        from.recv().expect("the word to go on");
+        from.recv().expect("the signal to continue");
         let more = some(12);
         check_all(&own);
         check_all(&more);

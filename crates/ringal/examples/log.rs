@@ -1,5 +1,5 @@
 //! A log: lines of unknown length are formatted into buffers that grow, and a writer thread drains
-//! them in batches. A line that stays for long does not stop the ring.
+//! them in batches. A long-lived line does not stop the ring.
 //!
 //! Run it with `cargo run --release -p ringal --example log`.
 
@@ -78,11 +78,11 @@ fn main() {
     println!("ring:    {:6} requests of memory, at most {} bytes, {on_ring:?}", ring.requests, ring.peak);
     println!("The ring saved {} requests of memory, in a fixed 16 KiB.", heap.requests - ring.requests);
     assert_eq!(bytes, same, "both ways write the same lines");
-    assert_eq!(banner, format!("log of {LINES} lines"), "the line that stays is intact");
+    assert_eq!(banner, format!("log of {LINES} lines"), "the long-lived line is intact");
     assert!(heap.requests > 2 * LINES && ring.requests < heap.requests / 10);
 }
 
 #[test]
-fn a_line_that_stays_does_not_stop_the_ring() {
+fn long_lived_line_does_not_stop_the_ring() {
     main();
 }

@@ -17,7 +17,7 @@ static HEAP: CountingGlobal = CountingGlobal::new(1);
 const PACKETS: usize = 20_000;
 const HEADER: usize = 8;
 
-/// The bodies that may wait for the worker at one time.
+/// The most bodies that wait for the worker at one time.
 const QUEUE: usize = 16;
 
 /// Returns the size of a packet: 200 to 1,399 bytes.
@@ -33,7 +33,7 @@ fn with_vectors() -> usize {
         let mut packet = Vec::with_capacity(size(number));
         packet.extend_from_slice(&(number as u64).to_le_bytes());
         packet.resize(size(number), 7);
-        // Another thread needs its own body, so the header's owner copies it.
+        // The worker needs a body of its own, so this thread copies it.
         out.send(packet[HEADER..].to_vec()).expect("the worker runs");
     }
     drop(out);

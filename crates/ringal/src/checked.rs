@@ -15,8 +15,8 @@
 //! alignment. So such a ring promises `n - 128` of `n` bytes, where it promises `n - 64` without
 //! the checks.
 //!
-//! Safe code cannot cause the errors that this finds. It is for programs that write through raw
-//! pointers, for instance to pass buffers to devices.
+//! Safe code cannot cause the errors that these checks find. The feature is for programs that write
+//! through raw pointers, for instance to pass buffers to devices.
 
 use core::fmt;
 
@@ -37,7 +37,7 @@ pub(crate) fn stop(what: fmt::Arguments<'_>) -> ! {
     end(&what)
 }
 
-/// The same type without checks. Its methods do nothing.
+/// The type `Check` of a build without checks. Its methods do nothing.
 #[cfg(not(any(feature = "checked", all(test, not(ephemera_loom)))))]
 mod off {
     use core::ptr::NonNull;
@@ -92,7 +92,7 @@ mod on {
     use super::stop;
     use crate::word::Word;
 
-    /// The margin after each buffer and its rounding.
+    /// The bytes of margin after each buffer and its rounding.
     pub(crate) const TAIL: usize = 32;
 
     /// The byte that fills the margin.
@@ -121,7 +121,8 @@ mod on {
         }
 
         /// Checks a guard that the ring or a sweep has loaded. A release stores the mark before the
-        /// word, so with a word that says "taken", the mark may be that of any of the three words.
+        /// word, so with a word that says "taken", the mark may be that of a taken, a free or a
+        /// settled word.
         pub(crate) fn look(&self, guard: usize, word: Word) {
             let found = self.mark.load(Ordering::Relaxed);
             let right = found == mark(guard, word)
@@ -154,7 +155,7 @@ mod on {
         /// returns the word of the guard, which should be `taken`.
         ///
         /// # Safety
-        /// As for [`Check::hand_out`], which was called for this buffer.
+        /// [`Check::hand_out`] was called for this buffer, and only the caller accesses its region.
         pub(crate) unsafe fn release(
             &self,
             guard: usize,

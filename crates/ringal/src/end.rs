@@ -123,8 +123,8 @@ impl RingStorePtr {
         unsafe { self.drop_shares(1) }
     }
 
-    /// Adds shares. Late releases may have subtracted theirs already; the count was below zero
-    /// then.
+    /// Adds shares. Late releases may have subtracted theirs already; the count has then wrapped
+    /// below zero.
     pub(crate) fn add_shares(self, count: usize) {
         self.shares().fetch_add(count, Ordering::Relaxed);
     }
@@ -182,7 +182,7 @@ impl RingStorePtr {
     /// Frees the header.
     ///
     /// # Safety
-    /// Nobody else uses it.
+    /// Nobody else uses the header.
     pub(crate) unsafe fn free_header(self) {
         self.end_header();
         // SAFETY: `create` acquired the block with this layout, and the caller guarantees that

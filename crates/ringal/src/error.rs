@@ -46,7 +46,7 @@ impl fmt::Display for RequestError {
             }
             Self::Exhausted { asked, largest_free, bytes_live } => write!(
                 f,
-                "no room for {asked} bytes: the largest free run has {largest_free}, live buffers occupy {bytes_live}"
+                "no room for {asked} bytes: the largest possible buffer has {largest_free}, and live buffers occupy {bytes_live}"
             ),
         }
     }

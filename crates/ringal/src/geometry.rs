@@ -1,5 +1,6 @@
-//! Sizes: how many bytes a region, a lead or a store takes, and how far apart the ring's checks of
-//! older regions are. Pure arithmetic.
+//! Computes sizes: how many bytes a region or a store takes, and how many an aligned buffer leaves
+//! free in front (the *lead*). Also computes how far apart the ring's checks of older regions are.
+//! Pure arithmetic.
 #![forbid(unsafe_code)]
 
 use ephemera_prim::align::align_up;
@@ -28,7 +29,8 @@ pub(crate) const fn region(bytes: usize) -> Option<usize> {
     if bytes > LARGEST { None } else { Some(region_of(bytes)) }
 }
 
-/// Like [`region`], for the size of an existing buffer, which is at most [`LARGEST`].
+/// Returns what [`region`] returns, for the size of an existing buffer, which is at most
+/// [`LARGEST`].
 #[inline]
 pub(crate) const fn region_of(bytes: usize) -> usize {
     (bytes.wrapping_add(GRANULE - 1) & !(GRANULE - 1)).wrapping_add(OVERHEAD)
@@ -121,7 +123,7 @@ impl StorePlan {
 }
 
 /// Returns the interval of a chain of `end` bytes: the progress of the head after which the chain
-/// checks whether its first region is free again. The interval is about a third of a first-level
+/// checks whether the region at `low` is free again. The interval is about a third of a first-level
 /// data cache, and less in a small store.
 pub(crate) const fn interval(end: usize) -> usize {
     let eighth = end / 8;
@@ -149,11 +151,11 @@ pub(crate) const fn pace(interval: usize, need: usize) -> usize {
     }
 }
 
-/// Like [`pace`], for a head that is `window` bytes after the first region. Each check costs a
-/// mispredicted branch, so a large window has only eight of them and grows by an eighth. With 1,024
-/// live buffers of up to 1,024 bytes, a loop takes 30 to 31 ns a buffer instead of 36. From one
-/// interval to eight, the distance is half an interval, so that a window about as large as a
-/// first-level cache grows by less.
+/// Returns the progress between two checks as [`pace`] does, for a head that is `window` bytes
+/// after `low`. Each check costs a mispredicted branch, so a large window has only eight checks and
+/// grows by an eighth. With 1,024 live buffers of up to 1,024 bytes, a loop takes 30 to 31 ns a
+/// buffer instead of 36. In a window of one to four intervals, the progress is half an interval, so
+/// that a window about as large as a first-level cache grows by less.
 #[inline]
 pub(crate) fn pace_in(interval: usize, window: usize, need: usize) -> usize {
     let wanted = if window < interval { interval } else { (window / 8).clamp(interval / 2, 4 * interval) };

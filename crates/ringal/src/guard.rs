@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The buffer of a taken region is the only writer of its guard. The ring is the only writer of a
-//! free region's guard. So a release needs one store, and the ring needs one load to see it.
+//! free region's guard. So a release is one write, and the ring sees it with one load.
 
 use core::ptr::NonNull;
 
@@ -51,7 +51,7 @@ std::thread_local! {
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Guard {
-    /// First, so that an overrun of the previous region hits this before the word.
+    /// The first field, so that an overrun of the previous region hits it before the word.
     check: Check,
     word: AtomicUsize,
     /// The number of handles of a frozen buffer. Undefined for any other region.
@@ -232,7 +232,8 @@ impl GuardPtr {
     /// without feature `checked`.
     ///
     /// # Safety
-    /// As for [`GuardPtr::hand_out`], which was called with the same arguments.
+    /// [`GuardPtr::hand_out`] was called with the same arguments, and only the caller accesses the
+    /// region.
     #[inline]
     pub(crate) unsafe fn check_release(self, bytes: usize, region: usize) {
         let found = || self.held();

@@ -1,10 +1,10 @@
-//! A ring of byte buffers in one store of fixed size. Dropping a buffer is one store, on any
-//! thread.
+//! A ring of byte buffers in one block of memory of fixed size, the *store*. Dropping a buffer is a
+//! single atomic write, on any thread.
 //!
-//! A [`RingAl`] allocates buffers by moving along a chain of regions in memory that it allocated
-//! once. One thread writes a buffer, then sends it to other threads, or freezes and shares it. The
-//! last handle frees the buffer with one store, on any thread. The ring skips regions still in use,
-//! so one buffer that stays for long does not stop the ring.
+//! A [`RingAl`] allocates buffers by moving along a chain of regions in its store, which it
+//! allocated once. One thread writes a buffer, then sends it to other threads, or freezes and
+//! shares it. The last handle frees the buffer with one write, on any thread. The ring skips
+//! regions still in use, so one long-lived buffer does not stop the ring.
 //!
 //! | type | purpose |
 //! |---|---|
@@ -43,13 +43,13 @@
 //! * The store has a fixed size. If no run of free regions is long enough, a request returns
 //!   `None`. The `try_` methods return an error that says whether the ring is too small or too
 //!   full. A caller then falls back to a `Vec`, or waits.
-//! * A buffer costs a guard of 16 bytes, and rounding to 16. A buffer that stays for long costs its
-//!   own region and splits the free space around it. Among a thousand such buffers, scattered over
-//!   the ring, a request as large as a thousandth of the ring may be refused. Use another ring or
+//! * A buffer costs a guard of 16 bytes, and rounding to 16. A long-lived buffer costs its own
+//!   region and splits the free space around it. Among a thousand such buffers, scattered over the
+//!   ring, a request as large as a thousandth of the ring may be refused. Use another ring or
 //!   another allocator for long-lived buffers.
 //! * A request first searches the places that had room most recently, and then the rest of the ring
-//!   once. This gets expensive where long-lived buffers leave several small windows far apart, and
-//!   each window is used up in turn.
+//!   once. This gets expensive where long-lived buffers leave several small gaps far apart, and
+//!   requests use up one gap after another.
 //! * In a ring full of small buffers, a refused request visits every buffer, and so does an
 //!   [`ExtBuf`] that cannot grow. If 32 buffers in use are enough to prove that a request has no
 //!   room, the ring remembers them, and refuses the next request of at least that size after it has
@@ -64,13 +64,13 @@
 //! the ring visits each of its regions. Each buffer that is dropped later costs one atomic
 //! subtraction.
 //!
-//! There is one exception: another thread was in the middle of freeing a buffer when the ring was
-//! dropped. Then the last buffer may not free the store, and a *sweep* does it instead. Each
-//! creation or drop of a ring on the heap runs a sweep, and so does each buffer that frees a store.
-//! A sweep visits up to 8 parked stores, the most recent among them, and up to 1,024 of their
-//! regions. If another thread is sweeping, the call skips its sweep, and a later sweep makes up for
-//! it. [`RingAl::trim_all`] sweeps all parked stores. The 64-byte header of a freed store stays
-//! until a sweep reaches it.
+//! There is one exception: if another thread was in the middle of freeing a buffer when the ring
+//! was dropped, the last buffer may not free the store. Then a *sweep* frees it. Each creation or
+//! drop of a ring on the heap runs a sweep, and so does each buffer that frees a store. A sweep
+//! visits up to 8 parked stores, the most recent among them, and up to 1,024 of their regions. If
+//! another thread is sweeping, the call skips its sweep, and a later sweep makes up for it.
+//! [`RingAl::trim_all`] sweeps all parked stores. The 64-byte header of a freed store stays until a
+//! sweep reaches it.
 //!
 //! # Bytes
 //!
@@ -99,7 +99,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! `RingAl::new(n)` also takes exactly the size that it is given:
+//! Sizes are also closer to the requested ones:
 //!
 //! | | 0.4.0 | here |
 //! |---|---|---|
@@ -110,7 +110,7 @@
 //! | capacity after `fixed(21)` | at least 24 bytes: a multiple of a word | 21 bytes |
 //! | capacity after `fixed(64)` | at least 72 bytes | 64 bytes, and `write` stops there |
 //!
-//! The module [`design`] describes how it works.
+//! The module [`design`] describes how the ring works.
 #![no_std]
 
 #[cfg(feature = "alloc")]

@@ -3,8 +3,8 @@
 //! Loom does not see the payload, so a witness in each guard stands for it (see `guard`). Each
 //! store has three witnesses: for its header, for its regions, and for the data that the drop of
 //! the ring leaves to sweeps. A buffer writes its guard's witness before it is released, and the
-//! ring writes it when it takes or merges the region. Loom reports two accesses that nothing
-//! orders. `xtask/controls.toml` lists the ordering or step without which each model fails.
+//! ring writes it when it takes or merges the region. Loom reports two accesses without an order
+//! between them. `xtask/controls.toml` lists the ordering or step without which each model fails.
 
 use alloc::sync::Arc;
 
@@ -120,7 +120,7 @@ fn loom_skip_and_wrap_beside_two_releases() {
 #[test]
 fn loom_restart_beside_two_releases() {
     const UNITS: usize = 6;
-    const _: () = assert!(interval(UNITS * UNIT) == 2 * UNIT, "a look back after two units");
+    const _: () = assert!(interval(UNITS * UNIT) == 2 * UNIT, "the check of `low` is due after two units");
     check(|| {
         let place = ModelStores::new();
         let mut ring = place.ring(UNITS);
@@ -182,7 +182,7 @@ fn loom_refusal_beside_two_releases() {
 /// Three threads clone and drop handles. The ring takes the region again once the last handle is
 /// dropped.
 #[test]
-fn loom_frozen_handles_are_dropped_by_three() {
+fn loom_frozen_handles_are_dropped_by_three_threads() {
     check(|| {
         let place = ModelStores::new();
         let mut ring = place.ring(1);
@@ -207,7 +207,7 @@ fn loom_frozen_handles_are_dropped_by_three() {
 
 /// The only handle left makes the buffer writable. No other handle uses it then.
 #[test]
-fn loom_frozen_buffers_are_thawed_by_the_last() {
+fn loom_frozen_buffer_becomes_writable_for_its_last_handle() {
     check(|| {
         let place = ModelStores::new();
         let mut ring = place.ring(1);

@@ -6,15 +6,15 @@
 //!
 //! One kind of release does not subtract its share: it read `closed` before the drop of the ring
 //! set it, and stored its word after the drop counted. The share stays until a *sweep* finds the
-//! word. A sweep visits the stores that were parked last and the other parked stores in turn, up to
-//! the limits in [`BRIEF`]. Every creation and drop of a ring runs a sweep, and so does every
-//! release that frees a store. A thread runs one release at a time, so each drop of a ring leaves
-//! at most one such share per thread.
+//! word. A sweep takes stores alternately from those that no sweep has finished yet and from the
+//! others, up to the limits in [`BRIEF`]. Every creation and drop of a ring runs a sweep, and so
+//! does every release that frees a store. A thread runs one release at a time, so each drop of a
+//! ring leaves at most one such share per thread.
 //!
 //! A header stays in one of the lists below from the drop of its ring until a sweep finds its store
 //! freed. A gate admits one sweep at a time. A thread that finds the gate closed skips its sweep,
 //! and a later one makes up for it. In the child of a fork, the header that another thread was
-//! sweeping is in no list. Its last buffer still frees that store, unless the sweep held a share.
+//! sweeping is in no list. The last buffer still frees that store, unless the sweep held a share.
 
 use core::ptr::{self, NonNull};
 
@@ -37,11 +37,11 @@ const COLLECT: Ordering =
 /// The most work that one sweep may do.
 #[derive(Debug, Clone, Copy)]
 struct Budget {
-    /// Stores that still exist.
+    /// Visits to stores that are not freed yet.
     stores: usize,
-    /// Headers whose store has ended.
+    /// Headers to take out of the lists because their store has ended.
     ended: usize,
-    /// Guards.
+    /// Guards to load, in all stores together.
     guards: usize,
 }
 
@@ -66,8 +66,9 @@ pub(crate) struct ParkedStores {
     gate: Gate,
     /// Stores taken from `arrivals`, and stores that a sweep has visited only in part.
     fresh: Stack,
-    /// The other stores: those still to visit in this round of sweeps, and those visited already.
+    /// The other stores that this round of sweeps still has to visit.
     old: Stack,
+    /// The stores that a sweep of this round has visited completely.
     seen: Stack,
     /// The number of headers in all these lists.
     queued: AtomicUsize,
@@ -78,7 +79,7 @@ pub(crate) struct ParkedStores {
 }
 
 /// The parked stores of this process. Each drop of a ring writes to them, so they share no cache
-/// line with the header that rings in caller-provided memory read.
+/// line with the static header that buffers in caller-provided memory read.
 #[cfg(not(ephemera_loom))]
 pub(crate) static PARKED: CachePadded<ParkedStores> = CachePadded::new(ParkedStores::new());
 
@@ -142,8 +143,8 @@ impl ParkedStores {
     pub(crate) unsafe fn end(&self, store: RingStorePtr) {
         // SAFETY: no share is left, so nobody else uses the regions (E1).
         unsafe { store.free_regions() };
-        // SAFETY: the caller subtracted the last share, so the shares' half of the header is its
-        // own. This is its last use of the header.
+        // SAFETY: the caller subtracted the last share, so it owns the shares' half of the header.
+        // It does not use the header again.
         unsafe { store.leave_header() };
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
@@ -271,8 +272,8 @@ impl ParkedStores {
     }
 }
 
-/// A list of headers that the thread which holds the gate uses. Each step is one store, and the
-/// list is valid after every store. So in the child of a fork, headers may be missing from it, but
+/// A list of headers. Only the thread that holds the gate uses it. Each step is one write, and the
+/// list is valid after every write. So in the child of a fork, headers may be missing from it, but
 /// none is in it twice.
 #[derive(Debug)]
 struct Stack(OwnerPtr<RingStore>);

@@ -43,7 +43,8 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
 /// Releases a region after the ring was dropped. The last such release frees the store.
 ///
 /// # Safety
-/// As for [`release`], and the store is closed.
+/// The caller owns the buffer in the region of `region` bytes at `guard`, and does not use it
+/// again. The region lies in `store`, which is closed.
 #[cold]
 #[inline(never)]
 unsafe fn release_late(store: RingStorePtr, guard: GuardPtr, region: usize) {

@@ -66,11 +66,12 @@ struct HeapFields {
     /// The block that contains the regions.
     block: NonNull<u8>,
     plan: StorePlan,
-    /// E1. Zero while the ring lives.
+    /// The number of shares (E1). Zero while the ring lives.
     shares: AtomicUsize,
     /// The next header in the same list of parked stores.
     link: AtomicPtr<RingStore>,
-    /// E3. Only the ring, and after its drop the thread that holds the gate, accesses this.
+    /// The offset where the next sweep continues (E3). Only the ring, and after its drop the thread
+    /// that holds the gate, accesses it.
     swept: OwnerUsize,
     /// Stands for the regions under loom.
     regions: Witness,

@@ -243,7 +243,7 @@ macro_rules! appends {
         }
 
         /// Appends bytes until the buffer is full. Does not take more bytes from the iterator than
-        /// fit: pass it by reference to keep the rest.
+        /// fit: pass the iterator by reference to keep the rest.
         impl Extend<u8> for $buffer {
             fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
                 let has_room: fn(&mut Self) -> bool = $has_room;

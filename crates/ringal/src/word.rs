@@ -17,7 +17,7 @@ const TAKEN: usize = 1 << (usize::BITS - 1);
 #[cfg(feature = "alloc")]
 const SETTLED: usize = 1;
 
-/// The longest region: the largest value of a signed word.
+/// The length of the longest region in bytes: the largest value of a signed word.
 pub(crate) const LONGEST: usize = TAKEN - 1;
 
 /// The word of a guard: the length of its region in bytes, the guard included, and whether the

@@ -5,7 +5,7 @@ use core::fmt::Write as _;
 
 use typed_pool::Usage;
 
-/// The sum of all requests, by their kind.
+/// The costs of all requests, summed by their kind.
 #[derive(Debug, Default)]
 pub struct RequestCosts {
     kinds: BTreeMap<&'static str, KindCost>,
@@ -18,7 +18,7 @@ struct KindCost {
     over_limit: usize,
     peak_sum: usize,
     peak_most: usize,
-    /// The bytes that blocks keep which outlive their request. The answer is one of them.
+    /// The bytes that are held for blocks that outlive their request, such as the answer.
     escaped: usize,
 }
 

@@ -22,13 +22,13 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use typed_pool::Scope;
 
-/// A service with its state.
+/// The service: its limit, the costs of past requests, and the words that it keeps.
 #[derive(Debug)]
 pub struct Service {
-    /// The limit on the bytes of a request.
+    /// The limit on the memory of a request, in bytes.
     limit: usize,
     costs: Mutex<RequestCosts>,
-    /// The words that requests asked to keep.
+    /// The words that requests asked the service to keep.
     kept: Mutex<Vec<String>>,
 }
 
@@ -50,14 +50,14 @@ impl Service {
     /// Serves connections until the task is dropped.
     ///
     /// # Errors
-    /// If the listener accepts no connection any more.
+    /// If the listener fails to accept a connection.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) -> std::io::Result<()> {
         loop {
             let (stream, _) = listener.accept().await?;
             let service = Arc::clone(&self);
             tokio::spawn(async move {
                 let answer = service_fn(|request| service.answer(request));
-                // A client that closes its connection early is no error of the service.
+                // A client that closes its connection early is not an error of the service.
                 let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
             });
         }

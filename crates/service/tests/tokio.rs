@@ -15,8 +15,8 @@ use typed_pool::{PooledAllocator, Scope, ScopeHandle};
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// The runtime's own lists may grow during a poll. Their new blocks escape from the scope, and each
-/// keeps the unit of its class.
+/// More bytes than the runtime keeps of a scope. The runtime's own lists may grow during a poll.
+/// Their new blocks escape from the scope, and each keeps the unit of its class.
 const KEPT_BY_TOKIO: usize = 100_000;
 
 fn runtime() -> Runtime {

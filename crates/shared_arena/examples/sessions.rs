@@ -92,11 +92,11 @@ fn main() {
     println!("The arena holds {} bytes for {} sessions of 40 bytes.", stats.bytes_held, stats.slots_live);
     println!("It saved {} requests of memory.", heap.requests - here.requests);
     assert_eq!(sum, same, "both tables saw the same sessions");
-    assert_eq!(stats.slots_live as u64, USERS, "a replaced session leaves its slot");
+    assert_eq!(stats.slots_live as u64, USERS, "a replaced session frees its slot");
     assert!(heap.requests as u64 >= LOGINS && here.requests < heap.requests / 10);
 }
 
 #[test]
-fn replaced_sessions_leave_their_slots() {
+fn replaced_sessions_free_their_slots() {
     main();
 }

@@ -1,7 +1,7 @@
 //! Counts the bytes that a store holds, and enforces its limit.
 //!
-//! Only slow paths come here. Everything that a store holds, itself included, was acquired here, so
-//! `held` is the whole footprint.
+//! Only slow paths use an account. A store acquires all its memory through its account, its own
+//! state included, so `held` is the whole footprint.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

@@ -66,7 +66,7 @@ pub(crate) struct Bag<T> {
     gate: Gate,
     /// Requests of threads that found the gate shut, as bits.
     wishes: AtomicUsize,
-    /// Items without a visit. This list and those below belong to the visitor.
+    /// Items that no thread has visited. This list and those below belong to the visitor.
     fresh: OwnerPtr<T>,
     /// Items to visit again.
     old: OwnerPtr<T>,
@@ -167,7 +167,8 @@ impl<T: Linked> Visit<'_, T> {
         pop(&self.bag.fresh)
     }
 
-    /// Takes out the item that was visited longest ago, unless this visit has kept it.
+    /// Takes out an item that was visited before, unless this visit has kept it. Each pass over the
+    /// old items takes out every one of them once.
     pub(crate) fn next_old(&mut self) -> Option<NonNull<T>> {
         pop(&self.bag.old).or_else(|| {
             self.bag.turn_over();

@@ -74,7 +74,8 @@ fn settle(store: &ArenaStore, group: PageGroupPtr, share: usize) -> bool {
 
 /// Calls `visit` for each group of a list. `visit` may free the group.
 fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
-    // SAFETY: G1: a group on the list is live until its visit, because it counts `ALIVE`.
+    // SAFETY: G1: a group on the list is live until its visit, because its count still includes
+    // `ALIVE`.
     while let Some(group) = unsafe { PageGroupPtr::from_raw(rest) } {
         rest = group.next().get();
         visit(group);
@@ -165,6 +166,6 @@ pub(crate) unsafe fn release(group: PageGroupPtr) -> bool {
     let this = unsafe { store.as_ref() };
     // SAFETY: this thread counted the last slot, and no list has the group.
     unsafe { this.release_group(group) };
-    // SAFETY: the part of the group that was just freed.
+    // SAFETY: this takes off the part of the group that was just freed.
     unsafe { ArenaStore::part(store, 1) }
 }

@@ -93,8 +93,8 @@ impl Count {
         self.set(word + STRONG);
     }
 
-    /// Uncounts a handle on the same thread, for a value that no other thread has. Returns whether
-    /// it was the last one.
+    /// Takes a handle on the same thread off the count, for a value that no other thread has.
+    /// Returns whether it was the last one.
     #[inline]
     pub(crate) fn drop_here(&self) -> bool {
         let word = self.get() - STRONG;
@@ -124,9 +124,9 @@ impl Count {
         check(weak_in(self.word.fetch_add(WEAK, Ordering::Relaxed)));
     }
 
-    /// Counts a strong handle, made from a weak one. Returns false if the value was dropped. It
-    /// orders nothing: the owner of a weak handle saw the value made, and no thread writes to the
-    /// value while a weak handle exists.
+    /// Counts a strong handle, made from a weak one. Returns false if the value was dropped. The
+    /// exchange needs no ordering: the owner of a weak handle has seen the initialised value, and
+    /// no thread writes to the value while a weak handle exists.
     pub(crate) fn upgrade(&self) -> bool {
         let more = |word| {
             check(strong_in(word));
@@ -138,8 +138,8 @@ impl Count {
         change_if(self.word.load(relaxed), exchange, more)
     }
 
-    /// Uncounts a strong handle. Returns whether it was the last one: the caller then drops the
-    /// value, and after that the weak count.
+    /// Takes a strong handle off its count. Returns whether it was the last one. If so, the caller
+    /// drops the value, then calls `drop_weak` for the one count of all strong handles.
     #[inline]
     #[must_use]
     pub(crate) fn drop_strong(&self) -> bool {
@@ -152,8 +152,8 @@ impl Count {
         true
     }
 
-    /// Uncounts a weak handle, or the one count of all strong handles. Returns whether no handle is
-    /// left: the caller then frees the slot.
+    /// Takes a weak handle off its count, or the one count of all strong handles. Returns whether
+    /// no handle is left: the caller then frees the slot.
     #[inline]
     #[must_use]
     pub(crate) fn drop_weak(&self) -> bool {
@@ -179,8 +179,8 @@ impl Count {
         self.word.load(ALONE) == START
     }
 
-    /// Uncounts the strong handle if it is the only strong one. Returns whether it did: the caller
-    /// then takes the value.
+    /// Takes the strong handle off its count if it is the only strong one. Returns whether it was:
+    /// the caller then moves the value out.
     pub(crate) fn take_unique(&self) -> bool {
         let less = |word| (strong_in(word) == 1).then_some(word - STRONG);
         // ORDERING: `ALONE`. Pairs with `Count::drop_strong`.
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_handle_of_each_kind() {
+    fn the_last_strong_handle_leaves_one_weak_count() {
         let count = count();
         assert_eq!((count.strong(), count.weak(), count.is_unique()), (1, 0, true));
         assert!(count.drop_strong());
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn strong_and_weak_handles_are_counted_apart() {
+    fn strong_and_weak_handles_are_counted_separately() {
         let count = count();
         count.clone_strong();
         assert!(!count.is_unique() && !count.take_unique());
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_of_one_thread_are_counted_without_atomics() {
+    fn handles_on_one_thread_are_counted() {
         let count = count();
         count.clone_here();
         assert_eq!(count.strong(), 2);

@@ -19,8 +19,7 @@ pub struct Refused {
     pub other_copy: bool,
 }
 
-/// The reason why a thread may not claim from an arena that it does not share a copy of the crate
-/// with.
+/// The message for a claim from an arena that another copy of the crate made.
 pub(crate) const ANOTHER_COPY: &str = "another copy of this crate in the process made the arena";
 
 impl Refused {

@@ -20,7 +20,8 @@ use ephemera_prim::align::align_up;
 const SPACING: usize = 64;
 
 /// Bytes by which a group is shorter than its alignment. General allocators put a header in front
-/// of a block. A block of exactly its alignment would move the next one to the alignment after.
+/// of a block. A group as large as its alignment would take the place of the next block's header,
+/// and so move the next group by a whole alignment.
 const SLACK: usize = 16;
 
 /// Size of a cache line. No two parts that different threads write share one.
@@ -208,7 +209,7 @@ impl ArenaGeometry {
     }
 }
 
-/// Rounds up. It cannot overflow, because headers are small.
+/// Rounds up. The sum cannot overflow, because headers are small.
 const fn up(offset: usize, align: usize) -> usize {
     (offset + align - 1) & !(align - 1)
 }

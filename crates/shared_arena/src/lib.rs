@@ -170,8 +170,8 @@ pub use handle::{AllocRc, ArenaRc, PoolBox};
 #[cfg(feature = "alloc")]
 pub use stats::Stats;
 
-/// Looks at all arenas that were dropped while values of theirs were in use, and frees those whose
-/// values were dropped since. Returns their number.
+/// Looks at all dropped arenas that had values in use at their drop. Frees those whose values were
+/// dropped since, and returns their number.
 ///
 /// Programs rarely need it: the drop of the last value frees an arena's memory, or else the next
 /// creation or drop of any arena does. It takes time proportional to the number of pages that it

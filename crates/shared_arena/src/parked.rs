@@ -2,10 +2,11 @@
 //! slots are in use.
 //!
 //! Most frees after the drop of an arena count their slot. One kind cannot: a local free that
-//! compared records before the closing thread published null. It sets the bit of its slot with a
-//! plain store, as if the arena were live. A second check in each free would be too expensive. Only
-//! the owner of the shard can be inside such a free. So the closing thread pushes the shard into
-//! the bag of the owner's record, and a **look** counts the bits that no free has counted.
+//! compared records before the thread that drops the arena (the closing thread) published null in
+//! the group's header. It sets the bit of its slot with a plain store, as if the arena were live. A
+//! second check in each free would be too expensive. Only the owner of the shard can be inside such
+//! a free. So the closing thread pushes the shard into the bag of the owner's record, and a
+//! **look** counts the bits that no free has counted.
 //!
 //! | thread that looks | when | what it knows |
 //! |---|---|---|
@@ -13,9 +14,10 @@
 //! | a thread with the lease of the record | after the owner's thread exit | the same |
 //! | any thread | when it creates or drops an arena, or frees the last group of such a shard | the slots that it sees are free |
 //!
-//! The holder of a shard's turn frees its queued groups (`turn`). All other groups, and the stores,
-//! are freed by the thread that counts the last part of them. So the drops of two arenas share no
-//! state, unless a third thread owns slots of both.
+//! A group of such a shard is **queued** until the owner's look, and only the holder of the shard's
+//! turn frees it (`turn`). The thread that counts the last slot of any other group frees that
+//! group. The thread that takes off the last part of a store frees the store. So the drops of two
+//! arenas share no state, unless a third thread owns slots of both.
 
 mod visitor;
 
@@ -33,28 +35,28 @@ use crate::shard::{Shard, ShardPtr};
 use crate::store::ArenaStore;
 use crate::world::{ArenaRecord, ArenaWorld, record_of};
 
-/// The number of shards that a visit handles, of the new ones and of the old ones each, and of
-/// groups that a look by another thread reads.
+/// The most new shards and the most old shards that a visit handles, and the most groups that a
+/// look by a thread other than the owner reads.
 pub(crate) const LOOKS: usize = if cfg!(miri) { 4 } else { 8 };
 
-/// The number of groups that one look by the owner reads.
+/// The most groups that one look by the owner reads.
 const OWN_LOOKS: usize = 8 * LOOKS;
 
-/// The number of consecutive visits by one thread. It visits again if other threads were turned
-/// away at the bag in the meantime. The next visitor handles the requests that arrive during the
-/// last visit.
+/// The most consecutive visits by one thread. The thread visits again if others found the bag in
+/// use during its visit. The next visitor handles the requests that arrive during the last visit.
 const ROUNDS: usize = 16;
 
-/// The number of shards that a visit without a lease takes out for other threads that found the bag
-/// in use. Their requests share one bit, so it has to take all shards without a queued group.
+/// The most shards that a visit examines on behalf of threads that found the bag in use. Their
+/// requests share one bit, so the visit examines all shards, and takes out those without a queued
+/// group.
 const FINISHED_AT_ONCE: usize =
     if cfg!(ephemera_weaken = "arena_requests_are_one") { LOOKS } else { usize::MAX };
 
 /// Closes a shard whose owner may be inside a free to it. Returns the number of parts of the store
-/// that are left of it.
+/// that remain of the shard: its groups, and the shard in its bag.
 ///
 /// # Safety
-/// As for [`close::close_shard`] with a queue.
+/// As for [`close::close_shard`] with `queue` set.
 pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr) -> usize {
     // SAFETY: the store is live: the caller is closing it.
     let this = unsafe { store.as_ref() };
@@ -146,12 +148,13 @@ pub(crate) unsafe fn last_slot_counted(world: &ArenaWorld, group: PageGroupPtr) 
     if !shard.turn().leave(group) {
         return 0;
     }
-    // SAFETY: this thread has the turn, and the group of the store that is not freed yet.
+    // SAFETY: this thread has the turn. The group is a part of the store and is not freed yet.
     unsafe { serve(world, store, shard, 0) }
 }
 
-/// Handles everything that was left for the turn-holder, releases the turn, and takes `gone` groups
-/// that the caller freed off the store. Returns the number of freed stores.
+/// Handles everything that was left for the turn-holder, releases the turn, and takes the freed
+/// groups off the store's count. The caller has freed `gone` groups before. Returns the number of
+/// freed stores.
 ///
 /// # Safety
 /// The caller has the turn at the shard. One part of the store is the caller's own or not taken off
@@ -179,8 +182,8 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
         }
         emptied = shard.groups().get().is_null();
     }
-    // SAFETY: the parts of the groups that this thread freed; it does not touch the shard after
-    // that.
+    // SAFETY: this takes off the parts of the groups that this thread freed. The thread does not
+    // touch the shard after that.
     let freed = gone != 0 && unsafe { ArenaStore::part(store, gone) };
     if emptied && !freed && !cfg!(ephemera_weaken = "arena_bag_keeps_what_ended") {
         // The record's bag still has the shard, which keeps the store.
@@ -190,8 +193,8 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
 }
 
 /// Looks at up to `most` groups of a shard whose turn the caller has, and returns the number of
-/// freed groups. The owner's look starts at the front and takes the groups off the queue. Another
-/// thread's look continues where the last one stopped.
+/// freed groups. The owner's look (`own`) starts at the front and takes the groups off the queue.
+/// Another thread's look continues where the last one stopped.
 fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, most: usize) -> usize {
     let (first, cursor) = (shard.groups().get(), shard.cursor().get());
     let mut rest = if own || cursor.is_null() { first } else { cursor };
@@ -259,13 +262,13 @@ pub(crate) fn visit(
         // ORDERING: SeqCst. Pairs with `look_behind_the_owner` and `Bag::visit_or_wish`. Publishes:
         // that the gate is open, and the lease released.
         fence(Ordering::SeqCst);
-        // Perhaps only this thread can notice that the record is free. Its owner may have exited
-        // while this thread had shards of the bag, or a shard was pushed while this thread had the
-        // lease.
+        // This thread may be the only one that can notice that the record is free. Its owner may
+        // have exited while this thread had shards of the bag, or a shard was pushed while this
+        // thread had the lease.
         let waits = if leased { bag.has_news() } else { visitor != Visitor::Holder && !bag.is_empty() };
         let ended = waits && record.is_free();
         if round == ROUNDS {
-            // Requests that came in the meantime stay for the next visitor.
+            // Requests that arrived during this visit stay for the next visitor.
             break;
         }
         (visitor, most) = match bag.wishes() {

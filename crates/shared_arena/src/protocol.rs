@@ -1,6 +1,7 @@
 //! The steps of claims, frees and drops that need a record or the state that arenas share.
 //!
-//! The functions take the world and the record by reference, so that models can make their own.
+//! The functions take that state (the world) and the record by reference. `thread` passes the
+//! process's only world; models and tests make their own.
 
 use core::ptr::NonNull;
 
@@ -60,8 +61,8 @@ fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>, refused: 
     }
 }
 
-/// Frees the empty groups that this thread can reach, after something other than a slot was
-/// refused.
+/// Frees the empty groups that this thread can reach, after a request for something other than a
+/// slot was refused, such as the counts of a page.
 ///
 /// # Safety
 /// The caller holds `record`, if it is `Some`.
@@ -151,8 +152,8 @@ unsafe fn release_empty(
     count + store.release_unbound()
 }
 
-/// Frees the slot with this bit. Its page is not the caller's, or its arena was dropped. If the
-/// result is `Some`, the caller continues with [`finish_counted`]. The result says whether the slot
+/// Frees the slot with this bit. The page belongs to another record, or the arena was dropped. If
+/// the result is `Some(last)`, the caller calls [`finish_counted`]; `last` says whether the slot
 /// was the last one of its group.
 ///
 /// # Safety
@@ -196,10 +197,10 @@ unsafe fn push_or_count(group: PageGroupPtr, far: NonNull<Far>, bit: u64, old: u
     }
 }
 
-/// Follows a free that counted its slot. `last` says whether it was the last one of the group.
+/// Completes a free that counted its slot. `last` says whether it was the last one of the group.
 ///
 /// # Safety
-/// If `last`, as for [`parked::last_slot_counted`].
+/// If `last`, the caller counted the last slot of the group, and does not touch the group again.
 pub(crate) unsafe fn finish_counted(world: &ArenaWorld, group: PageGroupPtr, last: bool) {
     if last {
         // SAFETY: the caller counted the last slot of the group.

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! A claim takes the slot in `hot`, else one of `bits`. Only if both are empty does it take the
-//! slow path (`owner`), once in up to 63 claims. A free fills `hot`, else sets a bit of its page,
-//! and links the page if that was full. A free does nothing else. Methods of the arena find empty
-//! groups, so a free need not know whether the arena is live.
+//! slow path (`refill`), which fills `bits` with up to 63 slots. A free fills `hot`, else sets a
+//! bit of its page, and links the page if that was full. A free does nothing else. Methods of the
+//! arena find empty groups, so a free need not know whether the arena is live.
 
 use core::ptr::{self, NonNull};
 
@@ -61,7 +61,7 @@ pub(crate) struct QuietFields {
     pub(crate) epoch: OwnerUsize,
     /// Pages booked since `scavenge` last went through this shard.
     pub(crate) booked: OwnerUsize,
-    /// The number of holders that the record had had by then.
+    /// The number of holders that the record had had at that pass of `scavenge`.
     pub(crate) entered: OwnerUsize,
 }
 
@@ -101,7 +101,8 @@ impl Shard {
                 served: OwnerUsize::new(0),
                 epoch: OwnerUsize::new(0),
                 booked: OwnerUsize::new(0),
-                // No record has had this number of holders, so the first pass is thorough.
+                // No record has had this number of holders, so the first pass of `scavenge` is
+                // thorough.
                 entered: OwnerUsize::new(usize::MAX),
             },
             remote: ShardRemote {
@@ -292,7 +293,7 @@ impl ShardPtr {
         near.local().publish(Bits::listed(slot).word());
     }
 
-    /// Links a page that was full. Looks at parked shards read none of these words.
+    /// Links a page that was full. Looks at parked shards read neither the page's link nor `avail`.
     fn list(self, near: NearPtr) {
         near.next().set(self.avail().get());
         self.avail().set(near.as_ptr());
@@ -308,8 +309,8 @@ impl ShardPtr {
         near.local().set(bits.with(slots).word());
     }
 
-    /// Returns the hot slot and those of the current page to their pages' words: the first half of
-    /// O2.
+    /// Returns the hot slot and the slots in `bits` to their pages' words. `hot` and `bits` are
+    /// empty afterwards.
     pub(crate) fn flush_front(self, geometry: &ArenaGeometry) {
         if let Some(slot) = NonNull::new(self.hot().get()) {
             self.hot().set(ptr::null_mut());
@@ -326,8 +327,8 @@ impl ShardPtr {
         self.bits().set(0);
     }
 
-    /// Returns a page's free slots that are in no page's word: the hot slot, and those of the
-    /// current page. For threads that may not write.
+    /// Returns a page's free slots that are in no page's word: the hot slot, and those in `bits`.
+    /// Only reads, so threads other than the owner may call this.
     pub(crate) fn front_slots(self, geometry: &ArenaGeometry, group: PageGroupPtr, page: usize) -> u64 {
         let mut slots = 0;
         let hot = self.hot_observed();

@@ -39,11 +39,12 @@ pub(crate) enum Threads {}
 #[derive(Debug)]
 pub(crate) enum OneThread {}
 
-/// Slots of any of the three.
+/// Slots of any arena of this crate: those of [`ArenaRc`](crate::ArenaRc), which has one type for
+/// all of them.
 #[derive(Debug)]
 pub(crate) enum Either {}
 
-/// Returns the identity that groups of pools carry.
+/// Returns the identity that groups of pools carry in place of a record's address.
 #[inline]
 pub(crate) fn pool_mark() -> *const () {
     static MARK: u8 = 0;
@@ -139,6 +140,8 @@ impl ArenaKind for Either {
     }
 }
 
+/// Frees a slot of a `SharedArena`, of an `Arena`, or of a dropped pool.
+///
 /// # Safety
 /// As for [`Either::free`], and the slot does not belong to a live pool.
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
@@ -158,8 +161,10 @@ unsafe fn free_other<T>(slot: NonNull<T>) {
     }
 }
 
+/// Frees a slot of a pool that was dropped.
+///
 /// # Safety
-/// As for [`Either::free`].
+/// As for [`Either::free`], and the slot does not belong to a live pool.
 #[cfg(not(all(feature = "std", target_has_atomic = "64")))]
 #[inline]
 unsafe fn free_other<T>(slot: NonNull<T>) {

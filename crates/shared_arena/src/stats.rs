@@ -6,14 +6,14 @@ use crate::store::ArenaStore;
 
 /// The memory that an arena holds from the global allocator, and how much of it is in use.
 ///
-/// It is exact while no other thread uses the arena. The arena counts nothing for it: it goes
-/// through the pages when asked.
+/// The numbers are exact while no other thread uses the arena. The arena keeps no counter of its
+/// slots: each call walks all pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// The number of pages.
     pub pages: usize,
-    /// The number of pages without a value.
+    /// The number of pages without a live slot.
     pub empty_pages: usize,
     /// The number of groups. The arena allocates and frees pages in groups.
     pub groups: usize,
@@ -35,7 +35,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Returns the number of slots without a value.
+    /// Returns the number of free slots, which have neither a value nor a weak handle.
     #[must_use]
     pub fn free(&self) -> usize {
         self.slots - self.slots_live
@@ -47,7 +47,7 @@ impl Stats {
         self.bytes_held.saturating_sub(self.bytes_live)
     }
 
-    /// Goes through a store whose arena is live.
+    /// Returns the statistics of a store whose arena is live.
     pub(crate) fn of(store: &ArenaStore, value_size: usize) -> Self {
         let account = store.account();
         let mut this = Self { bytes_held: account.held(), limit: account.limit(), ..Self::default() };

@@ -1,4 +1,5 @@
-//! Binds threads to records in the process's only world, and calls `protocol` with both.
+//! Binds threads to records in the process's only world (`ArenaWorld`), and calls `protocol` with
+//! both. The public types call this module.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -130,8 +131,8 @@ pub(crate) unsafe fn free_remote(group: PageGroupPtr, far: NonNull<Far>, bit: u6
     }
 }
 
-/// Follows a free that counted its slot: frees the group after its last slot. The thread is outside
-/// its free now, so it looks at the shards that wait for it.
+/// Completes a free that counted its slot: frees the group if `last`. No local free is in progress
+/// on this thread now, so it looks at the parked shards of its own record.
 ///
 /// # Safety
 /// As for [`protocol::finish_counted`].

@@ -61,7 +61,7 @@ impl ShardOwner<'_> {
             return None;
         }
         if which == Which::Empty {
-            // From here on, this trim obeys every request made before it.
+            // This trim obeys every request that was made before this line.
             self.store.epoch().turned(&self.shard.quiet().epoch);
         }
         let (shard, geometry) = (self.shard, self.geometry());
@@ -135,8 +135,8 @@ impl SortedPages {
         self.last = self.last.or(self.first);
     }
 
-    /// Returns the head of this list followed by another one. Pages in use come first, so that
-    /// empty groups stay empty.
+    /// Appends `other` to this list, and returns the head. Pages of groups in use come first, so
+    /// that empty groups stay empty.
     fn followed_by(&self, other: &Self) -> *mut Near {
         let behind = other.first.map_or(ptr::null_mut(), NearPtr::as_ptr);
         match (self.first, self.last) {

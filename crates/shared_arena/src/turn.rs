@@ -1,6 +1,6 @@
 //! Defines the **turn** at one shard whose arena was dropped: the exclusive right to free the
-//! shard's queued groups. One word holds it, and the requests that other threads leave for its
-//! holder.
+//! shard's queued groups. One word holds the turn, and the requests that other threads leave for
+//! its holder.
 //!
 //! ```text
 //!   null              no thread has the turn
@@ -42,7 +42,7 @@ pub(crate) struct TurnWork {
 }
 
 impl Turn {
-    /// Creates a turn that is taken. A live arena has the turns of all its shards.
+    /// Creates a turn that is taken: a live arena has the turns of all its shards until its drop.
     pub(crate) fn taken() -> Self {
         Self(AtomicPtr::new(busy(ptr::null_mut())))
     }
@@ -57,8 +57,8 @@ impl Turn {
         self.change(|word| Some(if word.is_null() { busy(word) } else { word.map_addr(|addr| addr | LOOK) }))
     }
 
-    /// Leaves a group whose last slot was counted. Returns whether the caller has the turn. If not,
-    /// it must not touch the group or the shard again.
+    /// Leaves a group whose last slot was counted. Returns whether the caller has the turn.
+    /// Otherwise the caller must not touch the group or the shard again.
     pub(crate) fn leave(&self, group: PageGroupPtr) -> bool {
         self.change(|word| {
             group.record().set(untagged(word).cast());
@@ -82,8 +82,8 @@ impl Turn {
         false
     }
 
-    /// Takes the work that was left since the last call. Returns `None` if there was none: the turn
-    /// is released then.
+    /// Takes the work that was left since the last call. If there is none, releases the turn and
+    /// returns `None`.
     pub(crate) fn next(&self) -> Option<TurnWork> {
         let alone = busy(ptr::null_mut());
         // ORDERING: `TURN`. Pairs with `Turn::change`.

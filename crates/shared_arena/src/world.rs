@@ -13,7 +13,8 @@ use crate::bag::{Bag, BagLink, Linked};
 use crate::shard::{Shard, ShardPtr};
 use crate::store::Seat;
 
-/// The arena crate's part of a thread's record: where its shards are in every store.
+/// The arena crate's part of a thread's record. It has the place of the record's shard, which is
+/// the same in every store.
 #[derive(Debug)]
 pub(crate) struct ArenaRecord {
     segment: OwnerUsize,
@@ -42,7 +43,8 @@ impl ArenaRecord {
         Seat { segment: self.segment.get(), at: self.at.get() }
     }
 
-    /// Registers a new holder of the record. The first one gets it a seat.
+    /// Registers a new holder of the record. The first holder gives the record its seat, with the
+    /// number that `next` returns.
     pub(crate) fn enter(&self, next: impl FnOnce() -> usize) {
         if self.seat() == Seat::NOBODYS {
             let seat = Seat::numbered(next());

@@ -23,7 +23,8 @@ static GLOBAL: CountingGlobal = CountingGlobal::new(16 << 10);
 type Job = [u64; 8];
 
 const BURST: u64 = 20_000;
-/// The values that a hand-over makes after the burst. Two looks for idle groups take fewer.
+/// The values that a hand-over makes after the burst. Two looks for idle groups need fewer claims
+/// than that.
 const STEADY: u64 = 60_000;
 
 /// The values that wait at one time between two threads.
@@ -43,8 +44,8 @@ fn drop_elsewhere(values: Vec<ArenaBox<Job>>) {
     thread::spawn(move || drop(values)).join().expect("no drop panics");
 }
 
-/// Makes values here and drops them on another thread, at most `queue` and two at a time. Returns
-/// the bytes that the arena holds then.
+/// Makes values here and drops them on another thread. At most `queue + 2` of them are live at a
+/// time. Returns the bytes that the arena holds then.
 fn hand_over(arena: &SharedArena<Job>, queue: usize) -> usize {
     thread::scope(|scope| {
         let (out, from) = sync_channel::<ArenaBox<Job>>(queue);

@@ -67,8 +67,8 @@ impl Stop {
     }
 }
 
-/// Every thread has one arena at a time, so at most eight groups are live. All other memory that is
-/// held waits for a thread that works for others.
+/// Every thread has one arena at a time, so at most one group for each thread is live. Any other
+/// group that is held waits for a thread that frees it for others.
 #[test]
 fn conc_arenas_dropped_before_their_values_hold_only_live_groups() {
     const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
@@ -207,7 +207,8 @@ fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
     };
     thread::scope(|scope| {
         let stopped = scope.spawn(|| {
-            // An arena is the only block smaller than a group that is freed in the bag.
+            // During a visit of the bag, only the state of an arena is freed in blocks with a
+            // smaller alignment than a group's.
             HEAP.at_the_next_free(..GROUP, stop);
             free_values();
         });

@@ -1,5 +1,5 @@
-//! Tests of arenas that are dropped in the child of a fork, while other threads of the parent were
-//! in any operation.
+//! Tests of arenas that are dropped in the child of a fork. At the fork, other threads of the
+//! parent may be in the middle of any operation.
 #![cfg(all(feature = "std", target_has_atomic = "64", unix, not(miri)))]
 
 #[path = "support/heap.rs"]

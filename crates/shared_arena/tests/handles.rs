@@ -1,4 +1,4 @@
-//! Tests of the operations of handles that the published crate lacks.
+//! Tests of handle operations that the published crate lacks.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -52,7 +52,7 @@ fn boxes_return_their_values() {
 }
 
 #[test]
-fn boxes_go_through_raw_pointers() {
+fn boxes_round_trip_through_raw_pointers() {
     let tally = Tally::default();
     let (arena, pool) = (SharedArena::new(), Pool::new());
     let raw = ArenaBox::into_raw(arena.alloc(tally.value(1)));
@@ -68,7 +68,7 @@ fn boxes_go_through_raw_pointers() {
 }
 
 #[test]
-fn counted_handles_go_through_raw_pointers() {
+fn counted_handles_round_trip_through_raw_pointers() {
     let tally = Tally::default();
     let arena = SharedArena::new();
     let (arc, rc) = (arena.alloc_arc(tally.value(1)), arena.alloc_rc(tally.value(2)));
@@ -90,7 +90,7 @@ fn counted_handles_go_through_raw_pointers() {
 }
 
 #[test]
-fn arcs_count_and_unwrap() {
+fn only_a_lone_arc_is_mutable_or_unwraps() {
     let tally = Tally::default();
     let arena = Arena::new();
     let mut arc = arena.alloc_arc(tally.value(5));
@@ -189,9 +189,10 @@ fn a_forgotten_handle_keeps_its_slot() {
     assert!(!arena.shrink_to_fit(), "its page stays");
     // Takes the slot back, so that the test does not leak.
     let place = ArenaBox::into_raw(arena.alloc(2));
-    // SAFETY: the address of the previous slot of the page, which was claimed and forgotten above.
+    // SAFETY: this is the previous slot of the same page, which was claimed and forgotten above.
     let forgotten = unsafe { place.sub(1) };
-    // SAFETY: `into_raw` would have returned the same pointer to a claimed slot.
+    // SAFETY: `into_raw` would have returned this pointer for the forgotten handle, whose slot is
+    // claimed.
     drop(unsafe { ArenaBox::from_raw(forgotten) });
     // SAFETY: `into_raw` returned the pointer, and this is its only `from_raw`.
     drop(unsafe { ArenaBox::from_raw(place) });

@@ -103,13 +103,13 @@ fn large_values_are_aligned_and_apart() {
         #[cfg(not(miri))]
         many(12, make::<300_000>);
     }
-    // Unoptimised code copies each of these several times on the stack.
+    // Unoptimised code copies each of these values several times on the stack.
     let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(all).unwrap();
     thread.join().unwrap();
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "much memory")]
+#[cfg_attr(miri, ignore = "the values take too much memory")]
 fn huge_alignments_are_served() {
     #[repr(align(1048576))]
     struct Huge(u8);

@@ -99,7 +99,7 @@ fn shrink_keeps_pages_in_use() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "many pages")]
+#[cfg_attr(miri, ignore = "too slow: it fills many pages")]
 fn idle_pages_are_freed_without_a_request() {
     balanced(|| {
         let kept_after = |trim| {
@@ -121,7 +121,7 @@ fn idle_pages_are_freed_without_a_request() {
 /// After a spike, empty groups are freed although only few values come and go, and no thread needs
 /// another page.
 #[test]
-#[cfg_attr(miri, ignore = "many pages")]
+#[cfg_attr(miri, ignore = "too slow: it fills many pages")]
 fn idle_pages_are_freed_in_a_steady_state() {
     const SPIKE: usize = 20_000;
     balanced(|| {
@@ -292,7 +292,7 @@ fn one_value_pins_only_its_group() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "many pages")]
+#[cfg_attr(miri, ignore = "too slow: it fills many pages")]
 fn one_shrink_frees_all_empty_groups() {
     // The test counts groups, not time. One pass frees them all, although their slots were freed in
     // any order.

@@ -119,7 +119,7 @@ fn initialisers_of_the_published_crate_compile() {
 }
 
 #[test]
-fn handles_show_their_values() {
+fn handles_are_formatted_like_their_values() {
     let arena = SharedArena::new();
     let mut boxed = arena.alloc(Message { id: 4, ..Message::default() });
     let (arc, rc) = (arena.alloc_arc((*boxed).clone()), arena.alloc_rc((*boxed).clone()));
@@ -156,7 +156,7 @@ fn shrinking_frees_pages() {
     assert_eq!(arena.stats(), (0, 0));
     let arena = Arena::<u64>::with_capacity(1000);
     assert!(arena.shrink_to_fit());
-    // The published crate takes it by a unique reference and returns nothing.
+    // The `shrink_to_fit` of the published crate takes `&mut self` and returns nothing.
     let tidy: fn(&mut Pool<u64>) = |pool| pool.shrink_to_fit();
     let mut pool = Pool::with_capacity(1000);
     tidy(&mut pool);

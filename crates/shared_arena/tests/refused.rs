@@ -87,7 +87,8 @@ script!(Pool, PoolBox, ArenaRc, try_alloc_rc);
 /// requests, or `None` if the arena itself was refused, and the number of calls.
 fn run<A: HostileScript>(from: usize, to: usize) -> (Option<usize>, usize) {
     let alive = Rc::new(Cell::new(0));
-    // Both have their room before the first refusal, which only concerns the arena.
+    // Both vectors are allocated before the first refusal, so only the arena's requests are
+    // refused.
     let mut boxes: Vec<A::Boxed> = Vec::with_capacity(2 * COUNT);
     let mut counted: Vec<A::Counted> = Vec::with_capacity(COUNT);
     refuse(from, to);
@@ -148,7 +149,7 @@ fn at_every_call<A: HostileScript>() {
         // try again.
         let _once = run::<A>(call, call + 1);
         let (refused, _) = run::<A>(call, usize::MAX);
-        assert_ne!(refused, Some(0), "calls from {call} on refused");
+        assert_ne!(refused, Some(0), "no request failed, although calls from {call} on were refused");
     }
     // Each run frees its store itself. A store asserts that its account is then empty.
     assert_eq!(shared_arena::reclaim(), 0);
@@ -185,7 +186,7 @@ fn handles_allocate_nothing() {
 
 /// A request that is refused while the limit has room changes nothing.
 #[test]
-fn a_refusal_by_the_global_allocator_counts_nothing() {
+fn a_refusal_by_the_global_allocator_changes_no_statistics() {
     let pool = Pool::<[u8; 100]>::with_capacity(1);
     let full: Vec<_> = (0..pool.stats().1).map(|_| pool.alloc([0; 100])).collect();
     let before = pool.statistics();

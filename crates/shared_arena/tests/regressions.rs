@@ -113,14 +113,14 @@ fn rustsec_2021_0040_a_panic_drops_nothing_twice() {
 /// The counts were updated after the destructor had run, so it saw outdated ones
 /// (RUSTSEC-2026-0256).
 #[test]
-fn rustsec_2026_0256_destructors_find_the_counts_as_they_are() {
+fn rustsec_2026_0256_destructors_see_current_counts() {
     struct Selfish {
         own: RefCell<Option<Weak<Selfish>>>,
         _tally: Counted,
     }
     impl Drop for Selfish {
         fn drop(&mut self) {
-            let own = self.own.borrow_mut().take().expect("it knows itself");
+            let own = self.own.borrow_mut().take().expect("the value has a weak handle to itself");
             assert_eq!(own.strong_count(), 0);
             assert!(own.upgrade().is_none(), "a value that is being dropped is gone");
         }

@@ -48,7 +48,8 @@ fn conc_each_thread_claims_and_drops_its_own_values() {
     assert_eq!(arena.stats(), (0, 0));
 }
 
-/// Sends the values that it makes, and drops those that it receives, or every second one.
+/// Sends the values that it makes, and drops those that it receives: odd ones at once, even ones in
+/// batches.
 fn exchange(
     arena: &SharedArena<Counted>,
     tally: &Tally,
@@ -306,7 +307,7 @@ fn conc_statistics_are_consistent_beside_all_operations() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of threads at once")]
+#[cfg_attr(miri, ignore = "too slow: it runs hundreds of threads at once")]
 fn conc_hundreds_of_threads_share_an_arena() {
     let _turn = turn();
     const THREADS: usize = 300;

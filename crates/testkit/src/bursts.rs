@@ -1,11 +1,12 @@
-//! The memory of the process before and after a burst of blocks, for tests on Linux of memory that
-//! leaves without a later operation.
+//! Measures the resident memory and the page faults of the process around a burst of blocks, on
+//! Linux. Tests use it to show which memory an allocator returns without a further call, and which
+//! pages it keeps.
 
 use std::fs;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// The bytes of a page.
+/// The size in bytes of a page of the operating system.
 pub const PAGE: usize = 4 << 10;
 
 /// Returns the resident bytes of the process.
@@ -19,7 +20,7 @@ pub fn resident() -> usize {
     pages.expect("the second word is a number") * PAGE
 }
 
-/// Returns the page faults of the process so far that needed no disk.
+/// Returns the number of minor page faults of the process so far: those that needed no disk access.
 ///
 /// # Panics
 /// If `/proc/self/stat` does not have them.
@@ -38,14 +39,15 @@ pub struct BurstMemory {
     pub before: usize,
     /// The resident bytes when all blocks were live.
     pub peak: usize,
-    /// The resident bytes after the last block was freed. The collection of the burst is still
-    /// there.
+    /// The resident bytes after the last block was freed. The collection that held the blocks is
+    /// still allocated.
     pub after: usize,
-    /// The page faults during the allocation of the blocks.
+    /// The number of minor page faults during the allocation of the blocks.
     pub faults: usize,
 }
 
-/// Measures a burst that `make` allocates. `free` frees its blocks and leaves the collection.
+/// Measures a burst that `make` allocates. `free` frees the blocks, but not the collection that
+/// holds them.
 pub fn measured<B>(make: impl FnOnce() -> B, free: impl FnOnce(&mut B)) -> BurstMemory {
     let (before, faults_before) = (resident(), faults());
     let mut blocks = make();
@@ -77,12 +79,13 @@ pub fn freed_elsewhere<B: Send>(
     })
 }
 
-/// Checks that the last two of ten bursts of this number of bytes take few page faults.
+/// Checks that the last two of ten bursts of `bytes` bytes each take few page faults, so that the
+/// allocator kept their pages.
 ///
 /// # Panics
-/// If one of them takes a fault for a quarter of its pages.
+/// If one of these two takes a fault for a quarter of its pages or more, or if there are not ten.
 pub fn check_pages_are_kept(memory: &[BurstMemory], bytes: usize) {
     let faults: Vec<_> = memory.iter().map(|burst| burst.faults).collect();
-    assert_eq!(faults.len(), 10, "the process learns by the first ones");
+    assert_eq!(faults.len(), 10, "the allocator adapts during the first eight of ten bursts");
     assert!(faults[8..].iter().all(|later| *later < bytes / PAGE / 4), "{faults:?}");
 }

@@ -43,7 +43,7 @@ pub struct Done {
     pub(crate) thread: ThreadId,
     /// The first violation found in a block.
     pub(crate) outcome: Result<(), Violation>,
-    /// The allocated block, or the refusal. Without meaning for other errands.
+    /// The allocated block, or the refusal. For all other errands, an error without meaning.
     pub(crate) given: Result<Given, AllocError>,
 }
 

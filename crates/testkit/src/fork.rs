@@ -1,5 +1,5 @@
-//! A test that forks its process: a child runs a part of it, with one thread, in a copy of the
-//! parent's memory.
+//! Support for tests that fork their process: the child runs a part of the test, with one thread,
+//! in a copy of the parent's memory.
 //!
 //! Locks that other threads of the parent held stay locked in the child. An allocator has to work
 //! there nevertheless.
@@ -39,11 +39,11 @@ pub fn holds_in_a_child(part: impl FnOnce() -> bool) -> bool {
     if pid == 0 {
         let part = AssertUnwindSafe(part);
         let held = std::panic::catch_unwind(part).unwrap_or(false);
-        // SAFETY: ends the child.
+        // SAFETY: `_exit` takes any status, and ends the child.
         unsafe { _exit(c_int::from(!held)) };
     }
     let mut status = 0;
-    // SAFETY: waits for the process that was just made; the status is this function's own word.
+    // SAFETY: `pid` is the child that was just forked, and `status` is a local variable.
     let waited = unsafe { waitpid(pid, &raw mut status, 0) };
     assert_eq!(waited, pid, "the system refuses to wait for the child");
     status == 0

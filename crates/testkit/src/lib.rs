@@ -10,7 +10,7 @@
 //!   proptest.
 //! * [`subject`] and [`suite`]: the allocator under test, and the loop that runs programs on it.
 //! * [`child`]: tests that must end their process.
-//! * `fork`: tests that fork it, on Unix.
+//! * `fork`: tests that fork their process, on Unix.
 //! * `bursts`: the resident memory around a burst of blocks, on Linux.
 //! * [`allocator_suite!`]: creates a module of tests for one subject.
 //!

@@ -64,7 +64,8 @@ pub(crate) unsafe fn fill(start: NonNull<u8>, range: Range<usize>, seed: u8) {
 /// `start` is valid for reads of `range.end` bytes. Those in `range` are initialised, and no other
 /// code writes them during the call.
 pub(crate) unsafe fn first_change(start: NonNull<u8>, range: Range<usize>, seed: u8) -> Option<Difference> {
-    // SAFETY: the caller guarantees the same.
+    // SAFETY: the caller guarantees that the bytes in `range` are readable, initialised and not
+    // written.
     unsafe { first_difference(start, range, |at, end| window(at, end, seed)) }
 }
 
@@ -74,7 +75,8 @@ pub(crate) unsafe fn first_change(start: NonNull<u8>, range: Range<usize>, seed:
 ///
 /// As for [`first_change`].
 pub(crate) unsafe fn first_nonzero(start: NonNull<u8>, range: Range<usize>) -> Option<Difference> {
-    // SAFETY: the caller guarantees the same.
+    // SAFETY: the caller guarantees that the bytes in `range` are readable, initialised and not
+    // written.
     unsafe { first_difference(start, range, |at, end| &ZEROS[..ZEROS.len().min(end - at)]) }
 }
 

@@ -113,7 +113,7 @@ pub struct Program {
 
 impl Program {
     /// Decodes a program from bytes, eight for each operation. The last operation is padded with
-    /// zeros. Fuzzers use this.
+    /// zeros. Fuzz targets call this.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let word = |chunk: &[u8]| {

@@ -24,8 +24,7 @@ impl SplitMix {
     /// Returns a number below `bound`, or 0 if `bound` is 0. The distribution is slightly uneven
     /// for bounds near 2^64.
     pub fn below(&mut self, bound: usize) -> usize {
-        // The remainder keeps the programs of all seeds as they are. A sampler of `rand` would
-        // change them.
+        // The remainder is deliberate: a sampler of `rand` would change the program of every seed.
         if bound == 0 { 0 } else { (self.draw() % bound as u64) as usize }
     }
 }

@@ -60,7 +60,7 @@ pub trait Subject {
     fn fresh(&self) -> Self::Alloc<'_>;
 
     /// Returns the sizes at which the allocator changes its behaviour: class edges, chunk sizes,
-    /// the largest size that it does not pass on.
+    /// the largest size that it does not pass on to the backing allocator.
     fn sizes(&self) -> &[usize] {
         &[]
     }

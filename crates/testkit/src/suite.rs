@@ -27,7 +27,8 @@ pub struct Report {
     pub resized: usize,
     /// Requests refused for an allowed reason.
     pub refused: usize,
-    /// Operations skipped, because no block was live or the live bytes were at their limit.
+    /// Operations skipped, because no live block was suitable, or a limit on live blocks or bytes
+    /// was reached.
     pub skipped: usize,
     /// Blocks freed on another thread.
     pub handed_over: usize,
@@ -86,7 +87,7 @@ pub fn run_with_failures<S: Subject>(make: impl Fn() -> S, program: &Program) ->
     try_run_with_failures(make, program).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Does the same as [`run_with_failures`], and returns a failure.
+/// Does the same as [`run_with_failures`], but returns a failure instead of a panic.
 ///
 /// # Errors
 ///
@@ -325,7 +326,7 @@ impl<S: Subject> Run<'_, '_, S> {
         done.outcome.map(|()| done)
     }
 
-    /// Checks that a refusal is allowed and changed no block. It is allowed if the backing
+    /// Checks that a refusal is allowed and changed no block. A refusal is allowed if the backing
     /// allocator refused, if the request is not modest, or if the subject says so.
     fn refused(&mut self, layout: Layout, refused_before: u64) -> Result<(), Violation> {
         if is_modest(layout) && self.backing_refused() == refused_before && !self.subject.may_refuse(layout) {

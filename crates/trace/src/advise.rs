@@ -7,8 +7,8 @@
 //! memory it would hold.
 //!
 //! The allocator's time and the time that its share divides by are both processor times of all
-//! threads together. A trace without processor times only has the wall time of its threads, with
-//! waiting.
+//! threads together. A trace without processor times only has the wall time of its threads, which
+//! includes waiting.
 #![forbid(unsafe_code)]
 
 use super::costs::{Cost, CostSource, Costs};
@@ -66,8 +66,8 @@ pub struct Advice {
     pub reasons: Vec<String>,
 }
 
-/// Returns the nanoseconds that blocks take over the system's allocator, or over one with this
-/// cost.
+/// Returns the nanoseconds that the calls for these blocks take in the system's allocator, or in
+/// one with this cost. `small` selects the price of blocks of up to 1 KiB.
 fn price(counts: &BlockCounts, small: bool, cost: Option<&Cost>) -> f64 {
     let [low, high, far] = Costs::recorded().system;
     let here = if small { low } else { high };
@@ -201,7 +201,7 @@ impl OfferJudge<'_> {
         self.settle(offer, against, SERVES)
     }
 
-    /// Returns the commonest sizes that a pool could serve.
+    /// Returns at most `most` of the sizes that a pool could serve, the commonest ones.
     fn common(&self, most: usize) -> Vec<(u64, u64, u64)> {
         let small = |&&(size, _, _): &&(u64, u64, u64)| size > 0 && size <= POOL_MOST;
         self.profile.sizes.iter().filter(small).take(most).copied().collect()

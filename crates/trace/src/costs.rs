@@ -1,8 +1,8 @@
-//! The cost of a call where the trace was not replayed: figures of the harness's recorded run,
-//! which are built in.
+//! The cost of a call in a trace that was not replayed. The figures are those of the harness's
+//! recorded run, and are compiled in.
 //!
 //! The figures come from loops on another machine. Every report says that they are an assumption
-//! for the trace. Tables that are marked untrusted count only if there is no other.
+//! for the trace. A table that is marked untrusted counts only if no trusted one has the figure.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -37,7 +37,7 @@ impl CostSource {
         }
     }
 
-    /// Returns whether a replay of this trace measured it.
+    /// Returns whether a replay of this trace measured the figure.
     #[must_use]
     pub fn is_measured(self) -> bool {
         self == Self::Replay
@@ -150,7 +150,7 @@ impl RecordedRun {
 }
 
 impl Costs {
-    /// Returns the costs of the recorded run that is built in.
+    /// Returns the costs of the recorded run that is compiled in.
     pub(crate) fn recorded() -> &'static Self {
         static READ: OnceLock<Costs> = OnceLock::new();
         READ.get_or_init(|| Self::of(RECORDED))

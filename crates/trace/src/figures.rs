@@ -1,4 +1,4 @@
-//! The file with the figures of a replay, beside the trace that they are about. The advice reads
+//! The file with the figures of a replay. A replay writes it beside its trace, and the advice reads
 //! it.
 
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ pub fn of(path_of_trace: &Path, trace: &Trace) -> Option<Replayed> {
 fn usable(text: &str, trace: &Trace) -> Result<Replayed, String> {
     let FiguresFile { digest, figures } = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if figures.command != trace.command {
-        return Err(format!("it is about another command than `{}`", trace.command));
+        return Err(format!("it is about another command, not about `{}`", trace.command));
     }
     let found = Digest::of(trace).map_err(|error| error.to_string())?;
     if digest != found.to_string() {

@@ -1,4 +1,4 @@
-//! One pass over a trace gathers everything that the advice and the pictures need.
+//! The profile of a trace: everything that the advice and the pictures need, gathered in one pass.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -108,7 +108,7 @@ pub struct TraceProfile {
     pub peak_blocks: u64,
     /// Blocks that are live at the end.
     pub left: u64,
-    /// Frees of blocks that were allocated before the recording.
+    /// Frees of blocks that were allocated before the recording began.
     pub unknown: u64,
     /// Blocks that were freed twice.
     pub twice: u64,
@@ -303,8 +303,8 @@ impl ProfileBuilder {
         self.profile.classes[usize::from(life.class)].resizes += 1;
         self.alive -= core::mem::replace(&mut life.size, block.size);
         self.grow(block.size);
-        // The model of the chunks sees a new block. The room of the old one is free only with its
-        // chunk.
+        // The model of the chunks sees a new block. The old block's bytes become free only with
+        // its chunk.
         self.rings.gone(id);
         let align = if block.align_log2 == 0 { 16 } else { 1 << block.align_log2 };
         self.rings.born(id, block.thread, block.size, align);

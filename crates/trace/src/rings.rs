@@ -1,8 +1,8 @@
 //! A model of `ring-alloc`: how many bytes its chunks would hold for the trace.
 //!
 //! The model has chunks, fronts and empty chunks, and no addresses. There are two classes of
-//! blocks. Each thread fills its front chunk of each class from below, a chunk is reusable when
-//! all its blocks are freed, and a thread keeps four empty chunks. The sizes are those of
+//! blocks. Each thread fills its front chunk of each class from below. A chunk is reusable when all
+//! its blocks are freed, and a thread keeps four empty chunks of each class. The sizes are those of
 //! `ring_alloc`'s geometry.
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use ephemera_recorder::Id;
 const GEOMETRY: [(u64, u64); 2] = [(2 << 10, 32 << 10), (64 << 10, 256 << 10)];
 /// The bytes of a chunk that hold no blocks.
 const HEADER: u64 = 128;
-/// The empty chunks that a thread keeps.
+/// The number of empty chunks of each class that a thread keeps.
 const KEPT: u32 = 4;
 
 #[derive(Clone, Copy, Debug, Default)]

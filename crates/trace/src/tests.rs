@@ -12,7 +12,7 @@ use super::*;
 mod advice;
 mod share;
 
-/// Builds a trace. The address of a block is a multiple of its number.
+/// Builds a trace. The address of a block is its number times 16.
 struct Script {
     writer: Writer,
     calls: u64,

@@ -14,7 +14,7 @@ use self::support::TestDir;
 
 /// The live bytes of the heap.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
-/// The largest number of them.
+/// The peak of [`LIVE`].
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 /// The system's allocator, with its live bytes counted.

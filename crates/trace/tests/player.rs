@@ -26,7 +26,8 @@ struct Ledger {
     resizes: u64,
 }
 
-/// Panics if a freed block is not live or has another layout, before it touches any memory.
+/// An allocator that panics if a freed block is not live or has another layout, before it touches
+/// any memory.
 #[derive(Default)]
 struct Strict(Mutex<Ledger>);
 
@@ -63,7 +64,7 @@ unsafe impl GlobalAlloc for Strict {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         self.ledger().frees += 1;
         self.remove(block, layout);
-        // SAFETY: `remove` found the block live with this layout, and nobody else finds it again.
+        // SAFETY: `remove` found the block live with this layout, and no other call finds it again.
         unsafe { System.dealloc(block, layout) }
     }
 
@@ -76,10 +77,10 @@ unsafe impl GlobalAlloc for Strict {
     }
 }
 
-/// How many allocations [`Refusing`] still serves.
+/// The number of allocations that [`Refusing`] still serves.
 static LEFT: AtomicU64 = AtomicU64::new(0);
 
-/// Refuses every allocation after a number of them.
+/// An allocator that serves [`LEFT`] allocations and refuses all others.
 struct Refusing;
 
 // SAFETY: the system's allocator serves every call that is not refused with null.
@@ -109,7 +110,7 @@ fn program(dir: &TestDir) -> ReplayProgram {
 }
 
 #[test]
-fn conc_a_replay_reaches_the_allocator_call_by_call() {
+fn conc_a_replay_makes_every_recorded_call() {
     let program = program(&TestDir::new("counted"));
     assert_eq!(program.lanes().len(), 4);
     let ops = || program.lanes().iter().flat_map(Lane::ops);
@@ -131,7 +132,7 @@ fn conc_a_replay_reaches_the_allocator_call_by_call() {
 }
 
 #[test]
-fn conc_a_refused_lane_ends_the_others() {
+fn conc_a_refused_block_ends_all_lanes() {
     let program = program(&TestDir::new("refused"));
     let mut player = Player::new(Refusing, &program, false);
     for allocations in [0, 1, 100, 5_000] {

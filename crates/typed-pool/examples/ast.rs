@@ -37,7 +37,7 @@ impl<B: Boxes> Node<B> {
     }
 }
 
-/// Boxes on the heap.
+/// Boxes on the global heap.
 struct Plain;
 
 impl Boxes for Plain {

@@ -1,5 +1,5 @@
-//! An index of words: a map from each word to the lines that contain it. The lists are short and
-//! many, so they live in size classes. `PooledAllocator` serves any container.
+//! An index of words: a map from each word to the lines that contain it. There are many short
+//! lists, so they live in size classes. `PooledAllocator` serves any container.
 //!
 //! Run it with `cargo run --release -p typed-pool --example words`.
 

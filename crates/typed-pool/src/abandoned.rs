@@ -46,8 +46,8 @@ pub(crate) fn complain(words: core::fmt::Arguments<'_>) {
 /// Returns whether the caller may run in the destructor of a thread-local. A panic there ends the
 /// process.
 ///
-/// The standard library has no function that says so. A destroyed thread-local would prove it, but
-/// a live one proves nothing, because destructors run in the reverse order of first use. So this
+/// The standard library has no function that tells. A destroyed thread-local would prove it, but a
+/// live one proves nothing, because destructors run in the reverse order of first use. So this
 /// function searches the backtrace for a function of the standard library's thread-locals. It
 /// returns `true` for their first use as well, and if functions have no names (a stripped program).
 /// If a future version renames these functions, the panic ends the process, as it does under Miri.

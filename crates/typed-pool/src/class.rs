@@ -1,8 +1,8 @@
 //! Size classes of the pooled allocators. Pure arithmetic.
 //!
 //! Strides are the multiples of 8 up to 64. From there each doubling has four strides, up to 32
-//! KiB. The classes up to 1,024 bytes are *small*: the fast paths look them up in a table. Those
-//! beyond are *medium* and have a table of their own. A layout belongs to the first class
+//! KiB. The classes up to 1,024 bytes are *small*: the fast paths look them up in a table. The
+//! larger classes are *medium* and have a table of their own. A layout belongs to the first class
 //! whose stride holds its size, rounded up to its alignment. That stride is a multiple of the
 //! alignment: between two powers of two, strides are multiples of a quarter of the smaller one. The
 //! rounded size either is a stride or has an alignment below that quarter.
@@ -127,8 +127,8 @@ pub(crate) const fn layout(class: usize) -> Layout {
     }
 }
 
-/// The alignment of the units of each class. The length is a power of two, so that a mask can stand
-/// in for the bounds check.
+/// The alignment of the units of each class. The length is a power of two, so that a mask can
+/// replace the bounds check.
 const UNITS: [usize; CLASSES.next_power_of_two()] = {
     let mut units = [0; CLASSES.next_power_of_two()];
     let mut class = 0;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     fn all(mut check: impl FnMut(Layout)) {
-        // Steps are taken by each range. A step over the chain walks through all its sizes.
+        // Each range has its own step: `step_by` on the chain would walk through all sizes.
         let step = if cfg!(miri) { 997 } else { 1 };
         for align in (0..13).map(|power| 1 << power) {
             let larger = (CLASS_MAX..STRIDE_MAX).step_by(7 * step);

@@ -26,14 +26,16 @@ const SLOTS: usize = 64;
 /// front of each block, and this space leaves room for it between adjacent units.
 const SLACK: usize = 16;
 
-/// The number of small empty units that a heap keeps.
+/// The number of empty units that a heap keeps. A heap of a family keeps fewer large ones
+/// (`KEPT_BYTES`).
 pub(crate) const KEPT: usize = 4;
-/// Bytes of empty units that a heap keeps, in fewer but at least one of the larger units.
+/// The bytes of empty units that a heap of a family keeps, but at least one unit.
 const KEPT_BYTES: usize = 128 << 10;
-/// Bytes of empty units that a heap keeps at most.
+/// The most bytes of empty units that a heap of a family learns to keep.
 const KEPT_MOST: usize = 4 << 20;
 
-/// The slots that share a foreign word. The word has one more bit, which marks a countdown.
+/// The number of slots that share a foreign word. The word has one more bit, which marks a
+/// countdown.
 pub(crate) const GROUP: usize = if cfg!(ephemera_loom) { 2 } else { 63 };
 
 /// The first slot starts a cache line.
@@ -44,7 +46,7 @@ const LINE: usize = 64;
 pub(crate) struct UnitSpec {
     /// The distance between slots.
     pub(crate) stride: usize,
-    /// The alignment of a unit, a power of two. A unit is never larger.
+    /// The alignment of a unit, a power of two. No unit has more bytes.
     pub(crate) unit: usize,
     /// The number of slots that fit a unit.
     pub(crate) slots: usize,
@@ -76,7 +78,7 @@ impl UnitSpec {
         let (stride, unit) = (stride_of(layout), unit_of(layout));
         let align = if layout.align() > LINE { layout.align() } else { LINE } as u32;
         let mut spec = Self { stride, unit, slots: 0, align, shared };
-        // The header for this number of slots leaves room for fewer slots, whose header may be
+        // The header for `room / stride` slots leaves room for fewer slots, whose header may be
         // smaller.
         let room = unit - SLACK;
         spec.slots = (room - spec.first(room / stride)) / stride;
@@ -87,7 +89,7 @@ impl UnitSpec {
     }
 
     /// Returns the number of empty units that a heap keeps before it frees others. Threads share
-    /// pages, so each keeps at most 128 KiB of a kind.
+    /// the cache of pages, so a heap of a family keeps only 128 KiB, but at least one unit.
     pub(crate) const fn kept(self) -> usize {
         let kept = KEPT_BYTES / self.unit;
         if !self.shared || kept > KEPT {
@@ -114,12 +116,12 @@ impl UnitSpec {
         header(self.groups(slots)).next_multiple_of(self.align as usize)
     }
 
-    /// Returns the number of groups of such a unit.
+    /// Returns the number of groups in a unit of `slots` slots.
     pub(crate) const fn groups(self, slots: usize) -> usize {
         if self.shared { slots.div_ceil(GROUP) } else { 0 }
     }
 
-    /// Returns the bytes of the slots of a whole unit that share a foreign word.
+    /// Returns the bytes of one group's slots in a whole unit.
     #[cfg(not(ephemera_loom))]
     pub(crate) const fn group_bytes(self) -> usize {
         self.stride * if self.slots < GROUP { self.slots } else { GROUP }
@@ -134,8 +136,8 @@ impl UnitSpec {
         }
     }
 
-    /// Returns the bytes that `slots` slots request, in whole units and a last shorter one. `None`
-    /// if the sum exceeds `isize::MAX`.
+    /// Returns the bytes of a request for `slots` slots, in whole units and a last shorter one.
+    /// `None` if the sum exceeds `isize::MAX`.
     pub(crate) const fn bytes(self, slots: usize) -> Option<usize> {
         let Some(bytes) = (slots / self.slots).checked_mul(self.layout(self.slots).size()) else {
             return None;

@@ -7,7 +7,7 @@
 //! | type | use | how values are freed |
 //! |---|---|---|
 //! | [`TypedPool`] | one type, one thread, any backing allocator | by their handle, which borrows the pool |
-//! | [`PooledBox`] | one type, all threads: a class with an `operator new` in C++ | on any thread, even after their own thread ended |
+//! | [`PooledBox`] | one type, all threads, like a class with its own `operator new` in C++ | on any thread, even after their own thread ended |
 //! | [`PooledAllocator`] | any container or a whole program, all threads, zero-sized | on any thread, even after their own thread ended |
 //!
 //! If [`PooledAllocator`] is the global allocator of a program, [`Scope`] is a heap for one
@@ -56,12 +56,13 @@
 //!
 //! * A pool keeps 4 empty units and those of its initial capacity. It frees other units as soon as
 //!   they run empty. Each time it needs a unit after it freed one, it keeps one more. If the load
-//!   does not need these units for a while, each later slow path frees one of them. Pools of
-//!   threads keep 128 KiB of empty units, but at least one unit, and 4 MiB at most.
-//! * Units and large blocks of such pools come from [`pages`], which keeps the pages of freed ones:
-//!   up to 4 MiB or an eighth of the bytes in use, and more if the process needs them again. A
-//!   thread keeps up to 768 KiB of freed large blocks for itself. Those that it does not use go to
-//!   the cache of the process.
+//!   does not need these units for a while, each later slow path frees one of them. The pools of
+//!   [`PooledBox`] and [`PooledAllocator`] keep 128 KiB of empty units instead, but at least one
+//!   unit. They never keep more than 4 MiB in this way.
+//! * These pools take their units, and blocks that are too large for a unit, from [`pages`]. It
+//!   keeps the pages of freed ones: up to 4 MiB or an eighth of the bytes in use, whichever is
+//!   more. It keeps more if the process needs them again. A thread keeps up to 768 KiB of freed
+//!   large blocks for itself. The blocks that it does not use go to the cache of the process.
 //! * A thread frees all its empty units when it ends. A unit with live values is freed with the
 //!   last of them, whichever thread drops it.
 //! * [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`], and the methods of the
@@ -71,9 +72,10 @@
 //!
 //! [`Stats`] says how much is held.
 //!
-//! The owner of a pool books remote frees when it has no unit with a free slot, at every 64th visit
-//! to its slow path, when it trims, and when it ends. A unit that runs empty by remote frees counts
-//! as empty from then on.
+//! A *remote free* is a free on a thread that does not own the slot's unit. The owner *books* it,
+//! and can then allocate the slot again. It books remote frees when it has no unit with a free
+//! slot, at every 64th visit to its slow path, when it trims, and when it ends. A unit that runs
+//! empty by remote frees counts as empty from then on.
 //!
 //! A thread publishes remote frees in bundles. If it frees several slots in a row that are close
 //! together, up to 63 of them wait until it frees elsewhere, takes a slow path, trims or ends. So a
@@ -83,9 +85,9 @@
 //!
 //! If the owner sleeps instead, other threads return the pages of such a unit's slots to the
 //! operating system, as part of their own slow paths. They do so once the owner has taken no slow
-//! path for 100 ms, or once more than 4 MiB was pushed to it since its last one. The page with the
-//! unit's header stays, and so does the unit that the owner allocates from. On Linux this needs the
-//! system call `membarrier`.
+//! path for 100 ms, or once other threads have freed more than 4 MiB of its memory since its last
+//! one. The page with the unit's header stays, and so does the unit that the owner allocates from.
+//! On Linux this needs the system call `membarrier`.
 //!
 //! In a forked child, the one remaining thread frees and trims its own memory. The units of the
 //! parent's other threads stay. If one of those threads was reading statistics, up to two units of
@@ -96,9 +98,9 @@
 //! The allocators implement the `Allocator` of allocator-api2 0.2, and with the feature
 //! `allocator-api2-04` that of 0.4. They implement the standard library's `Allocator` without a
 //! feature wherever the compiler has it without a gate (Rust 1.100). If a crate in the build turns
-//! on `allocator-api2/nightly`, two of these traits are the same one: turn on the feature `nightly`
-//! here too, or build with `--cfg ephemera_no_std_allocator`. A backing allocator that implements
-//! only one of the other traits is wrapped in `Std` or `Api04` of [`backing`].
+//! on `allocator-api2/nightly`, two of these traits are one and the same. Turn on the feature
+//! `nightly` here too, or build with `--cfg ephemera_no_std_allocator`. A backing allocator that
+//! implements only one of the other traits is wrapped in `Std` or `Api04` of [`backing`].
 //!
 //! The module [`design`] explains how the crate works.
 #![no_std]

@@ -9,18 +9,18 @@ use ephemera_prim::word::OwnerUsize;
 /// Bytes at the start of a free slot that hold the link to the next one.
 pub(crate) const LINK: usize = size_of::<*mut u8>();
 
-/// The first value of the count of a front, which frees without a size decrement. They set it to
-/// this value again before it reaches zero.
+/// The initial `until` of a heap, which has no meaning for the front. Frees without a size
+/// (`give_known`) decrement it, and reset it to this value before it reaches zero.
 pub(crate) const NEVER: usize = usize::MAX;
 
-/// The words that a local free writes. A unit has them, and the heap has those of its front.
+/// The words that a local free writes. Each unit has them. The heap has them for its front.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct LocalFrees {
     /// The linked free slots.
     pub(crate) free: Cell<*mut u8>,
-    /// The number of slots to be freed before the slow path looks at the unit. For the front it has
-    /// no meaning, and starts at [`NEVER`].
+    /// The number of frees after which the slow path looks at the unit. For the front it has no
+    /// meaning, and starts at [`NEVER`].
     pub(crate) until: OwnerUsize,
 }
 
@@ -35,7 +35,8 @@ impl LocalFrees {
     /// Links a slot.
     ///
     /// # Safety
-    /// As [`link`]; these are the words of the slot's unit, or of the heap whose front it is.
+    /// The contract of [`link`] holds. These are the words of the slot's unit, or of its heap if
+    /// the unit is the front.
     #[inline]
     pub(crate) unsafe fn push(&self, block: NonNull<u8>, size: usize, reach: Reach) {
         // SAFETY: the caller frees this slot.

@@ -1,4 +1,4 @@
-//! Slot groups: the remote frees of 63 slots each.
+//! Slot groups: the words for the remote frees of 63 slots each.
 //!
 //! ```text
 //!  unit: | line 1 | line 2: owner, slots, ... | group 0 | group 1 | ... | first slot | ...
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A remote free sets a bit and does not touch the slot, whose cache lines may belong to another
-//! core. Booked slots also stay as bits. They are linked when their unit becomes the front, and
+//! core. Booked slots stay bits as well. They are linked when their unit becomes the front, and
 //! never if the unit runs empty before that.
 
 use core::mem::offset_of;
@@ -24,7 +24,7 @@ use crate::local_frees::{LINK, link_of, write_link};
 use crate::unit::{UnitPtr, UnitState};
 use crate::unit_header::{SlotGroup, SlotGroups};
 
-/// A group by its unit and its index there.
+/// A group, named by its unit and its index in that unit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SlotGroupPtr {
     unit: UnitPtr,
@@ -79,8 +79,8 @@ impl SlotGroupPtr {
         if word & COUNTDOWN == 0 { word } else { word & self.slots() & !self.home().get() }
     }
 
-    /// Starts the group's countdown, if a slot is live and none was freed since the group was
-    /// dequeued. Only the owner of an abandoned unit calls this.
+    /// Starts the group's countdown, if a slot is live and none was freed since the group left the
+    /// inbox. Only the owner of an abandoned unit calls this.
     pub(crate) fn start_countdown(self) {
         let live = self.slots() & !self.home().get();
         if live != 0 && !cfg!(ephemera_weaken = "no_countdown") {
@@ -127,11 +127,11 @@ impl SlotGroupPtr {
             slots &= !(1 << last);
             let index = self.number * GROUP + last as usize;
             let slot = self.unit.first_slot().wrapping_add(index * spec.stride);
-            // SAFETY: H3: a free slot of the unit; its address is not null.
+            // SAFETY: the slot is inside the unit, so its address is not null.
             let place = unsafe { NonNull::new_unchecked(slot) };
             // SAFETY: the slot is free, and its first bytes hold a link.
             unsafe { unpoison(place, LINK) };
-            // SAFETY: H3: a free slot on no list, and the caller owns the unit.
+            // SAFETY: H3: the slot is free and on no list, and the caller owns the unit.
             unsafe { write_link(slot, free) };
             free = slot;
         }
@@ -227,8 +227,8 @@ impl UnitPtr {
     /// slots.
     ///
     /// The answer `true` is exact. No slot of a unit that is not the front is allocated, so the
-    /// live slots can only become fewer. The count of live slots is read first, and an old count is
-    /// too large. Each bit that is read afterwards stands for a slot of that count.
+    /// live slots can only become fewer. The count of live slots is read first; if it is out of
+    /// date, it is too large. Each bit that is read afterwards stands for a slot of that count.
     pub(crate) fn all_free(self) -> bool {
         if matches!(self.observe_state(), UnitState::Front | UnitState::Empty)
             && !cfg!(ephemera_weaken = "fronts_are_purged")
@@ -241,13 +241,13 @@ impl UnitPtr {
         freed == live
     }
 
-    /// Returns the number of slots with a remote free that is not booked, and sees the end of their
-    /// use.
+    /// Returns the number of slots with a remote free that is not booked. The caller then sees
+    /// everything that the freeing threads did with these slots.
     fn observe_freed(self) -> usize {
         self.groups().map(|group| group.freed(group.foreign().observe()).count_ones() as usize).sum()
     }
 
-    /// Returns the place of all slots, and their bytes. Any thread may call this.
+    /// Returns the address of the first slot, and the bytes of all slots. Any thread may call this.
     pub(crate) fn slot_bytes(self, spec: UnitSpec) -> (NonNull<u8>, usize) {
         // SAFETY: the address is inside the unit, so it is not null.
         (unsafe { NonNull::new_unchecked(self.first_slot()) }, self.slots() * spec.stride)
@@ -259,8 +259,8 @@ impl UnitPtr {
         self.groups().for_each(|group| group.foreign().reuse());
     }
 
-    /// Forgets the links between free slots of a unit that was purged: all of its slots are free,
-    /// so those without an unbooked remote free become bits. Only the owner calls this.
+    /// Forgets the links between free slots of a unit that was purged. All of its slots are free,
+    /// so each slot without an unbooked remote free gets its `home` bit. Only the owner calls this.
     #[cold]
     pub(crate) fn rebuild(self, spec: UnitSpec) {
         self.free().set(core::ptr::null_mut());

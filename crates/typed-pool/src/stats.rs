@@ -7,10 +7,10 @@ use crate::unit::{UnitPtr, UnitState};
 
 /// The memory that a pool holds from its backing allocator, and the part of it that is live.
 ///
-/// A call walks all units, so that allocations and frees need not count. The result is exact while
-/// no other thread runs an operation. A running thread does not publish which slots of its front,
-/// the unit that it allocates from, are live. Such units are counted in `unsettled_slots` and not
-/// in `slots_live`.
+/// A call walks all units, so that allocations and frees do not have to count. The result is exact
+/// while no other thread runs an operation. A running thread does not publish which slots of its
+/// front, the unit that it allocates from, are live. The slots of such units count in
+/// `unsettled_slots` and not in `slots_live`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -44,9 +44,9 @@ pub struct Stats {
     /// Heaps of other threads that this call could not read, because another reader was in the way
     /// for long. The other fields do not include them.
     pub unread_heaps: usize,
-    /// Bytes of the heaps' own state, one set for each thread of the largest number that ran at the
-    /// same time, and for each scope likewise. This memory is never freed and is not part of
-    /// `bytes_held`.
+    /// Bytes of the heaps' own state. There is one set of heaps for each thread of the largest
+    /// number that ran at the same time, and for scopes likewise. This memory is never freed and is
+    /// not part of `bytes_held`.
     pub state_bytes: usize,
     /// Thread records beyond the static ones. They are never freed and are not part of
     /// `bytes_held`.
@@ -89,7 +89,8 @@ impl Stats {
     }
 
     /// Adds the units of a heap. `owned` says whether the calling thread owns it and so may count
-    /// the slots of its front. `waiting` returns the freed slots of a unit that wait in bundles.
+    /// the slots of its front. `waiting` returns the number of freed slots of a unit that wait in
+    /// bundles.
     pub(crate) fn add_heap(&mut self, heap: &UnitHeap, owned: bool, waiting: impl Fn(UnitPtr) -> usize) {
         let read = heap.walk(|unit| {
             self.units += 1;

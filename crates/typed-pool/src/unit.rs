@@ -22,11 +22,12 @@ use crate::local_frees::LocalFrees;
 pub(crate) use crate::unit_header::Unit;
 use crate::unit_header::{SlotGroups, UnitRemote};
 
-/// The bit of a unit's owner word that marks an abandoned unit. The heap's owner then frees its
-/// slots as other threads do, because countdowns count the frees that arrive in the foreign words.
+/// The bit of a unit's owner word that marks an abandoned unit. The heap's owner then frees the
+/// unit's slots as other threads do, because countdowns count the frees that arrive in the foreign
+/// words.
 const ABANDONED: usize = 1;
-/// The bit of a unit's owner word that marks a unit of a counting scope. All threads free its slots
-/// as other threads do, and so each free is counted.
+/// The bit of a unit's owner word that marks a unit of a counting scope. Every free of its slots
+/// takes the path of remote frees, so each one is counted.
 const COUNTED: usize = 2;
 
 /// Returns the owner word of units of a counting scope's heap.
@@ -47,7 +48,7 @@ pub(crate) enum UnitState {
     /// too few of its slots were freed since to make it the front again.
     Full = 1,
     /// Full, and visited by a scrape, which found no free slot. The next free of a slot queues the
-    /// unit. On no list of the owner.
+    /// unit. It is on no list of the owner.
     ///
     /// A unit that the heap may not allocate from has this state too. It is queued or freed when
     /// its last slot is freed.
@@ -56,7 +57,7 @@ pub(crate) enum UnitState {
     Partial = 3,
     /// On the stack of empties. No slot is live.
     Empty = 4,
-    /// In the queue. The unit's thread ended, and some of its groups may count down.
+    /// In the queue. The unit's thread ended, and some of the unit's groups may count down.
     Abandoned = 5,
 }
 
@@ -64,7 +65,7 @@ pub(crate) enum UnitState {
 ///
 /// # Invariant
 /// **U1** It points at the header of a unit that is not freed while the pointer is used, and it may
-/// access the whole unit. The code that makes one ensures this, and all methods rely on it.
+/// access the whole unit. The code that creates one ensures this, and all methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnitPtr(NonNull<Unit>);
 
@@ -144,8 +145,7 @@ impl UnitPtr {
         unsafe { &(*self.as_ptr()).cursor }
     }
 
-    /// The number of slots to be freed before the slow path looks at this unit. Meaningless for a
-    /// front.
+    /// The number of frees after which the slow path looks at this unit. Meaningless for a front.
     #[inline]
     pub(crate) fn until(&self) -> &OwnerUsize {
         // SAFETY: U1. The reference covers the word alone.
@@ -159,7 +159,7 @@ impl UnitPtr {
         unsafe { &(*self.as_ptr()).local }
     }
 
-    /// The number of live slots beyond `until`. It is not zero in full units only.
+    /// The number of live slots beyond `until`. It is zero except in full units.
     pub(crate) fn slack(&self) -> &OwnerUsize {
         // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).slack }
@@ -241,8 +241,8 @@ impl UnitPtr {
         Self::state_of(self.state_word().get())
     }
 
-    /// Returns the state as [`Self::state`] does, on a thread that is not the owner. It sees all
-    /// that the owner wrote before it stored this state.
+    /// Returns the state as [`Self::state`] does, on a thread that is not the owner. That thread
+    /// then sees everything that the owner wrote before it stored this state.
     pub(crate) fn observe_state(self) -> UnitState {
         Self::state_of(self.state_word().observe())
     }
@@ -263,7 +263,7 @@ impl UnitPtr {
     }
 
     /// Returns the number of the scope that the unit counts for, or 0. It changes only while no
-    /// slot is live, so a thread that frees a slot reads the right one.
+    /// slot is live, so a thread that frees a slot reads the right number.
     pub(crate) fn birth(self) -> u64 {
         self.state_word().get() >> STATE_BITS
     }
@@ -299,12 +299,13 @@ impl UnitPtr {
         let slack = self.slack().observe();
         let until = self.until().observe();
         // The owner stores the part that grows first. Before the unit is a front again, `slack` is
-        // most of the slots, then all but one (`scrape`), then none (`enqueue`): no value returns.
+        // most of the slots, then all but one (`scrape`), then none (`enqueue`). So no value of
+        // `slack` occurs again.
         (self.slack().get() == slack).then_some(slack + until)
     }
 
-    /// Links all slots that were used and are free, and returns the list. The unit becomes the
-    /// front.
+    /// Links all free slots before the cursor, because the unit becomes the front. Returns the
+    /// list.
     pub(crate) fn take_free(self, spec: UnitSpec) -> *mut u8 {
         let free = self.free().replace(ptr::null_mut());
         if cfg!(ephemera_weaken = "home_stays") { free } else { self.link_home(spec, free) }
@@ -331,7 +332,7 @@ impl UnitPtr {
         unsafe { poison(place, self.slots() * spec.stride) };
     }
 
-    /// Returns the memory, to be freed. Nothing may touch the unit after this call.
+    /// Returns the memory for the backing allocator. Nothing may touch the unit after this call.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
         ephemera_prim::invariant!(self.state() == UnitState::Empty, "a unit with live slots is freed");
         self.end_groups();

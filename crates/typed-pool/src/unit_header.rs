@@ -48,7 +48,8 @@ unsafe impl Listed for Unit {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitRemote {
-    /// The address of the unit's heap, tagged with `ABANDONED` if the unit is abandoned.
+    /// The address of the unit's heap, with a tag if the unit is abandoned (`ABANDONED`) or belongs
+    /// to a counting scope (`COUNTED`).
     pub(crate) owner: OwnerPtr<()>,
     pub(crate) slots: u32,
     /// Whether another thread claims the slots of this unit.
@@ -84,7 +85,7 @@ pub(crate) struct SlotGroup {
 unsafe impl foreign::ForeignHeader for SlotGroup {
     #[inline]
     unsafe fn foreign(group: NonNull<Self>) -> NonNull<Foreign<Self>> {
-        // SAFETY: by contract the group's unit is live.
+        // SAFETY: the caller's group is in a live unit.
         let field = unsafe { &raw mut (*group.as_ptr()).foreign };
         // SAFETY: a field of a live group has an address other than null.
         unsafe { NonNull::new_unchecked(field) }
@@ -114,8 +115,8 @@ pub(crate) struct SlotGroups {
 }
 
 impl SlotGroups {
-    /// Creates the groups of a unit whose first slot is at offset `first`. `inverse` is that of the
-    /// stride.
+    /// Creates the groups of a unit whose first slot is at offset `first`. `inverse` is the factor
+    /// that replaces a division by `stride`.
     pub(crate) fn new(first: usize, groups: usize, stride: usize, inverse: u32) -> Self {
         Self {
             first: first as u32,

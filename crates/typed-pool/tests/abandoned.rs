@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use ephemera_testkit::backing::{Counting, Hostile};
 use typed_pool::{TypedBox, TypedPool, abandoned};
 
-/// Leaked memory is reachable from here, so that leak checkers accept it.
+/// Keeps leaked memory reachable, so that leak checkers accept it.
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
 
 struct Kept(
@@ -23,7 +23,7 @@ struct Kept(
 // SAFETY: no thread uses the pointer.
 unsafe impl Send for Kept {}
 
-/// Drops a pool with live slots, and returns its message.
+/// Drops a pool, and returns the message of the panic, or an empty string.
 fn dropped<T, A: allocator_api2::alloc::Allocator>(pool: TypedPool<T, A>) -> String {
     match catch_unwind(AssertUnwindSafe(|| drop(pool))) {
         Ok(()) => String::new(),

@@ -48,10 +48,7 @@ fn play(part: &str) {
 }
 
 #[test]
-#[cfg_attr(
-    miri,
-    ignore = "about the end of a process, and Miri starts none to see that: `ephemera_testkit::child`"
-)]
+#[cfg_attr(miri, ignore = "needs a child process, which Miri cannot start: `ephemera_testkit::child`")]
 fn pools_in_thread_locals_with_live_slots_do_not_abort() {
     if let Some(part) = child::part() {
         return play(&part);

@@ -1,5 +1,5 @@
 //! Tests that a pool frees the memory of bursts while it stays in use, although it learned from
-//! them to keep more units. No test trims before it looks.
+//! them to keep more units. No test trims before its check.
 #![cfg(feature = "std")]
 
 use std::sync::mpsc::sync_channel;
@@ -11,11 +11,11 @@ type Words = [u64; 8];
 
 const BURST: u64 = if cfg!(miri) { 24 } else { 20_000 };
 
-/// Bursts until the pool has learned to keep all their units.
+/// The number of bursts after which the pool has learned to keep all their units.
 const BURSTS: usize = 3;
 
-/// The values made after the bursts. Two looks for units that are not needed, and their frees, take
-/// fewer.
+/// The number of values allocated after the bursts. Two looks for unneeded units, and the frees of
+/// these units, take fewer.
 const STEADY: u64 = 200_000;
 
 /// The most units that a few live values may hold, of at most 32 KiB each.
@@ -76,7 +76,7 @@ fn rounds_of_bursts_keep_their_units() {
     }
 }
 
-/// Units of one slot, so that few values take many slow paths.
+/// The units have one slot each, so that few values take many slow paths.
 #[test]
 fn rounds_of_few_values_after_bursts_free_short_units() {
     let pool = TypedPool::<Words>::with_chunk_len(1);
@@ -88,7 +88,7 @@ fn rounds_of_few_values_after_bursts_free_short_units() {
     for _ in 0..60 {
         round(5);
     }
-    // The pool keeps 4 empty units and its front, and learns from a few again.
+    // The pool keeps 4 empty units and its front, and learns again to keep a few more.
     let units = pool.stats().units;
     assert!(units <= 12, "{units} units for at most 5 values");
 }

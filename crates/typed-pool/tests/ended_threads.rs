@@ -94,8 +94,8 @@ fn conc_remote_frees_before_and_during_thread_exit_leave_no_unit() {
     }
 }
 
-/// Two threads free the values of an ended thread, from all units in parallel, so that either
-/// completes countdowns.
+/// Two threads free the values of an ended thread in parallel. Both free from all units, so either
+/// may complete a countdown.
 #[test]
 fn conc_two_threads_that_free_an_ended_threads_values_leave_no_unit() {
     struct Small(u64);

@@ -1,8 +1,8 @@
-//! `PooledAllocator` as the global allocator of this program: everywhere that Rust code allocates.
+//! Tests `PooledAllocator` as the global allocator of this program, wherever Rust code allocates.
 //!
 //! Miri does not run it. The compiler treats each block of a global allocator as a new object, but
-//! Miri does so for its own allocator only. So Miri reports the reuse of a slot while a function
-//! still runs that got the slot's last block as a `Box`.
+//! Miri does so for its own allocator only. So Miri reports the reuse of a slot while the function
+//! that got the slot's last block as a `Box` still runs.
 #![cfg(all(feature = "std", target_has_atomic = "64", not(miri)))]
 
 extern crate alloc;
@@ -19,7 +19,7 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// The number of words of each check.
+/// The number of words that each check allocates.
 const WORDS: usize = 100;
 
 /// Allocates blocks of many sizes, and returns whether their content is right.
@@ -33,7 +33,7 @@ fn blocks_are_right(seed: usize) -> bool {
         && strings[0].len() == 50
 }
 
-/// The length of the strings that the program made before `main`.
+/// The length of the string that the program allocated before `main`.
 #[cfg(target_os = "linux")]
 static BEFORE_MAIN: AtomicUsize = AtomicUsize::new(0);
 
@@ -75,7 +75,8 @@ fn conc_destructors_of_thread_locals_allocate_and_free() {
     const ROUNDS: usize = 50;
     for _ in 0..ROUNDS {
         thread::spawn(|| {
-            // The destructors of these run in the reverse order, around that of the allocator.
+            // The destructors of these run in the reverse order of first use, around the
+            // allocator's own.
             FIRST.with(|late| {
                 late.borrow_mut().0.extend((0..50).map(|number| format!("late {number}")));
             });
@@ -174,7 +175,7 @@ fn layouts_beyond_all_memory_are_refused_and_later_ones_served() {
 const BORDERS: &[usize] =
     &[1, 8, 64, 80, 512, 1_024, 1_280, 4_096, 20_480, 28_672, 32_768, 65_536, 262_144, 1_048_576, 2_097_152];
 
-/// Compares reallocation across all borders with a vector that another allocator would not change.
+/// Reallocates a block across all borders, and checks that its bytes stay.
 #[test]
 fn reallocation_over_all_borders_keeps_the_bytes() {
     let mut random = 0x9E37_79B9_7F4A_7C15_u64;

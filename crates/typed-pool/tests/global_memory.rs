@@ -14,13 +14,13 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// The tests of this file take turns.
+/// Held by each test of this file, so that they run one at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
 
-/// The bound: the memory that a class keeps at most after several bursts, and other memory of the
-/// program.
+/// The parts of the bound: the most memory that a class keeps after several bursts, and other
+/// memory of the program.
 const KEPT: usize = 4 * MIB;
 const SLACK: usize = 4 * MIB;
 
@@ -38,7 +38,8 @@ fn resident_memory_returns_while_a_burst_of_256_mib_is_freed() {
             assert!(resident() > before + 200 * MIB);
             drop(blocks);
             let after = resident();
-            // The second burst needs the pages again that were purged after the first one.
+            // The second burst needs the pages that were purged after the first one, so the cache
+            // may grow.
             let learned = if first { 0 } else { pages::CACHE_LEARNED };
             first = false;
             let bound = before + pages::CACHE + learned + KEPT + SLACK;
@@ -109,6 +110,7 @@ fn a_block_that_grows_by_small_steps_moves_seldom() {
         moves += usize::from(at != bytes.as_ptr());
         at = bytes.as_ptr();
     }
-    // Four classes for each doubling up to 32 KiB, one span up to 1 MiB, then eight steps.
+    // For each doubling: four classes up to 32 KiB, one span up to 1 MiB, then eight sizes of a
+    // mapping.
     assert!(moves < 12 + 6 + 6 * 8, "{moves}");
 }

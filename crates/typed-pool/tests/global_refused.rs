@@ -1,8 +1,8 @@
-//! The operating system refuses each of its calls in turn to a program whose global allocator is
-//! `PooledAllocator`, from the very first call of the process on.
+//! Runs a program whose global allocator is `PooledAllocator` while the operating system refuses
+//! one of its calls: each call in turn, from the very first one of the process on.
 //!
-//! The program is this one: a function before `main` runs it instead of the tests, if the variable
-//! [`REFUSE`] names a call.
+//! The program is in this file. A function before `main` runs it instead of the tests, if the
+//! variable [`REFUSE`] names a call.
 #![cfg(all(feature = "std", unix, target_has_atomic = "64", not(miri)))]
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -19,7 +19,7 @@ static HEAP: PooledAllocator = PooledAllocator;
 /// The variable that names the refused call: a number, or `all`.
 const REFUSE: &CStr = c"EPHEMERA_REFUSE";
 
-/// The exit codes of the program: the call was refused to it, or it made fewer calls.
+/// The exit codes of the program: it reached the refused call, or it made fewer calls.
 const REACHED: c_int = 20;
 const NOT_REACHED: c_int = 21;
 
@@ -44,7 +44,7 @@ fn layout(number: usize, step: usize) -> Layout {
     Layout::from_size_align(size, ALIGNS[number / 8]).expect("a layout")
 }
 
-/// The number of blocks of each run.
+/// The number of blocks that each run allocates.
 const BLOCKS: usize = 40;
 
 /// The number of bytes at each end of a block that the program writes and checks.
@@ -61,7 +61,7 @@ fn fill(block: *mut u8, len: usize, value: u8) {
     unsafe { last.write_bytes(value, end) };
 }
 
-/// Returns whether the first and the last bytes of a block have a value.
+/// Returns whether the first and the last bytes of a block all have this value.
 fn has(block: *const u8, len: usize, value: u8) -> bool {
     let end = len.min(ENDS);
     (0..end).chain(len - end..len).all(|at| {
@@ -72,8 +72,8 @@ fn has(block: *const u8, len: usize, value: u8) -> bool {
     })
 }
 
-/// Allocates blocks, half of them zeroed, grows or shrinks each twice, checks and frees them.
-/// Returns the number of refused requests. Allocates nothing else.
+/// Allocates blocks, half of them zeroed. Grows or shrinks each block twice, then checks and frees
+/// it. Returns the number of refused requests. Allocates nothing else.
 fn run() -> usize {
     let mut blocks = [(ptr::null_mut::<u8>(), Layout::new::<u8>()); BLOCKS];
     let mut refused = 0;
@@ -145,7 +145,7 @@ fn run_everywhere() -> usize {
     own + refused.addr()
 }
 
-/// The program.
+/// Runs the program and ends the process, if the variable [`REFUSE`] is set.
 extern "C" fn before_main() {
     // SAFETY: the name is a string of C, and no other thread runs that could change the variable.
     let wanted = unsafe { getenv(REFUSE.as_ptr()) };
@@ -169,7 +169,7 @@ extern "C" fn before_main() {
     let (usage, stats) = (pages::usage(), HEAP.stats());
     assert_eq!((stats.live(), stats.bytes_held), (0, 0), "a block is lost");
     assert_eq!((usage.used, usage.cached), (0, 0), "pages are lost");
-    // SAFETY: ends the process, in which nothing waits.
+    // SAFETY: `_exit` takes any status, and a process may call it at any time.
     unsafe { _exit(if reached { REACHED } else { NOT_REACHED }) };
 }
 

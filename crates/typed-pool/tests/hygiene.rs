@@ -36,7 +36,7 @@ struct Token(u8);
 pooled!(Token, chunk_len = 3);
 pooled!(struct Words: u16);
 
-/// The standard meaning of the names.
+/// Uses `Result` with the meaning that it has in this module.
 fn other_names() -> Result<u8> {
     std::io::Result::Ok(1)
 }

@@ -14,7 +14,7 @@ use typed_pool::{PooledAllocator, pages};
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// The tests of this file take turns.
+/// Held by each test of this file, so that they run one at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
@@ -74,7 +74,8 @@ fn check(
         let blocks = core::mem::take(&mut *shared.lock().expect("no panic"));
         let rest = threads.spawn(move || frees(blocks)).join().expect("no panic");
         // Looks before and after a pause find that the owner took no slow path. A look during the
-        // frees may have seen units that were not empty yet, which come again after one more pause.
+        // frees may have seen units that were not empty yet. The next look at these units comes
+        // after one more pause.
         let left_after = |pause| {
             thread::sleep(pause);
             threads.spawn(other_threads_work).join().expect("no panic");
@@ -128,14 +129,14 @@ fn memory_leaves_after_its_owner_frees_one_half_and_another_thread_the_other() {
 }
 
 #[test]
-fn memory_of_large_classes_leaves_but_for_the_headers() {
+fn memory_of_large_classes_leaves_except_for_the_headers() {
     // Units of 256 KiB: the page of the header is a small part of it.
     check(1_000, all, none, BURST / 32 + SLACK);
 }
 
 #[test]
-fn a_survivor_keeps_its_own_unit_alone() {
-    // One block in about two units survives.
+fn a_live_block_keeps_only_its_own_unit() {
+    // One block in about two units stays live.
     let some = |blocks: Vec<Block>| blocks.into_iter().step_by(1_000).collect();
     check(8, all, some, HEADERS + BURST * 5 / 8 + SLACK);
 }

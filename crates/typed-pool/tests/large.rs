@@ -44,7 +44,7 @@ fn conc_large_blocks_are_counted_on_any_freeing_thread() {
     }));
     assert_eq!(counted(), (5, 5 * size, 5 * size));
     let blocks: Vec<Sent> = from.iter().collect();
-    // The first thread has allocated no block. The second has its own table.
+    // The first freeing thread has allocated no block. The second one has its own table.
     let mut blocks = blocks.into_iter();
     let give = |Sent(block): Sent| {
         // SAFETY: a `Sent` has exclusive access to its block, which is of this layout.

@@ -39,7 +39,7 @@ fn freed_once(end: impl FnOnce()) -> usize {
     block.addr().get()
 }
 
-/// Allocates a block after this thread gave up what it kept. Returns its address.
+/// Trims this thread, then allocates a block and frees it. Returns the block's address.
 fn from_the_process() -> usize {
     Large.trim();
     let block = allocate();

@@ -15,7 +15,7 @@ use typed_pool::{Builder, PooledBox, TypedBox, TypedPool, pooled};
 /// 32 bytes.
 type Value = [u64; 4];
 
-/// Serves blocks up to a maximum size, and bytes up to a maximum sum.
+/// A backing allocator that serves blocks up to a maximum size, and counts them.
 struct Pieces {
     most: usize,
     counting: Counting,
@@ -52,7 +52,7 @@ fn a_shorter_unit_is_taken_if_a_whole_one_has_no_room() {
     assert!(values.len() >= 45, "{} of about 49", values.len());
     assert!(backing.held().peak <= 200 << 10);
     drop(values);
-    // A fixed chunk length yields as well.
+    // With a fixed chunk length, shorter units are taken as well.
     let pool = Builder::<[u8; 4096]>::new().chunk_len(40).limit(100 << 10).build_in(&backing);
     assert!(filled(&pool).len() >= 20);
     // Here the backing allocator refuses, not the limit.
@@ -85,7 +85,7 @@ fn a_capacity_beyond_the_limit_allocates_nothing() {
     let beyond = Builder::<Value>::new().limit(1 << 20).capacity(4 << 20).try_build_in(&backing);
     assert!(beyond.is_err());
     assert_eq!((backing.calls().allocate, backing.held().peak), (0, 0));
-    // Three bytes take eight, because the stride counts.
+    // A value of three bytes takes eight, because the stride counts.
     let padded = Builder::<[u8; 3]>::new().limit(40_000).capacity(10_000).try_build_in(&backing);
     assert!(padded.is_err());
     assert_eq!(backing.calls().allocate, 0);

@@ -33,7 +33,7 @@ fn conc_a_thread_with_small_blocks_frees_empty_units_for_another_thread() {
     let other = thread::spawn(move || {
         let small = || drop((0..small).map(|_| Block::new_in([1_u8; 32], Limited)).collect::<Vec<_>>());
         small();
-        // With each burst the thread keeps more of the units.
+        // After each burst, the thread keeps more of its units.
         for _ in 0..here_or_miri(12, 2) {
             drop((0..medium).map(|_| Block::new_in([2_u8; 1_024], Limited)).collect::<Vec<_>>());
         }
@@ -45,7 +45,7 @@ fn conc_a_thread_with_small_blocks_frees_empty_units_for_another_thread() {
     });
     ready.recv().expect("the other thread");
     Limited.set_limit(Limited.stats().bytes_held);
-    assert!(Limited.allocate(LARGE).is_err(), "the other thread has not been in its slow path since");
+    assert!(Limited.allocate(LARGE).is_err(), "the other thread has taken no slow path since");
     go.send(()).expect("the other thread waits");
     ready.recv().expect("the other thread");
     let block = Limited.allocate(LARGE).expect("the empty units of the other thread").cast();
@@ -65,7 +65,7 @@ fn conc_a_repeated_refusal_asks_for_an_empty_front() {
     }
     const WANTED: Layout = Layout::new::<[u64; 64]>();
     // A unit has room for 127 of the small blocks at most, so a thread that allocates `FEW` of them
-    // runs through its slow path.
+    // takes its slow path.
     const FEW: usize = 130;
     // Every second slot stays free, so that the thread needs no new unit for small blocks.
     const MANY: usize = 2 * 3 * FEW;
@@ -101,14 +101,14 @@ fn conc_a_repeated_refusal_asks_for_an_empty_front() {
         block.map(|block| unsafe { Limited.deallocate(block.cast(), WANTED) }).is_ok()
     };
     Limited.set_limit(Limited.stats().bytes_held);
-    assert!(!ask(), "the limit is what is held");
+    assert!(!ask(), "no byte is left below the limit");
     // The other thread obeys the first request to trim, and empties its front only after that.
     turn(FEW);
     Limited.set_limit(Limited.stats().bytes_held);
-    assert!(!ask(), "the limit is what is held");
+    assert!(!ask(), "no byte is left below the limit");
     turn(FEW);
     turn(0);
-    assert!(!ask(), "the other thread has not been in its slow path since");
+    assert!(!ask(), "the other thread has taken no slow path since");
     turn(FEW);
     assert!(ask(), "the other thread keeps an empty front");
     drop(go);
@@ -195,7 +195,7 @@ fn a_shrink_at_the_limit_exceeds_it_by_a_short_unit_at_most() {
             assert_eq!(unsafe { byte.read() }, 0xA5, "{old:?} to {new:?}");
         }
         assert!(moved.addr().get() % new.align() == 0);
-        // A unit of one slot, if that is large.
+        // A short unit has at most 9 KiB, unless one slot needs more.
         let beyond = (new.size() + new.size() / 4).max(9 << 10);
         assert!(Limited.stats().bytes_held <= limit + beyond, "{old:?} to {new:?}: {:?}", Limited.stats());
         assert!(Limited.allocate(layout(limit + 1, 1)).is_err(), "the limit refuses other requests");

@@ -52,8 +52,8 @@ fn conc_units_freed_while_statistics_are_read_are_not_kept() {
         let values: Vec<_> = (0..units as u64).map(|number| PooledBox::new(Value(number))).collect();
         assert!(values.iter().rev().map(|value| value.0).eq((0..units as u64).rev()));
         while_polled(poll, || drop(values));
-        // Four are kept, one is the front, and the walker may have protected two when they ran
-        // empty.
+        // Four units are kept, one is the front, and the walker may have protected two when they
+        // ran empty.
         let after = PooledBox::<Value>::stats();
         assert!(after.units <= 4 + 1 + 2, "{after:?}");
         assert_eq!(after.slots_live, 0);

@@ -61,7 +61,7 @@ unsafe impl Allocator for Reenters {
         self.0.reenter();
         if !self.0.busy.get() && self.0.calls.get() == self.0.panics_at.get() {
             self.0.panics_at.set(usize::MAX);
-            std::panic::resume_unwind(alloc::boxed::Box::new("refused loudly"));
+            std::panic::resume_unwind(alloc::boxed::Box::new("a panic of allocate"));
         }
         Global.allocate(layout)
     }
@@ -99,7 +99,7 @@ fn run(chunk_len: usize, panics_at: usize) {
             }
         }
     }
-    assert!(backing.0.calls.get() > 3, "the backing allocator was never called within a call");
+    assert!(backing.0.calls.get() > 3, "the backing allocator rarely used the pool");
     assert_eq!(backing.0.panics_at.get(), usize::MAX);
     let own = backing.0.slots.take();
     assert_eq!(pool.len(), live.len() + own.len());
@@ -129,7 +129,8 @@ fn a_backing_allocator_that_unwinds_loses_nothing() {
 
 type Above<T> = Rc<TypedPool<T, Counts<T>>>;
 
-/// The live blocks of a [`Counts`].
+/// The pool above a [`Counts`], the slots that it allocated there, and the bytes of its live
+/// blocks.
 struct Out<T> {
     pool: RefCell<Option<Above<T>>>,
     slots: RefCell<Vec<NonNull<T>>>,
@@ -137,8 +138,8 @@ struct Out<T> {
     peak: Cell<usize>,
 }
 
-/// A backing allocator that uses the pool above it during each deallocation, and counts its live
-/// blocks.
+/// A backing allocator that allocates from the pool above it during each deallocation, and counts
+/// the bytes of its live blocks.
 struct Counts<T>(Rc<Out<T>>);
 
 // SAFETY: all blocks come from the global heap.
@@ -181,7 +182,7 @@ fn keeps_its_limit_while_it_gives_back<T>(limit: usize) {
 
 #[test]
 fn the_limit_holds_while_memory_is_freed() {
-    // A unit of one slot, and a value without a unit.
+    // The limits are a unit of one slot, and a value without a unit.
     keeps_its_limit_while_it_gives_back::<Value>(128 + size_of::<Value>());
     keeps_its_limit_while_it_gives_back::<[u8; 40_000]>(40_000);
 }
@@ -200,7 +201,7 @@ unsafe impl Allocator for &Unwinds {
         // SAFETY: this method has the same contract.
         unsafe { Global.deallocate(block, layout) };
         if self.0.get() {
-            std::panic::resume_unwind(alloc::boxed::Box::new("given back loudly"));
+            std::panic::resume_unwind(alloc::boxed::Box::new("a panic of deallocate"));
         }
     }
 }

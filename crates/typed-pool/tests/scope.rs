@@ -116,7 +116,7 @@ fn scopes_nest_and_each_block_is_in_the_innermost_one() {
     });
 }
 
-/// Enters the scope that the thread is in, at each level, and allocates after each return.
+/// Enters the scope that the thread is in `depth` times, and allocates after each return.
 fn recurse(scope: &Scope, depth: usize) -> u64 {
     if depth == 0 {
         return 0;
@@ -165,7 +165,6 @@ fn a_panic_leaves_the_scope() {
     });
 }
 
-/// Under Miri, blocks do not come from the system's pages, so nothing is refused.
 #[test]
 fn conc_threads_share_a_scope_and_free_each_others_blocks() {
     const THREADS: usize = if cfg!(miri) { 2 } else { 4 };
@@ -269,7 +268,7 @@ fn many_scopes_are_alive_at_once() {
 }
 
 #[test]
-fn a_program_with_another_global_allocator_is_told() {
+fn building_a_scope_fails_under_another_global_allocator() {
     alone(|| {
         let error = Scope::builder().try_build().expect_err("the global allocator is the system's");
         assert_eq!(error, ScopeError::NotGlobal);

@@ -1,5 +1,5 @@
 //! Tests of the memory that the process caches after a burst: a scope that held much more than the
-//! scopes before it. No test trims before it looks.
+//! scopes before it. No test trims before its check.
 #![cfg(all(feature = "std", target_os = "linux", target_has_atomic = "64", not(miri)))]
 
 extern crate alloc;
@@ -17,7 +17,7 @@ use support::{Block, alone, block, builder};
 const BURST: usize = 64 << 20;
 const BLOCK: usize = 1_000;
 
-/// Scopes that hold little. After this number, an earlier burst no longer counts as usual.
+/// The number of scopes that hold little. After them, an earlier burst no longer counts as usual.
 const SMALL: usize = 2_000;
 
 /// The most bytes of cached pages that a test of few blocks finds.
@@ -52,7 +52,7 @@ fn the_memory_of_a_rare_burst_leaves_at_the_end_of_its_scope() {
 }
 
 #[test]
-fn only_the_first_three_of_scopes_that_are_all_large_return_their_memory() {
+fn after_three_large_scopes_the_process_caches_the_memory_of_the_next_ones() {
     alone(|| {
         (0..SMALL).for_each(|_| drop(visit(10 * BLOCK)));
         for number in 1..8 {

@@ -23,7 +23,7 @@ fn counts(scope: &Scope) -> Counts {
     scope.usage().counts.expect("it counts")
 }
 
-/// Starts a scope, leaves `blocks` blocks of 16 KiB in units of its heaps, and ends it.
+/// Starts a scope, leaves `blocks` blocks of 16 KiB in units of its heaps, and ends the scope.
 fn leave_units(blocks: usize) -> alloc::vec::Vec<Bytes> {
     let scope = builder().build();
     let left = scope.run(|| (0..blocks).map(|_| bytes(16 << 10)).collect());
@@ -129,7 +129,7 @@ fn a_counting_scope_allocates_from_no_unit_of_an_earlier_one() {
             assert_eq!(counts(&next).allocations, 100);
             drop(own);
             assert_eq!((counts(&next).frees, counts(&next).bytes_live), (100, 0));
-            // A block of the first scope leaves its unit a free slot, which stays unused.
+            // The free slots beside the blocks of the first scope stay unused.
             assert_eq!(next.finish().bytes_held, 0);
         }
         assert!(kept.iter().all(|block| block[0] == 1));
@@ -218,7 +218,8 @@ fn a_large_block_that_grows_counts_for_the_scope_in_which_it_grows() {
         let (old, new) = (counts(&first), counts(&second));
         assert_eq!((old.frees, old.bytes_live, first.usage().bytes_held), (1, 0, 0));
         assert_eq!((new.allocations, new.bytes_live, second.usage().bytes_held), (1, 3_000_000, 3_000_000));
-        // A shrink stays in the scope of the block, and a growth outside leaves it.
+        // A block that shrinks still counts for its scope. One that grows outside of scopes counts
+        // for none.
         first.run(|| large.shrink_to(2_000_000));
         assert_eq!((counts(&second).bytes_live, second.usage().bytes_held), (2_000_000, 2_000_000));
         large.reserve_exact(4_000_000);
@@ -269,7 +270,7 @@ fn empty_units_are_freed_before_a_scope_exceeds_its_limit() {
 }
 
 #[test]
-fn blocks_of_an_outer_scope_that_die_in_an_inner_one_are_freed_meanwhile() {
+fn blocks_of_an_outer_scope_that_are_freed_in_an_inner_one_return_before_it_ends() {
     alone(|| {
         let (outer, middle, inner) = (builder().build(), builder().build(), builder().build());
         outer.run(|| {
@@ -291,7 +292,7 @@ fn blocks_of_an_outer_scope_that_die_in_an_inner_one_are_freed_meanwhile() {
 /// Outside of scopes, a freed large block goes to the spans that the thread keeps, and a live one
 /// grows in its span.
 #[test]
-fn large_blocks_that_leave_their_scope_on_the_shortest_ways_are_uncounted() {
+fn large_blocks_freed_or_grown_outside_no_longer_count_for_their_scope() {
     alone(|| {
         drop(bytes(40 << 10));
         let scope = builder().build();
@@ -300,7 +301,7 @@ fn large_blocks_that_leave_their_scope_on_the_shortest_ways_are_uncounted() {
         drop(freed);
         assert_eq!(scope.usage().bytes_held, 40 << 10);
         grown.reserve_exact(44 << 10);
-        assert_eq!(scope.usage().bytes_held, 0, "it grew outside");
+        assert_eq!(scope.usage().bytes_held, 0, "the block grew outside");
         drop(grown);
         assert_eq!(scope.finish().bytes_held, 0);
         // A block at the same address counts for no scope.

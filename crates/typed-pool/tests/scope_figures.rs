@@ -25,7 +25,7 @@ fn a_limit_marks_the_scope_and_refuses_nothing() {
             assert!(scope.is_over_limit());
             assert_eq!((small[0], large.capacity()), (1, 100_000));
         });
-        assert!(scope.is_over_limit(), "it stays marked");
+        assert!(scope.is_over_limit(), "the scope stays marked");
         let usage = scope.finish();
         assert!(usage.over_limit && usage.bytes_held == 0 && usage.bytes_peak >= 100_000);
         let next = builder().limit(10_000).build();

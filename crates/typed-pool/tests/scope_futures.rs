@@ -140,7 +140,7 @@ fn a_cancelled_future_is_dropped_although_there_is_no_memory_for_heaps() {
         assert!(poll(&mut future).is_pending());
         let handle = scope.handle();
         let ((entered, inside), (go, leave)) = (channel(), channel::<()>());
-        // Another thread is in the only record.
+        // Another thread holds the scope's only record.
         let other = thread::spawn(move || {
             handle.run(|| {
                 entered.send(()).expect("the test waits");
@@ -149,7 +149,7 @@ fn a_cancelled_future_is_dropped_although_there_is_no_memory_for_heaps() {
         });
         inside.recv().expect("the other thread");
         pages::refuse_call(usize::MAX);
-        // A table fits the permanent memory that is left.
+        // A table would fit the permanent memory that is left, so this loop takes it.
         while pages::permanent(core::alloc::Layout::new::<[u64; 8]>()).is_ok() {}
         drop(future);
         pages::refuse_call(0);

@@ -22,7 +22,7 @@ fn counts(usage: &Usage) -> Counts {
     usage.counts.expect("`measure` counts")
 }
 
-/// The code under test of the next functions: it should allocate once for all words.
+/// The code under test in the next functions. It should allocate once for all words.
 fn join(words: &[&str], reserve: bool) -> String {
     let len = words.iter().map(|word| word.len() + 1).sum();
     let mut text = if reserve { String::with_capacity(len) } else { String::new() };
@@ -182,7 +182,7 @@ const OTHERS: usize = 200;
 
 #[test]
 fn ten_thousand_scopes_are_alive_at_once_with_one_table_each() {
-    // The sanitizer needs much memory for each.
+    // The sanitizer needs much memory for each scope.
     let count = if cfg!(ephemera_poison = "asan") { 500 } else { 10_000 };
     let state = || HEAP.stats().state_bytes;
     let mut bound = state() + (count + OTHERS) * STATE_OF_A_SCOPE;

@@ -1,5 +1,5 @@
 //! The units that many scopes in a row leave for the next one, and when they are freed. No test
-//! trims before it looks, except for the one that looks at trims.
+//! trims before its check, except for the test of trims.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -10,14 +10,14 @@ mod support;
 use std::thread;
 
 use allocator_api2::vec::Vec;
-use typed_pool::PooledAllocator;
+use typed_pool::{PooledAllocator, Scope};
 
 use support::{alone, block, builder, held};
 
-/// More scopes in a row than heaps serve before they keep units.
+/// A number of scopes in a row after which heaps keep units.
 const MANY: usize = if cfg!(miri) { 6 } else { 300 };
 
-/// Fewer scopes than that.
+/// A number of scopes in a row after which heaps keep no units yet.
 const FEW: usize = if cfg!(miri) { 3 } else { 200 };
 
 /// The most bytes that the heaps of a thread keep.
@@ -27,19 +27,30 @@ fn bytes(size: usize) -> Vec<u8, PooledAllocator> {
     Vec::with_capacity_in(size, PooledAllocator)
 }
 
-/// Gives the thread a record, as its first allocation outside of scopes does.
+/// Binds the thread to a record: its first allocation outside of scopes does so.
 fn bind_thread() {
     drop(bytes(100_000));
 }
 
-/// Ends a scope that allocated and freed blocks of these sizes. Returns the most bytes that it
-/// held.
-fn visit(sizes: &[usize]) -> usize {
+/// Returns a scope that allocated and freed blocks of these sizes.
+fn used(sizes: &[usize]) -> Scope {
     let scope = builder().build();
     scope.run(|| drop(sizes.iter().map(|size| bytes(*size)).collect::<alloc::vec::Vec<_>>()));
-    let usage = scope.finish();
+    scope
+}
+
+/// Finishes a scope that allocated and freed blocks of these sizes. Returns the most bytes that it
+/// held.
+fn visit(sizes: &[usize]) -> usize {
+    let usage = used(sizes).finish();
     assert_eq!(usage.bytes_held, 0);
     usage.bytes_peak
+}
+
+/// Drops a scope that allocated and freed blocks of these sizes, so it sets its fronts aside.
+/// Returns the most bytes that it held.
+fn visit_and_drop(sizes: &[usize]) -> usize {
+    used(sizes).usage().bytes_peak
 }
 
 #[test]
@@ -64,12 +75,93 @@ fn scopes_keep_units_for_the_next_one_after_many_in_a_row() {
 
 #[test]
 fn units_that_the_last_scope_did_not_use_are_freed() {
+    for visit in [visit, visit_and_drop] {
+        alone(|| {
+            bind_thread();
+            (0..MANY).for_each(|_| _ = visit(&[10, 500, 3_000, 20_000]));
+            let kept = held();
+            let peak = visit(&[10]);
+            assert!(peak < kept && held() == peak, "{peak} of {kept}: {}", held());
+        });
+    }
+}
+
+#[test]
+fn a_front_that_an_earlier_scope_left_counts_for_the_scope_that_allocates_from_it() {
     alone(|| {
         bind_thread();
-        (0..MANY).for_each(|_| _ = visit(&[10, 500, 3_000, 20_000]));
+        (0..MANY).for_each(|_| _ = visit_and_drop(&[10, 500, 3_000]));
         let kept = held();
-        let peak = visit(&[10]);
-        assert!(peak < kept && held() == peak, "{peak} of {kept}: {}", held());
+        assert!(kept > 0 && kept <= ROOM, "{kept}");
+        let scope = builder().limit(kept).build();
+        assert_eq!(scope.usage().bytes_held, 0, "it does not count before");
+        let blocks = scope.run(|| [10, 500, 3_000].map(bytes));
+        assert_eq!((scope.usage().bytes_held, held()), (kept, kept), "the scope needs no other units");
+        assert!(!scope.is_over_limit());
+        let one = builder().limit(1).build();
+        drop(blocks);
+        drop(scope);
+        one.run(|| drop(bytes(10)));
+        assert!(one.is_over_limit());
+    });
+}
+
+#[test]
+fn a_block_of_an_earlier_scope_in_the_front_is_not_reported_as_held() {
+    alone(|| {
+        bind_thread();
+        (0..MANY).for_each(|_| _ = visit_and_drop(&[32]));
+        let scope = builder().build();
+        let mut early = scope.run(|| block(1));
+        drop(scope);
+        let scope = builder().build();
+        scope.run(|| drop((block(2), block(3))));
+        assert_ne!(scope.usage().bytes_held, 0, "the scope allocates from the unit of `early`");
+        assert_eq!(scope.finish().bytes_held, 0);
+        early[0] += 1;
+        assert_eq!(early[0], 2);
+        drop(early);
+    });
+}
+
+#[test]
+fn slots_that_are_freed_while_their_front_is_set_aside_are_allocated_again() {
+    const BLOCKS: u64 = 20;
+    alone(|| {
+        bind_thread();
+        (0..MANY).for_each(|_| _ = visit_and_drop(&[32]));
+        let scope = builder().build();
+        let blocks = || scope.run(|| (0..BLOCKS).map(block).collect::<alloc::vec::Vec<_>>());
+        let (first, second) = (blocks(), blocks());
+        drop(scope);
+        let bytes = held();
+        // The thread frees some of the blocks outside of scopes, and others in the next one.
+        drop(first);
+        let scope = builder().build();
+        let again: alloc::vec::Vec<_> = scope.run(|| {
+            drop(second);
+            (0..2 * BLOCKS).map(block).collect()
+        });
+        assert!(again.iter().zip(0..).all(|(block, number)| block[0] == number));
+        assert_eq!(scope.stats().slots_live, again.len());
+        drop(again);
+        assert_eq!(scope.stats().slots_live, 0);
+        assert!(held() <= bytes, "{} of {bytes}", held());
+    });
+}
+
+#[test]
+fn the_last_free_of_a_block_in_a_front_set_aside_leaves_nothing_after_a_trim() {
+    alone(|| {
+        bind_thread();
+        (0..MANY).for_each(|_| _ = visit_and_drop(&[32, 500]));
+        let scope = builder().build();
+        let escaped = scope.run(|| (block(1), bytes(500)));
+        drop(scope);
+        PooledAllocator.trim();
+        assert_ne!(held(), 0);
+        drop(escaped);
+        assert_eq!(held(), 0);
     });
 }
 
@@ -81,6 +173,8 @@ fn scopes_of_all_classes_keep_a_bounded_number_of_bytes() {
         bind_thread();
         (0..MANY).for_each(|_| assert!(visit(&sizes) > ROOM));
         assert!(held() <= ROOM, "{}", held());
+        (0..MANY).for_each(|_| assert!(visit_and_drop(&sizes) > ROOM));
+        assert!(held() <= ROOM, "{}", held());
     });
 }
 
@@ -89,12 +183,16 @@ fn conc_kept_units_are_freed_by_a_trim_and_when_their_thread_ends() {
     alone(|| {
         bind_thread();
         // Returns whether more is held than the unit that the thread's own heap keeps.
-        let many = || {
+        let kept = |visit: fn(&[usize]) -> usize| {
             drop(block(1));
             let own = held();
             (0..MANY).for_each(|_| _ = visit(&[10, 500, 3_000]));
             held() > own
         };
+        assert!(kept(visit));
+        PooledAllocator.trim();
+        assert_eq!(held(), 0, "the thread's own trim");
+        let many = move || kept(visit_and_drop);
         assert!(many());
         PooledAllocator.trim();
         assert_eq!(held(), 0, "the thread's own trim");
@@ -106,7 +204,7 @@ fn conc_kept_units_are_freed_by_a_trim_and_when_their_thread_ends() {
     });
 }
 
-/// Such a thread has no exit hook that would free them.
+/// A thread without a record has no exit hook that would free the units.
 #[test]
 fn a_thread_without_a_record_keeps_no_units() {
     alone(|| {

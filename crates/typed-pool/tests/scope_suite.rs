@@ -1,8 +1,8 @@
 //! The suite of all allocators, with each operation in another scope, and random programs with
 //! nested scopes, escaping blocks, threads, panics and cancelled futures.
 //!
-//! The suite's checks trim all records before they look. The random programs trim the thread's own
-//! heap only, so units that scopes should have freed are seen.
+//! The suite trims all records before its checks. The random programs trim the thread's own heap
+//! only, so their checks find units that scopes should have freed.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -30,7 +30,7 @@ fn scope() -> Scope {
     Scope::builder().any_global_allocator().build()
 }
 
-/// Scopes, of which each operation runs in another one.
+/// Three scopes. Each operation runs in one of them, in two nested ones, or in none.
 struct Scopes {
     scopes: [Scope; 3],
     steps: AtomicUsize,
@@ -54,7 +54,7 @@ impl Scopes {
     }
 }
 
-/// `PooledAllocator`, with each operation in a scope of its own choice.
+/// `PooledAllocator`, with each operation in the scopes that [`Scopes::step`] chooses.
 #[derive(Clone, Copy)]
 struct InScopes<'s>(&'s Scopes);
 
@@ -119,7 +119,7 @@ impl Subject for Scopes {
 
 allocator_suite!(each_operation_in_a_scope, Scopes::new());
 
-/// Bytes that say their number and their length.
+/// Bytes that all are the lowest byte of the block's number, which also determines their length.
 type Block = PoolVec<u8, PooledAllocator>;
 
 fn block(number: usize) -> Block {
@@ -140,7 +140,7 @@ fn check(blocks: &[Block]) {
     }
 }
 
-/// A random program: what is alive, and the next numbers.
+/// A random program: the state of its random numbers, and its live values.
 struct Random {
     state: u64,
     blocks: Vec<Block>,
@@ -168,7 +168,7 @@ impl Random {
         }
     }
 
-    /// Runs `steps` steps in a scope, and ends them by a panic if `panics`.
+    /// Runs a few steps in a scope, and then panics if `panics` is set.
     fn enter(&mut self, depth: usize, panics: bool) {
         let Some(scope) = self.some_scope() else { return };
         let left = catch_unwind(AssertUnwindSafe(|| {
@@ -248,14 +248,30 @@ impl Random {
     }
 }
 
+/// Ends scopes until the heaps of this thread keep units for the next one, and the fronts of some
+/// classes are set aside. Returns blocks that escaped, of which some lie in these fronts.
+fn end_many_scopes() -> Vec<Block> {
+    let mut escaped = Vec::new();
+    for number in 0..if cfg!(miri) { 8 } else { 300 } {
+        scope().run(|| {
+            drop((0..16).map(block).collect::<Vec<_>>());
+            if number % 32 == 7 {
+                escaped.push(block(number));
+            }
+        });
+    }
+    escaped
+}
+
 #[test]
 fn conc_random_programs_in_scopes_lose_nothing_and_keep_nothing() {
     let _turn = turn();
     PooledAllocator.trim_all();
     for seed in 1..if cfg!(miri) { 2 } else { 60 } {
+        let escaped = if seed % 2 == 1 { end_many_scopes() } else { Vec::new() };
         let mut program = Random {
             state: 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed),
-            blocks: Vec::new(),
+            blocks: escaped,
             futures: Vec::new(),
             scopes: vec![Rc::new(scope())],
         };

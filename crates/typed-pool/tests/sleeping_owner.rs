@@ -15,12 +15,12 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// The tests of this file take turns.
+/// Held by each test of this file, so that they run one at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
 const BURST: usize = 64 * MIB;
-/// The bytes of repeated bursts. They are short, so that each follows the last one soon.
+/// The bytes of each repeated burst. It is short, so that each burst soon follows the last one.
 const SHORT: usize = 16 * MIB;
 
 /// Sizes of the blocks of a burst, in words: many classes, with units of two lengths.
@@ -46,7 +46,7 @@ const MEAN: usize = {
 /// The bytes of the list of a burst's blocks.
 const LIST: usize = BURST / MEAN * size_of::<Box<[u64]>>();
 
-/// Allocates blocks of this number of bytes together.
+/// Allocates blocks of `bytes` bytes in total.
 fn burst(bytes: usize) -> Burst {
     (0..bytes / MEAN).map(|number| vec![number as u64; WORDS[number % WORDS.len()]].into()).collect()
 }
@@ -82,7 +82,7 @@ fn burst_that_its_owner_frees_leaves_without_a_later_operation() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     pages::purge();
     let memory = measured(|| burst(BURST), in_order);
-    // 4 MiB are the cache of the process.
+    // The process caches up to 4 MiB of pages.
     assert!(memory.after < memory.before + LIST + 4 * MIB + KEPT, "{memory:?}");
 }
 
@@ -108,7 +108,7 @@ fn steady_hand_over_is_not_purged() {
         });
         receive.iter().for_each(drop);
         let faults = owner.join().expect("no panic");
-        // 200 MiB have 51,200 pages.
+        // The 800 batches of 256 KiB have 51,200 pages.
         assert!(faults < 5_000, "{faults} page faults");
     });
 }

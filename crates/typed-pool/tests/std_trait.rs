@@ -55,7 +55,7 @@ fn grow_a_tree<A: Allocator + Clone>(alloc: A) {
 }
 
 #[test]
-fn conc_a_vector_in_the_pools_of_all_threads() {
+fn conc_a_vector_grows_on_another_thread() {
     pooled_allocator! {
         struct Own;
     }
@@ -76,7 +76,7 @@ fn conc_a_vector_in_the_pools_of_all_threads() {
 }
 
 #[test]
-fn types_generic_over_the_standard_trait() {
+fn types_generic_over_the_standard_trait_accept_the_pools() {
     pooled_allocator! {
         struct Own;
     }
@@ -111,10 +111,10 @@ fn conc_a_box_is_freed_while_another_of_its_unit_is_borrowed() {
     assert_eq!(*first, 113);
 }
 
-/// A box is passed by value and freed in the callee, which writes a link into its slot. The
-/// aliasing rules allow that.
+/// A callee that frees a box passed by value writes a link into the box's slot. The aliasing rules
+/// allow that.
 #[test]
-fn boxes_are_passed_by_value() {
+fn boxes_passed_by_value_are_freed_in_the_callee() {
     fn freed<T: Copy + Into<u64>, A: Allocator>(mut boxed: Box<[T; 3], A>) -> u64 {
         boxed[0] = boxed[2];
         let sum = boxed.iter().map(|&number| number.into()).sum();

@@ -2,8 +2,8 @@
 //! gate.
 //!
 //! For nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`. Containers that clone
-//! their allocator need `AllocatorClone`. It is an unstable trait that no allocator of a stable
-//! crate can implement, but every reference implements it.
+//! their allocator need `AllocatorClone`. That trait is unstable, so no allocator of a stable crate
+//! can implement it, but every reference does.
 //!
 //! The tests take turns, because a thread of one test may hold the record that has another test's
 //! memory.
@@ -63,7 +63,7 @@ fn clones_of_an_rc_share_its_block() {
 }
 
 #[test]
-fn a_queue_and_a_list() {
+fn a_queue_and_a_list_free_all_their_blocks() {
     let _turn = turn();
     pooled_allocator! {
         struct Own;

@@ -1,5 +1,5 @@
-//! Destructors of thread-locals drop and make values. They may be registered before or after the
-//! pools' first use.
+//! Destructors of thread-locals drop and allocate values. They may be registered before or after
+//! the first use of the pools.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -70,9 +70,9 @@ thread_local! {
 /// The order in which a thread uses its thread-locals.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Step {
-    /// Registers the destructor of the first one.
+    /// Registers the destructor of `EARLY`.
     Early,
-    /// Registers the destructor of the second one.
+    /// Registers the destructor of `LATE`.
     Late,
     /// Uses the pools for the first time.
     Use,
@@ -108,8 +108,8 @@ fn exits(steps: &'static [Step]) {
     check_all(&sent);
 }
 
-/// Checks that nothing is held. The tests of this file take turns, because its pools belong to the
-/// process.
+/// Runs a test, then checks that nothing is held. The tests of this file run one at a time, because
+/// its pools belong to the process.
 fn all_is_back(test: impl FnOnce()) {
     let _turn = ephemera_testkit::suite::turn();
     test();
@@ -176,7 +176,7 @@ impl Drop for Behind {
         self.here.send(to).expect("the test waits");
         let values = some(12);
         check_all(&values);
-        from.recv().map(|others| check_all(&others)).expect("the other thread's");
+        from.recv().map(|others| check_all(&others)).expect("the values of the other thread");
         check_all(&values);
     }
 }

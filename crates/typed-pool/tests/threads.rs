@@ -1,6 +1,6 @@
 //! Values move from thread to thread and outlive their threads, and none is lost.
 //!
-//! The tests take turns, since a thread that takes over a record of another test books late.
+//! One test runs at a time: a thread that takes over another test's record books its frees late.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -103,7 +103,7 @@ fn conc_values_of_an_ended_thread_are_dropped_while_another_has_its_record() {
     let (to, from) = channel();
     let next = thread::spawn(move || {
         let own = Value::some(40);
-        from.recv().expect("the word to go on");
+        from.recv().expect("the test sends");
         let more = Value::some(40);
         Value::check_all(&own);
         Value::check_all(&more);
@@ -116,7 +116,7 @@ fn conc_values_of_an_ended_thread_are_dropped_while_another_has_its_record() {
     Value::all_is_back();
 }
 
-/// The next holder of a record books remote frees also to pools that it does not use.
+/// The next holder of a record also books remote frees to pools that it does not use itself.
 #[test]
 fn conc_remote_frees_to_a_record_are_booked_by_its_next_holder() {
     let _turn = turn();
@@ -129,11 +129,11 @@ fn conc_remote_frees_to_a_record_are_booked_by_its_next_holder() {
         let next = thread::spawn(move || {
             let _first = Used::boxed(0);
             to_test.send(()).expect("the test waits");
-            from_test.recv().expect("the word to go on");
+            from_test.recv().expect("the test sends");
             // Visits the slow path as often as necessary, and a few times more.
             Used::check_all(&Used::some(2 * 70));
             to_test.send(()).expect("the test waits");
-            from_test.recv().expect("the word to end");
+            from_test.recv().expect("the test sends");
         });
         from_thread.recv().expect("the thread is running");
         Left::check_all(&left);
@@ -277,7 +277,7 @@ fn conc_trait_objects_are_dropped_on_any_thread() {
         objects
     }));
     assert_eq!(Value::stats().slots_live, 7);
-    let last = other.pop().expect("the other thread's");
+    let last = other.pop().expect("the other thread adds one");
     assert_eq!((last.get(), other[0].get()), (12, 6));
     drop((last, other));
     Value::all_is_back();
@@ -320,7 +320,7 @@ fn many_threads_one_after_another_leave_bounded_memory() {
 fn threads_beyond_the_static_records_get_further_records() {
     let _turn = turn();
     value!(Value);
-    // This number of records is static.
+    // The number of static records.
     let first = here_or_miri(64, 4);
     let count = first + here_or_miri(16, 2);
     let barrier = Arc::new(Barrier::new(count));
@@ -351,7 +351,7 @@ fn conc_statistics_report_unsettled_slots_of_a_running_thread() {
     let thread = thread::spawn(move || {
         let values = Value::some(70);
         to_test.send(()).expect("the test waits");
-        from_test.recv().expect("the word to go on");
+        from_test.recv().expect("the test sends");
         values
     });
     from_thread.recv().expect("the thread is running");

@@ -79,7 +79,7 @@ fn chunks_have_the_requested_length() {
     let handles: Vec<_> = (0..25).map(|number| pool.alloc(value(number))).collect();
     assert_eq!((pool.capacity(), pool.stats().units), (30, 3));
     drop(handles);
-    // A chunk that exceeds a unit is several units.
+    // A request for more slots than fit a unit is for several units.
     let pool = TypedPool::<[u64; 128]>::with_chunk_len(150);
     drop(pool.alloc([0; 128]));
     assert_eq!((pool.capacity(), pool.stats().units), (189, 3));
@@ -112,7 +112,7 @@ fn a_capacity_is_allocated_at_the_start() {
     let calls = backing.calls();
     assert!(pool.capacity() >= 1_500 && pool.is_empty());
     let handles: Vec<_> = (0..here_or_miri(1_500, 50)).map(|number| pool.alloc(value(number))).collect();
-    assert_eq!(backing.calls(), calls, "it asked again");
+    assert_eq!(backing.calls(), calls, "the pool requested more memory");
     drop(handles);
     pool.trim();
     assert_eq!((pool.capacity(), backing.held().bytes), (0, 0));
@@ -284,7 +284,7 @@ fn one_live_value_keeps_one_unit() {
     assert!(pool.stats().units <= 10);
 }
 
-/// The addresses and values of a pool's live slots, as a model.
+/// Runs random operations on a pool, and compares it with a model: the list of its live values.
 fn against_a_model(seed: u64, chunk_len: usize) {
     let backing = Hostile::new();
     let pool = typed_pool::Builder::<Value>::new().chunk_len(chunk_len).build_in(&backing);

@@ -95,8 +95,8 @@ impl Traced {
             let alone = ours(1)?.1;
             if moved != lines * operations || alone != 0 {
                 bail!(
-                    "the check `{}` moves {moved} lines in {operations} operations of two threads, and {alone} on one; \
-                     expected are {} and 0: this valgrind may print another format",
+                    "the check `{}` moves {moved} lines in {operations} operations of two threads, and {alone} with one \
+                     thread, instead of {} and 0: this valgrind may print another format",
                     workload.name(),
                     lines * operations
                 );

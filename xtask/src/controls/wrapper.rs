@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use crate::shell::Cmd;
 use crate::workspace::Workspace;
 
-/// The start of such a copy's name.
+/// The prefix of the name of such a copy.
 const PREFIX: &str = "weaken-";
 
 /// Makes `cargo` compile the workspace's crates with the cfg of `control`.
@@ -36,8 +36,7 @@ fn this_program() -> Result<PathBuf> {
     std::env::current_exe().context("cannot find the file of this program")
 }
 
-/// Creates the copy by a rename, so that a build that runs at the same time never starts half a
-/// file.
+/// Creates the copy by a rename, so that a concurrent build never starts a partly written file.
 fn place(ours: &Path, copy: &Path) -> std::io::Result<()> {
     let fresh = copy.with_extension(format!("new-{}", std::process::id()));
     std::fs::copy(ours, &fresh)?;

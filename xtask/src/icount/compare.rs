@@ -69,7 +69,7 @@ struct CountRow<'a> {
 }
 
 impl InstructionCounts {
-    /// Returns the conditions of a count besides the code. Counts under different conditions are
+    /// Returns the conditions of a count other than the code. Counts under different conditions are
     /// not comparable.
     fn conditions(&self) -> [(&'static str, String); 6] {
         [
@@ -129,7 +129,7 @@ pub(super) fn judged(counts: &InstructionCounts, record: &InstructionCounts, who
     verdict(&rows(counts, Some(record)), if whole { gone(counts, record) } else { Vec::new() })
 }
 
-/// Returns the records that the new run did not count.
+/// Returns the recorded counts that the new run lacks.
 fn gone(counts: &InstructionCounts, record: &InstructionCounts) -> Vec<String> {
     let all = record
         .workloads

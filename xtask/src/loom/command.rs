@@ -22,9 +22,9 @@ pub(crate) struct LoomOptions {
     /// Run the models of this package: its name or directory.
     #[arg(long, short)]
     package: Option<String>,
-    /// Run the models whose name begins so, with or without `loom_`.
+    /// Run the models whose name begins with this text, with or without `loom_`.
     model: Option<String>,
-    /// The bound of preemptions for models that set none.
+    /// The preemption bound for models that set none.
     #[arg(long, default_value_t = PREEMPTIONS)]
     preemptions: u32,
     /// Also run the negative controls of kind `loom`.

@@ -5,11 +5,11 @@
 pub(super) enum StackedExtent {
     /// All tests.
     Whole,
-    /// All tests under Tree Borrows but those that [`MiriGate::skipped_in_ci`] and
-    /// [`MiriGate::whole_only`] name. Under Stacked Borrows the unit tests, and those that
+    /// Under Tree Borrows, all tests except those that [`MiriGate::skipped_in_ci`] and
+    /// [`MiriGate::whole_only`] name. Under Stacked Borrows, the unit tests and those that
     /// [`MiriGate::stacked_in_ci`] names.
     Short,
-    /// The unit tests but those that [`MiriGate::skipped_in_test`] names.
+    /// The unit tests except those that [`MiriGate::skipped_in_test`] names.
     Units,
 }
 
@@ -21,16 +21,17 @@ pub(super) struct MiriGate {
     /// Whether Miri checks strict provenance. A crate that masks an address to find a header cannot
     /// pass that check, since the header's pointer comes from an integer.
     pub(super) strict: bool,
-    /// Whether `ci` and `test` run it too. They have little time, and testkit's suite runs in `ci`
-    /// as part of the tests of other crates.
+    /// Whether `ci` and `test` check the package too. They have little time, and testkit's suite
+    /// runs in `ci` as part of the tests of other crates.
     pub(super) always: bool,
-    /// The integration tests that `ci` runs under Stacked Borrows, besides the unit tests. `None`
+    /// The integration tests that `ci` runs under Stacked Borrows, beside the unit tests. `None`
     /// means all. Large crates name the comparisons with an oracle, which call the whole interface.
     pub(super) stacked_in_ci: Option<&'static [&'static str]>,
     /// Tests that `ci` skips under both models, because each takes more than a minute.
     pub(super) skipped_in_ci: &'static [&'static str],
-    /// Integration tests that `ci` leaves to this command under both models. They are about amounts
-    /// of memory and other crates, and execute the same code as the tests that remain.
+    /// Integration tests that `ci` leaves to `cargo xtask miri` under both models. They test
+    /// amounts of memory or the use with other crates, and execute the same code as the tests that
+    /// remain.
     pub(super) whole_only: &'static [&'static str],
     /// Unit tests that each take some seconds. `test` skips them.
     pub(super) skipped_in_test: &'static [&'static str],

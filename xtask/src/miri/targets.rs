@@ -26,8 +26,8 @@ pub(super) fn threaded_targets(ws: &Workspace, package: &Package) -> Result<Vec<
     Ok(targets)
 }
 
-/// Returns the arguments that select the unit tests, and the integration tests that Miri can run
-/// without those of `left_out`. A program without a test would cost a few seconds.
+/// Returns the arguments that select the unit tests, and the integration tests that Miri can run,
+/// except those in `left_out`. To start a program without a test would cost a few seconds.
 pub(super) fn targets(ws: &Workspace, package: &Package, left_out: &[&str]) -> Result<Vec<String>> {
     let folder = package_folder(ws, package).join("tests");
     let mut targets = vec!["--lib".to_owned()];
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_miri_cannot_run_are_told_by_their_first_attribute() {
+    fn files_that_miri_cannot_run_are_recognised_by_their_first_attribute() {
         let ws = Workspace::load().unwrap();
         let tests = package_folder(&ws, ws.package("typed-pool").unwrap()).join("tests");
         assert!(is_empty_under_miri(&tests.join("forked.rs")).unwrap());

@@ -12,8 +12,7 @@ use crate::workspace::Workspace;
 /// The package with the programs, which is a workspace of its own.
 pub(super) const DIRECTORY: &str = "benches/programs";
 
-/// Executables or libraries by the allocator's key. In place of a path there may be the reason why
-/// it does not build.
+/// Executables or libraries by the allocator's key. An error says why one does not build.
 pub(super) type BuiltPaths = BTreeMap<&'static str, Result<PathBuf, String>>;
 
 /// Builds an executable for each allocator.
@@ -72,7 +71,7 @@ pub(super) fn cargo(
     bins.iter().fold(cargo, |cargo, bin| cargo.args(["--bin", bin]))
 }
 
-/// Returns the first message of cargo or a compiler that is an error.
+/// Returns the first error that cargo or a compiler reported.
 pub(super) fn first_error(text: &str) -> &str {
     let is_error = |line: &&str| line.starts_with("error") || line.contains(": error: ");
     text.lines().find(is_error).unwrap_or("see the messages above")

@@ -9,14 +9,15 @@ pub(super) struct ProgramPlan {
     pub(super) programs: Vec<MeasuredProgram>,
     pub(super) allocators: Vec<GeneralAllocator>,
     pub(super) rounds: u32,
-    /// The seed of the order.
+    /// The seed of the order in each round.
     pub(super) seed: u64,
 }
 
 /// A program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MeasuredProgram {
-    /// Its name. The feature of the package and the argument of its executables have it too.
+    /// The program's name, which is also its feature in the package and its argument on command
+    /// lines.
     pub(super) name: &'static str,
     /// A description for the tables. It begins with a verb.
     pub(super) what: &'static str,
@@ -36,8 +37,8 @@ pub(super) enum ProgramWay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SystemCommand {
     pub(super) program: &'static str,
-    /// Arguments with which it prints the path of its executable. A script may have its name and
-    /// start it. Empty if that is not usual.
+    /// The arguments with which the program prints the path of its executable, because a script of
+    /// the same name may start the program. Empty if such scripts are not usual.
     pub(super) finds_itself: &'static [&'static str],
     pub(super) arguments: &'static [&'static str],
     /// Variables that make its output the same in each run.

@@ -1,4 +1,4 @@
-//! From runs to tables: ratios of paired rounds with intervals, memory, and means over programs.
+//! Turns runs into tables: ratios of paired rounds with intervals, memory, and means over programs.
 
 use ephemera_measure::stats::{DRAWS, Estimate, Verdict, estimate, median, verdict};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use super::process::ProcessFigures;
 /// The seed of the draws for intervals. The same runs always give the same intervals.
 const DRAWN_WITH: u64 = 1;
 
-/// The number of points in a course of memory over time.
+/// The number of points in a curve of memory over time.
 pub(super) const POINTS: usize = 10;
 
 /// One process, as a line of `programs.jsonl`.

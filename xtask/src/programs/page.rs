@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 /// The allocators that ours is compared with.
 const RIVALS: [&str; 3] = ["mimalloc", "jemalloc", "snmalloc"];
 
-/// The greatest ratios of ours to these allocators that the project allows itself.
+/// The bars: the greatest ratios of our allocator to the others that the project accepts.
 const TIME_OF_ALL: f64 = 0.90;
 const TIME_OF_ONE: f64 = 1.05;
 const PEAK: [(&str, f64); 2] = [("jemalloc", 1.0), ("mimalloc", 0.7)];
@@ -314,7 +314,7 @@ fn without(label: String, verdict: &str, why: &str) -> Vec<String> {
     row
 }
 
-/// Returns a ratio with its interval. That of the reference is 1 by definition.
+/// Returns a ratio with its interval. The ratio of the reference is 1 by definition.
 fn shown(ratio: Option<Estimate>, of_reference: bool) -> String {
     match ratio {
         _ if of_reference => "1.000".to_owned(),
@@ -335,7 +335,8 @@ fn mib(bytes: f64) -> String {
     format!("{:.1}", bytes / f64::from(1 << 20))
 }
 
-/// Returns a table with columns of equal width. The first column is aligned to the left.
+/// Returns a table as text. The first column and the notes are aligned to the left, the others to
+/// the right.
 fn aligned(grid: &Grid) -> String {
     let columns = grid.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

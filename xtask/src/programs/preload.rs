@@ -34,8 +34,8 @@ struct RegistryPackage {
     manifest_path: PathBuf,
 }
 
-/// Builds the library of each allocator that has a package. In place of a library there may be the
-/// reason why it does not build.
+/// Builds the library of each allocator that has a package. An inner error says why a library does
+/// not build.
 ///
 /// # Errors
 /// Cargo cannot be started, or the directory of the libraries cannot be created.
@@ -86,7 +86,7 @@ fn sources(ws: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
 
 /// Builds our own library.
 fn ours(ws: &Workspace) -> Result<Result<PathBuf, String>> {
-    // The directory is apart, because other builds use other options.
+    // This build has a directory of its own, because other builds use other options.
     let target = ws.target_dir("programs-ours");
     let cargo = ws.cargo().args(["build", "--release", "--package", OUR_PACKAGE, "--lib"]);
     let cargo = cargo.args(["--config", "profile.release.lto=\"thin\"", "--target-dir"]).arg(&target);
@@ -127,7 +127,7 @@ fn commands(key: &str, source: &Path, dir: &Path, library: &Path) -> Vec<Cmd> {
         "snmalloc" => {
             let root = source.join("upstream/src");
             let flags = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-mcx16"];
-            // CMake finds these out in the package's own build. Linux with glibc 2.25 has them all.
+            // In the package's own build, CMake detects these. Linux with glibc 2.25 has them all.
             let found = [
                 "SNMALLOC_USE_WAIT_ON_ADDRESS",
                 "SNMALLOC_HAS_LINUX_FUTEX_H",
@@ -158,7 +158,7 @@ fn commands(key: &str, source: &Path, dir: &Path, library: &Path) -> Vec<Cmd> {
 fn tried(command: &Cmd, what: &str) -> Result<Result<(), String>> {
     let captured = match command.quiet(&format!("building the library of {what}")) {
         Ok(captured) => captured,
-        // A compiler that is not installed.
+        // The command does not start: the compiler may not be installed.
         Err(error) => return Ok(Err(format!("its library does not build: {error:#}"))),
     };
     if captured.success {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_without_sources_has_a_reason() {
+    fn a_library_without_sources_is_reported_with_a_reason() {
         let dir = std::env::temp_dir().join(format!("ephemera-preload-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let reason = theirs("jemalloc", Path::new("/no/such/package-1"), &dir).unwrap().unwrap_err();

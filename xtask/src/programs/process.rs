@@ -55,7 +55,7 @@ pub(super) fn run(
 ) -> Result<(ProcessFigures, Vec<u8>), String> {
     let kept = |name: &str| dir.join(name);
     let file =
-        |name: &str| File::create(kept(name)).map_err(|error| format!("no file for its output: {error}"));
+        |name: &str| File::create(kept(name)).map_err(|error| format!("cannot keep its output: {error}"));
     command.stdin(Stdio::null()).stdout(file("stdout")?).stderr(file("stderr")?);
     let floor = os::resident_peak();
     let start = Instant::now();
@@ -168,8 +168,8 @@ fn children(id: libc::pid_t) -> Vec<libc::pid_t> {
 /// Kills a process and its descendants. A compiler's driver would leave the compiler running.
 fn kill_tree(id: libc::pid_t) {
     let children = children(id);
-    // SAFETY: the call takes numbers. The runner reaps its own child later, so that number names
-    // the child. The others were read a moment ago from processes that run.
+    // SAFETY: the call takes numbers and accesses no memory. The runner reaps its own child later,
+    // so its number still names it. The other numbers are those of processes that ran a moment ago.
     unsafe { libc::kill(id, libc::SIGKILL) };
     children.into_iter().for_each(kill_tree);
 }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_process_has_a_reason_with_its_status_and_its_last_words() {
+    fn a_failing_process_is_reported_with_its_status_and_its_last_message() {
         let said = shell("process-status", "echo first >&2; echo last >&2; exit 3", 60).unwrap_err();
         assert_eq!(said, "it ended with status 3: last");
         let said = shell("process-signal", "kill -SEGV $$", 60).unwrap_err();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_exist_has_a_reason() {
+    fn a_program_that_does_not_exist_is_reported_as_not_started() {
         let dir = Workspace::load().unwrap().target_dir("xtask-tests").join("process-none");
         std::fs::create_dir_all(&dir).unwrap();
         let said = run(Command::new("/no/such/program"), Duration::from_secs(1), &dir).unwrap_err();

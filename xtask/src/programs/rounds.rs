@@ -36,10 +36,10 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// The greatest length of the variable that moves a process's stack.
 const PADDING: usize = 4096;
 
-/// The user's variables that a program of the system keeps: it finds its own programs by them.
+/// The user's variables that an installed program keeps, because it finds its own programs by them.
 const INHERITED: [&str; 2] = ["PATH", "HOME"];
 
-/// The page that `--record` writes, from the root.
+/// The path from the root of the page that `--record` writes.
 const PAGE: &str = "docs/benchmarks/programs.md";
 
 /// Runs the command. Returns `true` if every chosen contender ran every chosen program.
@@ -171,7 +171,7 @@ pub(super) fn measure(
     Ok(runs)
 }
 
-/// Returns the executable of a command, or its name if it does not tell.
+/// Returns the path of a command's executable, or the command's name if it does not print a path.
 fn executable_of(command: &SystemCommand) -> OsString {
     let asked = (!command.finds_itself.is_empty()).then(|| {
         let path = host::first_line(command.program, command.finds_itself)?;
@@ -213,8 +213,8 @@ impl BuiltPrograms {
         padding: usize,
         out: &Path,
     ) -> Result<(ProcessFigures, String), String> {
-        // Variables of the user may configure an allocator. One of random length moves the stack,
-        // because addresses alone can reverse a comparison.
+        // The user's variables may configure an allocator, so they are cleared. A variable of
+        // random length moves the stack, because addresses alone can reverse a comparison.
         let clean = |program: &OsStr| {
             let mut command = Command::new(program);
             command.env_clear().env("PADDING", "x".repeat(padding)).current_dir(&ws.root);
@@ -237,7 +237,7 @@ impl BuiltPrograms {
                 }
                 if let Some(input) = system.input {
                     fs::write(out.join(input.name), input.text())
-                        .map_err(|error| format!("no input: {error}"))?;
+                        .map_err(|error| format!("its input cannot be written: {error}"))?;
                     command.current_dir(out);
                 }
                 let (figures, output) = process::run(command, LIMIT, out)?;
@@ -277,7 +277,7 @@ fn installed(programs: Vec<MeasuredProgram>) -> Result<Vec<MeasuredProgram>> {
     Ok(there)
 }
 
-/// Returns the hash of a program's output. It is the same in each run of one build of xtask.
+/// Returns the hash of a program's output. Every run of one build of xtask gives the same hash.
 fn hashed(output: &[u8]) -> String {
     let mut hasher = DefaultHasher::new();
     hasher.write(output);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn every_program_runs_over_every_allocator_in_each_round_and_in_another_order() {
+    fn every_program_runs_over_every_allocator_in_each_round_and_in_a_new_order() {
         let runs = measure(&plan(3), |_, _, _| good(), |_, _| Ok(())).unwrap();
         let all = PROGRAMS.len() * ALLOCATORS.len();
         assert_eq!(runs.len(), 3 * all);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_is_read_and_its_lack_is_a_reason() {
+    fn a_checksum_is_read_and_a_missing_one_is_an_error() {
         assert_eq!(checksum(b"notes\nchecksum 06e1\n").unwrap(), "06e1");
         assert_eq!(checksum(b"").unwrap_err(), "it printed no checksum");
     }

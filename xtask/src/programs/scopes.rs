@@ -1,8 +1,8 @@
 //! `cargo xtask bench --scopes`: measures the operations of a scope, and a service that runs each
 //! request in a scope.
 //!
-//! The samples of single operations come from `programs-scopes`, which takes one of each row in
-//! turn. The services are processes, in another order in each round.
+//! The samples of single operations come from `programs-scopes`, which takes one sample of each row
+//! in turn. Each service runs in a process of its own, and the order differs in each round.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ const JEMALLOC: &str = "jemalloc";
 /// The time limit of a process. The slowest takes half a minute.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The page that `--record` writes, from the root.
+/// The path from the root of the page that `--record` writes.
 const PAGE: &str = "docs/benchmarks/scopes.md";
 
 /// The seed of the draws for intervals.
@@ -53,7 +53,7 @@ type CostSamples = BTreeMap<String, Vec<f64>>;
 struct ServiceFigures {
     wall_ns: f64,
     peak: f64,
-    /// The resident memory after the last request, or 0 if the program does not tell it.
+    /// The resident memory after the last request, or 0 if the program does not print it.
     resident: f64,
     /// The largest ratio of the resident memory after a burst to that before it.
     after_burst: f64,
@@ -68,7 +68,7 @@ struct ScopeBar {
     bar: f64,
 }
 
-/// Runs the command. Returns whether everything ran; a missed bar is a result like others.
+/// Runs the command. Returns `true` if everything ran, even if a bar was missed.
 pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     let chosen = |one: &&GeneralAllocator| [JEMALLOC, OURS].contains(&one.key);
     let plan = ProgramPlan {
@@ -105,10 +105,10 @@ pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
             bar.set_message(format!("{program} over {key}"));
             let checksum;
             (figures[turn], checksum) = serve(ws, SERVICES[turn], &out)?;
-            // The services with and without scopes compute the same.
+            // The services with and without scopes compute the same result.
             let computes = program.trim_start_matches("service-").trim_start_matches("scopes-");
             if *checksums.entry(computes).or_insert_with(|| checksum.clone()) != checksum {
-                bail!("{program} over {key} computes something else than the others");
+                bail!("{program} over {key} computes another result than the others");
             }
             bar.inc(1);
         }
@@ -165,7 +165,7 @@ fn serve(ws: &Workspace, (key, program): (&str, &str), out: &Path) -> Result<(Se
     Ok((figures, checksum))
 }
 
-/// Reads the lines of a service about its memory.
+/// Reads the lines that a service prints about its memory.
 fn told(output: &str) -> ServiceFigures {
     let mut figures = ServiceFigures::default();
     for line in output.lines() {
@@ -186,7 +186,7 @@ fn told(output: &str) -> ServiceFigures {
 /// Computes the rows of the table.
 fn rows(costs: &[CostSamples], services: &[[ServiceFigures; SERVICES.len()]]) -> Vec<ScopeBar> {
     let row = |what, unit, bar, figure| ScopeBar { what, unit, figure, bar };
-    // A figure of each round of each process, from two rows.
+    // Computes a figure from two rows, for each round of each process.
     let cost = |of: [&str; 2], figure: fn(f64, f64) -> f64| {
         let process = |samples: &CostSamples| {
             let [first, second] = of.map(|name| samples.get(name).map_or(&[][..], Vec::as_slice));

@@ -1,5 +1,5 @@
-//! The picture of the first page. Each workload of the recorded run is a dot. One lane is for ours,
-//! one for the best general allocator, and one for the crate that ours replaces.
+//! The picture of the first page. Each workload of the recorded run is a dot. Each class has three
+//! lanes: our allocator, the best general allocator, and the crate that ours replaces.
 //!
 //! The picture has other colours on a dark page. It is narrow, so that its text can be read on a
 //! phone.
@@ -53,7 +53,7 @@ const SCALE: (f64, f64) = (1.0 / 20.0, 20.0);
 /// The marks on the scale.
 const MARKS: [(f64, &str); 5] = [(0.0625, "1/16"), (0.25, "1/4"), (1.0, "glibc"), (4.0, "4"), (16.0, "16")];
 
-/// The width of the picture, and the part of it that has the scale.
+/// The width of the picture, and the left and right ends of the scale in it.
 const WIDTH: u32 = 480;
 const PLOT: (f64, f64) = (142.0, 428.0);
 

@@ -13,7 +13,7 @@ pub(super) const RECORD: &str = "docs/benchmarks/recorded.json";
 /// The supported format of `summary.json`.
 const FORMAT: u64 = 1;
 
-/// The directory of cargo's profile `bench`, as a report names its build.
+/// The beginning of a report's description of its build, if cargo's profile was `bench`.
 const MEASURED_BUILD: &str = "release,";
 
 /// A workload without rounds: one table.
@@ -132,12 +132,12 @@ impl RecordedBench {
         serde_json::from_value(file).context("the file is not a summary")
     }
 
-    /// Returns the run, unless another build than that with fat LTO made it.
+    /// Returns the run, or an error if another build than the one with fat LTO made it.
     pub(super) fn of_the_measured_build(self) -> Result<Self> {
         let build = &self.host.profile;
         if !build.starts_with(MEASURED_BUILD) {
             bail!(
-                "a build in `{build}` made this run. The record is made with fat LTO: run `cargo xtask bench` without --thin"
+                "the build `{build}` made this run, and the record needs fat LTO: run `cargo xtask bench` without --thin"
             );
         }
         Ok(self)
@@ -188,8 +188,8 @@ impl RecordedTable {
         self.row(key).and_then(|row| row.ratio)
     }
 
-    /// Returns the title without its details, such as the origin of a document: the part before the
-    /// first colon, or before the second one if the first part is short.
+    /// Returns the title without its details, such as the origin of a document. The details begin
+    /// at a semicolon, or at the first colon after 40 bytes.
     pub(super) fn short_title(&self) -> &str {
         const SHORT: usize = 40;
         let title = self.title.split(';').next().unwrap_or(&self.title);

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cargo_and_rustup_add_is_removed() {
+    fn variables_that_cargo_and_rustup_add_are_removed() {
         let user = [
             ("CARGO_TARGET_DIR", "/t"),
             ("HOME", "/u"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_chose_is_kept() {
+    fn variables_that_the_user_set_are_kept() {
         let chosen = variables(&[
             ("CARGO_HOME", "/opt/cargo"),
             ("HOME", "/u"),

@@ -1,4 +1,4 @@
-//! Records a program: takes a place for the traces, runs the program with the recorder preloaded,
+//! Records a program: locks a place for the traces, runs the program with the recorder preloaded,
 //! and describes the result.
 
 use core::fmt::Write as _;
@@ -20,7 +20,7 @@ use crate::workspace::Workspace;
 /// The package of the recorder.
 const RECORDER: &str = "ephemera-recorder";
 
-/// The number of processes that the summary lists besides the largest.
+/// The number of processes that the summary lists in addition to the largest.
 const LISTED: usize = 8;
 
 /// With fewer recorded calls than this, the program may use its own allocator. The summary then
@@ -194,7 +194,7 @@ fn describe(
     for caveat in trace.caveats() {
         let _ = writeln!(out, "note: {caveat}");
     }
-    // The caveats already say so about the largest process.
+    // For the largest process, the caveats already say this.
     for other in others.iter().filter(|other| other.bypassed) {
         let _ = writeln!(
             out,
@@ -241,7 +241,7 @@ fn list(out: &mut String, parts: &Path, others: &[RecordedProcess]) {
     }
 }
 
-/// A command's beginning.
+/// Returns the beginning of a command.
 fn shortened(command: &str) -> String {
     const WIDTH: usize = 60;
     if command.chars().count() <= WIDTH {

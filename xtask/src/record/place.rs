@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_trace_is_known_by_its_name_and_its_zeros() {
+    fn an_unfinished_trace_is_recognised_by_its_name_and_its_zeros() {
         let dir = std::env::temp_dir().join(format!("ephemera-place-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let ours = |name: &str, bytes: &[u8]| {

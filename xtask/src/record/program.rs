@@ -24,7 +24,7 @@ const TEXTS: [(&str, &[u8]); 4] = [
     ("tcmalloc", b"tcmalloc"),
 ];
 
-/// The file that a shell runs for `name`.
+/// Returns the file that a shell runs for `name`.
 pub(super) fn find(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Some(name.into());
@@ -53,7 +53,8 @@ pub(super) fn obstacle(file: &Path) -> Option<&'static str> {
     binary(&head)
 }
 
-/// As [`obstacle`], for an ELF file.
+/// Returns why a library cannot be preloaded into an ELF file that begins with `head`. `None` if
+/// the head shows no reason, or is not that of an ELF file.
 fn binary(head: &[u8]) -> Option<&'static str> {
     /// A program header that names the dynamic loader.
     const INTERPRETER: u64 = 3;
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocator_is_known_by_its_texts() {
+    fn an_allocator_is_recognised_by_its_texts() {
         let file = env::temp_dir().join(format!("ephemera-brings-{}", std::process::id()));
         fs::write(&file, b"\0<<jemalloc>: <jemalloc>: Error\0tcmall").unwrap();
         let found = brings(&file);

@@ -2,10 +2,10 @@
 
 use super::{Finding, SourceFile};
 
-/// A longer file is a warning.
+/// The number of lines above which a file gets a warning.
 const SOFT: usize = 400;
 
-/// A longer file is an error.
+/// The number of lines above which a file is an error.
 const HARD: usize = 600;
 
 /// The most lines of code in a `lib.rs`, which is a table of contents.

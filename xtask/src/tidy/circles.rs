@@ -3,7 +3,7 @@
 //!
 //! A file uses another one if a path in it leads there: a path that starts with `crate`, `super` or
 //! `self`, or a `use` of one of its modules. A public `use` is a table of contents and uses
-//! nothing. A path through it leads to the file of the item. Tests may use every file.
+//! nothing. A path through a public `use` leads to the file of the item. Tests may use every file.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,7 +13,7 @@ use super::{Finding, SourceFile};
 
 /// A path in a file.
 struct CodePath<'a> {
-    /// Its parts from the root of the crate on. A module without a file is the part `{}`.
+    /// Its parts, from the root of the crate. The part `{}` stands for a module without a file.
     parts: Vec<&'a str>,
     /// Whether its first word is a name in scope, so that it may lead to another crate.
     is_relative: bool,
@@ -52,7 +52,7 @@ fn crates(files: &[SourceFile]) -> BTreeMap<&str, Modules<'_>> {
 fn paths<'a>(module: &[&'a str], tokens: &[Token<'a>]) -> Vec<CodePath<'a>> {
     let (mut found, mut at) = (Vec::new(), 0);
     let mut here = module.to_vec();
-    // The last tokens of the modules without a file that are open.
+    // The indices of the last tokens of the open modules that have no file of their own.
     let mut ends: Vec<usize> = Vec::new();
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
     while let Some(token) = tokens.get(at) {
@@ -82,7 +82,7 @@ fn paths<'a>(module: &[&'a str], tokens: &[Token<'a>]) -> Vec<CodePath<'a>> {
 }
 
 /// Calls `add` with each path of the tree of a `use` that starts at `at`, and the name that it
-/// brings into scope. Returns the index of the token behind the tree.
+/// brings into scope. Returns the index of the token after the tree.
 fn tree<'a>(
     tokens: &[Token<'a>],
     mut at: usize,
@@ -173,7 +173,7 @@ fn circles(modules: &Modules<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns the modules of a shortest circle from `start` on.
+/// Returns the modules of a shortest circle that begins at `start`.
 fn shortest<'m, 'a>(
     start: &'m Name<'a>,
     uses: &BTreeMap<&'m Name<'a>, BTreeMap<&'m Name<'a>, usize>>,
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn file_whose_inner_module_uses_it_may_be_in_a_circle() {
+    fn a_file_whose_inner_module_uses_it_can_still_be_in_a_circle() {
         let b = ("b", "use crate::c::C;\nfn g() {}\nmod inner {\n    use super::g;\n}\n");
         let found = found(&[LIB, b, ("c", "pub struct C;\nuse crate::b::g;\n")]);
         assert_eq!(found.len(), 1, "{found:?}");

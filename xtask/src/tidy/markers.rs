@@ -3,7 +3,7 @@
 use super::source::Token;
 use super::{Finding, SourceFile};
 
-/// Macros that may not be committed, each with the way out.
+/// Macros that may not be committed, each with the advice for it.
 const MACROS: [(&str, &str); 3] = [
     ("todo", "write the code, or leave the function out"),
     ("unimplemented", "write the code, or return an error that says what is not supported"),

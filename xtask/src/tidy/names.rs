@@ -57,7 +57,7 @@ fn repeated(files: &[SourceFile]) -> BTreeMap<&str, Vec<Definition<'_>>> {
     names
 }
 
-/// Returns the files of libraries and programs, with their tokens. Leaves out what only tests
+/// Returns the files of libraries and programs, with their tokens. Leaves out code that only tests
 /// build.
 pub(super) fn library(files: &[SourceFile]) -> Vec<(&SourceFile, Vec<Token<'_>>)> {
     let mut tests = BTreeSet::new();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn other_conditions_and_words_are_no_tests_and_no_definitions() {
+    fn other_cfgs_are_not_tests_and_other_words_are_not_definitions() {
         let page = ("crates/a/src/lib.rs", "//! A.\nstruct Page;\n");
         let other = ("crates/b/src/c.rs", "//! B.\n#[cfg(not(test))]\nstruct Page;\n");
         assert_eq!(found(&[page, other]).len(), 1);

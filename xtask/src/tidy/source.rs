@@ -90,7 +90,7 @@ pub(super) fn load(root: &Path) -> Result<Vec<SourceFile>> {
     for path in paths {
         let bytes = match std::fs::read(root.join(&path)) {
             Ok(bytes) => bytes,
-            // A deletion that is not committed yet, or a dangling link.
+            // The file's deletion is not committed yet, or the file is a dangling link.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
         };

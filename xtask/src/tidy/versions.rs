@@ -30,7 +30,7 @@ pub(super) fn check(files: &[SourceFile], facts: &Facts) -> Vec<Finding> {
         if !prose && !script {
             continue;
         }
-        // A changelog and a decision describe their own date.
+        // A changelog and a decision describe the state at their own date.
         if file.name() == "CHANGELOG.md" || file.path.starts_with("docs/decisions/") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The programs over the C library.
+//! Runs the programs of this package with the C library's allocator as the global allocator.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The programs over jemalloc.
+//! Runs the programs of this package with jemalloc as the global allocator.
 
 use std::process::ExitCode;
 

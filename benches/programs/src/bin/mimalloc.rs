@@ -1,4 +1,4 @@
-//! The programs over mimalloc.
+//! Runs the programs of this package with mimalloc as the global allocator.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The programs over `PooledAllocator`.
+//! Runs the programs of this package with `PooledAllocator` as the global allocator.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The programs over snmalloc.
+//! Runs the programs of this package with snmalloc as the global allocator.
 
 use std::process::ExitCode;
 

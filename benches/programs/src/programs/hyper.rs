@@ -21,7 +21,8 @@ use crate::checksum::Checksum;
 /// An error that a task can return to another thread.
 type TaskError = Box<dyn Error + Send + Sync>;
 
-/// The worker threads, the connections that are open at a time, and the requests of each.
+/// The numbers of worker threads, of connections open at a time, and of requests on each
+/// connection.
 const WORKERS: usize = 2;
 const CLIENTS: u64 = 24;
 const REQUESTS: u64 = 400;
@@ -54,7 +55,7 @@ async fn accept(listener: TcpListener) -> Result<(), TaskError> {
     }
 }
 
-/// Answers an order with its sum and its items in another order.
+/// Answers an order with its total price, and with its items sorted by price.
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path().to_owned();
     let answer = match request.into_body().collect().await {

@@ -1,4 +1,5 @@
-//! The programs by name.
+//! Finds a program by its name. A new program needs a module, a line in `programs!`, a feature with
+//! its name, and a row in `xtask/src/programs/catalogue.rs`.
 
 use std::path::Path;
 
@@ -7,8 +8,8 @@ use crate::Outcome;
 /// A program: a function from the repository's root to a checksum.
 pub(crate) type Program = fn(&Path) -> Outcome;
 
-/// Declares the module of each program with its variants, and the search by name. A program belongs
-/// to the build if its feature is enabled.
+/// Declares the module of each program, and the function `find`. A variant runs another function of
+/// the same module. A program belongs to the build if its feature is enabled.
 macro_rules! programs {
     ($($name:literal => $module:ident $(, $($variant:literal => $run:ident),+)?;)*) => {
         $(

@@ -9,8 +9,8 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 use crate::Outcome;
 use crate::checksum::Checksum;
 
-/// A shader with `SIZE` and `COUNT` in place of two numbers. Its function `step` is repeated under
-/// other names.
+/// A shader with three placeholders: `SIZE` for a number, `STEPS` for copies of [`STEP`], and
+/// `CALLS` for the calls of these copies.
 const SHADER: &str = "
 struct Particle { position: vec3<f32>, mass: f32, velocity: vec3<f32>, age: u32 }
 struct Settings { gravity: vec3<f32>, time: f32, count: u32, damping: f32 }

@@ -7,7 +7,7 @@ use pulldown_cmark::{Options, Parser, html};
 use crate::checksum::Checksum;
 use crate::{Outcome, files};
 
-/// How often the pages are rendered.
+/// How many times the pages are rendered.
 const PASSES: usize = 200;
 
 /// Renders every page. All HTML of a pass lives until its end.

@@ -12,14 +12,14 @@ use crate::{Outcome, files};
 const LINES: TableDefinition<'_, (u32, u32), &str> = TableDefinition::new("lines");
 const WORDS: TableDefinition<'_, &str, u64> = TableDefinition::new("words");
 
-/// The cache of pages. The default is a GiB.
+/// The size of the page cache in bytes. The default of redb is 1 GiB.
 const CACHE: usize = 16 << 20;
 
-/// The files of a transaction.
+/// The number of files that a transaction writes.
 const FILES: usize = 8;
 
-/// Writes every line and counts its words, one transaction for some files. Each transaction removes
-/// every third line of the first of them. In between, ranges are read.
+/// Writes every line and counts its words, [`FILES`] files in each transaction. A transaction also
+/// removes every third line of its first file. After each transaction, a range of lines is read.
 pub(crate) fn run(root: &Path) -> Outcome {
     let sources = files::texts(&root.join("crates"), "rs")?;
     let store = Builder::new().set_cache_size(CACHE).create_with_backend(InMemoryBackend::new())?;

@@ -8,13 +8,13 @@ use serde_json::Value;
 use crate::Outcome;
 use crate::checksum::Checksum;
 
-/// How often the document is read and written.
+/// How many times the document is read and written.
 const PASSES: usize = 100;
 
-/// The documents that live at a time.
+/// The number of documents that are live at a time.
 const LIVE: usize = 8;
 
-/// Reads, changes and writes the document. The trees of the last passes stay live.
+/// Reads, changes and writes the document. The trees of the last [`LIVE`] passes stay live.
 pub(crate) fn run(root: &Path) -> Outcome {
     let text = fs::read_to_string(root.join("docs/benchmarks/recorded.json"))?;
     let mut checksum = Checksum::new();

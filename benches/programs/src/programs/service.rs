@@ -8,36 +8,36 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::checksum::Checksum;
 
-/// The length of a service's run.
+/// The amount of work in one run of the service.
 pub(crate) struct ServiceLoad {
     pub(super) requests: u64,
-    /// The strings in the full cache.
+    /// The number of strings in the full cache.
     pub(super) cached: usize,
-    /// One request of this number is a burst.
+    /// The number of requests from one burst to the next.
     pub(super) burst_every: Option<u64>,
     /// Whether the service prints its resident memory at the end.
     pub(super) tells: bool,
 }
 
-/// The service among the other programs.
+/// The load of the program `service`.
 pub(super) const SHORT: ServiceLoad =
     ServiceLoad { requests: 24_000, cached: 10_000, burst_every: None, tells: false };
 
-/// The service of `cargo xtask bench --scopes`.
+/// The load of the program `service-long`, for `cargo xtask bench --scopes`.
 pub(super) const LONG: ServiceLoad =
     ServiceLoad { requests: 500_000, cached: 200_000, burst_every: None, tells: true };
 
-/// The same with bursts. It is shorter, because only its memory counts.
+/// The load of the program `service-bursts`. It has fewer requests, because only its memory counts.
 pub(super) const BURSTS: ServiceLoad =
     ServiceLoad { requests: 50_000, cached: 200_000, burst_every: Some(10_000), tells: false };
 
-/// The blocks of a burst and their size in bytes.
+/// The number of blocks in a burst, and the size of each in bytes.
 const BURST: (usize, usize) = (64_000, 1_000);
 
 /// The resident memory is read this number of requests after a burst.
 const AFTER: u64 = 10;
 
-/// The items of a document, and the different documents.
+/// The number of items in a document, and of different documents.
 const ITEMS: u64 = 110;
 const DOCUMENTS: u64 = 16;
 

@@ -7,7 +7,7 @@ use syn::visit::{self, Visit};
 use crate::checksum::Checksum;
 use crate::{Outcome, files};
 
-/// How often the sources are parsed.
+/// How many times the sources are parsed.
 const PASSES: usize = 2;
 
 /// Parses every source file. All trees of a pass live until its end.

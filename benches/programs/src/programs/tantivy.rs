@@ -11,11 +11,11 @@ use crate::Outcome;
 use crate::checksum::Checksum;
 use crate::files::texts;
 
-/// The threads that index, and the bytes that they may fill before they write a segment.
+/// The number of indexing threads, and the bytes that they may fill before they write a segment.
 const THREADS: usize = 2;
 const BUDGET: usize = 32 << 20;
 
-/// How often the index is made, and how often each is asked all queries.
+/// How many times the index is built, and how many times each index answers all queries.
 const PASSES: usize = 6;
 const ROUNDS: usize = 4;
 
@@ -61,8 +61,8 @@ fn indexed(sources: &[String]) -> tantivy::Result<Index> {
     Ok(index)
 }
 
-/// Adds the answers to the checksum. It does not depend on the segment in which a thread put a
-/// document.
+/// Adds the answers to the checksum. The checksum does not depend on the segment in which a thread
+/// put a document.
 fn query(index: &Index, checksum: &mut Checksum) -> tantivy::Result<()> {
     let searcher = index.reader()?.searcher();
     let (text, number) = (index.schema().get_field("text")?, index.schema().get_field("number")?);

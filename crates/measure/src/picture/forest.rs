@@ -6,15 +6,15 @@ use plotters::prelude::*;
 use super::{Canvas, Drawn, FASTER, INK, QUIET, RULE, SLOWER, inline, text};
 use crate::stats::{Estimate, Verdict};
 
-/// The height of a line.
+/// The height of a line in pixels.
 const LINE: i32 = 22;
-/// The height of the scale.
+/// The height of the scale in pixels.
 const HEAD: i32 = 24;
-/// The width of a picture in a page.
+/// The width of a picture in a page, in pixels.
 const WIDTH: u32 = 640;
-/// The width of the names.
+/// The width of the column of names in pixels.
 const NAMES: i32 = 190;
-/// The width of the figures, if there are any.
+/// The width of the column of figures in pixels, if there is one.
 const FIGURES: i32 = 180;
 
 /// A line of the plot.
@@ -41,7 +41,7 @@ impl Forest<'_> {
         (low.log2().floor() as i32, high.log2().ceil() as i32)
     }
 
-    /// Returns the height of the plot.
+    /// Returns the height of the plot in pixels.
     pub fn height(&self) -> i32 {
         HEAD + LINE * self.0.len() as i32 + 4
     }
@@ -63,7 +63,7 @@ impl Forest<'_> {
             NAMES + (share.clamp(0.0, 1.0) * f64::from(right - NAMES)).round() as i32
         };
         let bottom = top + self.height();
-        // Leaves out figures that would run into each other.
+        // Labels only some of the powers, so that the labels do not overlap.
         let step = 1 + (range.1 - range.0) / 9;
         for power in range.0..=range.1 {
             let x = place(f64::from(power).exp2());

@@ -29,8 +29,8 @@ pub const RULE: RGBColor = RGBColor(217, 220, 223);
 pub const MARK: RGBColor = RGBColor(26, 106, 168);
 /// The colour of the curve that another one is compared with.
 pub const BESIDE: RGBColor = RGBColor(154, 161, 168);
-/// The colour of contenders that are faster than the reference. All readers can tell it from the
-/// next one.
+/// The colour of contenders that are faster than the reference. Colour-blind readers can tell it
+/// from [`SLOWER`] too.
 pub const FASTER: RGBColor = RGBColor(0, 114, 178);
 /// The colour of contenders that are slower than the reference.
 pub const SLOWER: RGBColor = RGBColor(184, 76, 0);
@@ -74,7 +74,7 @@ pub fn inline(
             escaped(&error.to_string())
         );
     }
-    // The opening tag of plotters is cut off: ours says more.
+    // Drops the opening tag of plotters. Ours has a role, a title and a description.
     let inner = svg.split_once('>').map_or("", |(_, inner)| inner);
     let inner = inner.trim().trim_end_matches("</svg>");
     let mut out = format!(

@@ -14,9 +14,9 @@ use super::median;
 /// The number of draws of the bootstrap in a report.
 pub const DRAWS: usize = 4000;
 
-/// The reach of an interval at 95 % and at 99 %, in standard deviations of the medians, for two
-/// processes and more. Each row comes from 200,000 simulated normal samples. A run with more
-/// processes than the table has rows uses the last row.
+/// The reach of an interval at 95 % and at 99 %, in standard deviations of the medians. The first
+/// row is for two processes, the next one for three, and so on; the last row is also for any larger
+/// number. Each row comes from 200,000 simulated normal samples.
 const REACH: [(f64, f64); 9] = [
     (8.80, 44.3),
     (2.58, 5.78),
@@ -64,8 +64,8 @@ impl Estimate {
     }
 }
 
-/// Estimates from the values of each round of each process. Returns `None` if no process has a
-/// value.
+/// Estimates the median of medians and its intervals. `processes` has the values that each process
+/// measured, one for each round. Returns `None` if no process has a value.
 #[must_use]
 pub fn estimate(processes: &[Vec<f64>], draws: usize, seed: u64) -> Option<Estimate> {
     let processes: Vec<&[f64]> =

@@ -2,8 +2,9 @@
 //!
 //! Samples of one round are taken within milliseconds, so slow drifts cancel in their ratio. The
 //! estimate is the median over processes of the median over rounds. The bootstrap draws processes,
-//! then rounds within each process, because rounds of one process share its address layout. If a
-//! few processes differ, their spread alone widens the interval.
+//! then rounds within each process, because rounds of one process share its address layout. With
+//! few processes a bootstrap is too narrow, so the spread of their medians alone can widen the
+//! interval.
 #![forbid(unsafe_code)]
 
 mod bootstrap;
@@ -56,7 +57,7 @@ impl Verdict {
 const SMALLEST: f64 = 0.01;
 
 /// Returns `Faster` or `Slower` if three conditions hold: the 99 % interval excludes 1, the ratio
-/// is more than 1 % away from 1, and it is farther from 1 than three times the reference's
+/// is more than 1 % away from 1, and it is farther from 1 than three times `floor`, the reference's
 /// difference from itself. Otherwise returns `Same`.
 #[must_use]
 pub fn verdict(ratio: &Estimate, floor: f64) -> Verdict {
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn medians() {
+    fn the_median_of_an_even_number_of_values_is_the_mean_of_the_middle_two() {
         assert_eq!(median(&mut []), None);
         assert_eq!(median(&mut [3.0]), Some(3.0));
         assert_eq!(median(&mut [4.0, 1.0, 3.0, 2.0]), Some(2.5));

@@ -1,4 +1,4 @@
-//! A program with `panic = "abort"` whose heap is `PooledAllocator`. A thread of it panics.
+//! A program with `panic = "abort"` whose heap is `PooledAllocator`. One of its threads panics.
 
 use core::cell::RefCell;
 use std::thread;

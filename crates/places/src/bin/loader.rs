@@ -30,7 +30,7 @@ fn main() {
         let block = thread.join().expect("no panic");
         assert!(block.bytes().iter().all(|byte| *byte == 1));
         drop(block);
-        // The first call unloads what only the ended thread kept.
+        // The first call unloads the plugin if only the ended thread kept it.
         let _ = plugin::is_loaded(&path);
         unloaded += usize::from(!plugin::is_loaded(&path));
     }

@@ -49,7 +49,7 @@ impl Drop for FromMalloc {
 }
 
 impl Plugin {
-    /// Loads the plugin, or one more time if it is loaded already.
+    /// Loads the plugin. If it is loaded already, it stays loaded until both loads are undone.
     pub(crate) fn load(path: &Path) -> Self {
         let name = c_path(path);
         // SAFETY: the plugin has no constructor with effects on this program.
@@ -66,8 +66,8 @@ impl Plugin {
         unsafe { &*self.table }
     }
 
-    /// Unloads the plugin. The C library keeps it until the threads end that it has destructors
-    /// for. The caller has freed all values.
+    /// Unloads the plugin. The C library keeps it until all threads with destructors of the plugin
+    /// have ended. The caller has freed all values.
     pub(crate) fn unload(self) {
         // SAFETY: nothing uses the plugin after this call.
         let result = unsafe { libc::dlclose(self.handle) };
@@ -110,13 +110,13 @@ pub(crate) fn is_loaded(path: &Path) -> bool {
     // SAFETY: this flag loads nothing.
     let handle = unsafe { libc::dlopen(name.as_ptr().cast(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if !handle.is_null() {
-        // SAFETY: the handle is that of the line above, and nothing else uses it.
+        // SAFETY: `dlopen` has just returned this handle, and nothing else uses it.
         unsafe { libc::dlclose(handle) };
     }
     !handle.is_null()
 }
 
-/// Returns the path with a zero at its end.
+/// Returns the path as a string of C, with a zero byte at its end.
 fn c_path(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().iter().copied().chain([0]).collect()
 }

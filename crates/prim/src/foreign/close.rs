@@ -1,8 +1,8 @@
-//! Closing an inbox: from here on each remote free counts its own slots.
+//! Closes an inbox. After that, each remote free counts its own slots.
 //!
-//! An owner that is dropped closes its inbox, once. A pusher that finds the inbox closed takes its
-//! unit's word itself, and a remote free that finds the word closed counts its own slot. So every
-//! slot is counted exactly once: by the thread that closed the inbox, or by a free.
+//! A pool that is dropped closes each of its inboxes once. A pusher that finds the inbox closed
+//! takes its unit's word itself, and a remote free that finds the word closed counts its own slot.
+//! So every slot is counted exactly once: by the thread that closed the inbox, or by a free.
 
 use core::ptr::{self, NonNull};
 
@@ -19,11 +19,12 @@ pub(super) fn closed<U>() -> *mut U {
 
 impl<U: ForeignHeader> Inbox<U> {
     /// Frees the slots of `bits` while another thread may close the inbox. Returns the old word if
-    /// the caller must go on with [`Inbox::push_or_count`], and `None` otherwise.
+    /// the caller must continue with [`Inbox::push_or_count`], and `None` otherwise.
     ///
     /// # Safety
-    /// As for [`Inbox::give_back_bits`], and `bits` does not contain [`CLOSED`]. The caller passes
-    /// a returned word on to [`Inbox::push_or_count`].
+    /// `unit` is live. `bits` is not zero, excludes [`CLOSED`], and stands for slots that the
+    /// caller owned and gives up by this call. None of its bits is set in the word. The caller
+    /// passes a returned word on to [`Inbox::push_or_count`].
     #[inline]
     pub unsafe fn give_back_until_closed(unit: NonNull<U>, bits: u64) -> Option<u64> {
         // SAFETY: the slots that are freed here are not booked or counted yet, so the unit is live
@@ -41,8 +42,9 @@ impl<U: ForeignHeader> Inbox<U> {
         (old.wrapping_sub(1) >= CLOSED - 1).then_some(old)
     }
 
-    /// The second half of [`Inbox::give_back_until_closed`]. Returns the slots that the caller must
-    /// count: zero unless the inbox was closed. They keep the unit live until they are counted.
+    /// Completes a call of [`Inbox::give_back_until_closed`]: pushes the unit, unless the inbox was
+    /// closed. Returns the slots that the caller must count: none unless the inbox was closed. They
+    /// keep the unit live until they are counted.
     ///
     /// # Safety
     /// This thread set `bits` in the word of `unit`, whose inbox this is, and found `old` there.
@@ -63,12 +65,11 @@ impl<U: ForeignHeader> Inbox<U> {
         word.swap(CLOSED, BOOK)
     }
 
-    /// Closes the inbox. The iterator yields each unit that was in it with its remote frees, as
-    /// that of [`Inbox::take`] does.
+    /// Closes the inbox and takes its units. The iterator yields each unit with its remote frees.
     ///
     /// # Safety
-    /// As for [`Inbox::take`]. No thread takes from this inbox or closes it again, and every remote
-    /// free goes through [`Inbox::give_back_until_closed`].
+    /// No other thread takes from this inbox, and after this call no thread takes from it or closes
+    /// it again. Every remote free goes through [`Inbox::give_back_until_closed`].
     pub unsafe fn close(&self) -> Taken<U, CLOSED> {
         // ORDERING: `TAKE`. Pairs with `Inbox::push`.
         Taken { next: self.head.swap(closed(), TAKE) }
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_counts_its_slot_once_the_inbox_is_closed() {
+    fn a_free_counts_its_own_slot_after_the_inbox_is_closed() {
         let (first, second) = (Page(Foreign::new()), Page(Foreign::new()));
         let inbox = Inbox::<Page>::new();
         let give = |page: &Page, bits| {

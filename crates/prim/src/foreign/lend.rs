@@ -2,8 +2,8 @@
 //! looks at them, and puts them back.
 //!
 //! While a unit is lent, its foreign word is not zero and nobody can book it. So the unit is not
-//! freed (F3), however long that takes. The owner finds an empty inbox meanwhile, just as if the
-//! units were about to be pushed (F1).
+//! freed (F3), however long the loan takes. During the loan the owner finds an empty inbox, as if
+//! the units were about to be pushed (F1).
 
 use core::ptr::{self, NonNull};
 
@@ -60,7 +60,7 @@ impl<U: ForeignHeader> LentUnits<U> {
         Some(unit)
     }
 
-    /// Takes the next unit off the list of those that were not looked at.
+    /// Takes the next unit off `rest`.
     fn take(&mut self) -> Option<NonNull<U>> {
         let unit = NonNull::new(self.rest)?;
         // SAFETY: the unit is on this list, so it is lent.
@@ -70,7 +70,7 @@ impl<U: ForeignHeader> LentUnits<U> {
         Some(unit)
     }
 
-    /// Puts the unit back that was pushed last, before any other was looked at. The caller still
+    /// Puts back the unit that was pushed last. The caller has looked at no unit yet. It still
     /// calls [`LentUnits::put_back`], whose fence covers this unit too.
     pub fn put_newest_back(&mut self, rest: &Inbox<U>) {
         if let Some(unit) = self.take() {
@@ -79,7 +79,7 @@ impl<U: ForeignHeader> LentUnits<U> {
         }
     }
 
-    /// Puts the units back that [`LentUnits::look`] did not return. The caller still calls
+    /// Puts back the units that [`LentUnits::look`] did not return. The caller still calls
     /// [`LentUnits::put_back`], whose fence covers these units too.
     pub fn put_rest_back(&mut self, rest: &Inbox<U>) {
         // SAFETY: these units are lent to this thread.
@@ -127,13 +127,14 @@ impl<U: ForeignHeader> Inbox<U> {
         push(&self.head, first.as_ptr(), None, PUSH, store);
     }
 
-    /// Makes the list that starts at `rest` the contents of this inbox. Units that were pushed in
-    /// the meantime come in front of it.
+    /// Makes the list that starts at `rest` the contents of this inbox. Units that were pushed
+    /// during the loan precede it.
     ///
     /// The number of rounds is bounded by the pushes of other threads since the units were lent.
     ///
     /// # Safety
-    /// As [`Inbox::join`], for all units from `rest` on. `rest` may be null.
+    /// `rest` is null, or the caller has all units from `rest` on from [`Inbox::lend`] of an inbox
+    /// of the same record.
     unsafe fn join_all(&self, rest: *mut U) {
         let mut first = rest;
         while !first.is_null() {

@@ -58,7 +58,7 @@ fn first_remote_free_pushes_and_the_holder_takes_the_sum() {
 }
 
 #[test]
-fn take_yields_all_units_which_may_be_freed_at_once() {
+fn take_yields_all_units_and_each_may_be_freed_at_once() {
     let inbox = Inbox::new();
     let units: Vec<_> = (0..5).map(|_| chunk()).collect();
     for (bit, unit) in units.iter().enumerate() {
@@ -109,7 +109,7 @@ fn unit_that_was_pushed_last_is_put_back_unseen() {
 #[test]
 #[cfg_attr(
     miri,
-    ignore = "must end its process, and Miri starts none to see that: `ephemera_testkit::child`"
+    ignore = "must end its process, and Miri starts no child process: see `ephemera_testkit::child`"
 )]
 fn freeing_a_slot_twice_stops_a_debug_build() {
     if child::part().is_some() {

@@ -1,4 +1,4 @@
-//! Decides by an amount of memory whether an owner is idle.
+//! Decides by the bytes that other threads push whether an owner is idle.
 //!
 //! A burst that another thread frees within [`IDLE_MS`](super::IDLE_MS) ends before its owner
 //! counts as idle. If every thread then sleeps, no later operation purges it. So an owner also
@@ -6,16 +6,16 @@
 //! to the slow path. From then on their pushes purge its units.
 //!
 //! A purge of memory that the owner soon needs again costs page faults. The bound then doubles, so
-//! a program with repeated bursts keeps their pages after a few of them. It halves with each second
-//! in which the owner does not use the raise.
+//! a program with repeated bursts keeps their pages after a few of them. A raised bound halves
+//! after each second in which no burst needed the raise.
 //!
-//! Several threads write these words without an exchange, and a count may be lost. The words only
+//! Several threads update these words by a load and a store, so a count may be lost. The words only
 //! decide whether and when a thread purges.
 
 use crate::sync::{AtomicUsize, Ordering};
 
 /// The least bound: an owner to which other threads pushed more bytes since its last slow path is
-/// idle. A steady hand-over has fewer bytes on their way.
+/// idle. A steady hand-over between threads has fewer bytes in flight.
 pub const IDLE_BYTES: usize = if cfg!(ephemera_weaken = "idle_after_any_push") {
     0
 } else if cfg!(miri) {
@@ -24,11 +24,12 @@ pub const IDLE_BYTES: usize = if cfg!(ephemera_weaken = "idle_after_any_push") {
     4 << 20
 };
 
-/// The bytes that threads push to one heap before they are added to those of its owner.
+/// Once threads have pushed this number of bytes to one heap, the bytes are added to its owner's
+/// [`PushedBytes`].
 pub(super) const STEP: usize = if cfg!(miri) { 512 } else { 64 << 10 };
 
-/// An owner that needs purged memory again within this number of milliseconds needs it soon. A
-/// raised bound halves after as long without use.
+/// Purged memory that the owner needs again within this number of milliseconds was needed *soon*. A
+/// raised bound halves after the same time if no burst needed the raise.
 const SOON_MS: usize = 1_000;
 
 /// The bound doubles at most this number of times, up to 2 GiB.
@@ -38,19 +39,20 @@ const DOUBLINGS: usize = 9;
 /// words, so they have their own cache line.
 #[derive(Debug)]
 pub struct PushedBytes {
-    /// The owner's visits to the slow path, when a thread last added bytes.
+    /// The number of the owner's visits to the slow path, when a thread last added bytes.
     visits: AtomicUsize,
     /// The bytes since that visit.
     bytes: AtomicUsize,
     /// The units that were purged because of the bytes, since the owner last needed such units.
     purged: AtomicUsize,
-    /// The owner's visits at the first of these purges.
+    /// The number of the owner's visits at the first of these purges.
     visits_at_purge: AtomicUsize,
-    /// The time of the last of these purges.
+    /// The time of the last of these purges, in milliseconds.
     purged_at: AtomicUsize,
     /// The number of times that the bound doubled.
     doublings: AtomicUsize,
-    /// The time at which it last doubled, or at which the owner last used the raise.
+    /// The time at which the bound last doubled, or at which a burst last needed the raise, in
+    /// milliseconds.
     doubled_at: AtomicUsize,
 }
 
@@ -79,8 +81,8 @@ impl PushedBytes {
         self.doublings.store(0, Ordering::Relaxed);
     }
 
-    /// Adds pushed bytes. Returns whether the owner, which has made this number of visits to the
-    /// slow path, is idle.
+    /// Adds pushed bytes, and returns whether the owner is idle. `visits` is the number of its
+    /// visits to the slow path, and `now` the time in milliseconds.
     pub(super) fn add(&self, bytes: usize, visits: usize, now: usize) -> bool {
         if self.visits.load(Ordering::Relaxed) != visits {
             self.visits.store(visits, Ordering::Relaxed);
@@ -110,8 +112,8 @@ impl PushedBytes {
     }
 
     /// Doubles the bound if the owner soon needed purged units again. A visit to the slow path
-    /// stands for the use of one unit. If no unit was purged, the raise of the bound was of use and
-    /// stays as it is at this time.
+    /// stands for the use of one unit. If no unit was purged, the burst needed the raise, so the
+    /// bound stays as it is now.
     fn learn(&self, visits: usize, now: usize) {
         let purged = self.purged.load(Ordering::Relaxed);
         if purged == 0 {
@@ -148,7 +150,7 @@ impl Default for PushedBytes {
 mod tests {
     use super::{IDLE_BYTES, PushedBytes, SOON_MS, STEP};
 
-    /// The number of additions after which an owner without a bound that doubled is idle.
+    /// The number of steps after which an owner with the least bound is idle.
     const STEPS: usize = IDLE_BYTES / STEP + 1;
 
     /// Pushes a burst without a visit, and purges a unit for each step of an idle owner. Returns

@@ -11,13 +11,14 @@ use crate::record::{FIRST, Lease, Record, Registry};
 use crate::word::OwnerUsize;
 
 std::thread_local! {
-    /// Runs in the next `enter`, as a global allocator might when `enter` needs memory.
+    /// The function that the next `enter` calls. It stands for an `enter` that allocates from this
+    /// allocator.
     static WHILE_ENTERING: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
 std::thread_local! {
-    /// Runs in each registration of an exit hook on this thread, as a C library that allocates
-    /// would.
+    /// The function that each registration of an exit hook on this thread calls. It stands for a C
+    /// library that allocates.
     static WHILE_REGISTERING: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
@@ -81,7 +82,7 @@ macro_rules! tenant {
 
             fn leave(record: &'static Record<Self>) {
                 assert!(!record.is_free(), "`leave` runs without a lease");
-                assert!(core::ptr::eq(bound::<Self>().unwrap(), record), "the thread is not bound any more");
+                assert!(core::ptr::eq(bound::<Self>().unwrap(), record), "the thread is no longer bound");
                 record.data().left.add(1);
             }
 
@@ -101,7 +102,7 @@ fn thread_is_bound_from_its_first_call_to_its_exit() {
     tenant!(Toy);
     thread::spawn(|| {
         assert!(bound::<Toy>().is_none() && core::ptr::eq(current::<Toy>(), Toy::statics().nowhere));
-        let Some(Held::Bound(record)) = hold::<Toy>() else { panic!("bound at the first call") };
+        let Some(Held::Bound(record)) = hold::<Toy>() else { panic!("the first call did not bind") };
         let again = hold::<Toy>().unwrap();
         assert!(matches!(again, Held::Bound(_)) && core::ptr::eq(again.record(), record));
         assert!(core::ptr::eq(current::<Toy>(), record) && record.try_lease().is_none());
@@ -117,7 +118,7 @@ fn thread_is_bound_from_its_first_call_to_its_exit() {
 }
 
 #[test]
-fn near_is_that_of_the_bound_record() {
+fn near_is_a_copy_from_the_bound_record_that_renew_updates() {
     const UNSEEN: usize = usize::MAX;
     static NEAR: AtomicUsize = AtomicUsize::new(UNSEEN);
     tenant!(Toy);
@@ -145,8 +146,9 @@ fn near_is_that_of_the_bound_record() {
     assert_eq!((Toy::counts(), Toy::all_free()), ((3, 2), true));
 }
 
-/// Lets a destructor of a user's thread-local call the allocator, and returns whether it found
-/// GONE. `users_first` creates the user's thread-local before the exit guard's.
+/// Calls the allocator from the destructor of a user's thread-local, and returns whether the
+/// destructor found GONE. With `users_first`, the user's thread-local is created before the exit
+/// guard.
 fn in_a_destructor<S: Tenant>(users_first: bool) -> bool {
     static FOUND: Mutex<Vec<(bool, bool)>> = Mutex::new(Vec::new());
     struct User(Option<fn()>);
@@ -197,7 +199,7 @@ fn destructors_before_and_after_the_guard_get_a_record() {
 }
 
 #[test]
-fn hooks_run_once_and_none_can_be_registered_meanwhile() {
+fn hooks_run_once_and_cannot_register_another() {
     static RAN: Mutex<Vec<Result<(), Gone>>> = Mutex::new(Vec::new());
     fn hook() {
         RAN.lock().unwrap().push(at_exit(hook));
@@ -237,7 +239,7 @@ fn allocator_without_a_free_hook_leases_a_record() {
 }
 
 #[test]
-fn allocation_while_a_record_is_entered_binds_that_thread() {
+fn allocation_while_a_record_is_entered_binds_the_thread() {
     tenant!(Toy);
     thread::spawn(|| {
         for _ in 0..HOOKS - 1 {

@@ -118,7 +118,8 @@ impl Side {
     }
 }
 
-/// Two threads and the holder free a block each. The unit runs empty once, with no thread in it.
+/// Two threads and the holder free a block each. The unit runs empty once, and no thread touches it
+/// after that.
 #[test]
 fn loom_remote_frees_empty_a_unit_once() {
     explore(|| {
@@ -173,8 +174,8 @@ fn loom_remote_frees_end_before_the_unit_is_freed() {
     });
 }
 
-/// The holder reuses a block that it has just booked. Its new user frees it, so the unit is in the
-/// inbox twice.
+/// The holder reuses a block that it has just booked. Its new user frees it, so the unit enters the
+/// inbox a second time.
 #[test]
 fn loom_remote_free_of_a_reused_block_is_not_lost() {
     explore(|| {

@@ -1,4 +1,4 @@
-//! The queue of idle owners beside pushes.
+//! The queue of heaps whose owners may be idle, beside pushes to these heaps.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,8 +13,8 @@ use crate::idle::{IdleBy, IdleHeaps, IdleQueue, Mail, Purged, PushedBytes};
 struct Heap {
     mail: Mail<Chunk, Heap>,
     pushed: PushedBytes,
-    /// The number of looks that visited the heap. The standard library's word is no step of the
-    /// model.
+    /// The number of looks that visited the heap. It is an atomic of `core`, so loom does not
+    /// explore its accesses.
     visited: AtomicUsize,
 }
 
@@ -24,7 +24,7 @@ impl Heap {
     }
 }
 
-/// A look that finds no record with a holder, so it only passes the heaps on.
+/// Heaps whose records have no holder. A look visits them and purges nothing.
 struct Passer;
 
 impl IdleHeaps for Passer {

@@ -76,7 +76,8 @@ impl LeaseWorld {
     }
 }
 
-/// The holder frees its block and exits, another thread frees a block, a third leases the record.
+/// The holder frees its block and exits, while another thread frees a block and a third one leases
+/// the record.
 #[test]
 fn loom_lease_shows_the_last_holders_writes() {
     explore(|| {

@@ -7,8 +7,8 @@ use super::foreign::Side;
 use super::memory::ModelArc;
 use crate::foreign::Inbox;
 
-/// A thread borrows the units of an inbox and puts them back, while two others free the unit's
-/// blocks and the holder books them. The unit runs empty once, and no thread touches it after that.
+/// A thread borrows the unit of an inbox and puts it back, while another thread frees the unit's
+/// last block and the holder books. The unit runs empty once, and no thread touches it after that.
 #[test]
 fn loom_lent_units_are_booked_once() {
     explore(|| {

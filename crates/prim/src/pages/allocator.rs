@@ -97,7 +97,7 @@ unsafe impl Allocator for CachedPages {
         if old.size() != 0 && unsafe { spans::has_room(block, new) } {
             return Ok(NonNull::slice_from_raw_parts(block, new.size()));
         }
-        // SAFETY: this function has the same contract.
+        // SAFETY: the caller passes a live block of layout `old`; `new` is not smaller.
         Ok(unsafe { self.grow_in_place_or_move(block, old, new, false) }?.0)
     }
 
@@ -107,7 +107,7 @@ unsafe impl Allocator for CachedPages {
         let (grown, known) = if old.size() != 0 && unsafe { spans::has_room(block, new) } {
             (whole(block), new.size())
         } else {
-            // SAFETY: this function has the same contract.
+            // SAFETY: the caller passes a live block of layout `old`; `new` is not smaller.
             unsafe { self.grow_in_place_or_move(block, old, new, true) }?
         };
         let unknown = known.min(new.size()).saturating_sub(old.size());
@@ -144,7 +144,7 @@ unsafe impl Allocator for CachedPages {
     }
 }
 
-/// Allocates a block of pages that all threads share.
+/// Allocates a block without the use of a thread's own cache.
 #[inline(never)]
 fn allocate_shared(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     if layout.size() == 0 {
@@ -153,7 +153,7 @@ fn allocate_shared(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     Ok(spans::allocate(layout, false).ok_or(AllocError)?.0)
 }
 
-/// Frees a block to the pages that all threads share.
+/// Frees a block without the use of a thread's own cache.
 ///
 /// # Safety
 /// `block` is a live block of this layout, and nothing uses it any more.
@@ -179,11 +179,12 @@ impl CachedPages {
         Some(span)
     }
 
-    /// Frees a block to the thread's own cache. Returns `false`, and does nothing, if the cache has
-    /// no empty place.
+    /// Frees a block to the thread's own cache. Returns `false`, and leaves the block live, if the
+    /// cache does not take it.
     ///
     /// # Safety
-    /// `block` is a live block of this layout. Nothing uses it any more if this returns `true`.
+    /// `block` is a live block of this layout. If this returns `true`, nothing uses the block
+    /// afterwards.
     #[inline]
     #[must_use]
     pub unsafe fn keep(&self, block: NonNull<u8>, layout: Layout) -> bool {
@@ -209,10 +210,10 @@ impl CachedPages {
         unsafe { spans::has_room(block, new) }
     }
 
-    /// Grows a block. Returns it, and the offset from which on all bytes are zero.
+    /// Grows a block. Returns it, and the offset from which on all bytes are zero if `zeroed`.
     ///
     /// # Safety
-    /// As `Allocator::grow`.
+    /// `block` is a live block of layout `old`, and `new` is not smaller.
     #[cold]
     #[inline(never)]
     unsafe fn grow_in_place_or_move(

@@ -13,14 +13,15 @@ static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// The least bound on `CACHED`.
 static LEAST: AtomicUsize = AtomicUsize::new(CACHE);
 /// Bytes by which the cache may exceed its bound, because the process needed purged pages again.
-/// Each byte that leaves the cache in time lowers it by one.
+/// Each byte that [`decayed`] counts lowers it by one.
 static LEARNED: AtomicUsize = AtomicUsize::new(0);
-/// Bytes that left the cache and that the process did not need again so far.
+/// Bytes that left the cache, or did not fit into it, and that the process has not needed again so
+/// far.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 /// Allocations and frees so far.
 static EVENTS: AtomicUsize = AtomicUsize::new(0);
 
-/// The cache may hold the bytes in use divided by this, if that exceeds the least bound.
+/// The cache may hold the bytes in use divided by this number, if that exceeds the least bound.
 const SHARE: usize = 8;
 
 /// `LEARNED` is at most this number of times a least bound that the program set.
@@ -34,7 +35,7 @@ fn learned_max() -> usize {
     }
 }
 
-/// One event in this number makes a cached span or mapping leave.
+/// After one in this number of allocations and frees, the process looks for unused memory.
 pub(super) const DECAY: usize = 64;
 
 pub(super) fn allocated(bytes: usize, was_cached: bool) {
@@ -61,7 +62,8 @@ pub(super) fn left(bytes: usize) {
     LEFT.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// Counts bytes that left the cache in time, and lowers the bound by as much.
+/// Counts cached bytes whose pages were purged or unmapped, and lowers the bound by the same
+/// number.
 pub(super) fn decayed(bytes: usize) {
     left(bytes);
     change(&LEARNED, |learned| learned.saturating_sub(bytes));
@@ -92,7 +94,7 @@ pub(super) fn uncached(bytes: usize) {
     CACHED.fetch_sub(bytes, Ordering::Relaxed);
 }
 
-/// Returns bytes to the cache that a failed purge took out of it.
+/// Returns bytes to the cache after the operating system refused to unmap them.
 pub(super) fn cached_again(bytes: usize) {
     CACHED.fetch_add(bytes, Ordering::Relaxed);
 }
@@ -120,7 +122,7 @@ pub(super) fn has_room(bytes: usize) -> bool {
     sum <= bound() || cfg!(ephemera_weaken = "cache_without_bound")
 }
 
-/// Counts an event. Returns whether memory must leave after it.
+/// Counts an allocation or a free. Returns whether the caller must look for unused memory.
 pub(super) fn event() -> bool {
     EVENTS.fetch_add(1, Ordering::Relaxed) % DECAY == DECAY - 1
 }

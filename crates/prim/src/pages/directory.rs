@@ -1,11 +1,11 @@
 //! Superblocks in groups of 64, with the bits that say which of them to visit.
 //!
 //! Each directory has three words with a bit for each of its superblocks. `vacant` is exact: its
-//! bit says that the superblock is not mapped, and clearing it claims the superblock. The other
-//! two are hints that save visits: `room` for superblocks with a free span, `soiled` for those
-//! with a free span that has old bytes. A hint that is set wrongly costs a visit, which clears it.
-//! No hint stays clear wrongly: a free sets it after the superblock's own bit, and a thread that
-//! clears it looks at the superblock once more.
+//! bit says that the superblock is not mapped, and clearing it claims the superblock. The other two
+//! are hints that save visits: `room` for superblocks with a free span, `soiled` for those with a
+//! free span that has old bytes. A hint that is set wrongly costs a visit, which clears it. No hint
+//! stays clear wrongly: a free sets the hint after the superblock's own bit, and a thread that
+//! clears the hint looks at the superblock once more.
 
 use core::alloc::Layout;
 use core::ptr;
@@ -18,6 +18,7 @@ use super::superblock::Superblock;
 /// 64 superblocks of one span size.
 pub(super) struct Directory {
     pub(super) order: Order,
+    /// The number of directories before this one in its table.
     pub(super) number: usize,
     vacant: AtomicU64,
     pub(super) room: AtomicU64,
@@ -32,7 +33,7 @@ pub(super) struct Directory {
     pub(super) homes: [Home; 64],
 }
 
-/// A superblock and its place in the table.
+/// A superblock and the directory that contains it.
 pub(super) struct Home {
     pub(super) superblock: Superblock,
     /// The directory of this superblock. It is written before the superblock first opens.
@@ -64,7 +65,8 @@ impl Directory {
         unsafe { next.as_ref() }
     }
 
-    /// Returns the next directory, and makes it if this is the last one.
+    /// Returns the next directory, and creates it if this is the last one. Returns `None` if there
+    /// is no memory for it.
     pub(super) fn next_or_new(&self) -> Option<&'static Self> {
         if let Some(next) = self.next() {
             return Some(next);
@@ -74,7 +76,7 @@ impl Directory {
         unsafe { fresh.write(Self::new(self.order, self.number + 1)) };
         let (new, null) = (fresh.as_ptr(), ptr::null_mut());
         // ORDERING: Release. Pairs with the Acquire in `Directory::next`. Publishes: the directory.
-        // If another thread was faster, this one is lost; a table makes few.
+        // If another thread was faster, the memory of this directory is lost. A table creates few.
         let _ = self.next.compare_exchange(null, new, Ordering::Release, Ordering::Relaxed);
         self.next()
     }

@@ -18,7 +18,7 @@ use super::os;
 pub(super) const PIECE: usize = 1 << PIECE_BITS;
 const PIECE_BITS: u32 = 21;
 
-/// The number of bits of addresses that user space of the supported systems has.
+/// The number of bits of an address in the user space of the supported systems.
 const ADDRESS_BITS: u32 = if usize::BITS < 48 { usize::BITS } else { 48 };
 const LEAF_BITS: u32 = if ADDRESS_BITS - PIECE_BITS < 13 { ADDRESS_BITS - PIECE_BITS } else { 13 };
 const ROOT_BITS: u32 = ADDRESS_BITS - PIECE_BITS - LEAF_BITS;
@@ -27,16 +27,16 @@ const ROOT_BITS: u32 = ADDRESS_BITS - PIECE_BITS - LEAF_BITS;
 const ORDER_BITS: usize = align_of::<Home>() - 1;
 const _: () = assert!(ORDERS - 1 <= ORDER_BITS, "the order fits below the address");
 
-/// The pieces of one leaf.
+/// The entries of one leaf, one for each piece of 2 MiB.
 #[repr(C)]
 struct Leaf([AtomicPtr<Home>; 1 << LEAF_BITS]);
 
-/// A leaf with its own mapping must be a multiple of the grain.
+/// The length of the mapping of a leaf, which must be a multiple of the grain.
 const LEAF_LEN: usize = size_of::<Leaf>().next_multiple_of(os::GRAIN);
 
 static ROOT: [AtomicPtr<Leaf>; 1 << ROOT_BITS] = [const { AtomicPtr::new(ptr::null_mut()) }; 1 << ROOT_BITS];
 
-/// Returns the numbers of the leaf and of the entry for an address. `None` beyond the map.
+/// Returns the numbers of the leaf and of the entry for an address, or `None` beyond the map.
 const fn place_of(addr: usize) -> Option<(usize, usize)> {
     let piece = addr >> PIECE_BITS;
     let leaf = piece >> LEAF_BITS;

@@ -5,9 +5,9 @@
 //! and a freed mapping fits the next block of a similar size. Nothing touches the bytes beyond the
 //! block.
 //!
-//! A few freed mappings are kept in slots. A thread claims a slot by a compare-exchange, and passes
-//! it by if another thread has it. If the operating system refuses to unmap a mapping, its pages
-//! are purged, and it goes to a list; later frees try again.
+//! A few freed mappings are kept in slots. A thread claims a slot by a compare-exchange, and skips
+//! a slot that another thread has claimed. If the operating system refuses to unmap a mapping, its
+//! pages are purged, and the mapping is added to a list. Later frees try again to unmap it.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -45,10 +45,10 @@ static OLDEST: AtomicUsize = AtomicUsize::new(0);
 /// The first of the mappings that the operating system refused to unmap.
 static STUCK: AtomicPtr<Stuck> = AtomicPtr::new(ptr::null_mut());
 
-/// Whether a thread takes mappings from that list.
+/// Whether a thread takes mappings from [`STUCK`] at this moment.
 static RETRYING: AtomicBool = AtomicBool::new(false);
 
-/// The number of mappings of that list that a free tries to unmap.
+/// The number of mappings of [`STUCK`] that one free tries to unmap.
 const RETRIES: usize = 2;
 
 /// The first bytes of a mapping that the operating system refused to unmap.
@@ -80,7 +80,7 @@ impl Slot {
         self.state.store(state, Ordering::Release);
     }
 
-    /// Takes the mapping if it suits.
+    /// Takes the mapping if `suits` accepts its address and length.
     fn take(&self, suits: impl Fn(usize, usize) -> bool) -> Option<(NonNull<u8>, usize)> {
         let seems = suits(self.block.load(Ordering::Relaxed).addr(), self.len.load(Ordering::Relaxed));
         if !seems || self.state.load(Ordering::Relaxed) != FULL || !self.claim(FULL) {
@@ -106,8 +106,8 @@ impl Slot {
 }
 
 impl Slot {
-    /// Returns whether the slot has had its mapping for a number of looks. The first look that
-    /// finds a mapping stores its own number.
+    /// Returns whether the slot has had its mapping for [`LOOKS`] looks. The first look that finds
+    /// a mapping stores its own number.
     fn is_idle(&self, look: usize) -> bool {
         if self.state.load(Ordering::Relaxed) != FULL {
             return false;
@@ -147,7 +147,7 @@ pub(super) fn allocate(len: usize, align: usize, zeroed: bool) -> Option<(NonNul
 /// Frees a mapping.
 ///
 /// # Safety
-/// It came from [`allocate`] or [`resize`] with this length, and nothing uses it any more.
+/// The mapping came from [`allocate`] or [`resize`] with this length, and nothing uses it any more.
 pub(super) unsafe fn free(block: NonNull<u8>, len: usize) {
     retry_stuck();
     if budget::has_room(len) && KEPT.iter().any(|slot| slot.put(block, len)) {
@@ -167,7 +167,7 @@ pub(super) fn unmap_one() -> bool {
     unmap_first(slots)
 }
 
-/// Unmaps a mapping that no thread has used for a number of looks. Returns whether there was one.
+/// Unmaps a mapping that has been in its slot for [`LOOKS`] looks. Returns whether there was one.
 pub(super) fn unmap_idle(look: usize) -> bool {
     unmap_first(KEPT.iter().filter(|slot| slot.is_idle(look)))
 }
@@ -200,7 +200,7 @@ pub(super) unsafe fn resize(
     Some(moved)
 }
 
-/// Unmaps a mapping, or purges it and tries again later.
+/// Unmaps a mapping. If the operating system refuses, purges it and adds it to [`STUCK`].
 ///
 /// # Safety
 /// Nothing uses the mapping any more, and it is in no slot.
@@ -224,8 +224,9 @@ unsafe fn unmap(block: NonNull<u8>, len: usize) {
 
 /// Tries to unmap a few of the mappings that the operating system refused to unmap.
 ///
-/// Only one thread at a time takes mappings from the list, so none returns to it between the two
-/// accesses of an exchange. In a child that was forked during a retry, the list stays as it is.
+/// Only one thread at a time takes mappings from the list. So the first mapping cannot leave and
+/// return between the load of its link and the exchange (the ABA problem). In a child that was
+/// forked during a retry, no mapping leaves the list.
 fn retry_stuck() {
     // ORDERING: Acquire. Pairs with the Release in `retry_stuck`: the last such thread has
     // finished.

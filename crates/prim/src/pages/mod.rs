@@ -21,7 +21,7 @@
 //! # When memory leaves the cache
 //!
 //! Freed spans and mappings keep their pages, up to the larger of [`CACHE`] and an eighth of the
-//! bytes in use. The bound rises by the bytes that left and were needed again, up to
+//! bytes in use. The bound rises by the bytes that left the cache and were needed again, up to
 //! [`CACHE_LEARNED`]. It falls by the bytes that leave unused, as described below. A free beyond
 //! this bound purges its own span, or unmaps its own mapping. While more is cached than the bound
 //! allows, each free also purges two more. After every 64th allocation or free, the process *looks*
@@ -30,7 +30,7 @@
 //! its spans are cached, except for the last such superblock of its span size. [`purge`] returns
 //! all cached memory at once.
 //!
-//! Beside this, a thread that uses [`CachedPages`] keeps freed spans for itself: four of 64 KiB,
+//! In addition, a thread that uses [`CachedPages`] keeps freed spans for itself: four of 64 KiB,
 //! two of 128 KiB and one of 256 KiB. It keeps none if [`set_cache`] allows the process fewer bytes
 //! than these. After every 64th allocation or free, the process also looks at the spans of one
 //! thread. One span of each length moves to the process's cache if the thread has not used that
@@ -86,12 +86,12 @@ use crate::traits::AllocError;
 /// The least bound on the bytes of freed blocks that stay resident: 4 MiB. The bound is larger if
 /// an eighth of the bytes in use is.
 ///
-/// It is small because a program that sleeps after a burst keeps as much. A program that needs more
-/// pages again raises the bound.
+/// It is small because a program that sleeps after a burst keeps this number of bytes. A program
+/// that needs more pages again raises the bound.
 pub const CACHE: usize = if cfg!(ephemera_weaken = "cache_starts_large") { 16 << 20 } else { 4 << 20 };
 
-/// The most by which the bound on the bytes of freed blocks rises if the process needs pages again:
-/// 64 MiB. After [`set_cache`] it is four times the bound that was set.
+/// The largest rise of the bound on the bytes of freed blocks if the process needs pages again: 64
+/// MiB. After [`set_cache`] the largest rise is four times the bound that was set.
 pub const CACHE_LEARNED: usize = 64 << 20;
 
 /// Zero-sized allocator over pages of the operating system.
@@ -150,7 +150,7 @@ pub fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
 #[cfg(ephemera_pages)]
 pub use order::{SPAN_MAX, SPAN_MIN};
 
-/// Returns the start and the length of the span that has this address, if there is one. If no
+/// Returns the start and the length of the span that contains this address, if there is one. If no
 /// thread owns that span, the answer is out of date at once.
 #[cfg(ephemera_pages)]
 fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
@@ -159,8 +159,8 @@ fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
     Some((span.start(), span.len()))
 }
 
-/// Returns the length of the span that has this address, if there is one. A span is aligned to its
-/// length. If no thread owns that span, the answer is out of date at once.
+/// Returns the length of the span that contains this address, if there is one. A span is aligned to
+/// its length. If no thread owns that span, the answer is out of date at once.
 #[cfg(ephemera_pages)]
 #[inline]
 #[must_use]
@@ -175,8 +175,8 @@ pub fn purge() {
 }
 
 /// Returns about `bytes` bytes of the pages that the process caches to the operating system, or all
-/// that it finds if there are fewer. A program that expects not to need freed memory soon need not
-/// wait until the pages leave in time.
+/// that it finds if there are fewer. This is for a program that does not expect to need freed
+/// memory soon. Without the call, unused pages leave only as further allocations and frees happen.
 pub fn shed(bytes: usize) {
     #[cfg(ephemera_pages)]
     spans::shed_bytes(bytes);
@@ -208,8 +208,8 @@ pub unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
             let _ = unsafe { os::purge(pages, end - first) };
         }
     }
-    // SAFETY: the caller does not need the content. Miri reports a thread that still uses it, and a
-    // later use of the old content reads these bytes.
+    // SAFETY: the bytes belong to a live block, and nothing needs their content. Under Miri, this
+    // write races with any use during the call, and a later read finds zeros.
     #[cfg(not(ephemera_pages))]
     unsafe {
         start.write_bytes(0, len);
@@ -243,8 +243,8 @@ pub unsafe fn discard(start: NonNull<u8>, len: usize) {
             let _ = unsafe { os::discard(pages, end - begin) };
         }
     }
-    // SAFETY: the caller does not need the content. Miri reports a thread that still uses it, and a
-    // later use of the old content reads these bytes.
+    // SAFETY: the bytes belong to a live block, and nothing needs their content. Under Miri, this
+    // write races with any use during the call, and a later read finds zeros.
     #[cfg(not(ephemera_pages))]
     unsafe {
         start.write_bytes(0, len);
@@ -310,9 +310,9 @@ pub fn usage() -> PageUsage {
     PageUsage::default()
 }
 
-/// Makes the operating system refuse one of the next calls, in tests: 1 stands for the next one, 0
-/// for none, and `usize::MAX` for all. Returns the remaining number of the last such request: 0 if
-/// that call was made.
+/// Makes one of the next system calls fail, for tests: 1 stands for the next call, 0 for none, and
+/// `usize::MAX` for all. Returns what remains of the number from the last use of this function: 0
+/// if that call has been made.
 #[doc(hidden)]
 pub fn refuse_call(number: usize) -> usize {
     #[cfg(ephemera_pages)]

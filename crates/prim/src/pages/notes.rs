@@ -19,16 +19,17 @@ use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 /// A pointer and a number. Their meaning is up to the allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Note {
-    /// The pointer.
+    /// The pointer that the allocator keeps.
     pub whose: NonNull<()>,
-    /// The number.
+    /// The number that the allocator keeps.
     pub number: u64,
 }
 
-/// Each block takes at least this number of bytes from its first one on.
+/// A place covers `1 << PLACE_BITS` bytes, 32 KiB. Each block takes at least as many bytes from its
+/// first one on.
 const PLACE_BITS: u32 = 15;
 
-/// The number of bits of addresses that user space of the supported systems has.
+/// The number of bits of an address in the user space of the supported systems.
 const ADDRESS_BITS: u32 = if usize::BITS < 48 { usize::BITS } else { 48 };
 const LEAF_BITS: u32 = 10;
 /// The bits above those of a leaf.
@@ -61,11 +62,11 @@ fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     unsafe { table.as_ref() }
 }
 
-/// As [`follow`], and makes a table of zeros if there is none. Returns `None` if there is no memory
-/// for it.
+/// Does what [`follow`] does, and creates a table of zeros if there is none. Returns `None` if
+/// there is no memory for it.
 ///
 /// # Safety
-/// Zeros are a `T`.
+/// All bytes zero are a valid `T`.
 #[cold]
 unsafe fn follow_or_make<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     if let Some(table) = follow(link) {
@@ -122,7 +123,7 @@ fn place(block: NonNull<u8>) -> Option<&'static NoteWords> {
 /// Returns whether a block has a note.
 ///
 /// # Safety
-/// As [`take`].
+/// The caller owns the block, which came from [`Pages`](super::Pages) and is not of size zero.
 #[inline]
 #[must_use]
 pub unsafe fn has(block: NonNull<u8>) -> bool {
@@ -154,7 +155,7 @@ mod tests {
     use crate::traits::Allocator;
 
     #[test]
-    fn a_note_belongs_to_one_block_and_leaves_with_it() {
+    fn a_note_belongs_to_one_block_and_is_taken_once() {
         let note = |number| Note { whose: NonNull::dangling(), number };
         let layouts = [40 << 10, 64 << 10, 3 << 20, 64 << 20]
             .map(|size| Layout::from_size_align(size, 8).expect("a layout"));

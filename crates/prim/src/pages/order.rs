@@ -21,7 +21,7 @@ impl Order {
     /// All orders, the smallest spans first.
     pub(super) const ALL: [Self; ORDERS] = [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5)];
 
-    /// Returns the order of the spans for a layout. `None` if it needs a mapping.
+    /// Returns the order of the spans for a layout, or `None` if the block is a mapping of its own.
     pub(super) const fn of(layout: Layout) -> Option<Self> {
         let need = if layout.size() > layout.align() { layout.size() } else { layout.align() };
         if need > SPAN_MAX {

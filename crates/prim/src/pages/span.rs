@@ -14,7 +14,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Returns the span at an address, if a superblock has it.
+    /// Returns the span that contains an address, if there is one.
     ///
     /// # Safety
     /// If the address is that of a span, the caller owns the span.
@@ -31,8 +31,8 @@ impl Span {
         Some(Self { home, index: (distance / order.span()) as u32 })
     }
 
-    /// Returns the order of the span that has a block. `None` if the block is a mapping. If no
-    /// thread owns the block, the answer is out of date at once.
+    /// Returns the order of the span that contains a block, or `None` if the block is a mapping. If
+    /// no thread owns the block, the answer is out of date at once.
     #[inline]
     pub(super) fn order_at(block: NonNull<u8>) -> Option<Order> {
         map::find(block.addr().get()).map(|(_, order)| order)

@@ -24,13 +24,13 @@ use super::span_place::SpanPlace;
 use crate::sync::push;
 use crate::word::OwnerUsize;
 
-/// The first order that a thread keeps: 64 KiB. Blocks of 32 KiB have size classes.
+/// The first order that a thread keeps: 64 KiB. Size classes serve the blocks of up to 32 KiB.
 const FIRST: usize = 1;
 /// The number of places for each order that a thread keeps.
 const PLACES: [usize; 3] = [4, 2, 1];
 const PLACES_MAX: usize = 4;
 
-/// Bytes that a thread keeps at most.
+/// The largest number of bytes that one thread keeps.
 const KEPT_MAX: usize = {
     let (mut sum, mut at) = (0, 0);
     while at < PLACES.len() {
@@ -54,8 +54,8 @@ struct KeptSpans {
 
 /// A thread's own cache of freed spans.
 ///
-/// It belongs to one thread at a time, for example to the holder of the record that has it. Each
-/// owner is ordered after the last one.
+/// The cache belongs to one thread at a time, for example to the holder of the record that contains
+/// it. A new owner must see the writes of the last one.
 #[derive(Debug)]
 pub struct SpanCache {
     orders: [KeptSpans; PLACES.len()],
@@ -80,8 +80,8 @@ impl KeptSpans {
         }
     }
 
-    /// Counts a use. Returns whether the caller must look for unused memory: after one in
-    /// [`budget::DECAY`] uses.
+    /// Counts a use. Returns whether the caller must look for unused memory, which is true for one
+    /// in [`budget::DECAY`] uses.
     #[inline]
     fn count(&self) -> bool {
         self.uses.add(1) % budget::DECAY == 0
@@ -110,8 +110,8 @@ impl SpanCache {
         }
     }
 
-    /// Takes a span of this order, whose bytes may be old ones. Also returns whether the caller
-    /// must look for unused memory.
+    /// Takes a span of this order, which may hold old bytes. Also returns whether the caller must
+    /// look for unused memory.
     ///
     /// # Safety
     /// The cache belongs to the calling thread.
@@ -124,7 +124,8 @@ impl SpanCache {
     }
 
     /// Keeps a freed span of this order, and returns whether the caller must look for unused
-    /// memory. Returns `None`, and does nothing, if there is no place.
+    /// memory. Returns `None`, and keeps nothing, if no place is empty or if the process may cache
+    /// fewer bytes than [`KEPT_MAX`].
     ///
     /// # Safety
     /// The cache belongs to the calling thread, which owns the span and gives it up unless this
@@ -154,7 +155,7 @@ impl SpanCache {
         });
     }
 
-    /// Returns the caches of all threads that have kept a span.
+    /// Returns the caches of all threads that have tried to keep a span.
     pub(super) fn listed() -> impl Iterator<Item = &'static Self> {
         // ORDERING: Acquire. Pairs with the Release in `SpanCache::list`.
         let first = LISTED.load(Ordering::Acquire);

@@ -12,13 +12,14 @@ use super::superblock::Prefer;
 use super::table::TABLES;
 use super::{budget, mapping, os};
 
-/// Every mapping can be moved to an address with this alignment: no page is smaller.
+/// A moved mapping has at least this alignment, because no page is smaller.
 const PAGE: usize = 4 << 10;
 
 /// The number of spans that a free purges while the cache exceeds its bound.
 const PURGES: usize = 2;
 
-/// The order in whose table the next search for a dirty span starts.
+/// The number of searches for cached memory so far. It chooses the table in which the next one
+/// starts.
 static HAND: AtomicUsize = AtomicUsize::new(0);
 
 /// The number of looks for unused memory so far.
@@ -56,7 +57,7 @@ fn allocate_once(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
 /// Frees a block.
 ///
 /// # Safety
-/// It is a live block from [`allocate`] of this layout, and nothing uses it any more.
+/// `block` is a live block of this layout from [`allocate`], and nothing uses it any more.
 pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
     // SAFETY: the caller owns the block.
     match unsafe { Span::at(block) } {
@@ -133,7 +134,7 @@ pub(super) fn shed_one() {
     }
 }
 
-/// Returns the numbers of all tables, and one more for the mappings. The number of this look
+/// Returns the numbers of all tables, and [`ORDERS`] for the mappings. The number of this look
 /// chooses the first one.
 fn turns(look: usize) -> impl Iterator<Item = usize> {
     (0..=ORDERS).map(move |turn| look.wrapping_add(turn) % (ORDERS + 1))
@@ -141,7 +142,7 @@ fn turns(look: usize) -> impl Iterator<Item = usize> {
 
 /// Purges a cached span or unmaps a cached mapping. Returns `false` if it found none.
 fn shed() -> bool {
-    // The mappings have their own turn, after those of the tables.
+    // The number after the last table stands for the mappings.
     turns(HAND.fetch_add(1, Ordering::Relaxed)).any(|turn| match TABLES.get(turn) {
         Some(table) => table.take_dirty().is_some_and(purge_span),
         None => mapping::unmap_one(),
@@ -149,7 +150,8 @@ fn shed() -> bool {
 }
 
 /// Purges cached spans and unmaps cached mappings, until the cache is smaller by this number of
-/// bytes or no more are found. The number of steps is that of the shortest spans in these bytes.
+/// bytes or no more are found. The number of steps is at most the number of smallest spans in these
+/// bytes.
 pub(super) fn shed_bytes(bytes: usize) {
     let cached = || budget::now().1;
     let bytes = bytes.min(cached());
@@ -206,8 +208,8 @@ pub(super) unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
     is_aligned(block, new) && Span::order_at(block).is_some_and(|order| new.size() <= order.span())
 }
 
-/// Grows a mapping, which may move. Returns it, and the offset from which on all bytes are zero. A
-/// block of a span that has no room for the new layout does not grow.
+/// Grows a mapping, which may move. Returns the mapping, and the offset from which on all of its
+/// bytes are zero. Returns `None` for a block in a span.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`; `new` is not smaller.

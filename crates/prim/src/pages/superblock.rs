@@ -3,8 +3,8 @@
 //!
 //! # Invariants
 //!
-//! * **G1** A set bit of `free` is a span of the open superblock that no thread uses. The thread
-//!   that clears it owns the span until it sets the bit again.
+//! * **G1** A set bit of `free` stands for a span of the open superblock that no thread uses. The
+//!   thread that clears it owns the span until it sets the bit again.
 //! * **G2** `base` changes only while all bits of `free` are clear and no span is owned: before
 //!   [`Superblock::open`] sets them, and after [`Superblock::close`] cleared them at once. So the
 //!   owner of a span reads the base of its mapping.
@@ -185,7 +185,7 @@ impl Superblock {
         self.free.compare_exchange_weak(free, rest, TAKE, Ordering::Relaxed)?;
         #[cfg(ephemera_pages)]
         self.mark_used(1 << index);
-        // The caller's load may be older than the exchange.
+        // Read the word again: the caller's load may be older than the exchange.
         let dirty = self.dirty.load(Ordering::Relaxed) & (1 << index) != 0;
         Ok(Taken { index, dirty, last: rest == 0 })
     }

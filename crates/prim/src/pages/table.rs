@@ -34,7 +34,7 @@ pub(super) struct Table {
 }
 
 impl Directory {
-    /// Takes a span of one of these superblocks.
+    /// Takes a free span of a superblock of this directory.
     fn take(&'static self, prefer: Prefer) -> Option<(Span, Taken)> {
         let mut left = self.room.load(Ordering::Relaxed);
         while left != 0 {
@@ -74,8 +74,9 @@ impl Directory {
         None
     }
 
-    /// Takes a span that no thread has used for a number of looks. Searches from the superblock of
-    /// the last one on; after the last superblock, the next call starts at the first one.
+    /// Takes a span that no thread has used for a number of looks. The search starts at the
+    /// superblock of the span that it found last. After the last superblock, the next call starts
+    /// at the first one.
     fn take_idle(&'static self, look: usize) -> Option<Span> {
         let first = (self.idle_at.load(Ordering::Relaxed)) as u32;
         let mut left = self.soiled.load(Ordering::Relaxed) & u64::MAX.checked_shl(first).unwrap_or(0);
@@ -138,7 +139,7 @@ impl Table {
         core::iter::successors(Some(&self.first), |directory| directory.next())
     }
 
-    /// Returns the directory of a hint.
+    /// Returns the directory that a hint names. Null means the first one.
     fn directory_of(&'static self, hint: &AtomicPtr<Directory>) -> &'static Directory {
         // SAFETY: the hint is null or names a directory, which is never freed.
         unsafe { hint.load(Ordering::Relaxed).as_ref() }.unwrap_or(&self.first)
@@ -180,7 +181,8 @@ impl Table {
         Some(Span { home, index: 0 })
     }
 
-    /// Enters a new mapping in the map of addresses. If there is no memory for that, unmaps it.
+    /// Enters a new mapping in the map of addresses. If the map has no memory or no room for it,
+    /// unmaps it and returns `false`.
     fn enter(&self, base: NonNull<u8>, home: &Home) -> bool {
         if map::set(base, self.order(), NonNull::from(home)) {
             return true;

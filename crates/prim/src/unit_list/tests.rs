@@ -40,12 +40,12 @@ fn add(list: &UnitList<ListedUnit>, number: usize) -> NonNull<ListedUnit> {
     unit
 }
 
-/// Frees a unit unless a walker protects it. Returns whether it did.
+/// Frees a unit unless a walker protects it. Returns whether the unit was freed.
 fn free(list: &UnitList<ListedUnit>, unit: NonNull<ListedUnit>) -> bool {
     // SAFETY: the unit is on the list, which this thread owns.
     let removed = unsafe { list.remove(unit) };
     if removed {
-        // SAFETY: a leaked box, which is on no list any more.
+        // SAFETY: the unit is a leaked box and no longer on the list.
         drop(unsafe { Box::from_raw(unit.as_ptr()) });
     }
     removed
@@ -112,7 +112,8 @@ fn conc_walkers_read_beside_an_owner_that_adds_and_frees() {
         for round in 0..ROUNDS {
             let unit = units.swap_remove(round % units.len());
             kept.push(unit);
-            // A walker that moves on between two of these may protect each of them in turn.
+            // A walker that moves on between two of these removals may protect both units, one
+            // after the other.
             kept.retain(|&unit| !free(&list, unit));
             units.push(add(&list, round + 4));
         }

@@ -29,8 +29,8 @@ impl ChunkPtr {
         self.purged().load(Ordering::Relaxed)
     }
 
-    /// Books a foreign word that came out of the inbox: remote frees, or a complete countdown.
-    /// Returns whether the chunk ran empty; the caller then rewinds it.
+    /// Books the foreign word of a chunk that came out of the inbox: remote frees, or a complete
+    /// countdown. Returns whether the chunk ran empty; the caller then rewinds it.
     pub(crate) fn book_word(self, word: u64) -> bool {
         self.end_purge();
         if word == COMPLETE {
@@ -62,14 +62,15 @@ impl ChunkPtr {
     }
 }
 
-/// Returns the whole pages of a range to the operating system. Their content is unknown afterwards.
+/// Returns the whole pages of a range to the operating system. Their contents are unspecified
+/// afterwards.
 ///
 /// # Safety
 /// The range is part of a live block of the backing allocator. Nothing needs its bytes, or uses
 /// them during the call.
 pub(crate) unsafe fn discard(start: NonNull<u8>, len: usize) {
     #[cfg(all(feature = "std", not(ephemera_loom)))]
-    // SAFETY: the caller has the same duties.
+    // SAFETY: the range is in a live block, and the caller guarantees that nothing needs its bytes.
     unsafe {
         ephemera_prim::pages::discard(start, len);
     }

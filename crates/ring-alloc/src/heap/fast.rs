@@ -1,4 +1,6 @@
-//! The fast path of every allocation and every free.
+//! The fast path of every allocation and every free. `RingAlloc` and `OneRingAlloc` call it, each
+//! with its [`RingEnv`]. Its inlined part is copied to each call site, so compare the instruction
+//! counts after a change (`cargo xtask bench --icount`).
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -57,7 +59,7 @@ fn allocate_in<E: RingEnv>(env: E, layout: Layout, class: ChunkClass) -> Result<
 /// registers.
 ///
 /// # Safety
-/// `block` is a live block of this layout, from a heap of the same kind as `env`'s.
+/// `block` is a live block of this layout, from the allocator that `env` belongs to.
 #[inline]
 pub(crate) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layout) {
     if !ChunkClass::is_small::<E::Geometry>(layout) {
@@ -93,7 +95,8 @@ unsafe fn deallocate_behind<E: RingEnv>(env: E, block: NonNull<u8>, size: usize)
 /// Frees a block whose layout is not small.
 ///
 /// # Safety
-/// As for [`deallocate`]. The layout is not small.
+/// `block` is a live block of this layout, which is not small, from the allocator that `env`
+/// belongs to.
 #[inline(never)]
 unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layout) {
     let Some(class) = ChunkClass::of::<E::Geometry>(layout) else {

@@ -1,5 +1,6 @@
 //! Blocks without a class: those of size zero, and large blocks, which come from the backing
-//! allocator one by one. A request for a large block is made a second time, like one for a chunk.
+//! allocator one by one. After a refusal, a request frees empty chunks and tries once more, as a
+//! request for a chunk does.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -29,7 +30,8 @@ pub(super) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonN
     take(env, layout, Limit::Applies, true)
 }
 
-/// Inlined, so that each caller has its own code for its constants.
+/// Takes a block from the backing allocator. Inlined, so that the compiler specialises it for the
+/// constants of each caller.
 #[inline(always)]
 fn take<E: RingEnv>(env: E, layout: Layout, limit: Limit, zeroed: bool) -> Result<NonNull<u8>, AllocError> {
     large::allocate(env.backing(), env.account(), layout, Limit::Applies, zeroed)
@@ -61,14 +63,16 @@ pub(super) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: 
 /// Grows a large block by the backing allocator's own method.
 ///
 /// # Safety
-/// As for `Allocator::grow`. Neither layout has a class, and neither has size zero.
+/// `block` is a live block of the first layout, and the second is not smaller. Neither layout has a
+/// class, and neither has size zero.
 pub(super) unsafe fn grow<E: RingEnv>(
     env: E,
     block: NonNull<u8>,
     layouts: (Layout, Layout),
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: a live block of the backing allocator, which stays unchanged on failure.
+    // SAFETY: `block` is a live block of the backing allocator, and stays so if the first attempt
+    // fails.
     let grow = || unsafe { large::grow(env.backing(), env.account(), block, layouts, zeroed) };
     grow().or_else(|AllocError| {
         make_room(env);
@@ -79,12 +83,13 @@ pub(super) unsafe fn grow<E: RingEnv>(
 /// Shrinks a large block by the backing allocator's own method.
 ///
 /// # Safety
-/// As for `Allocator::shrink`. Both layouts are without a class and not of size zero.
+/// `block` is a live block of the first layout, and the second is not larger. Neither layout has a
+/// class, and neither has size zero.
 pub(super) unsafe fn shrink<E: RingEnv>(
     env: E,
     block: NonNull<u8>,
     layouts: (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: a live block of the backing allocator with the first layout.
+    // SAFETY: `block` is a live block of the backing allocator with the first layout.
     unsafe { large::shrink(env.backing(), env.account(), block, layouts) }
 }

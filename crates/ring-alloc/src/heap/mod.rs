@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!   front[class] --> the chunk being allocated from
-//!   empties[class] --> empty chunk --> empty chunk        (`retain`; a few more beside a walker)
-//!   chunks[class] <-> every chunk of the class, wherever else it is or is not
+//!   empties[class] --> empty chunk --> empty chunk  (`retain` at most, a few more while walked)
+//!   chunks[class] <-> every chunk of the class, in any state
 //! ```
 //!
-//! A chunk that is neither a front nor empty is *pinned*. It is only on the list of all chunks, and
-//! nothing looks at it until its last block is freed. The modules:
+//! A chunk that is neither a front nor empty is *pinned*. The heap keeps it only on the list of all
+//! chunks until its last block is freed. [`RingEnv`] connects a heap to its owner: the thread of a
+//! ring (`ring/inner.rs`), or a record (`one/record.rs`). The modules:
 //!
-//! * `fast`: the path of every allocation and free.
+//! * `fast`: the fast path of every allocation and free.
 //! * `slow`: how a heap gets a new front, and keeps or frees empty chunks.
 //! * `resize`: growing and shrinking.
 //! * `large`: blocks of the backing allocator.
@@ -69,7 +70,7 @@ impl ChunkHeap {
         }
     }
 
-    /// Prepares the heap for use (H2).
+    /// Makes the full chunk the front of each class that has none (H2).
     pub(crate) fn enter(&self) {
         for front in &self.fronts {
             if front.get().is_null() {
@@ -87,7 +88,7 @@ impl ChunkHeap {
         unsafe { ChunkPtr::new(front) }
     }
 
-    /// Makes `chunk` the front, and publishes the sums of the last front (B2).
+    /// Makes `chunk` the front, and publishes the sums of the previous front (B2).
     fn set_front(&self, class: ChunkClass, chunk: *mut Chunk) {
         let front = &self.fronts[class.index()];
         if cfg!(ephemera_weaken = "ring_front_relaxed") { front.set(chunk) } else { front.publish(chunk) }
@@ -124,8 +125,9 @@ fn full_chunk() -> *mut Chunk {
 /// # Safety
 /// * `heap` returns a heap that was entered and whose chunks all came from `backing`. The calling
 ///   thread owns it (H1), or it is unowned and never written (H6).
-/// * An unowned heap may be replaced by another one in `refill` and `backing`, where a thread may
-///   be bound to a record. An owned heap stays the same until the call returns.
+/// * While `refill` or the backing allocator runs, the thread may be bound to a record. That
+///   record's heap then replaces an unowned heap. An owned heap stays the same until the call
+///   returns.
 /// * `front` equals the front of `heap` whenever code of this crate reads it, and `front_changed`
 ///   restores that (H7).
 /// * `owns` is true exactly for chunks of that heap.
@@ -136,12 +138,12 @@ pub(crate) unsafe trait RingEnv: Copy {
     type Account: Account;
 
     fn heap(&self) -> &ChunkHeap;
-    /// Returns the front of `heap` by the shortest way (H7).
+    /// Returns the front of `heap`, from a copy if the environment keeps one (H7).
     #[inline]
     fn front(&self, class: ChunkClass) -> ChunkPtr {
         self.heap().front(class)
     }
-    /// Tells the environment that `heap` has another front, so that `front` returns that one (H7).
+    /// Tells the environment that `heap` has a new front, so that `front` returns that one (H7).
     fn front_changed(&self) {}
     /// Allocates a block for which the front of `heap` has no room.
     fn refill(self, layout: Layout, class: ChunkClass, limit: Limit) -> Result<NonNull<u8>, AllocError>;
@@ -161,11 +163,12 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Notes that a chunk of this number of bytes is about to be freed. Returns whether its pages
     /// are to be returned to the operating system before that.
     fn note_freed(&self, bytes: usize) -> bool;
-    /// Books the remote frees in the inbox.
+    /// Books the remote frees of the chunks in the inbox: adds them to the sums of freed blocks.
     fn book_mail(&self);
     /// Returns whether any thread asked all owners to trim since the last call.
     fn trim_asked(&self) -> bool;
-    /// Frees the empty chunks of other heaps that it can reach, before a request is refused.
+    /// Frees the empty chunks of the other heaps that this thread can lease, before a request is
+    /// refused.
     fn last_resort(&self);
     /// Frees a block, or bytes of one, in a chunk of another owner.
     ///

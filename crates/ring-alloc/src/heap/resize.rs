@@ -31,7 +31,7 @@ pub(crate) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonN
     Ok(block)
 }
 
-/// Grows a block, in place if it can, else by moving it.
+/// Grows a block, in place if possible, else by moving it.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`, and `new` is not smaller.
@@ -45,7 +45,7 @@ pub(crate) unsafe fn grow<E: RingEnv>(
     // SAFETY: the caller's block is live with layout `old`, and `new` is not smaller.
     match unsafe { grow_in_place(env, block, old, new) } {
         Some(grown) => Ok(grown),
-        // SAFETY: as above. The failed attempt changed nothing.
+        // SAFETY: the failed attempt changed nothing, so the block is still live with layout `old`.
         None => unsafe { grow_elsewhere(env, block, old, new, false) },
     }
 }
@@ -63,7 +63,7 @@ pub(crate) unsafe fn grow_zeroed<E: RingEnv>(
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the caller's block is live with layout `old`, and `new` is not smaller.
     let Some(grown) = (unsafe { grow_in_place(env, block, old, new) }) else {
-        // SAFETY: as above. The failed attempt changed nothing.
+        // SAFETY: the failed attempt changed nothing, so the block is still live with layout `old`.
         return unsafe { grow_elsewhere(env, block, old, new, true) };
     };
     // SAFETY: the grown block has `new.size()` bytes.
@@ -71,6 +71,8 @@ pub(crate) unsafe fn grow_zeroed<E: RingEnv>(
     Ok(grown)
 }
 
+/// Grows a block in place, or returns `None` and changes nothing.
+///
 /// # Safety
 /// As for [`grow`].
 #[inline]
@@ -124,7 +126,7 @@ unsafe fn grow_elsewhere<E: RingEnv>(
     Ok(moved)
 }
 
-/// Shrinks a block, in place if it can, else by moving it.
+/// Shrinks a block, in place if possible, else by moving it.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`, and `new` is not larger.
@@ -159,6 +161,8 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     Ok(chunk.at(start))
 }
 
+/// Shrinks a large block by the backing allocator's own method, and any other by moving it.
+///
 /// # Safety
 /// As for [`shrink`].
 #[inline(never)]
@@ -207,6 +211,8 @@ unsafe fn relocate<E: RingEnv>(
     Ok(moved)
 }
 
+/// Sets the bytes that a grown block gained to zero.
+///
 /// # Safety
 /// `block` has `new.size()` bytes, not fewer than `old.size()`.
 #[inline]

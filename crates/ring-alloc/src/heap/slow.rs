@@ -38,18 +38,18 @@ pub(crate) fn refill<E: RingEnv>(
         None => obtain(env, class, limit)?,
     };
     // The largest block fits into an empty chunk, as every geometry is checked for this. Allocate
-    // before the chunk becomes the front: `install` may free the last front, and a backing
-    // allocator that then flushes this very heap must not find the new front empty.
+    // before the chunk becomes the front: `install` may free the previous front, and a backing
+    // allocator that then trims this very heap must not find the new front empty.
     let block = chunk.bump(layout.size(), layout.align());
     install(env, class, chunk);
     block.ok_or(AllocError)
 }
 
-/// Makes `chunk` the front. The last front stays pinned until its last block is freed.
+/// Makes `chunk` the front. The previous front stays pinned until its last block is freed.
 fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
     let last = env.heap().front(class);
     set_front(env, class, chunk.as_ptr());
-    // The last front is empty only if the backing allocator allocated from this very heap.
+    // The previous front is empty only if the backing allocator allocated from this very heap.
     if last.as_ptr() != full_chunk() && last.is_empty() {
         ran_empty(env, last, class);
     }
@@ -113,7 +113,7 @@ fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait:
         }
     }
     while let Some(chunk) = walked {
-        // SAFETY: C1: null, or a chunk that was linked above and is not freed.
+        // SAFETY: the pointer is null or names a chunk that was linked above and is not freed (C1).
         walked = unsafe { ChunkPtr::from_raw(chunk.below().get()) };
         heap.push_empty(chunk, class);
     }
@@ -178,8 +178,8 @@ pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> b
     false
 }
 
-/// Lets a chunk of a record without a holder count down. After this, only the free of its last
-/// block looks at the record.
+/// Abandons a chunk of a record without a holder: its foreign word becomes a countdown of the live
+/// blocks. After this, only the free of the last one touches the record.
 ///
 /// The chunk stops being the front, so that the next holder does not allocate from it. That
 /// holder's own frees in it write the foreign word too.

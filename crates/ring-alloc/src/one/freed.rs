@@ -10,21 +10,21 @@
 //! sizes pays the page faults of a few swings only. The raise halves with each second in which no
 //! thread uses it.
 //!
-//! Each word changes in one step, but the words of one decision may be out of date. They decide
-//! nothing but whether pages stay. They are no step of a model.
+//! Each word is atomic, but one decision may read words of different moments. That is harmless,
+//! because the words decide only whether pages stay. No loom model covers them.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use ephemera_prim::pages;
 
-/// The least bound.
+/// The lowest bound, in bytes.
 const KEPT: usize = 4 << 20;
 
 /// The bound rises by this number of bytes at most.
 const LEARNED_MAX: usize = 64 << 20;
 
 /// Bytes that are requested again within this number of milliseconds raise the bound. The raise
-/// halves after as long without use.
+/// halves after the same time without use.
 const SOON_MS: usize = 1_000;
 
 /// The bytes of chunks that the threads of a process freed.
@@ -34,11 +34,11 @@ pub(super) struct FreedBytes {
     kept: AtomicUsize,
     /// Bytes whose pages a thread returned, and that were not requested again.
     returned: AtomicUsize,
-    /// The time at which a thread last returned pages.
+    /// When a thread last returned pages, by `pages::now_ms`.
     returned_at: AtomicUsize,
     /// The bytes by which the bound rose.
     learned: AtomicUsize,
-    /// The time at which a thread last raised the bound or used the raise.
+    /// When a thread last raised the bound or used the raise, by `pages::now_ms`.
     learned_at: AtomicUsize,
 }
 
@@ -57,14 +57,15 @@ impl FreedBytes {
     pub(super) fn note_obtained(&self, bytes: usize) {
         let (before, _) = take(&self.kept, bytes);
         let (_, again) = take(&self.returned, bytes);
-        // Beyond the least bound, the raise kept these bytes.
+        // Bytes beyond the lowest bound kept their pages only because of the raise, which is thus
+        // in use.
         if before > KEPT || again != 0 {
             self.learn(again, pages::now_ms());
         }
     }
 
     /// Raises the bound by bytes that the process needs again, if they were returned not long ago.
-    /// With zero bytes, the raise stays as it is at this time.
+    /// With zero bytes, the raise keeps its present value, and its time starts over.
     fn learn(&self, bytes: usize, now: usize) {
         let is_soon = now.wrapping_sub(self.returned_at.load(Ordering::Relaxed)) < SOON_MS;
         if (is_soon || bytes == 0) && !cfg!(ephemera_weaken = "ring_freed_bound_stays") {

@@ -19,10 +19,9 @@ use crate::stats::Stats;
 /// their thread ended, and destructors of thread-locals may allocate and free.
 ///
 /// `OneRingAlloc` cannot itself be the `#[global_allocator]`: its chunks come from the global heap.
-/// It is not offered as one on purpose. One long-lived block pins its chunk, and a whole program
-/// has such blocks everywhere. In a trial, a service with a cache of 8 MB of strings held 2.4 GB,
-/// since each cached string pinned a chunk. `PooledAllocator` of the crate `typed-pool` can be the
-/// global allocator.
+/// This is deliberate: one long-lived block pins its chunk, and a whole program has such blocks
+/// everywhere. In a trial, a service with a cache of 8 MB of strings held 2.4 GB, since each cached
+/// string pinned a chunk. `PooledAllocator` of the crate `typed-pool` can be the global allocator.
 ///
 /// # Examples
 ///
@@ -132,10 +131,11 @@ impl OneRingAlloc {
         Ok(NonNull::slice_from_raw_parts(shrunk, new.size()))
     }
 
-    /// Books remote frees, then frees this thread's empty chunks to the global heap.
+    /// Frees this thread's empty chunks to the global heap, including those that other threads'
+    /// frees emptied.
     ///
-    /// Without it, a thread keeps up to 4 empty chunks of each class for its next need, and frees
-    /// all of them at its exit.
+    /// Without a trim, a thread keeps up to 4 empty chunks of each class for reuse, and frees all
+    /// of them at its exit.
     #[inline]
     pub fn trim(&self) {
         if let Some(owner) = thread::bound() {
@@ -161,7 +161,8 @@ impl OneRingAlloc {
         self.trim();
     }
 
-    /// [`trim_all`](OneRingAlloc::trim_all) without this thread, which trims in its next slow path.
+    /// Does what [`trim_all`](OneRingAlloc::trim_all) does, except that this thread trims only in
+    /// its next slow path.
     #[inline]
     pub fn clean_global(&self) {
         clean(ProcessRealm);

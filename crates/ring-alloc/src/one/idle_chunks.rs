@@ -1,9 +1,10 @@
 //! The purge of the chunks of an idle owner, by another thread.
 //!
-//! The look borrows the chunks of a record's inbox, so that nobody can book their frees. The owner
-//! makes only empty chunks the front, and a chunk is not empty before its frees are booked. So a
-//! borrowed chunk that the owner replaced as the front does not become the front again. The loan
-//! alone keeps the owner out of the memory behind the header (B1), and the owner needs no fence.
+//! A *look* (one visit to an idle owner's record) borrows the chunks in that record's inbox, so
+//! that nobody can book their frees. The owner makes only empty chunks the front, and a chunk is
+//! not empty before its frees are booked. So a borrowed chunk that the owner replaced as the front
+//! does not become the front again. The loan alone keeps the owner out of the memory behind the
+//! header (B1), and the owner needs no fence.
 
 use ephemera_prim::foreign::LentUnits;
 use ephemera_prim::idle::{IdleBy, Mail, Purged};
@@ -33,7 +34,7 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
         let Some(chunk) = look(&mut lent) else { break };
         chunks += 1;
         let weak = cfg!(ephemera_weaken = "ring_live_chunk_is_purged");
-        // B2: the front first, since it publishes what the sums are compared with.
+        // B2: load the front first. Its store published `taken`, with which the sums are compared.
         if !chunk.is_purged() && heap.has_replaced(chunk) && (chunk.is_free_to_purge() || weak) {
             empty[empties] = Some(chunk);
             empties += 1;

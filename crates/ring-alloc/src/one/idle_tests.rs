@@ -1,4 +1,5 @@
-//! Purged chunks: what their owner finds when it wakes up. In these tests an owner is idle at once.
+//! Tests of purged chunks: no live block loses its content, and the owner reuses the chunks when it
+//! wakes up. In these tests an owner is idle at once.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,8 @@ use super::record::IdleRings;
 use super::thread::{ProcessRealm, WORLD};
 use crate::OneRingAlloc;
 
-/// 2 KiB with a number at both ends. A chunk has fifteen of them, and each of its pages has an end.
+/// A value of 2 KiB with a number at both ends. A chunk holds fifteen values, so a value starts or
+/// ends on each of its pages.
 struct Ends {
     first: usize,
     _between: MaybeUninit<[u8; 2_048 - 2 * size_of::<usize>()]>,
@@ -95,7 +97,7 @@ fn an_owner_reuses_purged_chunks_whose_blocks_another_thread_freed() {
 }
 
 #[test]
-fn an_owner_reuses_purged_chunks_of_which_it_freed_a_half() {
+fn an_owner_reuses_purged_chunks_after_it_freed_half_of_their_blocks() {
     purged_after(|number| number % 2 == 0);
 }
 
@@ -134,7 +136,7 @@ fn a_chunk_with_a_live_block_is_not_purged() {
         });
         asleep.wait();
         let values = values.recv().expect("the owner sends");
-        // Fewer blocks than a chunk has lie between two survivors.
+        // Every tenth block survives, so each chunk has a live one.
         let kept: Vec<_> = values.into_iter().enumerate().filter(|(number, _)| number % 10 == 0).collect();
         (0..100).for_each(|_| look());
         let purged = purged();
@@ -148,7 +150,7 @@ fn a_chunk_with_a_live_block_is_not_purged() {
 }
 
 /// A thread allocates bursts of values and drops every third, another thread drops the rest, and a
-/// third one looks at the queue all the time.
+/// third one looks for idle owners all the time.
 #[test]
 fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
     const BURSTS: usize = if cfg!(miri) { 4 } else { 200 };
@@ -215,7 +217,8 @@ fn conc_owner_that_exits_while_its_chunks_are_lent_leaves_none_behind() {
             drop(values.recv().expect("the owner sends"));
             drop(dropped);
             owner.join().expect("no panic");
-            // A look may still have the chunks. Statistics drain records, and the account does not.
+            // A look may still have borrowed the chunks. Reading the statistics would drain
+            // records; reading the account does not.
             let held = || WORLD.account.now().held;
             (0..100_000).take_while(|_| held() != 0).for_each(|_| thread::yield_now());
             left += held();

@@ -1,7 +1,7 @@
 //! Loom models of `OneRingAlloc`'s protocol, over the real heap, chunks and records. Each model has
-//! its own.
+//! a world of its own.
 //!
-//! At the end of each model all blocks are freed and no thread has trimmed, yet nothing may be
+//! At the end of each model, all blocks are freed and all threads have exited, and nothing may be
 //! held. A chunk that is lost or stays leaves bytes in the account. A chunk that is freed twice, or
 //! touched after its free, fails the check of its witness. `xtask/controls.toml` lists the
 //! weakenings.
@@ -101,7 +101,7 @@ impl<'w> Thread<'w> {
 }
 
 fn free_as(owner: RecordOwner<'_, ModelRealm<'_>>, block: Sent) {
-    // SAFETY: the owner of a `Sent` has the block.
+    // SAFETY: the owner of a `Sent` owns its block, which is live and has this layout.
     unsafe { heap::deallocate(owner, block.0, BLOCK) };
 }
 
@@ -118,8 +118,8 @@ impl Model {
         free_as(RecordOwner { record: &nowhere, realm: ModelRealm(&self.0) }, block);
     }
 
-    /// Checks that nothing is held. No thread trims before this, so memory that a trim would free
-    /// counts as held.
+    /// Checks that nothing is held. The check does not trim first, so memory that only a later trim
+    /// would free counts as held.
     fn nothing_is_held(&self) {
         assert_eq!(self.0.account.now().held, 0, "a chunk was lost, or stays");
         assert_eq!(stats(ModelRealm(&self.0)).blocks_live(), 0);
@@ -334,7 +334,7 @@ fn loom_chunk_is_purged_while_its_owner_replaces_the_front() {
         let thread = Thread::start(&model);
         let first = thread.allocate();
         let other = thread.free_and_purge(&model, first);
-        // The chunk has room for the first of these alone.
+        // The chunk has room for only the first of these.
         let blocks = [(); 2].map(|()| thread.allocate());
         for block in blocks {
             thread.free(block);

@@ -1,7 +1,7 @@
-//! Defines the data of a thread's record, a heap and an inbox, and the state that all threads
-//! share.
+//! Defines the data of a thread's record (a heap and an inbox), and the *world*: the state that all
+//! threads share. The remote frees between records are here too.
 //!
-//! Functions take the world by reference, so that models can create their own.
+//! Functions reach the world through a [`Realm`], so that models can create their own.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -42,7 +42,7 @@ pub(crate) struct RingRecord<G> {
     pub(super) visits: OwnerUsize,
     /// The mail has its own cache line, since other threads push here while the owner allocates.
     pub(super) mail: CachePadded<Mail<Chunk, HeapRecord<G>>>,
-    /// The bytes of the chunks that other threads pushed. Those threads write them.
+    /// Counts the bytes of the chunks that other threads pushed. Those threads write the count.
     #[cfg(any(test, not(ephemera_loom)))]
     pushed: CachePadded<PushedBytes>,
     geometry: PhantomData<fn() -> G>,
@@ -124,8 +124,8 @@ impl<G: Geometry> RingWorld<G> {
 
 /// Returns the statistics of all heaps.
 ///
-/// A thread that exits while this walks its chunks may leave one behind, although it is empty. So
-/// this also trims records that have empty chunks and no holder.
+/// A thread that exits while this function walks its chunks may leave an empty chunk behind. So
+/// this function also trims records that have empty chunks and no holder.
 pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     let world = realm.world();
     let mut stats = Stats::of_account(world.account.now());
@@ -179,7 +179,7 @@ fn has_mail<G>(data: &RingRecord<G>) -> bool {
 /// Drains a record to which this thread has pushed or put chunks back, if no thread holds it.
 pub(super) fn drain_free_record<R: Realm>(realm: R, record: &HeapRecord<R::Geometry>) {
     if record.is_free() {
-        // No other thread would drain that inbox before the record is leased again.
+        // No other thread would drain this inbox before the record is leased again.
         look_after(realm, record);
     }
 }

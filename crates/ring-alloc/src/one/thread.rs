@@ -1,4 +1,5 @@
-//! The heaps of this process, and the record whose heap this thread uses.
+//! Connects `OneRingAlloc` to the threads of this process: the static registry of records, and
+//! [`This`], the heap of the calling thread's record.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -165,8 +166,8 @@ unsafe impl RingEnv for This {
 
     #[inline]
     unsafe fn free_remotely(self, chunk: ChunkPtr, given: LiveCount) {
-        // SAFETY: the caller frees the blocks or bytes that `given` counts. The chunk does not
-        // belong to this record, which is the one that `owns` asked.
+        // SAFETY: the caller frees the blocks or bytes that `given` counts. `owns` found that the
+        // chunk does not belong to this record.
         unsafe { self.owner().free_remotely(chunk, given) };
     }
 }
@@ -196,7 +197,7 @@ mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
     use allocator_api2::boxed::Box;
-    // Each test counts on the records being its own.
+    // Serialises the tests: each assumes that no other test's threads hold records.
     use ephemera_testkit::suite::turn;
 
     use super::{ChunkClass, ProcessRealm, Record, RingEnv, This, WORLD, bound, heap, near, release};

@@ -70,8 +70,8 @@ impl<G: Geometry> Builder<G> {
         Self { limit: bytes, ..self }
     }
 
-    /// Sets the number of empty chunks of each class that the ring keeps for its next need. The
-    /// default is [`RETAIN`](Geometry::RETAIN) of the geometry, which is 4 in the standard one.
+    /// Sets the number of empty chunks of each class that the ring keeps for reuse. The default is
+    /// [`RETAIN`](Geometry::RETAIN) of the geometry, which is 4 in the standard one.
     pub const fn retain(self, chunks: usize) -> Self {
         Self { retain: Some(chunks), ..self }
     }

@@ -67,7 +67,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         self.handles.set(handles + 1);
     }
 
-    /// Takes a handle off the count. Returns whether it was the last one.
+    /// Removes a handle from the count. Returns whether it was the last one.
     #[inline]
     pub(super) fn drop_handle(&self) -> bool {
         let handles = self.handles.get() - 1;
@@ -90,12 +90,13 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         };
         // SAFETY: the state is freed only below.
         let backing = unsafe { &raw const (*this.as_ptr()).backing };
-        // SAFETY: as above; the field is not read again.
+        // SAFETY: the state is not freed yet, and the field is not read again.
         let backing = ManuallyDrop::new(unsafe { backing.read() });
         // SAFETY: the state was acquired with this layout from this backing allocator.
         unsafe { raw::release(&*backing, this.cast(), Self::LAYOUT) };
         // Drop the backing allocator only if no block is live, since it may free the memory of its
-        // blocks. If `release` unwinds, against its contract, it is not dropped either.
+        // blocks. If the backing allocator unwinds from `release`, against its contract, it is not
+        // dropped either.
         if left.0 == 0 {
             drop(ManuallyDrop::into_inner(backing));
         } else {

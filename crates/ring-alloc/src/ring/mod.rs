@@ -111,8 +111,8 @@ impl<A: Allocator> RingAlloc<A> {
 
 #[cfg(feature = "alloc")]
 impl RingAlloc<Global> {
-    /// Returns the settings of a ring: a limit on the bytes held, the number of empty chunks to
-    /// keep, the geometry.
+    /// Returns the default settings of a ring. They cover a limit on the bytes held, the number of
+    /// empty chunks to keep, and the geometry.
     ///
     /// # Examples
     ///
@@ -235,7 +235,7 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
 
     /// Frees every empty chunk to the backing allocator.
     ///
-    /// Without it, a ring keeps up to 4 empty chunks of each class for its next need (see
+    /// Without a trim, a ring keeps up to 4 empty chunks of each class for reuse (see
     /// [`Builder::retain`]).
     #[inline]
     pub fn trim(&self) {
@@ -310,8 +310,8 @@ impl<A: Allocator, G: Geometry> fmt::Debug for RingAlloc<A, G> {
     }
 }
 
-/// Reports that there is no memory for the state of a new ring, to a caller that did not ask for a
-/// `Result`.
+/// Calls `handle_alloc_error`, because there is no memory for the state of a new ring. Without
+/// feature `alloc`, panics.
 #[cold]
 fn no_memory<A: Allocator, G: Geometry>() -> ! {
     let layout = Layout::new::<Inner<A, G>>();

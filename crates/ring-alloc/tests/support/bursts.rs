@@ -6,7 +6,7 @@ use ring_alloc::OneRingAlloc;
 
 pub(crate) const MIB: usize = 1 << 20;
 pub(crate) const BURST: usize = 64 * MIB;
-/// The bytes of repeated bursts. They are short, so that each follows the last one soon.
+/// The bytes of repeated bursts. They are small, so that each follows the previous one soon.
 pub(crate) const SHORT: usize = 16 * MIB;
 pub(crate) const CHUNK: usize = 32 << 10;
 
@@ -18,7 +18,7 @@ pub(crate) const KEPT: usize = 6 * MIB;
 pub(crate) type Block = Box<[u64; 128], OneRingAlloc>;
 pub(crate) type Burst = Vec<Option<Block>>;
 
-/// Allocates blocks of this number of bytes together.
+/// Allocates blocks that have this number of bytes in total.
 pub(crate) fn burst(bytes: usize) -> Burst {
     (0..bytes / 1_024).map(|number| Some(Box::new_in([number as u64; 128], OneRingAlloc))).collect()
 }
@@ -27,7 +27,7 @@ pub(crate) fn in_order(blocks: &mut Burst) {
     blocks.iter_mut().for_each(|block| *block = None);
 }
 
-/// Returns the resident bytes of a burst of [`BURST`] bytes that stay. The system's allocator may
+/// Returns how many bytes of a burst of [`BURST`] bytes stay resident. The system's allocator may
 /// have served the burst from resident pages that it kept, so they count too.
 pub(crate) fn left(memory: BurstMemory) -> usize {
     (memory.after + BURST).saturating_sub(memory.peak)

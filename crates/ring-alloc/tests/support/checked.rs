@@ -43,7 +43,7 @@ impl<'a, A: Allocator> Checked<'a, A> {
             // SAFETY: the block is live, of this allocator and layout, and not larger than `new`.
             unsafe { self.alloc.grow_zeroed(start, old, new) }
         } else if grows {
-            // SAFETY: as above.
+            // SAFETY: the block is live, of this allocator and layout, and not larger than `new`.
             unsafe { self.alloc.grow(start, old, new) }
         } else {
             // SAFETY: the block is live, of this allocator and layout, and larger than `new`.

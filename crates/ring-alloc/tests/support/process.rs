@@ -1,5 +1,5 @@
-//! The ring of the whole process: tests that change its limit restore it, and read what it holds
-//! after a trim.
+//! Helpers for tests of the limit of `OneRingAlloc`: they restore the limit, and read the bytes
+//! that the process holds after a trim.
 
 use ring_alloc::OneRingAlloc;
 

@@ -1,4 +1,4 @@
-//! A geometry whose chunks run full after a few blocks.
+//! A geometry whose chunks fill up after a few blocks.
 
 use ring_alloc::Geometry;
 

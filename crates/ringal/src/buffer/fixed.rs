@@ -58,10 +58,11 @@ impl FixedBufMut {
         Self { data: guard.payload(), cap, len: 0, store }
     }
 
-    /// Creates a buffer in a region whose bytes are written already. They are kept.
+    /// Creates a buffer in a region, and keeps the bytes that are written there already.
     ///
     /// # Safety
-    /// As for [`FixedBufMut::new`].
+    /// The guard's region is taken, lies in `store`, has the length for `cap` bytes, and only the
+    /// caller accesses it.
     #[inline]
     pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         let data = guard.payload();

@@ -1,7 +1,7 @@
 //! Buffers: the handles that a ring returns.
 //!
 //! A handle contains a pointer to its bytes, its lengths, and a pointer to the store's header. The
-//! data pointer may access the whole store, so the guard can be found from it.
+//! pointer to the bytes may access the whole store, so code reaches the guard through it.
 //!
 //! # Invariant
 //! * **B1** A handle's region is taken, and only this handle accesses it. The handles of a frozen

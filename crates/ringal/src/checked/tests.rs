@@ -1,4 +1,5 @@
-//! Tests of the reports. Each runs in its own process, because a report ends the process.
+//! Tests of the reports of memory errors. Each case runs in its own process, because a report ends
+//! the process.
 
 use ephemera_testkit::child;
 
@@ -56,7 +57,7 @@ fn misuse(name: &str) {
 #[test]
 #[cfg_attr(
     any(miri, ephemera_poison = "asan"),
-    ignore = "starts processes, and the sanitizer is there first"
+    ignore = "starts processes, and a sanitizer would report the error first"
 )]
 fn misuse_is_reported_for_the_misused_buffer() {
     if let Some(name) = child::part() {

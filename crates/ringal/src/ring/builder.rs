@@ -75,7 +75,7 @@ impl Builder {
         unsafe { self.try_build_in(&PARKED) }
     }
 
-    /// Creates the ring; `parked` is where its store is parked in the end.
+    /// Creates the ring. If buffers outlive the ring, its store is parked in `parked`.
     ///
     /// # Safety
     /// The lists outlive the ring and all its buffers.
@@ -98,7 +98,7 @@ impl Builder {
     }
 }
 
-/// Reports that there is no memory for a ring.
+/// Calls `handle_alloc_error` for a ring of `bytes` bytes.
 ///
 /// # Aborts
 /// Always.

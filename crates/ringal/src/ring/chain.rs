@@ -2,7 +2,7 @@
 //!
 //! The ring allocates from the region at the *head* and moves the head along. When the region at
 //! *low*, where the current pass began, is free again, the head *restarts* there. The *frontier* is
-//! the place that the head left then.
+//! where the head was before the restart.
 //!
 //! ```text
 //!   0            low                    head           frontier                       end

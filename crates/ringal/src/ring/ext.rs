@@ -191,7 +191,7 @@ fn grow(ring: &mut RingAl, open: OpenRegion, len: usize, more: usize) -> Option<
 
 impl RingAl {
     /// Allocates a buffer of at least `bytes` bytes that grows while it is written: into the free
-    /// regions after it, or by a move to another free run, in the end the longest. It borrows the
+    /// regions after it, or by a move to another free run, the longest if necessary. It borrows the
     /// ring until it is finalized. Returns `None` if no run of free regions is long enough.
     #[inline]
     pub fn extendable(&mut self, bytes: usize) -> Option<ExtBuf<'_>> {
@@ -240,8 +240,8 @@ impl RingAl {
         self.used(len);
         let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
         let to = OpenRegion { data: guard.payload(), room: room(region) };
-        // The new run may contain the old region, so the two may overlap. Unmarked bytes may count
-        // as uninitialised, so unmarking leaves out the bytes that move.
+        // The new run may contain the old region, so the two may overlap. `unpoison` may make bytes
+        // uninitialised, so it leaves out the bytes that move.
         let (old, new) = (from.data.addr().get(), to.data.addr().get());
         let (end, inside) = (new + to.room, (new..new + to.room).contains(&old));
         let (before, behind) = if inside { (old - new, end - old - len) } else { (to.room, 0) };
@@ -254,8 +254,8 @@ impl RingAl {
             // SAFETY: the bytes are in the new open region, after the bytes to move.
             unsafe { unpoison(rest, behind) };
         }
-        // SAFETY: `len` bytes at `from` are written, and `to` has room for more. Both are free
-        // payload.
+        // SAFETY: `len` bytes at `from` are written, and `to` has room for at least `least` bytes,
+        // which is more. Both lie in free regions, which only the ring accesses (C2).
         unsafe { from.data.copy_to(to.data, len) };
         if !inside {
             Chain::abandon(from.data, from.room);
@@ -267,16 +267,16 @@ impl RingAl {
     /// free.
     ///
     /// # Safety
-    /// `bytes` is at most the room of the open region. The bytes that the caller then counts as
-    /// written are written.
+    /// `bytes` is at most the room of the open region. The caller counts only bytes as written that
+    /// it has written.
     #[inline]
     unsafe fn close(&mut self, open: OpenRegion, bytes: usize) -> FixedBufMut {
         // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
         // (G1).
         let guard = unsafe { GuardPtr::of(open.data) };
         self.chain.close(guard, region_of(bytes));
-        // SAFETY: a taken region of this store with the length for `bytes` bytes, which nobody else
-        // has.
+        // SAFETY: the region is taken, lies in this store, and has the length for `bytes` bytes.
+        // Nobody else accesses it.
         unsafe { FixedBufMut::from_open(guard, bytes, self.store) }
     }
 

@@ -68,8 +68,8 @@ impl RingAl {
         }
         // SAFETY: `lead` is less than `bytes`, since `end` is not zero.
         let base = unsafe { memory.add(lead) };
-        // SAFETY: the caller guarantees exclusive access to `end` bytes from `base` on. Both are
-        // multiples of the granule, and `end` is not zero.
+        // SAFETY: the caller guarantees exclusive access to `end` bytes from `base` on. `base` is
+        // aligned to the granule, and `end` is a positive multiple of it.
         unsafe { format(base, end) };
         // SAFETY: `format` has just made one free region of `end` bytes. The memory stays valid
         // while the ring or a buffer lives.

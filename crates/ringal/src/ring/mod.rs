@@ -1,4 +1,9 @@
 //! `RingAl`, the ring that buffers are allocated from.
+//!
+//! * `chain`: the regions of the store, and the fast path of an allocation.
+//! * `search`: the slow path. `refusal`: what the ring remembers of a request that had no room.
+//! * `open` and `ext`: buffers that grow.
+//! * `builder` and `memory`: rings on the heap, and in memory that the caller provides.
 
 #[cfg(feature = "alloc")]
 mod builder;
@@ -27,11 +32,11 @@ use crate::parked::PARKED;
 use crate::stats::Stats;
 use crate::store::RingStorePtr;
 
-/// A ring of byte buffers in one store of fixed size.
+/// A ring of byte buffers in one block of memory of fixed size, the *store*.
 ///
 /// The ring allocates by moving along a chain of regions. Dropping a buffer frees its region with
-/// one store, on any thread. The ring skips regions still in use, so a buffer that stays for long
-/// costs its own bytes and nothing more.
+/// one write, on any thread. The ring skips regions still in use, so a long-lived buffer costs its
+/// own bytes and nothing more.
 ///
 /// A ring can be sent to another thread, but only one thread at a time uses it. Its buffers may
 /// outlive it: dropping the ring never blocks, and its last buffer frees the store (see [the end of
@@ -55,7 +60,7 @@ use crate::store::RingStorePtr;
 /// ```
 #[repr(C)]
 pub struct RingAl {
-    // The order puts all fields that create a buffer on one cache line.
+    // The order puts all fields that an allocation uses on one cache line.
     store: RingStorePtr,
     memory: RingMemory,
     chain: Chain,
@@ -95,7 +100,7 @@ impl RingAl {
     /// [`RingAl::fixed_aligned`] aligns any buffer.
     ///
     /// # Aborts
-    /// As [`RingAl::new`].
+    /// Calls `handle_alloc_error` if the ring cannot be created.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     #[must_use]
     pub fn new_with_align(bytes: usize, align: usize) -> Self {
@@ -170,8 +175,8 @@ impl RingAl {
         } else {
             self.chain.take_wanted(Want::new(bytes, align_of::<T>())?)?
         };
-        // SAFETY: a taken region of this store for `count` elements, aligned, which nobody else
-        // has.
+        // SAFETY: the guard holds a taken region of this store, long enough and aligned for `count`
+        // elements. No other guard holds it.
         Some(unsafe { GenericBufMut::new(guard, count, self.store) })
     }
 

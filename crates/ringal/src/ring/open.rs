@@ -120,7 +120,7 @@ impl Chain {
         self.high = self.high.max(self.head + need);
     }
 
-    /// Marks the payload of the open region as unusable for sanitizers, when the buffer leaves it.
+    /// Poisons the payload of the open region when the buffer leaves it.
     #[inline]
     pub(super) fn abandon(data: NonNull<u8>, room: usize) {
         // SAFETY: the bytes are in a free region, which only the ring accesses (C2).

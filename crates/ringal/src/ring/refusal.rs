@@ -4,8 +4,8 @@
 //! ring: it is one store to its own guard. So a refusal keeps a few taken guards, chosen so that no
 //! run of `need` bytes fits between two of them. While their words are unchanged, no other release
 //! can make room for such a request, and a few loads show that. Once one of them has changed, the
-//! next request searches again. So a request never fails because of a state from before a release
-//! that it could have seen.
+//! next request searches again. So a request is never refused although a release that it could have
+//! seen made room.
 //!
 //! About `end / need` guards are enough to block every run of `need` bytes, so this helps large
 //! requests. Where [`WATCHED`] guards are not enough, each request searches.
@@ -70,11 +70,11 @@ struct Blockers {
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
-    /// `open` counts the bytes since the end of the last chosen region. `last` is the last taken
-    /// region since then, which may still be chosen, and `since_last` counts the bytes since its
-    /// end.
+    /// The bytes since the end of the last chosen region.
     open: usize,
+    /// The last taken region since then, which may still be chosen.
     last: Option<(usize, Word)>,
+    /// The bytes since the end of the last taken region.
     since_last: usize,
     /// Set if some run is long enough, or if more than [`WATCHED`] guards are needed.
     failed: bool,

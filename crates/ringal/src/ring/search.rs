@@ -27,18 +27,19 @@ const BRIEF: usize = 8;
 /// Checks in a row that found `low` taken, after which the ring looks for another place to restart.
 const PATIENCE: u32 = 16;
 
-/// The number of checks in a row that find `low` taken before that other region becomes `low`. Less
-/// patience would let `low` climb to the end of the store, and the window with it: buffers placed
-/// at the frontier before a restart are often freed before `low` is, although `low` is freed soon
-/// after.
+/// Checks in a row that found `low` taken, after which the region of the restart becomes `low`. A
+/// smaller number would let `low` climb to the end of the store, and the window with it. Buffers
+/// placed at the frontier before a restart are often freed before `low` is, although `low` is freed
+/// soon after.
 const FAREWELL: u32 = 16 * PATIENCE;
 
 /// Regions that the ring visits from `low` on: for another place to restart, and before a full
 /// round.
 pub(super) const SIGHT: usize = 64;
 
-/// A search visits one more region at the head for each of these bytes requested. Writing a large
-/// buffer takes longer than the search, and longer still where the store was not used recently.
+/// For every [`WORTH`] requested bytes, a search visits one more region at the head. Writing a
+/// large buffer takes longer than the search, and longer still where the store was not used
+/// recently.
 const WORTH: usize = 1024;
 
 /// Extra bytes to merge at the head, beyond the requested size. In a stream of many sizes, the next
@@ -183,7 +184,8 @@ impl Chain {
             return None;
         }
         let found = self.scan(self.low, self.head, SIGHT, want)?;
-        // If the run reaches up to the head, the merge moved the head to its start already.
+        // If the run reaches up to the head, the merge has already moved the head to the start of
+        // the run.
         if found.at < self.head {
             self.go_back(found.at);
         }
@@ -245,9 +247,9 @@ impl Chain {
         self.stop = self.end.min(self.frontier).min(self.head + pace);
     }
 
-    /// Returns where to restart, if anywhere: at `low`, if that region is free. If `low` stays
-    /// taken for long, or at the end of a pass, at a free region soon after it. In the end that
-    /// region becomes `low`.
+    /// Returns where to restart, if anywhere. That is `low` if its region is free. If `low` stays
+    /// taken for [`PATIENCE`] checks, or the pass ends, it is a free region soon after `low`. After
+    /// [`FAREWELL`] checks, that region becomes `low`.
     fn restart(&mut self) -> Option<usize> {
         if self.low >= self.head {
             return None;
@@ -282,8 +284,8 @@ impl Chain {
         None
     }
 
-    /// Visits at most `budget` runs that start in `from..upto`, merges the free regions in them,
-    /// and returns the first that serves `want`.
+    /// Visits at most `budget` taken regions and free runs that start in `from..upto`, and merges
+    /// the regions of each free run. Returns the first one that serves `want`.
     fn scan(&mut self, from: usize, upto: usize, budget: usize, want: Want) -> Option<FreeRegion> {
         let mut at = from;
         for _ in 0..budget {

@@ -72,13 +72,13 @@ impl<A: Build> Builder<A> {
 
     /// Sets the most bytes that the arena may hold from the global allocator: pages, counts of
     /// counted handles, and its own state. A request beyond the limit first frees the empty pages
-    /// that the thread can reach. If that is not enough, it is refused.
+    /// that the thread can reach. If that is not enough, the request is refused.
     pub const fn limit(mut self, bytes: usize) -> Self {
         self.settings.limit = bytes;
         self
     }
 
-    /// Sets when empty pages are freed.
+    /// Sets when empty pages are freed: see [`Trim`].
     pub const fn trim(mut self, trim: Trim) -> Self {
         self.settings.trims = matches!(trim, Trim::Idle);
         self

@@ -25,12 +25,12 @@ macro_rules! arena_methods {
                 Self::builder().capacity(slots).build()
             }
 
-            /// Returns the settings of an arena of this type.
+            /// Returns a builder with the default settings of an arena of this type.
             pub const fn builder() -> Builder<Self> {
                 Builder::new()
             }
 
-            /// Puts a value into a slot.
+            /// Allocates a slot and moves `value` into it.
             ///
             /// # Aborts
             /// Calls `handle_alloc_error` if
@@ -45,8 +45,8 @@ macro_rules! arena_methods {
                 }
             }
 
-            /// Has `init` write a value to a slot, for values that are too large to be moved there.
-            /// `slot.write(value)` does it.
+            /// Has `init` write a value to a slot in place, for values that are too large to be
+            /// moved there. The simplest `init` is `|slot| slot.write(value)`.
             ///
             /// `init` may use this arena. If it panics, the slot is free again, and no value in it
             /// was dropped.
@@ -72,7 +72,7 @@ macro_rules! arena_methods {
                 }
             }
 
-            /// Puts a value into a slot and pins it there.
+            /// Allocates a slot, moves `value` into it and pins it there.
             ///
             /// # Aborts
             /// As
@@ -128,8 +128,9 @@ macro_rules! arena_methods {
                 try_alloc_rc_with
             );
 
-            /// Returns the numbers of slots with and without a value, as the published crate does.
-            /// Goes through all pages; the result is exact while no other thread uses the arena.
+            /// Returns the numbers of live and of free slots, as the published crate does. A slot
+            /// is live while it has a value or a weak handle. Walks all pages; the result is exact
+            /// while no other thread uses the arena.
             ///
             /// The result is `(0, 0)` if the pages could not be read, because another thread kept
             /// the arena's gate shut for long. Then
@@ -144,7 +145,7 @@ macro_rules! arena_methods {
             /// Returns the memory that the arena holds and the part of it in use. Walks all pages;
             /// the result is exact while no other thread uses the arena.
             ///
-            /// The other crates of this workspace call it `stats`. The published crate
+            /// The other crates of this workspace call this method `stats`. The published crate
             /// gives that name to the pair of slot counts.
             #[must_use]
             pub fn statistics(&self) -> Stats {
@@ -202,7 +203,7 @@ macro_rules! counted_methods {
             }
         }
 
-        /// Has `init` write a value to a slot, for handles that share it
+        /// Has `init` write a value to a slot, for handles that share the value
         #[doc = concat!($who, ".")]
         ///
         /// # Panics
@@ -225,7 +226,8 @@ macro_rules! counted_methods {
             }
         }
 
-        /// Puts a value into a slot and pins it there, for handles that share it
+        /// Allocates a slot, moves `value` into it and pins it there, for handles that share the
+        /// value
         #[doc = concat!($who, ".")]
         ///
         /// # Aborts
@@ -305,7 +307,7 @@ macro_rules! sendable_methods {
 
             /// Alias of
             #[doc = concat!("[`", stringify!($name), "::trim`],")]
-            /// the name in the published crate.
+            /// under its name in the published crate.
             pub fn shrink_to_fit(&self) -> bool {
                 self.trim()
             }

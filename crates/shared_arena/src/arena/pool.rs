@@ -18,7 +18,8 @@ use crate::stats::Stats;
 use crate::store::{ArenaSettings, ArenaStore, Seat};
 use crate::trim::Fate;
 
-/// A pool of values of one type for one thread. It uses no atomics, no thread-local and no `std`.
+/// A pool of values of one type for one thread. Its fast paths use no atomic read-modify-write, and
+/// it needs neither a thread-local nor `std`.
 ///
 /// Handles are one pointer wide, stay on the thread, and may outlive the pool.
 ///
@@ -118,7 +119,7 @@ impl<T> PoolCore<T> {
         }
     }
 
-    /// Tries again after a refusal for the counts, once the empty pages were freed.
+    /// Frees the empty pages after the counts were refused, and tries once more.
     #[cold]
     #[inline(never)]
     fn start_counts_slow(
@@ -157,7 +158,7 @@ impl<T> Pool<T> {
         self.core.free_empty() != 0
     }
 
-    /// Alias of [`Pool::trim`], the name in the published crate.
+    /// Alias of [`Pool::trim`], under its name in the published crate.
     pub fn shrink_to_fit(&self) {
         self.trim();
     }

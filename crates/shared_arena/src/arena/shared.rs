@@ -83,7 +83,7 @@ impl<T> ArenaCore<T> {
         }
     }
 
-    /// Tries again after a refusal for the counts, once empty pages were freed.
+    /// Frees empty pages after the counts were refused, and tries once more.
     #[cold]
     #[inline(never)]
     fn start_counts_slow(

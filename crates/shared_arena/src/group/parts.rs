@@ -1,5 +1,5 @@
-//! Defines the three parts that each page has in its group. They are apart because different
-//! threads write them.
+//! Defines the three parts that each page has in its group. They are on separate cache lines,
+//! because different threads write them.
 
 use core::ptr::NonNull;
 
@@ -114,7 +114,8 @@ unsafe impl ForeignHeader for Far {
 #[repr(C)]
 pub(super) struct Rare {
     /// After the arena's drop: slots that a look has counted, kept beside the owner's word. The
-    /// closing thread writes it, then the holder of the shard's turn (`parked`).
+    /// thread that drops the arena writes this word first, then the holder of the shard's turn
+    /// (`parked`).
     pub(super) noted: OwnerU64,
     pub(super) counts: PageCounts,
     /// Lets loom see which thread allocates or frees each slot.

@@ -77,8 +77,8 @@ impl<T> ArenaArc<T> {
         Some(unsafe { this.place.as_mut() })
     }
 
-    /// Returns a mutable reference to the value. If there are other handles, strong or [`Weak`], it
-    /// first replaces this one by a clone of the value in `arena`.
+    /// Returns a mutable reference to the value. If there are other handles, strong or [`Weak`],
+    /// first puts a clone of the value into `arena` and replaces this handle by one to the clone.
     #[inline]
     pub fn make_mut<'h>(this: &'h mut Self, arena: &impl AllocArc<T>) -> &'h mut T
     where
@@ -112,8 +112,8 @@ impl<T> ArenaArc<T> {
     /// Drops the value of the last strong handle, and then the weak count of all strong handles.
     #[inline(never)]
     fn drop_last(&mut self) {
-        // SAFETY: the last strong handle was uncounted, so this guard takes over the weak count of
-        // all strong ones. It drops it even if the value's destructor unwinds.
+        // SAFETY: the strong count is zero, so this guard takes over the weak count of all strong
+        // handles. The guard drops that count even if the value's destructor unwinds.
         let _rest = unsafe { Weak::adopt(self.place) };
         // SAFETY: the slot has a value, and no other handle can reach it.
         unsafe { self.place.drop_in_place() };

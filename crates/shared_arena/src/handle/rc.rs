@@ -57,8 +57,8 @@ impl<T> ArenaRc<T> {
         Some(unsafe { this.place.as_mut() })
     }
 
-    /// Returns a mutable reference to the value. If other handles share it, it first replaces this
-    /// one by a clone of the value in `arena`.
+    /// Returns a mutable reference to the value. If other handles share the value, first puts a
+    /// clone of it into `arena` and replaces this handle by one to the clone.
     #[inline]
     pub fn make_mut<'h>(this: &'h mut Self, arena: &impl AllocRc<T>) -> &'h mut T
     where
@@ -93,8 +93,8 @@ impl<T> ArenaRc<T> {
     /// Drops the value of the last handle, and frees the slot.
     #[inline(never)]
     fn drop_last(&mut self) {
-        // SAFETY: the last handle is being dropped, so this guard owns the slot. It frees it even
-        // if the value's destructor unwinds.
+        // SAFETY: the last handle is being dropped, so this guard owns the slot. The guard frees
+        // the slot even if the value's destructor unwinds.
         let slot: ClaimedSlot<T, Either> = unsafe { ClaimedSlot::adopt(self.place) };
         // SAFETY: the slot has a value, and no other handle can reach it.
         unsafe { self.place.drop_in_place() };

@@ -64,7 +64,7 @@ macro_rules! as_value {
     };
 }
 
-/// A handle that dereferences to its value, and its way through a raw pointer.
+/// Defines a handle that dereferences to its value, with its conversions to and from a raw pointer.
 macro_rules! handle {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
@@ -181,7 +181,7 @@ macro_rules! boxed {
             }
 
             /// Pins the value. It does not move with its handle, and its slot is not reused before
-            /// it was dropped.
+            /// the value was dropped.
             #[inline]
             #[must_use]
             pub fn into_pin(this: Self) -> core::pin::Pin<Self> {

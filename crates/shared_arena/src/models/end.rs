@@ -5,7 +5,7 @@ use loom::thread;
 use super::{Model, check, check_exactly};
 
 /// The page is full. So the owner links it before it frees the slot, since a look may free the
-/// group right after that. Then the owner exits, even during the drop.
+/// group right after that. Then the owner exits, possibly during the drop.
 #[test]
 fn loom_drop_beside_local_frees_loses_no_slot() {
     check(3, || {
@@ -59,7 +59,8 @@ fn loom_drop_beside_local_and_remote_frees_loses_no_slot() {
     });
 }
 
-/// The drop counts, and each of the two frees counts, whether it found the arena dropped or not.
+/// Each of the two slots is counted once, by the drop or by a free, whether its free found the
+/// arena dropped or not.
 #[test]
 fn loom_drop_beside_two_remote_frees_loses_no_slot() {
     check(2, || {

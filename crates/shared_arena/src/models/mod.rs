@@ -2,8 +2,8 @@
 //! records. Each model has its own.
 //!
 //! Each model ends with the arena dropped and all memory freed, without a look on request. So a
-//! lost slot shows, because it keeps its store. If two threads have one group or slot, its witness
-//! fails. `controls.toml` lists the ordering or step that each model needs.
+//! lost slot shows, because it keeps its store. If two threads use one group or slot at the same
+//! time, its witness fails. `controls.toml` lists the ordering or step that each model needs.
 
 mod counts;
 mod end;

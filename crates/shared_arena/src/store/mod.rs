@@ -39,8 +39,8 @@ const PATIENCE: usize = if cfg!(ephemera_loom) {
     1 << 12
 };
 
-/// A capacity above this size is first requested as one block and freed at once, before it is taken
-/// group by group. The global allocator may not have this much.
+/// A capacity above this size is first requested as one block and freed at once, before the arena
+/// allocates its groups. A global allocator without this much memory refuses that block at once.
 const ENORMOUS: usize = match 1_usize.checked_shl(40) {
     Some(bytes) => bytes,
     None => usize::MAX,
@@ -74,15 +74,15 @@ pub(crate) struct ArenaStore {
     single: bool,
     /// The copy of this crate that made the store.
     copy: *const (),
-    /// [`ALIVE`] minus the parts that were taken off since the arena's drop began. After that: the
-    /// groups, and the shards in a bag, that are left.
+    /// Until the closing thread takes its part off: [`ALIVE`] minus the parts that were taken off.
+    /// After that: the number of groups, and of shards in a bag, that are left.
     left: AtomicUsize,
 }
 
 /// Returns an address that differs between the copies of this crate in a process. A plugin has its
 /// own copy.
 fn this_copy() -> *const () {
-    // Nothing writes to it. Its type keeps it from being merged with other constants.
+    // Nothing writes to this static. Its type keeps it from being merged with other constants.
     static COPY: AtomicU8 = AtomicU8::new(0);
     (&raw const COPY).cast()
 }
@@ -359,8 +359,7 @@ impl ArenaStore {
     /// # Safety
     /// No group is left, and no other thread uses the store again.
     pub(crate) unsafe fn dissolve(store: NonNull<Self>) {
-        // SAFETY: the store is live and the caller is its only user. Everything that is needed of
-        // it is copied before it is freed.
+        // SAFETY: the store is live, and the caller is its only user.
         let this = unsafe { store.as_ref() };
         // SAFETY: the caller is the only user, and no group is left.
         unsafe { this.segments.release(&this.account) };

@@ -58,7 +58,7 @@ impl CountingGlobal {
         self.held.level()
     }
 
-    /// Returns the part of it that has at least the alignment given to [`CountingGlobal::new`].
+    /// Returns the memory in blocks with at least the alignment given to [`CountingGlobal::new`].
     #[must_use]
     pub fn aligned(&self) -> Level {
         self.aligned.level()

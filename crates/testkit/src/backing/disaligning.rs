@@ -61,8 +61,8 @@ impl<A> Disaligning<A> {
     }
 }
 
-// SAFETY: each block is in a block of `inner`, as `allocate` shows, and that block lives as long.
-// There is no `Clone`. The default resizing methods allocate, copy and free.
+// SAFETY: each block lies in a block of `inner`, as `allocate` shows, which lives as long as the
+// block. There is no `Clone`. The default resizing methods allocate, copy and free.
 unsafe impl<A: Allocator> Allocator for Disaligning<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let align = layout.align();

@@ -40,7 +40,7 @@ impl Refusals {
     ///
     /// # Panics
     ///
-    /// If it names call 0, because calls are counted from 1.
+    /// If `refusing` names call 0, because calls are counted from 1.
     pub fn arm(&self, refusing: Refusing) {
         // Every number of calls that a program makes fits.
         let number = |call: u64| usize::try_from(call).unwrap_or(usize::MAX);
@@ -56,19 +56,20 @@ impl Refusals {
         self.last.store(last, Relaxed);
     }
 
-    /// Returns the number of allocating calls since it was last armed, refused ones included.
+    /// Returns the number of allocating calls since the last [`Refusals::arm`], refused ones
+    /// included.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls.load(Relaxed) as u64
     }
 
-    /// Returns the number of refused calls since it was last armed.
+    /// Returns the number of refused calls since the last [`Refusals::arm`].
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed) as u64
     }
 
-    /// Counts a call. Returns an error if it is to be refused.
+    /// Counts a call. Returns an error if the call is to be refused.
     fn admit(&self) -> Result<(), AllocError> {
         let call = self.calls.fetch_add(1, Relaxed) + 1;
         let first = self.first.load(Relaxed);

@@ -1,4 +1,4 @@
-//! The six programs and their rows.
+//! Runs the six programs, and prints a row of the table for each.
 
 use core::error::Error;
 use core::fmt::Write as _;
@@ -210,7 +210,7 @@ fn alone(command: &mut Command) -> Result<[f64; 2], Box<dyn Error>> {
     for _ in 0..RUNS {
         let before = times();
         if !command.status()?.success() {
-            return Err("it failed".into());
+            return Err("the command failed".into());
         }
         let after = times();
         let taken = [after[0] - before[0], after[1] - before[1]];

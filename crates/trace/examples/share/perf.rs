@@ -37,7 +37,8 @@ const ALLOCATOR: [&str; 24] = [
     "tcache_init",
 ];
 
-/// Returns the allocator's share of the user time of the busiest process, or why perf does not say.
+/// Returns the allocator's share of the user time of the busiest process. An error says why perf
+/// has no figure.
 pub(crate) fn run(command: &Command, dir: &Path) -> Result<f64, Box<dyn Error>> {
     let (mut all, mut allocator) = (0, 0);
     for _ in 0..RUNS {

@@ -14,7 +14,7 @@ use super::text::{self, class_name, headline, shares};
 use super::units::{bytes, duration, grouped, percent};
 use ephemera_measure::page::{elements, escaped, grid, table};
 
-/// A paragraph about what a reader should not trust.
+/// The element for a paragraph that says which figures a reader should not trust.
 const CAVEAT: &str = "p class=\"caveat\"";
 
 /// Returns one self-contained page.

@@ -37,8 +37,8 @@ pub struct ReplayOptions {
     child: ChildOptions,
 }
 
-/// Runs a replay over the allocators of `field`. It is called with whether the program has several
-/// threads, and with the keys that the user named; an empty list means all. `known` are all keys.
+/// Runs a replay over the allocators that `field` returns. `field` takes whether the program has
+/// several threads, and the keys that the user named; no key means all. `known` lists all keys.
 ///
 /// A replay starts the calling program again, with [`SUBCOMMAND`](super::SUBCOMMAND) and
 /// [`ReplayOptions`] as its arguments, to measure the memory of one allocator in a process of its

@@ -1,5 +1,5 @@
-//! The operations of one lane. The last ones are in memory, the earlier ones are packed on the
-//! tape.
+//! The operations of one lane, which replays one recorded thread or more. The last ones are in
+//! memory. The earlier ones are packed on the [`Tape`], which all lanes share.
 //!
 //! ```text
 //! segment 0      segment 1      ...    tail, at most 32,768 operations
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A long trace has hundreds of millions of operations. Only the tail of each lane and the segment
-//! that it plays are in memory. [`pack`] has the encoding.
+//! that it plays are in memory as operations. [`pack`] has the encoding.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -18,7 +18,7 @@ use super::op::ProgramOp;
 use super::pack::{LONGEST, pack, unpack};
 use super::tape::Tape;
 
-/// Operations of a segment.
+/// The number of operations in a segment.
 pub(super) const SEGMENT: usize = 4096;
 /// The largest number of operations in memory at the end of a lane.
 const TAIL: usize = if cfg!(ephemera_weaken = "replay_in_memory") { 1 << 20 } else { 8 } * SEGMENT;
@@ -152,10 +152,11 @@ pub(super) struct SegmentBuffer {
 }
 
 impl SegmentBuffer {
-    /// The size of a buffer that fits any segment.
+    /// The size in bytes of a buffer that fits any segment.
     pub(super) const BYTES: u64 = (SEGMENT * (LONGEST + size_of::<ProgramOp>())) as u64;
 
-    /// Returns a buffer whose pages are all resident. Playing then makes no page of it resident.
+    /// Returns a buffer whose pages are all resident, so that none of them becomes resident while
+    /// the lane plays.
     pub(super) fn resident() -> Self {
         let mut buffer = Self { bytes: vec![1; SEGMENT * LONGEST], ops: vec![ProgramOp::BEGIN; SEGMENT] };
         buffer.ops.fill(ProgramOp { size: 1, ..ProgramOp::BEGIN });

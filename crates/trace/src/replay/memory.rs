@@ -1,4 +1,4 @@
-//! The memory of each candidate, measured in its own process. A candidate that crashes there is
+//! Measures the memory of each candidate in a process of its own. A candidate that crashes there is
 //! left out and is not timed.
 #![forbid(unsafe_code)]
 
@@ -74,7 +74,7 @@ struct ChildEnd {
 }
 
 impl MemoryMeter<'_> {
-    /// Measures a candidate, or only tries it. Returns why it cannot play as an error.
+    /// Measures a candidate, or only tries it. An error says why the candidate cannot play.
     pub(super) fn peak_of(&self, key: &str) -> Result<MeasuredPeak, String> {
         let ended = self.run(key, self.sparse).map_err(|error| error.to_string())?;
         if ended.output.status.success() {
@@ -123,7 +123,7 @@ impl MemoryMeter<'_> {
             said.push_str(", most likely because memory ran out");
         }
         let errors = String::from_utf8_lossy(&ended.output.stderr);
-        // The message of a panic stands below its place. Any other error is the last line.
+        // The message of a panic follows the line with its place. Any other error is the last line.
         let mut lines = errors.lines().map(str::trim).filter(|line| !line.is_empty());
         let told =
             lines.clone().skip_while(|line| !line.contains("panicked at")).nth(1).or(lines.next_back());
@@ -132,7 +132,7 @@ impl MemoryMeter<'_> {
     }
 }
 
-/// Returns whether a signal killed the process: the system sends it when memory runs out.
+/// Returns whether SIGKILL ended the process. The system sends that signal when memory runs out.
 fn was_killed(status: ExitStatus) -> bool {
     status.signal() == Some(libc::SIGKILL)
 }

@@ -1,5 +1,5 @@
-//! Replays a trace over several allocators: time in interleaved rounds, memory in one process for
-//! each.
+//! Replays a trace over several allocators. It measures time in interleaved rounds, and the memory
+//! of each allocator in a process of its own.
 //!
 //! The allocators come from the caller as a list of [`Candidate`]s. Any type that implements
 //! [`GlobalAlloc`] and [`Sync`] can be one, by [`Candidate::new`]. [`ReplayProgram`] is a trace in
@@ -42,7 +42,7 @@ pub struct Candidate {
     pub key: &'static str,
     /// The candidate's name in the tables.
     pub name: &'static str,
-    /// Creates a player that runs a program over it.
+    /// Creates a player that runs a program over the candidate.
     pub build: BuildPlayer,
 }
 
@@ -57,7 +57,7 @@ impl Candidate {
 /// The candidates of one replay, and the allocators that cannot take part.
 #[derive(Clone, Debug, Default)]
 pub struct Field {
-    /// Those that take part, the reference first.
+    /// The candidates that take part, the reference first.
     pub candidates: Vec<Candidate>,
     /// The key of each allocator that cannot take part, and why.
     pub left_out: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! One operation of a program.
+//! One operation of a program. The module `program` explains slots, generations and epochs.
 
 use core::alloc::Layout;
 
@@ -24,13 +24,13 @@ pub struct ProgramOp {
     pub action: Action,
     /// The alignment as a power of two.
     pub align_log2: u8,
-    /// The slot.
+    /// The slot of the block.
     pub slot: u32,
     /// The size after the operation; for a free, the size of the block.
     pub size: u32,
     /// The size before a resize.
     pub old: u32,
-    /// The generation to wait for; 0 means none.
+    /// The generation of the slot to wait for; 0 means none.
     pub wait: u32,
     /// Whether another lane waits for this operation, which then publishes the next generation of
     /// its slot.

@@ -1,4 +1,5 @@
-//! Plays a program over an allocator.
+//! Plays a program over an allocator, for the modules `rounds` and `memory`, which measure time and
+//! memory.
 
 use core::alloc::GlobalAlloc;
 use core::hint::black_box;
@@ -13,7 +14,7 @@ use super::program::ReplayProgram;
 /// A play touches one byte in each `LINE` bytes of a block, up to `TOUCHED`.
 const LINE: usize = 64;
 const TOUCHED: usize = 256;
-/// Bytes of a page. A play that measures memory touches one byte of each.
+/// The size of a page in bytes. A play that measures memory touches one byte of each page.
 const PAGE: usize = 4096;
 
 /// The time that a play took.
@@ -70,7 +71,7 @@ struct Untimed {
     read: u64,
 }
 
-/// Returns the bytes that a player of a program takes.
+/// Returns the bytes of memory that a player of a program takes for itself.
 pub(super) fn resident(program: &ReplayProgram) -> u64 {
     let packed = program.lanes.iter().filter(|lane| lane.segments() > 0).count() as u64;
     (program.slots * size_of::<PlayerSlot>() + program.epochs.len() * 4) as u64
@@ -117,8 +118,8 @@ fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
     *waited += thread_time() - start;
 }
 
-/// Writes the first byte of each cache line at the beginning of a block. If `whole`, also writes
-/// one byte of each page.
+/// Writes one byte to each cache line in the first [`TOUCHED`] bytes of a block, from offset `from`
+/// on. If `whole`, also writes one byte to each page.
 ///
 /// # Safety
 ///
@@ -186,7 +187,8 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         };
         let run = &run;
         let this = &*self;
-        // One lane stays on this thread: allocators are faster in a process with one thread.
+        // The first lane stays on this thread. So a program with one lane starts no thread, and
+        // allocators are faster in a process with one thread.
         let mut lanes = this.program.lanes.iter().zip(&mut room);
         if let Some((first, buffer)) = lanes.next() {
             if this.program.is_threaded() {
@@ -248,9 +250,9 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
                     unsafe { self.alloc.dealloc(block, layout) };
                     continue;
                 }
-                // SAFETY: `Program` makes every size at least 1.
+                // SAFETY: `ProgramMaker` makes every size at least 1.
                 Action::Alloc => (unsafe { self.alloc.alloc(layout) }, 0),
-                // SAFETY: `Program` makes every size at least 1.
+                // SAFETY: `ProgramMaker` makes every size at least 1.
                 Action::Zeroed => (unsafe { self.alloc.alloc_zeroed(layout) }, 0),
                 Action::Resize | Action::Epoch => {
                     let block = black_box(slot.block.load(Relaxed));
@@ -262,12 +264,12 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
             };
             let block = black_box(block);
             assert!(!block.is_null(), "the allocator refused {} bytes", op.size);
-            // SAFETY: the block is this lane's alone and has the size.
+            // SAFETY: the block has `op.size` bytes, and no other lane uses it.
             unsafe { touch(block, touched as usize, op.size as usize, self.whole) };
             slot.block.store(block, Relaxed);
             if op.publish {
-                // Only this lane uses the slot now, and it read the generation when it got the
-                // slot.
+                // Only this lane uses the slot now. It stored the last generation itself, or saw it
+                // when it waited for the slot.
                 let next = slot.generation.load(Relaxed) + 1;
                 // ORDERING: Release. Pairs with the Acquire in `Player::ops`. Publishes: the block.
                 slot.generation.store(next, Release);
@@ -279,7 +281,7 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
     #[cold]
     fn begin(&self, now: &mut Option<usize>, next: usize, waited: &mut u64) {
         self.end(now.replace(next));
-        // Two epochs suffice: a lane enters an epoch after all lanes have left the earlier ones.
+        // Two epochs suffice, because the lanes of these two waited for the earlier ones.
         for before in [next.checked_sub(3), next.checked_sub(2)].into_iter().flatten() {
             let epoch = &self.epochs[before];
             if epoch.load(Relaxed) != 0 {

@@ -5,14 +5,15 @@
 //! program  lane 1: s0 = alloc 64, publish 1; s1 = alloc 32     lane 2: wait for s0 = 1, free s0
 //! ```
 //!
-//! The lane that empties a slot uses it again. A lane waits for a block that another lane filled:
-//! the filling operation publishes the slot's next generation, and the waiting operation carries
-//! the generation that it needs. A block has one user after another, so no generation is missed.
+//! A *slot* holds one block at a time, and the lane that empties a slot uses it again. A lane waits
+//! for a block that another lane allocated or resized. That lane's operation publishes the slot's
+//! next *generation*, and the waiting operation carries the generation that it needs. One lane
+//! after another uses a block, so no generation is missed.
 //!
 //! If there are several lanes, the operations are cut into *epochs* of equal length in the
-//! recorded order. A lane begins an epoch when all lanes have finished the last but one. So
-//! threads that ran one after another do so again, and blocks are live together as they were,
-//! within two epochs.
+//! recorded order. A lane begins an epoch when all lanes have finished the epoch before the
+//! previous one. So threads that ran one after another do so again, and the same blocks are live
+//! together as in the recorded run, to within two epochs.
 //!
 //! The trace is read once, and most operations leave memory ([`Lane`]). The memory that remains
 //! grows with the live blocks and with the addresses that the program used. It does not grow with
@@ -31,15 +32,15 @@ use super::op::{Action, Leftover, ProgramOp};
 use super::tape::Tape;
 use ephemera_recorder::{Book, BookStep, Id, Trace, TraceError, TraceEvent, What};
 
-/// Operations of an epoch.
+/// The number of operations in an epoch, over all lanes.
 const EPOCH: u64 = 4096;
 /// The largest number of lanes. Further threads share a lane, in the recorded order.
 const LANES: usize = 64;
 
 /// A trace, ready to be replayed.
 ///
-/// Its fields are private because a [`Player`](super::Player) relies on them: each lane fills a
-/// slot before it empties it, and passes the layout that the block was allocated with.
+/// Its fields are private because a [`Player`](super::Player) relies on them. Every slot is filled
+/// before it is emptied, and every operation has the layout that its block has at that time.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayProgram {
     /// The operations of each lane.
@@ -89,8 +90,8 @@ struct ProgramMaker {
     live: u64,
 }
 
-/// Returns the alignment for a replay: the requested one, or the one that `malloc` gives for that
-/// size.
+/// Returns the alignment for a replay as a power of two: the requested one, or the one that
+/// `malloc` gives for that size.
 fn align(asked: u8, size: u32) -> u8 {
     if asked > 0 { asked } else { (size.max(1).ilog2() as u8).min(4) }
 }

@@ -20,7 +20,7 @@ pub struct ReplayRow {
     pub name: String,
     /// The candidate's time divided by the reference's time in the same round.
     pub ratio: Estimate,
-    /// Whether that is a difference.
+    /// Whether the ratio is a difference from the reference.
     pub verdict: Verdict,
     /// The median processor time of an operation in nanoseconds, without waiting.
     pub ns: f64,

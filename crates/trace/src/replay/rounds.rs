@@ -12,7 +12,7 @@ use super::replayed::{REFERENCE, TWIN};
 use super::timed::{Timed, ratio};
 use super::{Candidate, ReplayProgram};
 
-/// Rounds before those that count.
+/// The number of rounds before those that count.
 const WARM_UP: u32 = 1;
 
 /// A player of any allocator.
@@ -27,7 +27,7 @@ impl<A: GlobalAlloc + Sync> Play for Player<'_, A> {
     }
 }
 
-/// Plays in rounds and calls `step` after each. Returns one figure for each candidate.
+/// Plays in rounds and calls `step` after each. Returns the figures of each candidate.
 ///
 /// # Errors
 ///

@@ -41,7 +41,7 @@ impl Tape {
         self.kept().length
     }
 
-    /// Returns the bytes of memory.
+    /// Returns the bytes of memory that the tape takes.
     pub(super) fn in_memory(&self) -> u64 {
         self.kept().memory.capacity() as u64
     }

@@ -8,7 +8,7 @@ use ephemera_measure::stats::{self, DRAWS, Estimate, Verdict};
 pub struct Timed {
     /// The candidate's time divided by the reference's time in the same round.
     pub ratio: Estimate,
-    /// Whether that is a difference.
+    /// Whether the ratio is a difference from the reference.
     pub verdict: Verdict,
     /// The median processor time of an operation in nanoseconds, without waiting.
     pub ns: f64,
@@ -52,14 +52,14 @@ impl Timed {
     }
 }
 
-/// One round of this number may be an outlier. A quarter of nine are two.
+/// At most one round in this number may be an outlier: two of nine.
 const OUTLYING: usize = 4;
-/// An outlier is this many times as far from the median as half of the rounds.
+/// The distance of an outlier from the median is more than this many times the median distance.
 const FAR: f64 = 4.0;
 
 impl Swayed {
-    /// Removes the farthest rounds one by one while they are few and far away. Stops at a
-    /// difference.
+    /// Removes the farthest rounds one by one, while they are few and far away, until the others
+    /// show a difference.
     fn of(logs: &[f64], mid: f64, floor: f64, seed: u64) -> Option<Self> {
         let far = |log: &f64| (log - mid).abs();
         let mut left = logs.to_vec();

@@ -141,7 +141,7 @@ fn the_largest_measured_saving_wins() {
 
 /// The allocator's time is a sum over threads, so the time that it is divided by must be one too.
 #[test]
-fn many_threads_share_their_time() {
+fn the_share_of_several_threads_divides_by_the_time_of_all() {
     let run = |threads: u32| {
         let mut script = Script { pace: 0, ..Script::new() };
         for i in 0..80_000_u64 {

@@ -78,7 +78,7 @@ fn contains(range: Option<Interval>, share: f64) -> bool {
 }
 
 #[test]
-fn a_recorder_of_nine_tenths_does_not_hide_an_allocator_of_four_fifths() {
+fn a_recorder_that_takes_nine_tenths_of_the_time_does_not_hide_the_share() {
     let advice = Run::new([80, 900, 20, 0]).advice("four-fifths");
     let share = advice.share.of_processor();
     assert!(contains(share, 0.8), "{share:?}");

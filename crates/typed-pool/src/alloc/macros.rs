@@ -3,8 +3,8 @@
 /// Declares an allocator like [`PooledAllocator`](crate::PooledAllocator) with its own pools: a
 /// zero-sized type that is `Copy` and `Default`.
 ///
-/// Its blocks lie together, apart from other blocks of the same size. They have their own limit,
-/// and their memory is freed independently.
+/// Its blocks lie together, apart from those of other allocators. They have their own limit, and
+/// their memory is freed independently.
 ///
 /// # Examples
 ///
@@ -112,8 +112,8 @@ macro_rules! __allocator_of_family {
                 unsafe { $crate::__private::deallocate(Self::__cell(), Self::__family(), block, layout) }
             }
 
-            /// Grows a block: in place if its class stays the same. Pages grow a block
-            /// without a class. Other blocks move.
+            /// Grows a block: in place if its class stays the same. The module `pages` grows a
+            /// block without a class. Other blocks move.
             ///
             /// # Errors
             /// As `allocate`; the old block is then unchanged.
@@ -138,7 +138,8 @@ macro_rules! __allocator_of_family {
             /// As `grow`.
             ///
             /// # Safety
-            /// As `grow`.
+            /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not
+            /// smaller than `old.size()`.
             #[inline]
             pub unsafe fn grow_zeroed(
                 &self,
@@ -150,7 +151,7 @@ macro_rules! __allocator_of_family {
                 unsafe { $crate::__private::grow(Self::__cell(), Self::__family(), block, old, new, true) }
             }
 
-            /// Shrinks a block: in place if its class stays the same. Pages shrink a
+            /// Shrinks a block: in place if its class stays the same. The module `pages` shrinks a
             /// block without a class. Other blocks move.
             ///
             /// The limit refuses no shrink. A block that has to move may exceed it: by a unit of at
@@ -177,10 +178,10 @@ macro_rules! __allocator_of_family {
             /// Books remote frees, publishes those of this thread, then frees all empty units of
             /// this thread.
             ///
-            /// Without it, a thread keeps 128 KiB of empty units of each class, but at least one
-            /// unit, and frees others as they run empty. Each time it needs a unit after it freed
-            /// one, it keeps one more, up to 4 MiB, until its load no longer needs them. It frees
-            /// all empty units when it ends.
+            /// Without a trim, a thread keeps 128 KiB of empty units of each class, but at least
+            /// one unit, and frees others as they run empty. Each time it needs a unit after it
+            /// freed one, it keeps one more, up to 4 MiB, until its load no longer needs them. It
+            /// frees all empty units when it ends.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may never be trimmed")]
             pub fn trim(&self) {
@@ -198,8 +199,8 @@ macro_rules! __allocator_of_family {
                 $crate::__private::trim_all(Self::__family());
             }
 
-            /// Sets the limit on the bytes that all threads together hold, in
-            /// units and larger blocks. `usize::MAX`, the initial value, means no limit.
+            /// Sets the limit on the bytes that all threads together hold, in units and larger
+            /// blocks. `usize::MAX`, the initial value, means no limit.
             ///
             /// Before a request beyond the limit is refused, this thread trims itself and the
             /// records of ended threads. The limit does not free memory that is already held.

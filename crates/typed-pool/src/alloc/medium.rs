@@ -1,4 +1,5 @@
-//! Blocks without a small class: those of medium classes, and those of pages.
+//! Blocks without a small class: slots of medium classes, and blocks of the operating system's
+//! pages.
 //!
 //! These functions are not inlined, so that the fast paths of small classes need no more registers.
 
@@ -35,7 +36,7 @@ pub(super) unsafe fn allocate(
 /// Allocates as [`allocate`] does, with all bytes zero.
 ///
 /// # Safety
-/// As [`allocate`].
+/// The heaps are those that this thread's cell of the family names.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn allocate_zeroed(

@@ -28,12 +28,13 @@ impl PooledAllocator {
 crate::__allocator_of_family! {
     /// Zero-sized allocator with free lists by size class on each thread, for any container.
     ///
-    /// A block of up to 32 KiB comes from this thread's pool of its class. There are 44 classes, at
-    /// most a quarter apart. The allocation takes a few instructions and no lock. Any thread may
-    /// free the block, even after the allocating thread ended, and its slot returns to its pool.
-    /// For a constant layout of up to 1,024 bytes, the compiler computes the class. A block that is
-    /// larger, or aligned to more than 4,096, is a mapping of the operating system or a part of
-    /// one, rounded up to a power of two up to 1 MiB. Only the pages that are written cost memory.
+    /// A block of up to 32 KiB comes from this thread's pool of its class. There are 44 classes:
+    /// the multiples of 8 up to 64, then four for each doubling. The allocation takes a few
+    /// instructions and no lock. Any thread may free the block, even after the allocating thread
+    /// ended, and the slot returns to its pool. For a constant layout of up to 1,024 bytes, the
+    /// compiler computes the class. A block that is larger, or aligned to more than 4,096, is a
+    /// mapping of the operating system or a part of one. Up to 1 MiB, its size is rounded up to a
+    /// power of two. Only the pages that are written cost memory.
     ///
     /// [`pooled_allocator!`](crate::pooled_allocator) declares more such allocators, each with its
     /// own pools.
@@ -51,35 +52,34 @@ crate::__allocator_of_family! {
     /// ```
     ///
     /// All its memory comes from the operating system, and none from another heap. It serves
-    /// threads before `main`, in destructors of thread-locals and after them, in exit handlers and
-    /// after them. In a forked child, the blocks of all threads of the parent can be used and
-    /// freed.
+    /// threads before `main`, in and after the destructors of thread-locals, and in and after exit
+    /// handlers. In a forked child, the blocks of all threads of the parent can be used and freed.
     ///
-    /// A library that is loaded at run time and has this line too has a heap of its own. Its blocks
-    /// may move to any thread, but the library frees them. If the library is unloaded, the pages of
+    /// A library that is loaded at run time and has this line too has its own heap. Its blocks may
+    /// move to any thread, but the library must free them. If the library is unloaded, the pages of
     /// its heap stay, up to 512 KiB if all its blocks were freed.
     ///
-    /// Some C libraries have no `__cxa_thread_atexit_impl`, such as musl and Apple's. There the
+    /// Some C libraries, such as musl and Apple's, have no `__cxa_thread_atexit_impl`. There the
     /// standard library keeps its own list of destructors, and some systems also have no native
     /// thread-locals. The standard library must then take the memory of both from
-    /// [`System`](std::alloc::System), as that of Rust 1.95 does. That of Rust 1.85 takes it from
-    /// the global allocator. It ends the process if the first allocation of a thread is for that
-    /// list.
+    /// [`System`](std::alloc::System), as that of Rust 1.95 does. That of Rust 1.85 takes the
+    /// memory from the global allocator. There the process ends if the first allocation of a thread
+    /// is for that list.
     ///
-    /// Its use of freed memory:
+    /// How freed memory is kept and returned:
     ///
     /// * A thread keeps empty units of each class: 128 KiB, but at least one unit. It keeps more if
     ///   it needed units again that it had freed, up to 4 MiB of each class.
-    /// * Other freed units and larger blocks are kept by the process, up to 4 MiB or an eighth of
-    ///   the bytes in use, and up to 64 MiB more if the process needed pages again that had left.
-    ///   The process returns memory beyond this to the operating system at once. Of the rest, it
-    ///   returns one unit or block after each 64 allocations or frees of units and larger blocks,
-    ///   if that one was not used during the last 1,024 of them.
+    /// * The process keeps other freed units and larger blocks, up to 4 MiB or an eighth of the
+    ///   bytes in use, whichever is more. It keeps up to 64 MiB more if it needed pages again that
+    ///   it had returned. The process returns memory beyond this to the operating system at once.
+    ///   Of the rest, it returns one unit or block after each 64 allocations or frees of units and
+    ///   larger blocks, if that one was not used during the last 1,024 of them.
     ///   [`pages::set_cache`](crate::pages::set_cache) changes the 4 MiB.
-    /// * A thread keeps freed blocks of 32 to 256 KiB for itself, up to 768 KiB, until it ends or
-    ///   trims. Allocations and frees of such blocks by any thread move those that the thread does
-    ///   not use to the process's cache.
-    /// * A block keeps its unit: 32 KiB for small sizes, up to 256 KiB for others.
+    /// * A thread keeps freed blocks of more than 32 and up to 256 KiB for itself, up to 768 KiB in
+    ///   total, until it ends or trims. Allocations and frees of such blocks by any thread move
+    ///   those that the thread does not use to the process's cache.
+    /// * One live block keeps its unit: 32 KiB for small sizes, up to 256 KiB for others.
     ///
     /// On systems other than Linux, Android, Windows, Apple's and the BSDs, its memory comes from
     /// the system's heap, [`System`](std::alloc::System).

@@ -1,6 +1,7 @@
 //! Grows and shrinks blocks: in place, or by a move to a block of another class.
 //!
-//! The functions for blocks without a small class are not inlined, as those of `medium`.
+//! The functions for blocks without a small class are not inlined, for the same reason as those of
+//! `medium`.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -50,8 +51,8 @@ pub unsafe fn grow(
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block: in place if its class stays the same. The limit refuses no shrink, see
-/// `shrink_at_the_limit`.
+/// Shrinks a block: in place if its class stays the same. The limit refuses no shrink
+/// (`shrink_at_the_limit`).
 ///
 /// # Errors
 /// `AllocError` if the operating system refuses; the old block is then unchanged.
@@ -85,8 +86,8 @@ pub unsafe fn shrink(
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block to another class, or from or to pages, if the limit leaves no memory
-/// to move it.
+/// Shrinks a block to another class, or from or to pages, if the limit leaves no memory for the
+/// move.
 ///
 /// The block stays in its slot if the units of both classes have the same alignment. The slot then
 /// still is one of the old class, and a free finds its heap through the unit's header, as a remote
@@ -96,7 +97,7 @@ pub unsafe fn shrink(
 /// `AllocError` if the operating system refuses; the old block is then unchanged.
 ///
 /// # Safety
-/// As [`shrink`].
+/// `block` is a live block of this family, `old` fits it, and `new` is not larger.
 #[cold]
 #[inline(never)]
 unsafe fn shrink_at_the_limit(
@@ -107,7 +108,7 @@ unsafe fn shrink_at_the_limit(
 ) -> Result<NonNull<u8>, AllocError> {
     if let (Some(class), Some(other)) = (class::any(old), class::any(new)) {
         if class::unit_size(class) == class::unit_size(other) && block.addr().get() % new.align() == 0 {
-            // SAFETY: the caller passes a live block, whose layout has the first class.
+            // SAFETY: the caller passes a live block of layout `old`, which has this class.
             return Ok(unsafe { shrink_in_place(block, class, (old, new)) });
         }
     }
@@ -120,8 +121,8 @@ unsafe fn shrink_at_the_limit(
 /// Grows a block without a small class. With `zeroed`, the bytes from the old size on are zero.
 ///
 /// # Safety
-/// `block` is a live block of this family, and the first layout fits it. Neither layout has a small
-/// class, the first is not of size zero, and the second is not smaller.
+/// `block` is a live block of this family, and `old` fits it. Neither layout has a small class,
+/// `old` is not of size zero, and `new` is not smaller.
 #[cold]
 #[inline(never)]
 unsafe fn grow_medium(
@@ -161,7 +162,7 @@ unsafe fn grow_medium(
 /// Moves a block to a larger one of another class, or from or to pages.
 ///
 /// # Safety
-/// As [`grow_medium`].
+/// `block` is a live block of this family, `old` fits it, and `new` is not smaller.
 #[inline(never)]
 unsafe fn move_and_grow(
     cell: ThisCell,
@@ -182,7 +183,8 @@ unsafe fn move_and_grow(
 /// Shrinks a block without a small class.
 ///
 /// # Safety
-/// As [`grow_medium`], but the second layout is not larger and not of size zero.
+/// `block` is a live block of this family, and `old` fits it. Neither layout has a small class, and
+/// `new` is neither larger nor of size zero.
 #[cold]
 #[inline(never)]
 unsafe fn shrink_medium(
@@ -211,7 +213,8 @@ unsafe fn shrink_medium(
 /// unchanged.
 ///
 /// # Safety
-/// `block` is a live block of the first layout; neither layout has less than `keep` bytes.
+/// `block` is a live block of this family, and `old` fits it. Neither layout has fewer than `keep`
+/// bytes.
 #[inline(never)]
 unsafe fn relocate(
     cell: ThisCell,

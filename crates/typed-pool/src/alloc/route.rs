@@ -35,7 +35,7 @@ pub unsafe fn allocate(cell: ThisCell, family: &'static Family, layout: Layout) 
 /// As [`allocate`].
 ///
 /// # Safety
-/// As [`allocate`].
+/// `cell` and `family` belong to the same allocator.
 #[inline]
 pub unsafe fn allocate_zeroed(cell: ThisCell, family: &'static Family, layout: Layout) -> Block {
     let Some(class) = class::of(layout) else {
@@ -66,7 +66,7 @@ pub unsafe fn deallocate(cell: ThisCell, family: &'static Family, block: NonNull
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
 }
 
-/// Returns this thread's empty units to the process's pages.
+/// Books remote frees, publishes those of this thread, then frees this thread's empty units.
 pub fn trim(family: &'static Family) {
     threads::trim_here(family);
 }
@@ -76,7 +76,7 @@ pub fn trim_all(family: &'static Family) {
     threads::trim_all(family);
 }
 
-/// Sets the limit on the bytes held.
+/// Sets the limit on the bytes that all threads together hold.
 pub fn set_limit(family: &'static Family, bytes: usize) {
     family.account().set_limit(bytes);
 }

@@ -40,7 +40,7 @@ pub(super) unsafe fn allocate_in(
     }
 }
 
-/// Takes a slot of a class from the calling thread's front, if that has a free one.
+/// Takes a slot from the calling thread's front of a class, if the front has a free one.
 ///
 /// # Safety
 /// The cell is that of an allocator's family. `class` is [`class_of`] of a layout with this size.
@@ -56,7 +56,7 @@ pub unsafe fn take_from_front(cell: ThisCell, class: usize, size: usize) -> Opti
 ///
 /// # Safety
 /// The cell is that of an allocator's family, and `block` is a live slot of this family in this
-/// unit. It has the bytes of a link at least.
+/// unit. The slot has room for a link.
 #[inline]
 #[must_use]
 pub unsafe fn give_to_own_unit(cell: ThisCell, unit: NonNull<u8>, block: NonNull<u8>) -> bool {
@@ -103,7 +103,7 @@ pub(super) unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8>
     unsafe { NonNull::new_unchecked(slot) }
 }
 
-/// Returns the class of the slots for this layout, if its blocks are slots.
+/// Returns the class of a layout whose blocks are slots. `None` for other layouts.
 #[inline]
 #[must_use]
 pub const fn class_of(layout: Layout) -> Option<usize> {
@@ -200,7 +200,7 @@ mod tests {
         };
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                assert!(!gives(), "the thread owns nothing");
+                assert!(!gives(), "the thread owns no unit");
                 let own = allocate(layout);
                 assert!(!gives(), "the thread owns other units");
                 free(own, layout);

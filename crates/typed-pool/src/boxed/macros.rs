@@ -6,7 +6,7 @@
 /// | | |
 /// |---|---|
 /// | `pooled!(Node);` | a pool for your own concrete type, named `OfType<Node>`, which is `PooledBox`'s default |
-/// | `pooled!(Node, chunk_len = 32);` | the same; each unit is for 32 slots |
+/// | `pooled!(Node, chunk_len = 32);` | the same, with 32 slots for each request |
 /// | `pooled!(pub struct Names: String);` | a tag for a pool of any concrete type, for `PooledBox<String, Names>` |
 /// | `pooled!(pub struct Names: String, chunk_len = 32);` | the same, with 32 slots for each request |
 ///
@@ -67,8 +67,7 @@ macro_rules! pooled {
                 $crate::__private::stats(<Self as $crate::PoolOf<$type>>::__family())
             }
 
-            /// Sets the limit on the bytes that these pools hold, on all
-            /// threads together.
+            /// Sets the limit on the bytes that these pools hold, on all threads together.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "a pool may have no limit")]
             pub fn set_limit(&self, bytes: usize) {
@@ -119,7 +118,8 @@ macro_rules! pooled {
 /// Defines the thread-local and the family of one pool.
 ///
 /// The value's type and the chunk length are named first, outside the scope of the statics below.
-/// Otherwise a name in them, such as the length of an array, could resolve to one of these statics.
+/// Otherwise a name in the type, such as the length of an array, could resolve to one of these
+/// statics.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __pooled_impl {

@@ -23,8 +23,8 @@ use crate::threads;
 /// An owned value in the pool of its type: a `Box` for types that have a pool.
 ///
 /// Each thread has its own pool for each such type; [`pooled!`](crate::pooled) declares one. Any
-/// thread may drop a value, even after the thread that made it ended. Values may be made and
-/// dropped in destructors of thread-locals. The slot returns to the pool that allocated it.
+/// thread may drop a value, even after the thread that allocated it ended. Values may be allocated
+/// and dropped in destructors of thread-locals. The slot returns to the pool that allocated it.
 ///
 /// `P` names the pool: [`OfType<T>`] for your own types, a tag for other types, and [`AnyPool`] for
 /// values whose pool is not known statically, such as trait objects ([`unsize!`](crate::unsize)).
@@ -115,7 +115,7 @@ impl<T: Pooled> PooledBox<T> {
     /// Allocates a slot like [`PooledBox::new_with`].
     ///
     /// # Errors
-    /// [`TryAllocError`], with `init`, if the limit would be exceeded, or if the global heap
+    /// [`TryAllocError`], with `init`, if the limit would be exceeded, or if the operating system
     /// refuses.
     #[inline]
     pub fn try_new_with<F: FnOnce() -> T>(init: F) -> Result<Self, TryAllocError<F, T>> {
@@ -138,8 +138,8 @@ impl<T: Pooled> PooledBox<T> {
         T::__family().stats()
     }
 
-    /// Sets the limit on the bytes that this type's pools hold, on all threads
-    /// together. `usize::MAX`, the initial value, means no limit.
+    /// Sets the limit on the bytes that this type's pools hold, on all threads together.
+    /// `usize::MAX`, the initial value, means no limit.
     ///
     /// Before a request beyond the limit is refused, this thread trims itself and the records of
     /// ended threads. The limit does not free memory that is already held.
@@ -150,9 +150,10 @@ impl<T: Pooled> PooledBox<T> {
     /// Books remote frees, publishes those of this thread, then frees all empty units of this
     /// thread.
     ///
-    /// Without it, a thread keeps 4 empty units of each type and frees others as they run empty.
-    /// Each time it needs a unit after it freed one, it keeps one more, until its load no longer
-    /// needs them. It frees all empty units when it ends.
+    /// Without a trim, a thread keeps 4 empty units of each type and frees others as they run
+    /// empty. Of units above 32 KiB it keeps fewer, but at least one. Each time it needs a unit
+    /// after it freed one, it keeps one more, up to 4 MiB, until its load no longer needs them. It
+    /// frees all empty units when it ends.
     pub fn trim() {
         threads::trim_here(T::__family());
     }
@@ -279,8 +280,8 @@ impl<T, P: BoxPool> PooledBox<T, P> {
 }
 
 impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
-    /// Returns the value for up to the rest of the program. The value is not dropped and its slot
-    /// is not freed.
+    /// Leaks the box and returns a reference to its value, for any lifetime. The value is not
+    /// dropped and its slot is not freed.
     #[inline]
     #[must_use]
     pub fn leak<'a>(this: Self) -> &'a mut T
@@ -310,14 +311,14 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
         Self { value, owns: PhantomData, pool: PhantomData }
     }
 
-    /// Returns the pointer to the value. The box keeps the ownership.
+    /// Returns the pointer to the value. The box still owns the value.
     #[inline]
     #[must_use]
     pub fn as_ptr(this: &Self) -> *const T {
         this.value.as_ptr()
     }
 
-    /// Returns the pointer to the value. The box keeps the ownership.
+    /// Returns the pointer to the value. The box still owns the value.
     #[inline]
     #[must_use]
     pub fn as_mut_ptr(this: &mut Self) -> *mut T {
@@ -340,8 +341,8 @@ impl<T: ?Sized, P: BoxPool> Drop for PooledBox<T, P> {
         // `_end` frees the slot after the value's destructor, even if that panics. The destructor
         // may use the pool.
         let _end = SlotGuard::<T, P> { value: self.value, pool: PhantomData };
-        // This function makes no reference to the value, because a pinned value may hold references
-        // into itself that its destructor uses.
+        // This function creates no reference to the value, because a pinned value may hold
+        // references into itself that its destructor uses.
         // SAFETY: the box owns its value, which is dropped only here.
         unsafe { self.value.drop_in_place() };
     }

@@ -14,7 +14,7 @@ use crate::heap;
 use crate::local_frees::Reach;
 use crate::threads::{self, Family, ThisCell};
 
-/// A pool that boxes name.
+/// A pool that a [`PooledBox`](crate::PooledBox) names.
 ///
 /// # Safety
 /// Only this crate and its macros implement it.
@@ -42,7 +42,7 @@ pub unsafe trait BoxPool: Sized + 'static {
 /// Only this crate and its macros implement it. The thread-local and the family belong to one pool
 /// for values of type `T`, and the methods of [`BoxPool`] are those of `typed`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no pool for values of type `{T}`",
+    message = "`{Self}` is not a pool for values of type `{T}`",
     note = "`pooled!({T});` beside your own type gives it a pool; for other types, `pooled!(struct Tag: {T});` makes one"
 )]
 pub unsafe trait PoolOf<T>: BoxPool {
@@ -55,7 +55,8 @@ pub unsafe trait PoolOf<T>: BoxPool {
 /// A type with its own pool. [`pooled!`](crate::pooled) implements it.
 ///
 /// # Safety
-/// As [`PoolOf`], for `Self`.
+/// Only this crate and its macros implement it. The thread-local and the family belong to one pool
+/// for values of type `Self`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no pool",
     note = "`pooled!({Self});` beside your own type gives it one; for other types, `pooled!(struct Tag: {Self});` makes one"
@@ -107,8 +108,8 @@ unsafe impl<T: Pooled> PoolOf<T> for OfType<T> {
     }
 }
 
-/// The pool of a value whose own pool is found when it is dropped. That drop has two loads more
-/// than the drop of a box that names its pool.
+/// The pool of a box that finds the value's own pool when it is dropped. That drop takes two loads
+/// more than the drop of a box that names its pool.
 ///
 /// A box of `AnyPool` whose value is too large for units is on no pool's account. Neither limits
 /// nor statistics include it.
@@ -158,7 +159,8 @@ pub(super) fn allocate<T, P: PoolOf<T>>() -> Result<NonNull<T>, AllocError> {
     }
 }
 
-/// The operations of a pool of one type.
+/// The operations of a pool of one type, for [`OfType`](super::OfType) and the macro
+/// [`pooled!`](crate::pooled).
 #[doc(hidden)]
 pub mod typed {
     use super::{Account, Layout, NonNull, PoolOf, Reach, heap, is_pooled, threads, unit_of};

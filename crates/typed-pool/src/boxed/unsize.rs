@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use super::{AnyPool, BoxPool, PooledBox};
 
 impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
-    /// Turns the box into one whose pool is found when the value is dropped. So boxes of one type
+    /// Turns the box into one that finds its pool when it is dropped. So boxes of one value type
     /// from several pools get the same type.
     #[inline]
     #[must_use]

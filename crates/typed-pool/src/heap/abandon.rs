@@ -1,9 +1,9 @@
 //! Abandoned units: those that a thread left with live slots when it ended.
 //!
 //! No thread holds the record of such a unit. Without a countdown, each remote free would push its
-//! group, and its thread would lease the record to drain the inbox. Instead, the first drain of a
-//! group makes its unit *abandoned* and starts the group's countdown. The free that completes the
-//! countdown pushes the group again; the frees before it only set a bit.
+//! group, and the freeing thread would lease the record to drain the inbox. Instead, the first
+//! drain of a group makes its unit *abandoned* and starts the group's countdown. The free that
+//! completes the countdown pushes the group again; the frees before it only set a bit.
 //!
 //! The free slots of an abandoned unit are bits, and none of them is linked. The unit waits in the
 //! queue until the next holder of the record *adopts* it: that thread stops the countdowns and
@@ -32,7 +32,7 @@ impl UnitHeap {
     /// Abandons the unit of a group that was just booked, and starts the group's countdown.
     ///
     /// If another thread has claimed the unit's slots at this moment, the unit only goes to the
-    /// queue. Its slots probably are all free, and their groups are drained one by one.
+    /// queue. All of its slots are probably free, and their groups are drained one by one.
     fn abandon(&self, group: SlotGroupPtr) {
         let (unit, live) = (group.unit(), group.unit().live());
         if unit.state() != UnitState::Abandoned {

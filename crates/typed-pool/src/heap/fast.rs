@@ -1,4 +1,5 @@
-//! The fast paths: every allocation and every free goes through these functions.
+//! The fast paths: every allocation and every free of a slot goes through these functions. They are
+//! inlined into the program. `cargo xtask bench --icount` counts their instructions.
 
 use core::ptr::NonNull;
 
@@ -15,8 +16,8 @@ use crate::local_frees::{LINK, Reach, link_of};
 use crate::unit::{Unit, UnitPtr};
 
 impl UnitHeap {
-    /// Takes the slot of the front that was freed last, or else one that was never used, for a
-    /// value of `size` bytes.
+    /// Takes a slot of the front for a value of `size` bytes: the one that was freed last, or else
+    /// one that was never used.
     #[inline]
     pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
         let slot = self.local.free.get();
@@ -89,8 +90,9 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     }
 }
 
-/// Frees a slot of a unit that its owner found in the map of pages, so without the size of the
-/// block. Frees nothing and returns `false` if the slow path must look at the unit after this free.
+/// Frees a slot on its owner's thread, without the size of the block. The caller found the unit in
+/// the map of pages. Frees nothing and returns `false` if the slow path must look at the unit after
+/// this free.
 ///
 /// The address of the unit is the result of several loads, and a mispredicted branch costs at least
 /// their latency. So the function selects the words of the front or of the unit without a branch.
@@ -98,7 +100,7 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 /// unit is then the result of a mask.
 ///
 /// # Safety
-/// `block` is a live slot of `unit`, which `heap` owns, and has the bytes of a link at least.
+/// `block` is a live slot of `unit`, which `heap` owns, and has room for a link.
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 #[inline]
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
@@ -133,14 +135,14 @@ pub(crate) unsafe fn mark_free(block: NonNull<u8>, size: usize) {
     }
 }
 
-/// Aborts on a pointer that is no slot, or that is the one freed last (`freed`).
+/// Aborts if the pointer is not a slot, or is the slot that was freed last (`freed`).
 #[cfg(debug_assertions)]
 fn check(heap: &UnitHeap, unit: Option<UnitPtr>, block: NonNull<u8>, freed: *mut u8) {
     let (spec, slots) = (heap.spec, unit.map_or(0, UnitPtr::slots));
     let (offset, first) = (offset_in(block.addr().get(), spec.unit), spec.first(slots));
     ephemera_prim::invariant!(
         (first..spec.end(slots)).contains(&offset) && (offset - first) % spec.stride == 0,
-        "the freed pointer is no slot of this pool"
+        "the freed pointer is not a slot of this pool"
     );
     ephemera_prim::invariant!(freed != block.as_ptr(), "a slot is freed twice");
 }

@@ -4,24 +4,40 @@
 //! slots are counted when the unit stops being the front. If it ran full, all of its slots are
 //! live. If it is replaced before that, its free list is counted. From then on, each free
 //! decrements `until`.
+//!
+//! At the end of a scope, the front may be *set aside*: its free slots move from the heap to the
+//! unit, uncounted, and the unit stays the front. The first allocation of the next scope then takes
+//! the slow path, which counts the unit for that scope and returns the slots to the heap.
 
 use core::ptr;
 
 use super::{PoolEnv, UnitHeap};
-use crate::local_frees::link_of;
+use crate::local_frees::{link_of, write_link};
 use crate::unit::{UnitPtr, UnitState};
 
-/// A full unit is allocated from again when one in this number of its slots is free. So the slow
-/// path runs at most once for that share of a unit's slots.
+/// The heap allocates from a full unit again when one in this number of its slots is free. So the
+/// slow path runs at most once for that share of a unit's slots.
 const SHARE: usize = 8;
 
 /// The number of units from which a heap is large. The free slots of its full units then matter
 /// more than slow paths: a free to a random unit waits for memory anyway.
 const LARGE_HEAP: usize = 256;
 
-/// The share of slots in a large heap, and the least number of them.
+/// The same number for a large heap, which waits for at least `LEAST_FREES` free slots.
 const LARGE_HEAP_SHARE: usize = 64;
 const LEAST_FREES: usize = 4;
+
+/// Returns the slots of a free list of a heap or unit that the calling thread owns.
+#[inline]
+fn linked(first: *mut u8) -> impl Iterator<Item = *mut u8> {
+    let mut at = first;
+    core::iter::from_fn(move || {
+        let slot = (!at.is_null()).then_some(at)?;
+        // SAFETY: H3: linked slots are free, and the calling thread owns them.
+        at = unsafe { link_of(slot) };
+        Some(slot)
+    })
+}
 
 impl UnitHeap {
     /// Makes `unit` the front, in place of the current one. The unit has a free slot and is on no
@@ -44,20 +60,75 @@ impl UnitHeap {
     /// owner calls this.
     #[inline]
     pub(crate) fn free_in_front(&self) -> usize {
-        let mut free = (self.end.get().addr() - self.cursor.get().addr()) / self.spec.stride.max(1);
-        let mut slot = self.local.free.get();
-        while !slot.is_null() {
-            free += 1;
-            // SAFETY: H3: linked slots are free, and the caller owns the heap.
-            slot = unsafe { link_of(slot) };
+        let (mut cursor, mut end, mut aside) = (self.cursor.get(), self.end.get(), 0);
+        if let Some(unit) = self.front_aside() {
+            (cursor, end) = (unit.cursor().get(), unit.at(self.spec.end(unit.slots())));
+            aside = linked(unit.free().get()).count();
         }
-        free
+        (end.addr() - cursor.addr()) / self.spec.stride.max(1) + linked(self.local.free.get()).count() + aside
+    }
+
+    /// Returns the front if it is set aside.
+    #[inline]
+    fn front_aside(&self) -> Option<UnitPtr> {
+        if self.end.get().is_null() { self.front() } else { None }
+    }
+
+    /// Sets the front aside, if the current scope allocated from it and the unit has at most `most`
+    /// bytes. Returns the bytes of the unit, or `None` if it is as before.
+    #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
+    pub(super) fn set_front_aside(&self, most: usize) -> Option<usize> {
+        let unit = self.front().filter(|_| !self.end.get().is_null())?;
+        let bytes = self.spec.layout(unit.slots()).size();
+        if bytes > most {
+            return None;
+        }
+        unit.free().set(self.local.free.replace(ptr::null_mut()));
+        unit.cursor().set(self.cursor.replace(ptr::null_mut()));
+        self.end.set(ptr::null_mut());
+        self.inherited.set(false);
+        Some(bytes)
+    }
+
+    /// Returns the free slots of a front that is set aside to the heap. Slots that were freed
+    /// meanwhile are on the heap's list already.
+    #[cold]
+    fn take_front_back(&self, unit: UnitPtr) {
+        let aside = unit.free().replace(ptr::null_mut());
+        match linked(self.local.free.get()).last() {
+            // SAFETY: H3: the last linked slot is free, and the caller owns the heap.
+            Some(last) => unsafe { write_link(last, aside) },
+            None => self.local.free.set(aside),
+        }
+        self.cursor.set(unit.cursor().get());
+        self.end.set(unit.at(self.spec.end(unit.slots())));
+    }
+
+    /// Allows the current scope to allocate from a front that an earlier one set aside. From then
+    /// on the unit counts for the current scope.
+    #[inline]
+    pub(super) fn inherit_front<E: PoolEnv>(&self, env: E) {
+        if let Some(unit) = self.front_aside() {
+            self.take_front_back(unit);
+            let has_free = !self.local.free.get().is_null() || self.cursor.get() != self.end.get();
+            let counts = !cfg!(ephemera_weaken = "inherited_fronts_do_not_count");
+            if has_free && counts && !env.is_current(unit.birth()) {
+                unit.set_birth(env.count_unit(self.spec.layout(unit.slots()).size()));
+                self.inherited.set(true);
+            }
+        }
     }
 
     /// Makes the front an ordinary unit: full, in the queue, or empty.
+    ///
+    /// The live slots of an inherited front may all be of earlier scopes. Unless it is full, the
+    /// unit then counts for no scope.
     #[inline]
     pub(super) fn give_up_front<E: PoolEnv>(&self, env: E) {
         let Some(unit) = self.front() else { return };
+        if self.end.get().is_null() {
+            self.take_front_back(unit);
+        }
         let (mut free, slots) = (self.free_in_front(), unit.slots());
         if cfg!(ephemera_weaken = "front_counts_the_unbooked") {
             free += unit.unbooked();
@@ -76,7 +147,12 @@ impl UnitHeap {
         } else {
             unit.set_live(slots - free, slots - free);
             self.queue_first(unit);
+            if self.inherited.get() && !cfg!(ephemera_weaken = "inherited_fronts_count_to_the_end") {
+                env.uncount_unit(self.spec.layout(slots).size(), unit.birth());
+                unit.set_birth(0);
+            }
         }
+        self.inherited.set(false);
     }
 
     /// Returns the number of frees after which a full unit of this number of slots is queued.

@@ -1,4 +1,4 @@
-//! Frees empty units that a heap learned to keep and no longer needs.
+//! Finds the empty units that a heap learned to keep and no longer needs.
 //!
 //! A heap keeps one more empty unit each time it needs a unit after it freed one. So it must also
 //! keep fewer after the load has changed. Over a number of slow paths, it notes the least number of
@@ -85,8 +85,9 @@ impl KeptUnits {
         self.surplus.get() != 0
     }
 
-    /// Notes that one unit that the load does not need is about to be freed. Returns `false` if
-    /// there is none any more: the heap then has only the `empties` that it always keeps.
+    /// Notes that the heap is about to free one unit that the load does not need. Returns `false`
+    /// if there is no such unit any more: the heap then has only the `empties` that it always
+    /// keeps.
     pub(super) fn unlearn(&self, keep: usize, empties: usize) -> bool {
         let learned = self.learned.get();
         if empties <= keep - learned {

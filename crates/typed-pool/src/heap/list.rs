@@ -157,7 +157,8 @@ impl UnitHeap {
         Some(first)
     }
 
-    /// Takes the unit that waits longest, of those that are not abandoned or can be adopted.
+    /// Takes the unit that has waited longest, of those that may become the front now. Adopts it if
+    /// it is abandoned.
     #[cold]
     #[inline]
     fn pop_adopted(&self) -> Option<UnitPtr> {
@@ -180,7 +181,7 @@ impl UnitHeap {
     }
 
     /// Returns whether this heap may use the slots of a unit of its queue. If another thread has
-    /// claimed them at this moment, it may not, and the unit stays in the queue.
+    /// claimed the slots at this moment, the heap may not, and the unit stays in the queue.
     #[inline]
     pub(super) fn may_use_slots(&self, unit: UnitPtr) -> bool {
         // C2. A thread that claims the slots later reads this state and gives up.

@@ -3,8 +3,8 @@
 //! ```text
 //!   free, cursor, end        the free slots of the front: linked ones, and those never used
 //!   front    --> unit        the heap allocates from it until no slot is free
-//!   queue    --> units       the next fronts, oldest first: a share of each is free
-//!   full     --> units       less than that share of each is free, usually an eighth
+//!   queue    --> units       the next fronts, oldest first: a share (an eighth) of each is free
+//!   full     --> units       less than that share of each is free
 //!   empties  --> units       no slot is live
 //!   units    <-> all units, whether they are on another list or not
 //! ```
@@ -51,10 +51,10 @@ use kept::KeptUnits;
 /// The number of slots of each request to the backing allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChunkLen {
-    /// 64 first, twice the number with each unit held, up to the capacity of a unit.
+    /// 64 at first. The number doubles with each unit held, up to a whole unit.
     Grows,
-    /// A fixed number of slots; 0 means 1. A small number is one shorter unit, a large one several
-    /// whole units.
+    /// A fixed number of slots; 0 means 1. The request is for one unit, or for several whole units
+    /// if one has no room for the slots.
     Fixed(usize),
 }
 
@@ -64,7 +64,7 @@ pub(crate) const CHUNK_UNITS: usize = 64;
 /// The number of slots in the first unit of a growing pool.
 pub(crate) const FIRST_LEN: usize = 64;
 
-/// The state of a heap. Its units are not freed when it is dropped: its owner frees them before.
+/// The state of a heap. Dropping it frees no unit: its owner frees the units before.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitHeap {
@@ -84,18 +84,23 @@ pub(crate) struct UnitHeap {
     /// The number of empty units to keep: those of the spec, those of the initial capacity, and one
     /// more for each unit that was freed and then needed again (`kept`).
     keep: Cell<usize>,
+    /// The units freed since the last trim, less those that the heap needed again.
     given_back: Cell<usize>,
     kept: KeptUnits,
     units_len: Cell<usize>,
     /// The number of slots of all units.
     slots_len: Cell<usize>,
     chunk_len: ChunkLen,
+    /// Whether an earlier scope set the front aside, and the current one allocates from it.
+    inherited: Cell<bool>,
+    /// The most units that the heap had at the end of a scope since the last trim.
+    grown: Cell<usize>,
     units: UnitList<Unit>,
     /// The number of full units that scrapes have visited.
     #[cfg(test)]
     pub(crate) scraped: Cell<usize>,
-    /// In models, the witness of the words above: each owner's writes are ordered after those of
-    /// the last owner.
+    /// The witness of the words above. A model fails if an owner's writes are not ordered after
+    /// those of the last owner.
     owned: Witness,
 }
 
@@ -120,6 +125,8 @@ impl UnitHeap {
                 units_len: Cell::new(0),
                 slots_len: Cell::new(0),
                 chunk_len,
+                inherited: Cell::new(false),
+                grown: Cell::new(0),
                 units: UnitList::new(),
                 #[cfg(test)]
                 scraped: Cell::new(0),
@@ -145,7 +152,7 @@ impl UnitHeap {
         self.front().map_or(0, |unit| unit.slots() - self.free_in_front())
     }
 
-    /// Returns the layout of its slots in their units.
+    /// Returns the layout of the heap's slots in their units.
     pub(crate) fn spec(&self) -> UnitSpec {
         self.spec
     }
@@ -156,12 +163,15 @@ impl UnitHeap {
         unsafe { UnitPtr::from_raw(self.front.get()) }
     }
 
-    /// Slots of each of the next units, and how many units come at once.
+    /// Returns the number of slots in each unit of the next request, and the number of its units.
     #[inline]
     fn next_chunk(&self) -> (usize, usize) {
         let whole = self.spec.slots;
         match self.chunk_len {
-            ChunkLen::Grows => (whole.min(FIRST_LEN << self.units_len.get().min(16)), 1),
+            ChunkLen::Grows => {
+                let units = self.units_len.get().max(self.grown.get());
+                (whole.min(FIRST_LEN << units.min(16)), 1)
+            }
             ChunkLen::Fixed(len) if len <= whole => (len.max(1), 1),
             ChunkLen::Fixed(len) => (whole, len.div_ceil(whole).min(CHUNK_UNITS)),
         }

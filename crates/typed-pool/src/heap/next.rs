@@ -4,7 +4,7 @@ use super::PoolEnv;
 use crate::unit::{UnitPtr, UnitState};
 
 /// Takes the unit that has waited longest in the queue, or else the empty unit that was kept last,
-/// if there are more than `stay`.
+/// if there are more than `stay` of them.
 #[inline]
 pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     let heap = env.heap();
@@ -34,8 +34,8 @@ pub(super) fn take_scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     pop_queue(env)
 }
 
-/// Takes the empty unit that was kept last. If an earlier scope left it, it counts for the one that
-/// allocates from it now.
+/// Takes the empty unit that was kept last. If an earlier scope left the unit, it counts for the
+/// scope that allocates from it now.
 #[inline]
 fn pop_empty<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     let unit = env.heap().pop_empty()?;

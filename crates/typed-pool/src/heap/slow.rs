@@ -13,22 +13,23 @@ use crate::unit::UnitPtr;
 /// Allocates a slot for a value of `size` bytes after the fast path found none.
 ///
 /// It tries the front, whose slots may have been freed since, then a unit of the queue, then an
-/// empty unit. If there are none, it books remote frees and tries again; booking takes each group's
-/// cache line from other cores, so it comes second. Units that the heap learned to keep come after
-/// it: otherwise the heap would rotate through them, and `kept` would find all of them needed. At
-/// last it requests a unit from the backing allocator.
+/// empty unit. If there are none, it books remote frees and tries again. Booking comes second,
+/// because it takes each group's cache line from other cores. Units that the heap learned to keep
+/// come after that: otherwise the heap would rotate through them, and `kept` would find all of them
+/// needed. At last it requests a unit from the backing allocator.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     heap.owned.write();
+    heap.inherit_front(env);
     match take_or_install(env, size, heap.kept.learned()) {
         Some(slot) => Ok(slot),
         None => refill_by_booking(env, size),
     }
 }
 
-/// As [`refill`], where the heap has no unit with a free slot that it knows of.
+/// Continues [`refill`] if the heap knows of no unit with a free slot.
 #[cold]
 #[inline(never)]
 fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
@@ -42,7 +43,7 @@ fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     heap.take(size).ok_or(AllocError)
 }
 
-/// Takes a slot of the front, or of the next front. `stay` empty units stay empty.
+/// Takes a slot of the front, or of the next front. Leaves `stay` empty units as they are.
 #[inline]
 fn take_or_install<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNull<u8>> {
     let heap = env.heap();
@@ -54,7 +55,8 @@ fn take_or_install<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNu
     heap.take(size)
 }
 
-/// The most slots in a unit that exceeds the limit, and the most bytes of more than one.
+/// The most slots of a unit that may exceed the limit. With more than one slot, such a unit has at
+/// most `BEYOND_BYTES` bytes.
 const BEYOND_LEN: usize = 8;
 const BEYOND_BYTES: usize = 9 << 10;
 
@@ -85,8 +87,8 @@ pub(crate) fn reserve<E: PoolEnv>(env: E, slots: usize) -> Result<(), AllocError
     Ok(())
 }
 
-/// Requests units from the backing allocator. Returns one; other units of the same chunk become
-/// empties.
+/// Requests units from the backing allocator. Returns one of them. The other units of the request
+/// become empties.
 fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
     let heap = env.heap();
     let (slots, units) = heap.next_chunk();

@@ -17,7 +17,7 @@ pub(super) fn acquire<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, Alloc
     acquire_under(env, Limit::Applies, slots)
 }
 
-/// Requests one unit as [`acquire`] does, where the limit may not apply.
+/// Requests one unit as [`acquire`] does. `limit` says whether the limit applies.
 pub(super) fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> Result<UnitPtr, AllocError> {
     let spec = env.heap().spec;
     let layout = spec.layout(slots);
@@ -33,8 +33,8 @@ pub(super) fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> R
     Ok(unit)
 }
 
-/// Handles a unit of which `until` slots were freed: a full unit is queued, and one without live
-/// slots is kept or freed.
+/// Handles a unit after `until` of its slots were freed: a full unit is queued, and a unit without
+/// live slots is kept or freed.
 #[cold]
 #[inline(never)]
 pub(super) fn reclassify<E: PoolEnv>(env: E, unit: UnitPtr) {
@@ -53,15 +53,15 @@ enum Emptied {
     Remotely,
 }
 
-/// The largest stride of a unit whose slots are linked although it ran empty.
+/// The largest stride for which the slots of a unit that ran empty by a remote free are linked.
 const LINKED_STRIDE: usize = 256;
 
 /// Keeps a unit that ran empty, or frees it and other surplus units. The unit is not the front.
 ///
-/// Another core has read the slots that another thread freed. If such a unit becomes the front,
-/// its slots are linked in one go, and the core waits for several cache lines at a time. At the
-/// cursor, each allocation would wait for a line of its own. Slots beyond [`LINKED_STRIDE`] bytes
-/// are not linked, because a link may touch a page that the user never wrote.
+/// If another thread freed the slots, their cache lines are in another core. When such a unit
+/// becomes the front, one loop links all slots, and this core waits for several lines at a time. At
+/// the cursor, each allocation would wait for a line of its own. Slots beyond [`LINKED_STRIDE`]
+/// bytes are not linked, because a link may touch a page that the user never wrote.
 ///
 /// The surplus includes units that could not be freed before, because a walker protected them.
 fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
@@ -88,7 +88,7 @@ fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     }
 }
 
-/// Keeps an empty unit, and notes that a thread whose request was refused may want it.
+/// Keeps an empty unit, and counts it for threads whose requests were refused: they may want it.
 pub(super) fn keep_empty<E: PoolEnv>(env: E, unit: UnitPtr) {
     env.heap().push_empty(unit);
     env.account().spare();
@@ -123,12 +123,13 @@ fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
 }
 
 /// Books remote frees, then frees every empty unit, including an empty front. Returns `false` if
-/// some stayed because a walker protected them for long.
+/// some units stayed because a walker protected them for long.
 pub(crate) fn trim<E: PoolEnv>(env: E) -> bool {
     env.book_mail();
     let heap = env.heap();
     heap.owned.write();
     heap.give_up_front(env);
+    heap.grown.set(0);
     give_back_empties(env)
 }
 
@@ -219,19 +220,37 @@ fn free_unneeded<E: PoolEnv>(env: E) {
     }
 }
 
-/// Does what [`trim`] does at the end of a scope, but keeps empty units that the scope used, up to
-/// `most` bytes of them. They count for no scope until the next one allocates from them. Returns
-/// their bytes, and whether all others were freed.
+/// The state in which a scope leaves the fronts of its heaps when it ends.
 #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
-pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize) -> (usize, bool) {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FrontAtEnd {
+    /// The heap counts the free slots of its front. The scope then knows the bytes that it holds.
+    Counted,
+    /// The heap sets its front aside, because the program does not ask for these bytes. Counting
+    /// would follow the link of each slot that the scope freed.
+    Aside,
+}
+
+/// Trims a heap at the end of its scope as [`trim`] does, but keeps up to `most` bytes of units
+/// that the scope used: the front if it is set aside, and empty units. These units count for no
+/// scope until the next one allocates from them. Returns their bytes, and whether all other empty
+/// units were freed.
+#[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
+pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, front: FrontAtEnd) -> (usize, bool) {
     env.book_mail();
     let heap = env.heap();
     heap.owned.write();
-    heap.give_up_front(env);
-    let (mut bytes, mut kept) = (0, None);
+    let aside = if front == FrontAtEnd::Aside { heap.set_front_aside(most) } else { None };
+    if aside.is_none() {
+        heap.give_up_front(env);
+    }
+    // Units as long as the next one would be stay. The heap then needs fewer of them.
+    heap.grown.set(heap.grown.get().max(heap.units_len.get()));
+    let least = heap.next_chunk().0;
+    let (mut bytes, mut kept) = (aside.unwrap_or(0), None);
     while let Some(unit) = heap.pop_empty() {
         let size = heap.spec.layout(unit.slots()).size();
-        if bytes + size > most || !env.is_current(unit.birth()) {
+        if unit.slots() < least || bytes + size > most || !env.is_current(unit.birth()) {
             heap.push_empty(unit);
             break;
         }

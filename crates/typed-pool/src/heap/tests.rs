@@ -6,7 +6,7 @@ use std_alloc::vec::Vec;
 use super::give_known;
 use crate::{TypedBox, TypedPool};
 
-/// 63 of these fit a unit.
+/// A unit has room for 63 of these.
 type Value = [u64; 128];
 
 const UNITS: usize = if cfg!(miri) { 3 } else { 40 };
@@ -104,7 +104,7 @@ fn a_unit_that_a_walker_protected_is_freed_with_the_next_empty_one() {
 
 #[test]
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
-fn a_count_of_the_front_that_ends_starts_over() {
+fn the_count_of_a_front_restarts_when_it_ends() {
     let pool = TypedPool::<Value>::new();
     let free = || {
         let slot = TypedBox::into_raw(pool.alloc([7; 128])).cast::<u8>();
@@ -117,8 +117,8 @@ fn a_count_of_the_front_that_ends_starts_over() {
         }
         is_free
     };
-    assert!(free(), "the front has no last free");
+    assert!(free(), "a free to the front needs no slow path");
     pool.heap.local.until.set(1);
-    assert!(!free(), "the count ends");
-    assert!((0..100).all(|_| free()), "the count started over");
+    assert!(!free(), "the last free of the count");
+    assert!((0..100).all(|_| free()), "the count restarted");
 }

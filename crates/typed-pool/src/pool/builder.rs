@@ -23,7 +23,7 @@ use crate::heap::ChunkLen;
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "settings make no pool by themselves"]
+#[must_use = "settings create no pool by themselves"]
 pub struct Builder<T> {
     chunk_len: ChunkLen,
     capacity: usize,
@@ -37,19 +37,19 @@ impl<T> Builder<T> {
         Self { chunk_len: ChunkLen::Grows, capacity: 0, limit: UNLIMITED, marker: PhantomData }
     }
 
-    /// Sets the number of slots of each request to the backing allocator; 0 means 1. It has no
+    /// Sets the number of slots of each request to the backing allocator; 0 means 1. This has no
     /// effect for values without units: larger than 32 KiB, aligned to more than 4 KiB, or of size
     /// zero.
     ///
     /// Up to the capacity of a unit (1,019 slots of 32 bytes, 63 of 1,024), a request is for one
     /// shorter unit. Beyond that, it is for several whole units, 64 at most. If the limit or the
-    /// backing allocator has no room for it, the pool takes fewer slots.
+    /// backing allocator has no room for a request, the pool requests fewer slots.
     pub const fn chunk_len(self, slots: usize) -> Self {
         Self { chunk_len: ChunkLen::Fixed(slots), ..self }
     }
 
     /// Sets the number of slots to begin with. The pool keeps them until a
-    /// [`trim`](TypedPool::trim). It has no effect for values without units: the pool allocates
+    /// [`trim`](TypedPool::trim). This has no effect for values without units: the pool allocates
     /// nothing for them in advance, so no limit is too small.
     pub const fn capacity(self, slots: usize) -> Self {
         Self { capacity: slots, ..self }

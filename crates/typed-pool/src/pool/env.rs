@@ -32,7 +32,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
         heap::reserve(self, slots)
     }
 
-    /// Checks that the backing allocator has this number of bytes, if the number is large.
+    /// Checks that the backing allocator has this number of bytes, if it exceeds [`LARGE_RESERVE`].
     ///
     /// # Errors
     /// [`AllocError`] if it refuses.

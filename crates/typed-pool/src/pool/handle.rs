@@ -20,7 +20,7 @@ macro_rules! typed_box {
     ($($default:tt)*) => {
         /// An owned value in a [`TypedPool`]. Dropping it drops the value and frees its slot.
         ///
-        /// It borrows the pool for `'p` and stays on its thread.
+        /// The handle borrows the pool for `'p` and stays on the pool's thread.
         ///
         /// ```compile_fail,E0277
         /// fn send<T: Send>(_: T) {}
@@ -62,7 +62,7 @@ impl<'p, T, A: Allocator> Claim<'p, T, A> {
 impl<T, A: Allocator> Drop for Claim<'_, T, A> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the creator of the claim passed on a live slot of this pool.
+        // SAFETY: the creator of the claim passed a live slot of this pool.
         unsafe { self.pool.deallocate(self.slot) };
     }
 }
@@ -88,8 +88,8 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
         value
     }
 
-    /// Returns the value for as long as the pool is borrowed. The value is never dropped and its
-    /// slot is never freed.
+    /// Leaks the handle and returns a reference to its value, for as long as the pool is borrowed.
+    /// The value is never dropped and its slot is never freed.
     #[inline]
     #[must_use]
     pub fn leak(this: Self) -> &'p mut T {

@@ -41,8 +41,9 @@ macro_rules! typed_pool {
         /// # Drop
         ///
         /// Handles borrow the pool, so a dropped pool has none. It may still have live raw slots,
-        /// and values whose handles were forgotten or leaked. Their units are never freed, and the
-        /// backing allocator is not dropped. [`abandoned`](crate::abandoned()) counts them.
+        /// and values whose handles were forgotten or leaked. The units of these slots are never
+        /// freed, and the backing allocator is not dropped. [`abandoned`](crate::abandoned())
+        /// counts such pools and slots.
         ///
         /// # Backing allocators that unwind
         ///
@@ -109,7 +110,8 @@ macro_rules! typed_pool {
             account: LocalAccount,
             /// The number of live slots of units other than the front (H8).
             others: Cell<usize>,
-            /// Live values without units: of size zero, or too large.
+            /// The number of live values without units: of size zero, too large, or with too large
+            /// an alignment.
             loose: Cell<usize>,
             backing: ManuallyDrop<A>,
             marker: PhantomData<fn() -> T>,
@@ -164,7 +166,7 @@ impl<T> TypedPool<T> {
 
 impl<T, A: Allocator> TypedPool<T, A> {
     const LAYOUT: Layout = Layout::new::<T>();
-    /// The layout of its slots; `None` for values without units.
+    /// The layout of the pool's slots in their units; `None` for values without units.
     pub(crate) const SPEC: Option<UnitSpec> = UnitSpec::of_one_thread(Self::LAYOUT);
     const UNIT: usize = unit_of_pooled(Self::LAYOUT);
 
@@ -296,7 +298,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Frees a value without a unit.
     ///
     /// # Safety
-    /// As [`TypedPool::deallocate`], for a type without units.
+    /// `slot` is a live slot of this pool, and values of this type have no units.
     #[cold]
     unsafe fn deallocate_loose(&self, slot: NonNull<T>) {
         self.loose.set(self.loose.get() - 1);
@@ -314,8 +316,8 @@ impl<T, A: Allocator> TypedPool<T, A> {
         unsafe { TypedBox::new(self, slot) }
     }
 
-    /// Returns the number of live values, including raw slots, in constant time: it counts the free
-    /// slots of one unit, the front. Frees of other slots count themselves.
+    /// Returns the number of live values, including raw slots, in constant time: the pool counts
+    /// the free slots of one unit, the front. Each free in another unit updates a count.
     #[must_use]
     pub fn len(&self) -> usize {
         self.others.get() + self.heap.live_in_front() + self.loose.get()
@@ -345,9 +347,9 @@ impl<T, A: Allocator> TypedPool<T, A> {
 
     /// Returns all empty units to the backing allocator.
     ///
-    /// Without it, a pool keeps 4 empty units and those of its initial capacity, and frees others
-    /// as they run empty. Each time it needs a unit after it freed one, it keeps one more, until
-    /// its load no longer needs them.
+    /// Without a trim, a pool keeps 4 empty units and those of its initial capacity, and frees
+    /// others as they run empty. Each time it needs a unit after it freed one, it keeps one more,
+    /// until its load no longer needs them.
     pub fn trim(&self) {
         heap::trim(self);
     }

@@ -1,4 +1,4 @@
-//! Binds a record to the calling thread, and allocates from its heaps.
+//! Binds a record to a thread on its first allocation, and allocates from the record's heaps.
 
 use core::ptr::{self, NonNull};
 
@@ -35,8 +35,9 @@ pub(crate) unsafe fn refill(
     with_heaps(family, heap, |heaps| unsafe { visit::refill(heaps, heap, size) })
 }
 
-/// Calls `slow` with a table that has a heap with this index. The thread holds the table's record
-/// at least until the call returns. Counts the slot if the thread is in a counting scope.
+/// Calls `slow` with the family's table on a record that the thread holds at least until the call
+/// returns. Makes the table if the record has none. If the thread is in a counting scope, counts a
+/// slot of the heap with this index.
 pub(super) fn with_heaps(
     family: &'static Family,
     heap: usize,
@@ -128,7 +129,7 @@ mod tests {
         struct Value(u64);
         crate::pooled!(Value);
         crate::pooled_allocator! {
-            /// It has no table on the record.
+            /// A family without a table on the record.
             struct Other;
         }
         let bytes_held = || PooledBox::<Value>::stats().bytes_held;
@@ -140,7 +141,7 @@ mod tests {
         let refuses = pages::usage().mapped != 0;
         let (heaps, before) = run_then_release(Held::Leased(lease), |held| {
             pages::refuse_call(usize::MAX);
-            // A table fits the permanent memory that is left.
+            // Uses up the permanent memory that is left, because a table would fit it.
             while refuses && pages::permanent(Layout::new::<[u64; 8]>()).is_ok() {}
             // SAFETY: this thread holds the record; records and families are never freed.
             let heaps = unsafe { Heaps::find_or_make(held.record(), Other::__family()) };

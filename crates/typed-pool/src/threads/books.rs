@@ -1,15 +1,16 @@
-//! The count of blocks without units: a thread's own tally, and the account with that tally.
+//! The counts of large blocks, which are in no unit: `LargeTally` is that of one table, and `Books`
+//! is a family's account together with the tally of the calling thread.
 //!
 //! With the tally, an allocation of such a block takes one atomic exchange, on the word that the
-//! limit is checked against. Two shared counters, of blocks and of bytes, would take two more.
+//! limit is compared with. Two shared counters, of blocks and of bytes, would take two more.
 
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::account::{Account, Booked, SharedAccount, changed};
 use ephemera_prim::word::OwnerUsize;
 
-/// Allocations minus frees, as counted by the holders of one record. It is negative, and wrapped,
-/// if they freed blocks that other threads allocated. The sum over all records and the family's own
-/// account is the number of live blocks.
+/// Allocations minus frees of large blocks, as counted by the holders of one record. The difference
+/// is negative, and wrapped, if they freed blocks that other threads allocated. The sum over all
+/// records and the family's own account is the number of live blocks.
 #[derive(Debug)]
 pub(super) struct LargeTally {
     blocks: OwnerUsize,
@@ -24,7 +25,7 @@ impl LargeTally {
     }
 
     /// Counts blocks that were allocated or freed, or that changed their size by `bytes`. Adds both
-    /// numbers if `adds`, else subtracts them. Only the owner calls this.
+    /// numbers if `adds`, else subtracts them. Only the holder of the record calls this.
     #[cfg(not(ephemera_loom))]
     pub(super) fn change(&self, blocks: usize, bytes: usize, adds: bool) {
         self.blocks.set(changed(self.blocks.get(), blocks, adds));
@@ -37,7 +38,8 @@ impl LargeTally {
     }
 }
 
-/// A family's account. If the calling thread has a table, its tally is part of the books.
+/// A family's account, in which the tally of the calling thread's table counts the large blocks.
+/// Without a table, the account counts them itself.
 #[cfg(not(ephemera_loom))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Books<'w> {

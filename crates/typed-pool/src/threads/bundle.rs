@@ -4,8 +4,9 @@
 //! several slots of one group in a row collects their bits in its bundle and publishes them by one
 //! read-modify-write.
 //!
-//! Until then the slots count as live in their unit. So a bundle is sound for the same reason as a
-//! program that frees the slots a little later: whatever the owner does, the unit stays.
+//! Until then the slots count as live in their unit. A bundle is as sound as a program that frees
+//! the slots a little later: whatever the owner does, the unit stays. In this example, a thread
+//! frees three slots of group A, then two of group B. Each column shows the state after one free:
 //!
 //! ```text
 //!   free of       A1      A2      A3       B1        B2
@@ -71,7 +72,7 @@ impl Bundle {
     }
 
     /// Adds a slot if the bundle is open for its group, and returns whether it is. The caller frees
-    /// the slot, and the bundle is its own.
+    /// the slot, and the bundle is the caller's own.
     #[inline]
     pub(super) fn add(&self, group: NonNull<SlotGroup>, bit: u64) -> bool {
         if !ptr::eq(self.group.get(), group.as_ptr()) {
@@ -91,7 +92,8 @@ impl Bundle {
         last == group.addr().get() || cfg!(ephemera_weaken = "bundle_opens_for_each_group")
     }
 
-    /// Opens the closed bundle with one slot. The caller frees the slot, and the bundle is its own.
+    /// Opens the closed bundle with one slot. The caller frees the slot, and the bundle is the
+    /// caller's own.
     pub(super) fn open(&self, heap: &ThreadHeap, group: NonNull<SlotGroup>, bit: u64) {
         self.heap.set(ptr::from_ref(heap).cast_mut());
         self.bits.set(bit);
@@ -119,8 +121,8 @@ impl Bundle {
         !self.group.get().is_null() && ptr::eq(self.heap.get(), heap)
     }
 
-    /// Returns the number of slots of a unit that wait here, given the alignment of the unit. Exact
-    /// at rest.
+    /// Returns the number of slots of a unit that wait here, given the alignment of the unit. The
+    /// number is exact only while the bundle does not change.
     pub(super) fn slots_of(&self, unit: UnitPtr, unit_size: usize) -> usize {
         let is_of_unit = self.group.get().addr() & !(unit_size - 1) == unit.as_ptr().addr();
         if is_of_unit { self.bits.get().count_ones() as usize } else { 0 }

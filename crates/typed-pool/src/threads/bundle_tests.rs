@@ -6,8 +6,8 @@ use std::thread;
 use std_alloc::vec::Vec;
 
 use allocator_api2::boxed::Box;
-// The tests take turns, because they share a pool, and a thread of one may hold the record that has
-// another one's heaps.
+// The tests run one at a time, because they share a pool, and because a thread of one test may hold
+// the record with the heaps of another test.
 use ephemera_testkit::suite::turn;
 
 use super::bundle;
@@ -74,8 +74,8 @@ fn slots_in_a_bundle_count_as_freed() {
     assert_eq!(BundlePool.stats().bytes_held, 0);
 }
 
-/// Returns the bytes that are held while a thread that freed the values of another one sleeps, and
-/// their owner has trimmed and ended.
+/// Returns the bytes that are held after this thread has freed the values of another thread, and
+/// that thread has trimmed and ended. This thread takes no slow path meanwhile.
 fn held_by_sleeper<V: Send>(make: impl FnOnce() -> Vec<V> + Send) -> usize {
     while_owner_sleeps(make, drop_front_first, || BundlePool.trim());
     BundlePool.stats().bytes_held

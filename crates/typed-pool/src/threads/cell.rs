@@ -22,13 +22,14 @@ pub(super) struct CellState {
     counting: *const ThreadHeap,
 }
 
+/// The address of the heaps of threads that own nothing.
 pub(super) const NOTHING: *const ThreadHeap = (&raw const NO_HEAPS).cast();
 
 impl CellState {
     /// The content of the cell of a thread that owns nothing.
     pub(super) const NOTHING: Self = Self { heaps: NOTHING, counting: ptr::null() };
 
-    /// The content of the cell of a thread that allocates from its own table.
+    /// Returns the content of the cell of a thread that allocates from its own table.
     pub(super) fn own(heaps: Heaps<'_>) -> Self {
         Self { heaps: heaps.as_ptr(), counting: ptr::null() }
     }
@@ -39,22 +40,20 @@ impl CellState {
         if ptr::eq(self.heaps, NOTHING) { self.counting } else { self.heaps }
     }
 
-    /// The content of the cell of a thread that is in a scope with this table.
+    /// Returns the content of the cell of a thread that is in a scope with this table.
     #[inline]
     pub(super) fn inside(heaps: Heaps<'_>, counting: bool) -> Self {
         if counting { Self { heaps: NOTHING, counting: heaps.as_ptr() } } else { Self::own(heaps) }
     }
 
-    /// The content that the cell of a record's holder had before the holder entered the record's
-    /// scope.
+    /// Returns the content of the holder's cell from before the holder entered this record's scope.
     #[inline]
     pub(super) fn outside(record: &PoolRecord) -> Self {
         let [heaps, counting] = &record.outer;
         Self { heaps: heaps.get(), counting: counting.get() }
     }
 
-    /// Stores the content that the holder's cell had before the holder entered the scope of this
-    /// record.
+    /// Stores the content of the holder's cell from before the holder entered this record's scope.
     #[inline]
     fn keep_outside(self, record: &PoolRecord) {
         let [heaps, counting] = &record.outer;
@@ -106,10 +105,10 @@ impl ThisCell {
         Self(key.try_with(|cell| NonNull::from(cell)).ok())
     }
 
-    /// Creates the pointer to a cell that is no thread-local of the standard library.
+    /// Creates the pointer to a cell that is not a thread-local of the standard library.
     ///
     /// # Safety
-    /// T3.
+    /// T3: the cell belongs to the calling thread. No function keeps the pointer beyond its call.
     #[inline]
     #[must_use]
     pub unsafe fn new(cell: NonNull<FamilyCell>) -> Self {
@@ -128,7 +127,8 @@ impl ThisCell {
         self.0.map_or(0, |cell| cell.addr().get())
     }
 
-    /// Returns the record of a scope that the thread remembers.
+    /// Returns the scope's record that the thread last passed to [`remember`](Self::remember), if
+    /// any.
     pub(super) fn last(self) -> Option<&'static Record<PoolRecord>> {
         let last = self.cell().map_or(ptr::null(), |cell| cell.last.get());
         // SAFETY: S1: records of scopes are permanent memory.
@@ -160,8 +160,9 @@ impl ThisCell {
         (!first.is_null()).then(|| unsafe { Heaps::new(first) })
     }
 
-    /// Stores a table that the thread holds. Returns the former content, or `None` if the cell is
-    /// destroyed; each allocation then takes the slow path.
+    /// Stores this content. The thread holds the record of the table that it names, if any. Returns
+    /// the former content, or `None` if the cell is destroyed; each allocation then takes the slow
+    /// path.
     #[inline]
     pub(super) fn set(self, new: CellState) -> Option<CellState> {
         Some(self.cell()?.replace(new))

@@ -18,8 +18,8 @@ use super::table::Heaps;
 pub(super) struct Charge(Note);
 
 impl Charge {
-    /// Returns the charge of blocks that a thread with this table allocates. `None` outside of
-    /// scopes.
+    /// Returns the charge of blocks that a thread with this table allocates, or `None` if the table
+    /// is not that of a scope.
     pub(super) fn of_table(heaps: Heaps<'static>) -> Option<Self> {
         let ledger = heaps.first().ledger()?;
         Some(Self(Note { whose: NonNull::from(ledger).cast(), number: ledger.birth() }))
@@ -88,7 +88,7 @@ impl Charge {
         }
     }
 
-    /// Counts a block that grew by `more` bytes, in the scope that it counts for.
+    /// Counts `more` bytes by which a block of this scope grew. The thread is in the scope.
     pub(super) fn count_growth(self, more: usize) {
         let ledger = self.ledger();
         ledger.add(more);
@@ -97,7 +97,7 @@ impl Charge {
         }
     }
 
-    /// Counts a block that shrank by `less` bytes.
+    /// Counts `less` bytes by which a block of this scope shrank.
     pub(super) fn count_shrink(self, less: usize) {
         let ledger = self.ledger();
         ledger.sub(less, self.0.number);

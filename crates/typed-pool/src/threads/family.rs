@@ -36,7 +36,7 @@ impl Family {
     /// Creates the family of an allocator with size classes.
     ///
     /// # Safety
-    /// As [`Family::of_type`].
+    /// `cell` is the thread-local of this allocator alone.
     #[must_use]
     pub const unsafe fn of_classes(cell: FamilyKey) -> Self {
         Self::new(FamilyKind::Classes, ChunkLen::Grows, cell)

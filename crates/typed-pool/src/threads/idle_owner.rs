@@ -4,9 +4,9 @@
 //! decides which thread looks at them, and when. The look borrows the groups of the inbox, purges
 //! the slots of the units without a live slot, and puts the groups back.
 //!
-//! For its owner, a purged unit is still a unit whose remote frees are not booked. Its header stays
-//! resident, and with it the page that the header is on. `ephemera_prim::claim` has the protocol
-//! between the purging thread and an owner that wakes up.
+//! For its owner, a purged unit is still a unit whose remote frees are not booked. The unit's
+//! header is not purged, so the OS page that it is on stays resident. `ephemera_prim::claim` has
+//! the protocol between the purging thread and an owner that wakes up.
 
 use ephemera_prim::barrier;
 use ephemera_prim::idle::{IdleBy, Purged};
@@ -48,9 +48,10 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
             units += 1;
         }
     }
-    // The owner may need the other groups soon. A claimed unit has a group among those looked at.
+    // The owner may need the groups that were not looked at. Each claimed unit keeps a lent group,
+    // so it is not freed.
     lent.put_rest_back(&heap.mail.inbox);
-    // C3: the fence comes after the claims and before the checks that count.
+    // C3: the fence comes after the claims and before the checks that decide.
     let fenced = units != 0 && barrier::heavy();
     let mut purged = 0;
     for unit in claimed.into_iter().flatten() {

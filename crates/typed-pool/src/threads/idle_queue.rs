@@ -1,4 +1,5 @@
-//! The queue of this crate's heaps whose owners may be idle, and what a look needs from a heap.
+//! The queue of this crate's heaps whose owners may be idle. A thread *looks* at these heaps: it
+//! purges units of idle owners that have no live slot.
 
 use ephemera_prim::idle::{self, IdleBy, IdleHeaps, IdleQueue, Purged, PushedBytes};
 
@@ -45,8 +46,8 @@ impl IdleHeaps for ThreadHeaps {
     }
 }
 
-/// Makes sure that a heap to which this thread has pushed is in the queue. Some pushes look at the
-/// heap or at the queue.
+/// Makes sure that a heap to which this thread has pushed is in the queue. On some pushes, the
+/// thread also looks at this heap or at the queue.
 #[inline]
 pub(super) fn note_push(heap: &ThreadHeap) {
     // SAFETY: T1: heaps are parts of tables, which are never freed.

@@ -1,4 +1,4 @@
-//! Blocks without a size class, and the scopes that they count for.
+//! Allocates, resizes and frees large blocks, which have no size class, and counts them for scopes.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -57,8 +57,8 @@ fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonN
     Ok(block)
 }
 
-/// Allocates a block of a layout without units. If that fails, it frees empty units and tries
-/// again. It counts as a visit to the slow path, because a thread may allocate only such blocks
+/// Allocates a block of a layout without units. If that fails, frees empty units and tries again.
+/// Each call counts as a visit to the slow path, because a thread may allocate only such blocks
 /// after other threads freed its small ones.
 #[cold]
 #[inline(never)]
@@ -88,8 +88,8 @@ pub(crate) fn allocate_large(
     Ok(block)
 }
 
-/// As [`allocate_large`], on a thread without a table of the family. If the thread may have one, it
-/// gets one first.
+/// As [`allocate_large`], on a thread without a table of the family. Makes the table first if the
+/// thread may have one.
 #[cold]
 #[inline(never)]
 fn allocate_large_unbound(
@@ -97,8 +97,8 @@ fn allocate_large_unbound(
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    // Without a table, a thread that allocates only large blocks would always count on the shared
-    // account.
+    // Without a table, a thread that allocates only large blocks would always count them on the
+    // shared account.
     if layout.size() != 0 {
         bind(family);
         if (family.cell)().table().is_some() {
@@ -149,8 +149,8 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
 /// [`allocate_large`] does.
 ///
 /// # Safety
-/// As for `Allocator::grow`. The block came from the operating system's pages and is on the
-/// family's account. Neither layout has units, and neither has size zero.
+/// As `Allocator::grow`. The block came from the operating system's pages and is on the family's
+/// account. Neither layout has units, and neither has size zero.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn grow_large(

@@ -11,8 +11,8 @@ use super::table::Heaps;
 use super::this_thread;
 
 /// Frees the empty units of this table and of the records that no thread holds, and asks running
-/// threads to free theirs at their next slow path. A running thread may keep the memory that this
-/// thread needs.
+/// threads to free theirs at their next slow path. Until then, a running thread may keep the memory
+/// that this thread needs.
 ///
 /// Under a limit, the search beyond this table is not repeated until a heap of the family keeps
 /// another empty unit or the limit changes. Until then it would find nothing: all other freed
@@ -63,7 +63,7 @@ fn heap_that_remembers(heaps: Heaps<'_>) -> &ThreadHeap {
 /// The number of times that a thread waits for walkers before a refusal, one millisecond each.
 const WALKER_WAITS: usize = if cfg!(any(ephemera_loom, miri)) { 1 } else { 50 };
 
-/// Gives walkers time to move on, then trims again.
+/// Gives walkers time to move on, then trims again. Returns the result of `trim`.
 #[cold]
 fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
     #[cfg(not(ephemera_loom))]
@@ -101,8 +101,8 @@ pub(super) fn trim_free_records(family: &Family) {
 }
 
 #[cfg(not(ephemera_loom))]
-/// Before a refusal, frees empty units of this thread and of ended ones, and asks other threads to
-/// free theirs.
+/// Frees the empty units of this thread and of records that no thread holds, and asks running
+/// threads to free theirs. The caller is about to refuse a request.
 pub(super) fn make_room_for_thread(family: &Family) {
     match (family.cell)().table() {
         // SAFETY: T2: the thread holds the record of the table in its cell.

@@ -1,5 +1,5 @@
-//! The end of a thread's hold on a record: at thread exit, after a momentary lease, when a thread
-//! leaves a scope, and when a scope ends.
+//! Releases records, with the drains and trims that go with a release: at thread exit, after a
+//! momentary lease, when a thread leaves a scope, and when a scope ends.
 
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{Ordering, fence};
@@ -8,6 +8,8 @@ use super::owner::HeapOwner;
 use super::state::{PoolRecord, ThreadHeap};
 use super::table::Heaps;
 use crate::heap;
+#[cfg(not(ephemera_loom))]
+use crate::heap::supply::FrontAtEnd;
 
 // ORDERING: Acquire. Pairs with the fence that separates a push from `mark_mail`: sees the pushes
 // of all threads that marked the record, since each exchange continues the release sequences of
@@ -26,7 +28,7 @@ pub(super) fn release(lease: Lease<'_, PoolRecord>) {
     }
 }
 
-/// Releases the record of a scope that this thread leaves. Its units stay.
+/// Releases the record of a scope that this thread leaves. The record keeps its empty units.
 #[inline]
 pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
     if !cfg!(ephemera_weaken = "scope_is_left_without_a_look") {
@@ -49,19 +51,20 @@ pub(super) fn trim_record(record: &Record<PoolRecord>) {
     }
 }
 
-/// Returns whether the last holder of a record left empty units.
+/// Returns whether the last holder of a record may have left empty units.
 #[inline]
 fn has_rest(data: &PoolRecord) -> bool {
     data.rest.get() != 0 || has_ended(data)
 }
 
 /// Frees the empty units that the last holder of a record left: those that a walker protected, and
-/// those of a scope that ended meanwhile. Two threads call this: that holder after its release, and
-/// the walker after its walk or the thread that ends the scope.
+/// those of a scope that ended while the record was held. That holder calls this after its release.
+/// So do the walker after its walk, the thread that ends the scope, and a thread that drained the
+/// record.
 ///
-/// A fence separates the release from the reads of `walks` and `ended`, and their writes from the
-/// check of the lease. So either the former holder sees the write and trims again, or the other
-/// thread sees a free record and trims it.
+/// A fence separates the release from the reads of `walks` and `ended`. Another one separates their
+/// writes from the check of the lease. So either the former holder sees the write and trims again,
+/// or the other thread sees a free record and trims it.
 #[cold]
 #[inline(never)]
 pub(super) fn trim_rest(record: &Record<PoolRecord>) {
@@ -82,11 +85,11 @@ pub(super) fn trim_rest(record: &Record<PoolRecord>) {
 }
 
 /// Frees the empty units of a scope's record at the end of the scope. Keeps up to `bytes` bytes of
-/// them, which the next scope of the same heaps probably needs, and returns the rest of `bytes`.
+/// units, which the next scope of the same heaps probably needs, and returns the rest of `bytes`.
 ///
 /// If another thread holds the record for a moment, that thread frees all of them.
 #[cfg(not(ephemera_loom))]
-pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize) -> usize {
+pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, front: FrontAtEnd) -> usize {
     let Some(lease) = record.try_lease() else {
         end_scope(record);
         return bytes;
@@ -95,7 +98,7 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize) -
     // The heaps of small slots come first, and their units are the shortest.
     for heap in Heaps::of_record(record).flat_map(Heaps::used) {
         // SAFETY: the lease makes this thread the holder.
-        let (kept, freed) = heap::supply::trim_keeping(unsafe { HeapOwner::new(heap) }, bytes);
+        let (kept, freed) = heap::supply::trim_keeping(unsafe { HeapOwner::new(heap) }, bytes, front);
         bytes -= kept;
         all &= freed;
     }
@@ -160,8 +163,8 @@ fn mark_mail(data: &PoolRecord) {
     }
 }
 
-/// Frees the empty units that an earlier scope left on a record of heaps that this thread leased.
-/// A thread that held the record for a moment while that scope ended may not have done so yet.
+/// Frees the empty units that an earlier scope left on a record that this thread has just leased.
+/// If another thread held the record while that scope ended, it may not have freed them yet.
 #[cfg(not(ephemera_loom))]
 #[inline]
 pub(super) fn trim_ended(record: &Record<PoolRecord>) {
@@ -181,8 +184,8 @@ fn any_has_mail(data: &PoolRecord) -> bool {
     Heaps::of_data(data).flat_map(Heaps::used).any(ThreadHeap::has_mail)
 }
 
-/// Drains the inboxes of a record that this thread leases only for that. Its units with live slots
-/// become abandoned, because no other thread serves them.
+/// Drains the inboxes of a record that this thread leases only for that. The record's units with
+/// live slots become abandoned, because no thread allocates from them.
 pub(super) fn drain(record: &Record<PoolRecord>) {
     let mailed = &record.data().mailed;
     if mailed.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "mail_is_unmarked_last") {

@@ -17,15 +17,16 @@ pub(crate) const NO_LIMIT: usize = usize::MAX;
 /// The number of times that a scope is trimmed before it exceeds its limit.
 const TRIMS: usize = 64;
 
-/// A scope that held more bytes than usual raises the average by this part of the difference, and a
-/// smaller one lowers it by that part. So a program whose scopes are all large frees their memory
-/// for the first three only, and one large scope in a thousand does not count as usual.
+/// A scope with a higher peak than usual raises the average by 1/`RISE` of the difference, and one
+/// with a lower peak lowers it by 1/`FALL` of the difference. So a program whose scopes are all
+/// large frees their memory for the first three only, and one large scope in a thousand does not
+/// count as usual.
 #[cfg(not(ephemera_loom))]
 const RISE: usize = 8;
 #[cfg(not(ephemera_loom))]
 const FALL: usize = 64;
 
-/// A scope is a burst if its peak is this number of times the usual one, and at least
+/// A scope is a burst if its peak exceeds this number of times the usual one, and also
 /// [`BURST_LEAST`] bytes.
 #[cfg(not(ephemera_loom))]
 const BURST: usize = 4;
@@ -123,15 +124,15 @@ impl Ledger {
         }
     }
 
-    /// Counts the end of a scope. Returns whether this number of scopes ended without a trim in
-    /// between: the next one probably needs the same units.
+    /// Counts the end of a scope. Returns whether at least `scopes` others ended since their empty
+    /// units were last freed. If so, the next scope probably needs the same units.
     #[cfg(not(ephemera_loom))]
     pub(crate) fn note_end(&self, scopes: usize) -> bool {
         self.streak.fetch_add(1, Ordering::Relaxed) >= scopes
     }
 
-    /// Compares the peak of a scope that ends with that of earlier scopes on the same heaps, and
-    /// returns it if it is a burst: the next scopes probably do not need this memory.
+    /// Compares the peak of the scope that ends with the usual one, then updates the usual one.
+    /// Returns the peak if the scope is a burst: the next scopes probably do not need this memory.
     #[cfg(not(ephemera_loom))]
     pub(crate) fn note_peak(&self) -> Option<usize> {
         let (peak, usual) = (self.peak(), self.usual.load(Ordering::Relaxed));
@@ -161,7 +162,7 @@ impl Ledger {
     }
 
     /// Returns whether these bytes would exceed the limit and the thread should first free its
-    /// empty units of the scope. It answers so at most [`TRIMS`] times for a scope.
+    /// empty units of the scope. Returns `true` at most [`TRIMS`] times for each scope.
     #[inline]
     pub(crate) fn may_trim_for(&self, bytes: usize) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);
@@ -181,8 +182,8 @@ impl Ledger {
         }
     }
 
-    /// Returns whether the scope with this number is the current one. The next scope may begin at
-    /// once, so a change of a sum compares the last bits of the number again.
+    /// Returns whether the scope with this number is the current one. The next scope may begin
+    /// right after this check, so each change of a sum compares the last bits of the number again.
     pub(crate) fn is_current(&self, birth: u64) -> bool {
         self.birth() == birth
     }

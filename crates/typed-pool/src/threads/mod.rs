@@ -1,7 +1,8 @@
-//! The state that all threads share: on each thread's record, the heaps of every family.
+//! Pools that all threads may use: each thread has heaps of its own for each family.
 //!
 //! A *family* is the pools of one type, or of the size classes of one allocator, on all threads. A
-//! *record* is the identity of a thread, see `ephemera_prim::record`.
+//! *record* is the identity of a thread for its allocators, see `ephemera_prim::record`. The heaps
+//! of a family on one record are a *table*.
 //!
 //! ```text
 //!   thread-local of a family --> table: its heaps on this thread's record
@@ -9,9 +10,12 @@
 //!   unit   --> heap  --> record, inbox
 //! ```
 //!
-//! Each family has its own thread-local, so a thread reaches its heap by one load. The crate is a
-//! single `Tenant` and has one exit hook, for any number of types. Tables, like records, are never
-//! freed.
+//! Each family has its own thread-local, so a thread reaches its heap by one load. All families
+//! share one `Tenant`, `PoolRecord`, and its exit hook. The bundles of remote frees are a second
+//! tenant. Tables, like records, are never freed.
+//!
+//! `DESIGN.md` has a table of these files. Each file uses only files in the rows above it, or to
+//! its left.
 
 #[cfg(not(ephemera_loom))]
 mod binding;

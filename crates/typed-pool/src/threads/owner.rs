@@ -132,7 +132,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     }
 
     /// A slot has no birth of its own. So a counting scope allocates from its own units only, and
-    /// the birth of a unit tells whose block was freed.
+    /// the birth of a unit tells which scope a freed slot counts for.
     #[inline]
     fn serves(&self, birth: u64) -> bool {
         let shared = cfg!(ephemera_weaken = "counting_scopes_share_units");

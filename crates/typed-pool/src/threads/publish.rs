@@ -57,7 +57,8 @@ pub(super) fn publish_own() {
     }
 }
 
-/// Returns the bundle of this thread. Makes one, unless the thread ends or there is no memory.
+/// Returns the bundle of this thread, and makes it if there is none. Returns `None` if the thread
+/// ends or there is no memory.
 pub(super) fn find_or_make_bundle() -> Option<&'static Bundle> {
     #[cfg(not(ephemera_loom))]
     return local::bound::<Bundle>().or_else(make_bundle).map(Record::data);

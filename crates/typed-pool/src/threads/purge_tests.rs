@@ -1,4 +1,5 @@
-//! Purged units: what their owner finds when it wakes up. In these tests an owner is idle at once.
+//! Tests that the owner of purged units can use them after it wakes up. Here an owner is idle at
+//! once.
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +9,8 @@ use std::thread;
 use std_alloc::vec::Vec;
 
 use allocator_api2::boxed::Box;
-// The tests take turns, because a thread of one may hold the record that has another one's heaps.
+// The tests run one at a time, because a thread of one test may hold the record with the heaps of
+// another test.
 use ephemera_testkit::suite::turn;
 
 use ephemera_prim::idle::LOOKS;
@@ -52,8 +54,9 @@ fn publish_bundle_of_this_thread() {
     publish_own();
 }
 
-/// A thread allocates values and drops those that it does not keep. The test drops those that it
-/// keeps, and other threads purge the units. Then the owner runs again, and finds every slot.
+/// The owner allocates values and drops those that `keeps` does not select. The test's thread drops
+/// the selected ones and purges the units. Then the owner allocates again, and no slot has two
+/// users.
 fn purged_after(keeps: fn(usize) -> bool) {
     let _turn = turn();
     assert_eq!(IDLE_MS, 0);
@@ -90,7 +93,7 @@ fn an_owner_reuses_purged_units_whose_slots_another_thread_freed() {
 }
 
 #[test]
-fn an_owner_reuses_purged_units_of_which_it_freed_a_half() {
+fn an_owner_reuses_purged_units_of_which_it_freed_half() {
     purged_after(|number| number % 2 == 0);
 }
 
@@ -121,8 +124,8 @@ fn a_thread_that_ends_leaves_no_purged_unit() {
     assert_eq!(IdlePool.stats().bytes_held, 0);
 }
 
-/// A sleeping owner may have any number of units with a live slot. No look visits all of them in a
-/// row.
+/// A sleeping owner may have any number of units with a live slot, so looks at them are not
+/// repeated without a pause.
 #[test]
 fn a_look_that_purges_nothing_waits_for_the_clock() {
     let _turn = turn();
@@ -135,15 +138,15 @@ fn a_look_that_purges_nothing_waits_for_the_clock() {
             awake.wait();
         });
         asleep.wait();
-        // Each group of 64 slots keeps a value.
+        // One value in 32 stays, so each group keeps at least one.
         let mut number = 0;
         let mut values = values.recv().expect("the owner sends");
         values.retain(|_| {
             number += 1;
             number % 32 == 0
         });
-        // An earlier test may have left permission for looks without a pause. Each look uses one of
-        // them up.
+        // An earlier test may have left permission for a number of looks without a pause. Each look
+        // reduces that number.
         for _ in 0..2 * LOOKS {
             look();
             #[cfg(not(miri))]

@@ -61,7 +61,8 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
 /// Frees a slot of a group for which this thread's bundle is not open.
 ///
 /// # Safety
-/// As [`give_to_owner`], for the slot `bit` of the group.
+/// The unit of the group belongs to a heap of a table. The caller frees the slot `bit` of the
+/// group.
 #[inline(never)]
 unsafe fn give_past_bundle(group: SlotGroupPtr, bit: u64) {
     let unit = group.unit();
@@ -81,15 +82,17 @@ unsafe fn give_past_bundle(group: SlotGroupPtr, bit: u64) {
     unsafe { publish_bits(heap, group.as_non_null(), bit) };
 }
 
-/// The slots of larger units do not wait in bundles. Models have large slots.
+/// The largest unit, in bytes, whose slots may wait in bundles. Models allow every unit, because
+/// their slots are large.
 const LARGEST_UNIT: usize =
     if cfg!(any(ephemera_loom, ephemera_weaken = "bundle_of_any_size")) { UNIT_MAX } else { UNIT_MIN };
 
-/// Returns whether slots of this group may wait in a bundle. An earlier free to the group waits for
-/// a running owner, the unit is not large, and neither a limit nor the figures of a scope depend on
-/// its slots.
+/// Returns whether slots of this group may wait in a bundle. They may if an earlier free to the
+/// group waits for a running owner, the unit is not large, and neither a limit nor the figures of a
+/// scope depend on its slots.
 ///
-/// An owner that has booked the earlier free probably waits for the next one too.
+/// An owner that has already booked the earlier free probably waits for the next one too, so that
+/// one is published at once.
 fn may_wait(heap: &ThreadHeap, group: SlotGroupPtr) -> bool {
     let is_served = heap.record().is_bound() && group.awaits_owner();
     let is_unwatched = heap.ledger().is_none() && !heap.family().account().is_limited();

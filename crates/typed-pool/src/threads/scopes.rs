@@ -29,6 +29,7 @@ use super::pooled::{pooled_cell, pooled_family};
 use super::state::{Family, PoolRecord};
 use super::table::Heaps;
 use super::unused::{ListedItem, Listing, UnusedList, UnusedPlace, Users};
+use crate::heap::supply::FrontAtEnd;
 
 /// The heaps of one scope.
 ///
@@ -277,7 +278,7 @@ impl ScopeHeaps {
 
     /// Frees the empty units of the scope at its end. If the heaps go to the thread's place and
     /// many scopes have ended there, some units stay for the next one.
-    pub(super) fn free_units(&'static self) {
+    pub(super) fn free_units(&'static self, front: FrontAtEnd) {
         let counting = self.ledger.is_counting();
         let mut kept = 0;
         // The exit hook of a thread frees what its place keeps. A thread without a record has none.
@@ -289,7 +290,7 @@ impl ScopeHeaps {
         if kept == 0 {
             self.records().for_each(lease_end::end_scope);
         } else {
-            self.records().fold(kept, |left, record| lease_end::end_scope_keeping(record, left));
+            self.records().fold(kept, |left, record| lease_end::end_scope_keeping(record, left, front));
         }
         self.freed.store(if kept == 0 { FREED } else { FREED_MOST }, Ordering::Relaxed);
         if let Some(bytes) = self.ledger.note_peak() {
@@ -300,7 +301,7 @@ impl ScopeHeaps {
     /// Ends the scope. Its heaps go to the pool.
     pub(super) fn end(&'static self) {
         if self.freed.load(Ordering::Relaxed) == FREED_NONE {
-            self.free_units();
+            self.free_units(FrontAtEnd::Aside);
         }
         let keeps = self.freed.load(Ordering::Relaxed) == FREED_MOST;
         self.freed.store(FREED_NONE, Ordering::Relaxed);

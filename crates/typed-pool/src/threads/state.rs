@@ -5,8 +5,8 @@
 //!                      '--------> Family     --> FamilyCell         of each thread
 //! ```
 //!
-//! These types name each other, so one file has all of them. The files above it have what threads
-//! do with them.
+//! These types name each other, so one file defines all of them and their constructors. The other
+//! files of `threads` have the functions that use them.
 
 use core::alloc::Layout;
 #[cfg(not(ephemera_loom))]
@@ -38,18 +38,20 @@ use crate::unit_header::SlotGroup;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct PoolRecord {
+    /// The newest table, or null. Each table has a link to the one made before it.
     pub(super) tables: OwnerPtr<ThreadHeap>,
     /// The number of visits to the slow path.
     pub(super) visits: OwnerUsize,
-    /// Not zero if the last holder of the record left empty units because a walker protected them.
+    /// Not zero if a holder of the record may have left empty units, for example because a walker
+    /// protected them. The next release of the record frees them.
     pub(super) rest: OwnerUsize,
     /// The number of walks by statistics over these heaps while another thread held the record.
     pub(super) walks: AtomicUsize,
     /// The ledger of the scope that has this record, or null if it is a record of threads. It never
     /// changes after the record was made.
     pub(super) ledger: OwnerPtr<Ledger>,
-    /// The contents of the holder's [`FamilyCell`] before it entered the scope of this record. The
-    /// thread holds the record of that table for as long as this one.
+    /// The content of the holder's [`FamilyCell`] from before it entered the scope of this record.
+    /// The holder also holds the record of the table in it, for as long as it holds this record.
     #[cfg(not(ephemera_loom))]
     pub(super) outer: [OwnerPtr<ThreadHeap>; 2],
     /// Not zero if the record's scope ended while another thread held the record. That thread then
@@ -58,11 +60,12 @@ pub(crate) struct PoolRecord {
     /// Not zero if another thread pushed to a heap of this record since the last drain. Only a
     /// scope's record has the mark: a thread that leaves a scope would otherwise look at each heap.
     pub(super) mailed: AtomicUsize,
-    /// Freed large blocks that the record's thread keeps for itself, of all families. The cache of
-    /// a scope's record stays empty, because a thread in a scope uses the cache of its own record.
+    /// The freed spans of large blocks, of all families, that the record's thread keeps for its
+    /// next ones. The cache of a scope's record stays empty, because a thread in a scope uses the
+    /// cache of its own record.
     pub(super) spans: SpanCache,
-    /// The bytes that other threads pushed to these heaps. Those threads write them, so they have
-    /// their own cache line.
+    /// The bytes that other threads pushed to these heaps. Those threads write this count, so it
+    /// has its own cache line.
     #[cfg(not(ephemera_loom))]
     pub(super) pushed: CachePadded<PushedBytes>,
 }
@@ -131,7 +134,7 @@ pub(crate) struct ThreadHeap {
     /// Not zero if the last refusal waited for a walker that did not move on. Only the first heap
     /// of a table uses it.
     pub(super) waited: OwnerUsize,
-    /// Only the first heap of a table uses it.
+    /// The large blocks that the record's holders counted. Only the first heap of a table uses it.
     pub(super) tally: LargeTally,
     /// A bit for each heap of the table that may have had a unit. Only the first heap of a table
     /// uses it.
@@ -206,6 +209,7 @@ impl ThreadHeap {
 /// their own cache line.
 pub(super) type HeapMail = Mail<SlotGroup, ThreadHeap>;
 
+/// Returns the calling thread's cell of a family.
 #[cfg(not(ephemera_loom))]
 pub(super) type FamilyKey = fn() -> ThisCell;
 
@@ -219,7 +223,8 @@ pub(super) type FamilyKey = fn() -> ThisCell;
 pub struct Family {
     pub(super) kind: FamilyKind,
     pub(super) chunk_len: ChunkLen,
-    /// On cache lines of its own, because each thread that requests or frees units writes it.
+    /// The bytes that the family holds, and the limit on them. It has cache lines of its own,
+    /// because each thread that requests or frees units writes it.
     pub(super) account: CachePadded<SharedAccount>,
     pub(super) epoch: Epoch,
     /// The number of times that a thread searched beyond its own table for room.
@@ -268,7 +273,7 @@ pub struct FamilyCell {
     pub(super) heaps: Cell<*const ThreadHeap>,
     pub(super) counting: Cell<*const ThreadHeap>,
     /// A record of a scope that the thread leased, or null. If the thread enters that scope again,
-    /// it tries this record, because it has the thread's own blocks.
+    /// it tries to lease this record, because the record has the thread's own blocks.
     pub(super) last: Cell<*const Record<PoolRecord>>,
 }
 

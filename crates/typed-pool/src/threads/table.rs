@@ -29,7 +29,7 @@ impl<'w> Heaps<'w> {
     /// Creates the pointer.
     ///
     /// # Safety
-    /// T1.
+    /// T1: `first` is the first heap of a table, or of the heaps of threads that own nothing.
     #[inline]
     pub(crate) unsafe fn new(first: *const ThreadHeap) -> Self {
         Self { first, heaps: PhantomData }
@@ -57,7 +57,8 @@ impl<'w> Heaps<'w> {
         unsafe { self.heap(0) }
     }
 
-    /// Returns the tally of the table, which belongs to a record.
+    /// Returns the tally of large blocks. These heaps are a table, not those of threads that own
+    /// nothing.
     #[cfg(not(ephemera_loom))]
     pub(super) fn tally(self) -> &'w LargeTally {
         &self.first().tally
@@ -138,7 +139,8 @@ impl<'w> Heaps<'w> {
     /// Makes the table of a family on a record.
     ///
     /// # Safety
-    /// As [`find_or_make`](Self::find_or_make). The record has no table of the family.
+    /// The calling thread holds the record, which has no table of the family. The record and the
+    /// family outlive all use of the table.
     #[cold]
     #[inline(never)]
     unsafe fn make(record: &'w Record<PoolRecord>, family: &'w Family) -> Option<Self> {
@@ -158,7 +160,7 @@ impl<'w> Heaps<'w> {
         Some(heaps)
     }
 
-    /// Returns whether a trim was requested since the holder of this table last asked.
+    /// Returns whether a trim was requested since the last call for this table.
     pub(super) fn take_trim_request(self) -> bool {
         let first = self.first();
         first.family().epoch.turned(&first.epoch_seen)

@@ -1,8 +1,9 @@
 //! `TaggedSum`: a sum that belongs to one scope at a time.
 //!
 //! The next scope of the same heaps uses the same word. Other threads may still free blocks of the
-//! earlier scope at that moment, and must not subtract them from the new one. So the word also has
-//! the last bits of the scope's number, and each subtraction compares them in its own step.
+//! earlier scope at that moment, and must not subtract their bytes from the new sum. So the word
+//! also has the last bits of the scope's number, and each subtraction compares them in the same
+//! atomic step.
 
 use ephemera_prim::sync::{AtomicU64, Ordering, change_if};
 

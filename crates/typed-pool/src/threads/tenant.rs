@@ -1,4 +1,5 @@
-//! What a thread does as a whole: the hooks of its exit, trims, and statistics of all threads.
+//! Operations on all heaps of a thread: its exit hook and its trims. Also the statistics of all
+//! threads.
 
 use core::ptr;
 
@@ -42,7 +43,8 @@ impl Tenant for PoolRecord {
     }
 }
 
-/// Frees the empty units of this thread, and those of the scope that it entered last.
+/// Frees this thread's empty units of the family, and those of the scope that it entered last. Also
+/// publishes its bundle and frees the spans that it keeps.
 pub(crate) fn trim_here(family: &'static Family) {
     publish_own();
     if let Some(heaps) = (family.cell)().table() {

@@ -1,5 +1,5 @@
-//! Counts the work that threads do for each other: searches before a refusal, and drains of records
-//! without a holder.
+//! Tests that count the work of threads for each other: searches before a refusal, and drains of
+//! records without a holder.
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
 use core::alloc::Layout;
@@ -10,7 +10,8 @@ use std_alloc::collections::BTreeSet;
 use std_alloc::vec::Vec;
 
 use allocator_api2::boxed::Box;
-// The tests take turns, because a thread of one may hold the record that has another one's heaps.
+// The tests run one at a time, because a thread of one test may hold the record with the heaps of
+// another test.
 use ephemera_testkit::suite::turn;
 
 use super::Family;
@@ -51,7 +52,7 @@ fn a_refusal_is_not_followed_by_a_second_search_while_nothing_changes() {
     assert!(served.is_ok(), "the unit of the other class is empty");
     assert_eq!(looks(family), 3, "one search for the new limit, one for the unit that was kept");
     // SAFETY: the block was just allocated with this layout.
-    unsafe { Limited.deallocate(served.expect("looked at above").cast(), Layout::new::<[u8; 64]>()) };
+    unsafe { Limited.deallocate(served.expect("checked above").cast(), Layout::new::<[u8; 64]>()) };
     Limited.trim();
     assert_eq!(Limited.stats().bytes_held, 0);
 }
@@ -110,8 +111,8 @@ fn a_refusal_without_a_limit_is_not_remembered() {
     assert_eq!(looks(family), 3);
 }
 
-/// Returns the number of a family's empty units, and the number of those whose slots will be linked
-/// in one go. No other thread uses the family.
+/// Returns the number of a family's empty units, and the number of those whose slots will all be
+/// linked when they become the front. No other thread uses the family.
 fn empties(family: &'static Family) -> (usize, usize) {
     let (mut all, mut bits) = (0, 0);
     let tables = family.registry().records().filter_map(|record| Heaps::find(record, family));
@@ -128,7 +129,7 @@ fn empties(family: &'static Family) -> (usize, usize) {
 }
 
 #[test]
-fn slots_of_a_unit_that_another_thread_emptied_are_linked_in_one_go() {
+fn slots_of_a_unit_that_another_thread_emptied_are_linked_in_one_pass() {
     let _turn = turn();
     pooled_allocator! {
         struct Blocks;
@@ -141,7 +142,7 @@ fn slots_of_a_unit_that_another_thread_emptied_are_linked_in_one_go() {
         Box::new_in([number; 4], Blocks)
     };
     let blocks: Vec<_> = (0..count).map(|_| make()).collect();
-    thread::spawn(move || drop(blocks)).join().expect("it frees only");
+    thread::spawn(move || drop(blocks)).join().expect("the thread only frees");
     // Once the front has no free slot, the thread books the frees.
     let mut others = Vec::new();
     while empties(family).0 == 0 && others.len() < count {

@@ -46,7 +46,8 @@ pub(super) fn trim_outside(family: &Family) {
     }
 }
 
-/// Returns the books of large blocks, with the tally of the thread's table.
+/// Returns the family's account, with the tally of large blocks in this thread's table if it has
+/// one.
 pub(super) fn books(family: &'static Family) -> Books<'static> {
     Books::new(family.account(), (family.cell)().table().map(Heaps::tally))
 }
@@ -60,7 +61,7 @@ pub(super) fn own_pages() -> CachedPages {
     unsafe { CachedPages::new(cache) }
 }
 
-/// Frees the spans that this thread keeps for large blocks to the process.
+/// Frees the spans that this thread keeps for large blocks. Other threads may use them then.
 pub(super) fn clear_spans() {
     if let Some(record) = record() {
         record.data().spans.clear();

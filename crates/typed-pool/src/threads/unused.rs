@@ -10,9 +10,9 @@
 //!             gate shut  LISTED, in use -----------------------------------'
 //! ```
 //!
-//! Only the thread at the gate removes items from the list, so an item that is on the list keeps
-//! its link. If that thread is preempted, other threads do not make new heaps: they take an
-//! item and leave it on the list.
+//! The *gate* is a lock that no thread waits for without end. Only the thread at the gate removes
+//! items from the list, so an item that is on the list keeps its link. If that thread is preempted,
+//! other threads do not make new heaps: they take an item and leave it on the list.
 //!
 //! # Invariant
 //! **S5** An item is permanent memory. It has one user at a time: the thread that changed its word
@@ -150,7 +150,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
     }
 
     /// Removes the first item from the list. Only the thread at the gate calls this. Returns
-    /// `false` if another thread has pushed one.
+    /// `false` if another thread has pushed an item since.
     fn remove(&self, first: &'static T) -> bool {
         // The item keeps its link, because it is on the list. Relaxed: `first` saw the items below
         // too, since each exchange continues the release sequences of the earlier pushes.

@@ -15,7 +15,8 @@ use super::table::Heaps;
 use super::{idle_queue, this_thread};
 use crate::heap::{self, PoolEnv};
 
-/// Once in this many visits to the slow path, a thread serves all heaps of its record.
+/// Once in this number of visits to the slow path, a thread books the remote frees of all heaps of
+/// its record.
 const ROUND: usize = 64;
 
 /// The slow path of a thread that holds the table's record: allocates a slot from the heap with
@@ -110,7 +111,8 @@ pub(super) fn look_after_all(record: &Record<PoolRecord>) {
 }
 
 /// Books the remote frees of all heaps of the record, and trims the tables for which a trim was
-/// requested. The thread may use only some of them: earlier holders of the record made the others.
+/// requested. The thread may use only some of these tables: earlier holders of the record made the
+/// others.
 fn look_after(record: &Record<PoolRecord>) {
     for heaps in Heaps::of_record(record) {
         if heaps.take_trim_request() {
@@ -121,8 +123,8 @@ fn look_after(record: &Record<PoolRecord>) {
             heaps.used().for_each(|heap| unsafe { HeapOwner::new(heap) }.book_mail());
         }
     }
-    // If the record is only leased for a moment, no other thread frees the units that ran empty
-    // here. A scope keeps its empty units while it is alive.
+    // If the record is only leased for a moment, no later slow path frees the units that ran empty
+    // here, so the release does. A scope keeps its empty units until it ends.
     if record.data().ledger().is_none() {
         record.data().rest.set(1);
     }

@@ -2,7 +2,7 @@
 
 use std::thread::JoinHandle;
 
-/// Returns the second value under Miri.
+/// Returns `miri` under Miri, and `here` elsewhere.
 pub(crate) const fn here_or_miri(here: usize, miri: usize) -> usize {
     if cfg!(miri) { miri } else { here }
 }

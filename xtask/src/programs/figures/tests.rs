@@ -71,7 +71,7 @@ fn a_failed_contender_is_a_cell_with_the_reason_and_the_others_keep_their_figure
 }
 
 #[test]
-fn another_checksum_than_the_reference_is_reported_with_both() {
+fn a_checksum_that_differs_from_the_reference_is_reported_with_both() {
     let mut runs = runs(&[("glibc", 1.0, 100), ("mimalloc", 0.1, 100)]);
     let last = runs.last_mut().unwrap();
     *last = run("mimalloc", 3, "other", figures(1.0, 1));
@@ -109,7 +109,7 @@ fn memory_over_time_weighs_each_observation_by_its_duration() {
 }
 
 #[test]
-fn a_mean_over_programs_is_geometric_and_leaves_out_programs_that_somebody_failed() {
+fn a_mean_over_programs_is_geometric_and_leaves_out_programs_that_an_allocator_failed() {
     let keys = ["glibc", "mimalloc", "jemalloc"];
     let named = |program: &str, mimalloc: f64, bytes: u64| -> Vec<ProgramRun> {
         let runs = runs(&[("glibc", 1.0, 100), ("mimalloc", mimalloc, bytes), ("jemalloc", 1.0, 100)]);

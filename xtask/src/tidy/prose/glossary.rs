@@ -13,7 +13,7 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     let listed: Vec<_> = entries(&glossary.text).collect();
     let mut findings = Vec::new();
     for pair in listed.windows(2).filter(|pair| pair[0].1 >= pair[1].1) {
-        let advice = format!("`{}` follows `{}`: list each term once, by the alphabet", pair[1].1, pair[0].1);
+        let advice = format!("`{}` follows `{}`: list each term once, alphabetically", pair[1].1, pair[0].1);
         findings.push(Finding::error(GLOSSARY, pair[1].0, advice));
     }
     for file in files.iter().filter(|file| file.name() == "DESIGN.md") {

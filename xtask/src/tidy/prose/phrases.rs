@@ -19,7 +19,7 @@ const PHRASES: &[(&str, &str)] = &[
 /// The advice for the phrases about memory and its home.
 const HOME: &str = "\"is freed\" or \"is booked\"";
 
-/// Words that begin a clause in place of a subject before any word.
+/// Words that begin a clause in place of a subject, whatever word follows.
 const PEOPLE: &[&str] = &["who", "whoever", "whose", "theirs"];
 
 /// Words that begin a clause in place of a subject if a verb follows.
@@ -66,7 +66,7 @@ fn sentences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the start of a sentence that has a clause in place of its subject. Questions have none.
+/// Returns the start of a sentence that has a clause in place of its subject. Accepts questions.
 fn headless(sentence: &str) -> Option<String> {
     if sentence.trim_end().ends_with('?') {
         return None;

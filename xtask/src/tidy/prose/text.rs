@@ -51,8 +51,8 @@ pub(super) fn comments(file: &SourceFile) -> impl Iterator<Item = Option<&str>> 
     })
 }
 
-/// Returns the paragraphs of a file. Each item of a list and each cell of a table is one of its
-/// own. Skips blocks of code.
+/// Returns the paragraphs of a file. Each item of a list and each cell of a table is a paragraph of
+/// its own. Skips blocks of code.
 pub(super) fn paragraphs(file: &SourceFile) -> Vec<Paragraph> {
     let page = file.path.ends_with(".md");
     let prose: Vec<Option<&str>> = if page {

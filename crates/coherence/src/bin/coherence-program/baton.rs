@@ -1,4 +1,4 @@
-//! Threads that take turns: at each moment one of them works, and the next one follows.
+//! Threads that take turns: one of them works at a time, and then passes the turn to the next.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,8 +23,8 @@ impl Baton {
     /// Waits until the threads have started and the turn is this thread's.
     fn wait(&self, core: usize) {
         loop {
-            // ORDERING: Acquire. Pairs with the Release in `Baton::pass`. Receives the work of the
-            // threads before.
+            // ORDERING: Acquire. Pairs with the Release in `Baton::pass`. Receives the work of
+            // earlier turns.
             if self.threads.get().is_some() && self.turn.load(Ordering::Acquire) == core {
                 return;
             }
@@ -68,7 +68,7 @@ pub(crate) fn in_turns<T: FnMut(u64) -> u64>(run: &TracedRun, start: impl Fn(usi
             }
             baton.pass((core + 1) % run.threads);
         }
-        // Threads end one after the other, because the blocks that are left are freed here.
+        // Threads end one after the other too, because each frees its remaining blocks here.
         baton.wait(core);
         drop(turn);
         baton.pass((core + 1) % run.threads);

@@ -36,7 +36,7 @@ pub(crate) trait TracedAllocator: Sync {
     /// Creates the heap of a thread.
     fn heap(&self) -> Self::Heap;
 
-    /// Allocates an item. Contenders for values of one type do not look at the size.
+    /// Allocates an item. Contenders for values of one type ignore the size.
     fn make(&self, heap: &mut Self::Heap, bytes: usize) -> Self::Item;
 
     /// Writes all bytes of an item.
@@ -126,7 +126,7 @@ macro_rules! of_blocks {
 
             #[inline(always)]
             fn make(&self, _heap: &mut (), bytes: usize) -> TracedBlock {
-                const { assert!(size_of::<A>() == 0, "a free makes a second copy") };
+                const { assert!(size_of::<A>() == 0, "a free needs a zero-sized allocator") };
                 let layout = layout(bytes);
                 TracedBlock::new($alloc(&self.0, layout), layout, $free)
             }
@@ -185,7 +185,7 @@ impl Value {
 
 pooled!(Value);
 
-/// Our boxes of one type.
+/// The contender `pooled-box`: values of one type.
 struct PooledBoxes;
 
 impl TracedAllocator for PooledBoxes {
@@ -207,7 +207,7 @@ impl TracedAllocator for PooledBoxes {
     }
 }
 
-/// Our arena that threads share.
+/// The contender `shared`: an arena that all threads share.
 struct ArenaSlots(SharedArena<Value>);
 
 impl TracedAllocator for ArenaSlots {
@@ -229,7 +229,7 @@ impl TracedAllocator for ArenaSlots {
     }
 }
 
-/// Our ring of buffers: each thread has one of its own.
+/// The contender `ringal`: each thread has a ring of its own for byte buffers.
 struct Rings;
 
 impl TracedAllocator for Rings {

@@ -1,4 +1,5 @@
-//! Workloads whose figure is known. They check the model, the marks and the reading of the trace.
+//! Workloads for which the number of moved lines is known. They check the model, the marks and the
+//! reading of the trace.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +11,7 @@ use crate::baton::in_turns;
 use crate::contenders::TracedRun;
 use crate::trace::within;
 
-/// The words of a line.
+/// The number of words in a cache line.
 const LINE: usize = 8;
 
 /// The words that threads add to.

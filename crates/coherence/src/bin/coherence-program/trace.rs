@@ -1,4 +1,4 @@
-//! What the program tells the reader of its trace: marks and facts.
+//! The marks and the facts that the program leaves for the reader of its trace.
 
 use std::fs;
 use std::io::{Write as _, stderr};
@@ -31,7 +31,7 @@ pub(crate) fn within<R>(phase: Phase, core: usize, work: impl FnOnce() -> R) -> 
 
 /// Prints a fact. One call writes the whole line, because the trace goes to the same file.
 pub(crate) fn tell(fact: &Fact) {
-    // Without a reader there is nobody to tell.
+    // A write fails if nobody reads the trace, and then nobody needs the fact.
     let _ = stderr().write_all(fact.line().as_bytes());
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn tell_statics() {
         if name.starts_with('/') {
             file = name;
         }
-        // Variables without a value in the file lie in a nameless range behind the file's own.
+        // Zero-initialised variables lie in a nameless range that follows the file's own.
         let of_file = name.starts_with('/') || (name.is_empty() && !file.is_empty());
         if of_file && rights.starts_with("rw") {
             tell(&Fact::Static(start..end));
@@ -72,7 +72,7 @@ pub(crate) fn tell_stack() {
     let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
     // SAFETY: `pthread_getattr_np` succeeded, so the attributes are initialised.
     unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut start, &raw mut bytes) };
-    // SAFETY: the attributes are initialised, and this call is the last one that has them.
+    // SAFETY: the attributes are initialised, and nothing uses them after this call.
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
     let start = start.addr() as u64;
     tell(&Fact::Stack(start..start + bytes as u64));

@@ -1,4 +1,4 @@
-//! The workloads over an allocator. Each function returns the work of one turn.
+//! The workloads over an allocator. The function of each workload defines the work of one turn.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,19 +11,19 @@ use crate::baton::in_turns;
 use crate::contenders::{LARGEST, TracedAllocator, TracedRun};
 use crate::trace::within;
 
-/// The blocks of a turn.
+/// The number of blocks that a thread allocates in a turn.
 const BATCH: u64 = 32;
-/// The live blocks of a thread in `own`.
+/// The number of live blocks of a thread in `own`.
 const WINDOW: usize = 64;
-/// The live blocks of an array in `larson`.
+/// The number of live blocks of an array in `larson`.
 const ARRAY: usize = 256;
-/// The rounds after which an array moves to the next thread.
+/// The number of rounds after which an array moves to the next thread.
 const STAY: u64 = 4;
-/// The blocks in each turn of `fan` for each thread that frees.
+/// The number of blocks that `fan` allocates in a turn for each freeing thread.
 const SHARE: u64 = 8;
 
-/// Items on their way to each thread. The room suffices for all turns, so that the program itself
-/// allocates nothing while the model counts.
+/// Items on their way to each thread. The lists have enough room for all turns, so the program
+/// itself allocates nothing while the model counts.
 struct ItemMail<I>(Vec<Mutex<Vec<I>>>);
 
 impl<I> ItemMail<I> {
@@ -97,8 +97,8 @@ fn own<C: TracedAllocator>(contender: &C, run: &TracedRun) {
     });
 }
 
-/// In each turn a thread frees its mail, then sends a batch, each item to the thread that `next`
-/// chooses.
+/// In each turn a thread frees the items that were sent to it. It then sends a batch, each item to
+/// the thread that `next` chooses.
 fn hand_over<C: TracedAllocator>(
     contender: &C,
     run: &TracedRun,

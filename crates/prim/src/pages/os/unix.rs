@@ -11,7 +11,7 @@ const FLAGS: libc::c_int = MAP_PRIVATE | MAP_ANON | libc::MAP_NORESERVE;
 const FLAGS: libc::c_int = MAP_PRIVATE | MAP_ANON;
 
 pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
-    // Mappings of one length usually are adjacent, so the first attempt usually is aligned.
+    // Mappings of one length are usually adjacent, so the first attempt is usually aligned.
     let block = map_anywhere(len)?;
     if block.addr().get() % align == 0 {
         return Some(block);
@@ -147,7 +147,7 @@ pub(super) fn page_size() -> usize {
     usize::try_from(size).unwrap_or(super::GRAIN)
 }
 
-/// The clock of the kernel's last tick, which takes a few loads.
+/// The clock that the kernel updates at each tick. Reading it takes a few loads.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC_COARSE;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

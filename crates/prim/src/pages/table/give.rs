@@ -1,4 +1,4 @@
-//! How a span is freed, and how a superblock without a used span is unmapped.
+//! Frees spans, and unmaps superblocks without a used span.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering;
@@ -42,8 +42,8 @@ impl Home {
     /// Decides whether a superblock whose spans are all free stays mapped.
     ///
     /// If at least half of them are cached and the cache is within its bound, the superblock stays
-    /// mapped; a later purge calls this again. Otherwise it becomes the spare one, and the former
-    /// spare is unmapped with its cached spans.
+    /// mapped; a later purge calls this again. Otherwise it becomes the spare superblock of its
+    /// table, and the former spare is unmapped with its cached spans.
     fn retire(&'static self) {
         let table = self.table();
         let cached = self.superblock.dirty_spans() * 2 >= table.order().spans();

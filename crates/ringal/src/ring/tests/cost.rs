@@ -11,7 +11,7 @@ use crate::geometry::{GRANULE, OVERHEAD, region_of};
 use crate::guard::LOOKS;
 use crate::{FixedBufMut, RingAl};
 
-/// A buffer size whose region is a whole number of granules without rounding.
+/// A buffer size that is a whole number of granules, so its region has no rounding.
 const SMALL: usize = 2 * GRANULE;
 const UNIT: usize = region_of(SMALL);
 
@@ -70,7 +70,8 @@ fn first_in_first_out(
     }
 }
 
-/// Holds for every place and size of the window, and for up to one buffer less than fit into it.
+/// Holds for every position and size of the window, with up to one buffer fewer live than fit into
+/// it.
 #[test]
 fn small_window_is_found_again_without_a_full_round() {
     for start in [0, 1, 7, 50, 100, REGIONS / 2, REGIONS - 30, REGIONS - 20] {
@@ -101,8 +102,8 @@ fn buffers_of_mixed_sizes_reuse_a_small_window() {
     }
 }
 
-/// If almost no region is free, a request may need a full round at times. Its cost per buffer stays
-/// low.
+/// If almost no region is free, a request may need a full round at times. The average cost of a
+/// buffer stays low.
 #[test]
 fn frees_in_random_order_amortize_the_cost_of_full_rounds() {
     for start in [3, 50, REGIONS - 40] {
@@ -162,7 +163,7 @@ fn growth_refused_again_loads_a_few_guards() {
             let looks = looks(|| assert!(growing.try_reserve(more).is_err()));
             assert!(looks <= MOST, "{looks} guards for {more} bytes more");
         }
-        // Until a neighbour of the window is released.
+        // The refusal ends when a neighbour of the window is released.
         drop(held.remove(start - 1));
         growing.try_reserve(1).unwrap();
         let len = WINDOW * UNIT - OVERHEAD;

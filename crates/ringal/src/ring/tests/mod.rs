@@ -1,5 +1,5 @@
-//! Tests of the chain's internals: the position of restarts, the remembered refusals, and marks
-//! that merges move.
+//! Tests of the chain's internals: where it restarts, the refusals that it remembers, and the marks
+//! that a merge moves.
 
 #[cfg(all(feature = "std", not(miri)))]
 mod cost;
@@ -23,7 +23,7 @@ fn fill(ring: &mut RingAl, bytes: usize, count: usize) -> Vec<FixedBufMut> {
 /// The size of a ring with many intervals.
 const LARGE: usize = if cfg!(miri) { 16 << 10 } else { 1 << 20 };
 
-/// A buffer size whose region is a whole number of granules without rounding.
+/// A buffer size that is a whole number of granules, so its region has no rounding.
 const SMALL: usize = 2 * GRANULE;
 
 fn guards_are_in_order(ring: &RingAl) {
@@ -97,12 +97,12 @@ fn merge_moves_the_marks_that_it_covers() {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes many intervals of a large ring")]
-fn restart_place_moves_when_its_region_stays_taken() {
+fn low_moves_when_its_region_stays_taken_for_long() {
     let mut ring = RingAl::new(LARGE);
     let kept = ring.fixed(SMALL).unwrap();
     let interval = ring.chain.interval;
     let laps = |intervals| intervals * interval / 4 / region_of(SMALL);
-    // `low` does not move soon, although the place after it is used again: the buffer there may
+    // `low` does not move soon, although the memory after it is used again: the buffer at `low` may
     // just be the slowest of several.
     (0..laps(100)).for_each(|_| drop(fill(&mut ring, SMALL, 4)));
     assert_eq!(ring.chain.low, 0);
@@ -153,8 +153,8 @@ fn batches_of_large_buffers_reuse_the_same_addresses() {
 
 #[test]
 fn refusal_keeps_the_guards_that_prove_it() {
-    // Of 160 regions, at most 32 block requests of a 27th of the ring. Requests of two regions need
-    // more.
+    // At most 32 of the 160 regions are needed to block requests of a 27th of the ring. To block
+    // requests that are slightly longer than one region, more are needed.
     let mut ring = RingAl::new(160 * region_of(SMALL));
     let held = fill(&mut ring, SMALL, 160);
     let part = 6 * region_of(SMALL) - OVERHEAD;

@@ -1,10 +1,10 @@
 //! Loom models of the protocol between threads, over the real heaps, units and records. Each model
 //! has its own family and registry.
 //!
-//! Each model ends when all memory is freed. A lost unit leaves bytes in the account; a unit that
-//! is freed twice, or used after it is freed, trips its witness. Loom does not see accesses to raw
-//! memory, so each slot has a witness here, which the thread with the slot writes.
-//! `xtask/controls.toml` lists the orderings that each model needs.
+//! Each model ends with the check that all memory is freed. A lost unit leaves bytes in the
+//! account; a unit that is freed twice, or used after it is freed, trips its witness. Loom does not
+//! see accesses to raw memory, so each slot has a witness here, which the thread with the slot
+//! writes. `xtask/controls.toml` lists the orderings that each model needs.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -27,7 +27,7 @@ use crate::geometry::unit_of;
 use crate::heap;
 use crate::local_frees::Reach;
 
-/// The layout of a slot. Two slots make a group, and also a unit unless the model sets another
+/// The layout of a slot. A group has two slots. A unit also has two, unless the model sets another
 /// number.
 const SLOT: Layout = Layout::new::<[u64; 512]>();
 
@@ -233,7 +233,7 @@ fn loom_freed_slots_are_reused_after_their_last_use() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
-        // A third slot is in another unit, the front, which has no free slot.
+        // These fill their unit, so the next slots are these again, or those of another unit.
         let (first, second) = (thread.allocate(), thread.allocate());
         let others = [first, second].map(|slot| {
             let there = model.clone();
@@ -308,7 +308,7 @@ fn loom_a_push_to_a_record_without_a_holder_is_drained() {
         }
         let stats = statistics::stats_of(&model.0.family, [core::ptr::null(); 2]);
         assert_eq!(stats.slots_live, 0);
-        // Each thread drained the inbox, or left that to the other one.
+        // Each of the two threads drained the inbox, or left the drain to the other one.
         model.all_is_back();
     });
 }
