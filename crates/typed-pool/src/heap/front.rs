@@ -11,7 +11,7 @@
 
 use core::ptr;
 
-use super::{PoolEnv, UnitHeap};
+use super::{FrontScope, PoolEnv, UnitHeap};
 use crate::local_frees::{link_of, write_link};
 use crate::unit::{UnitPtr, UnitState};
 
@@ -60,34 +60,44 @@ impl UnitHeap {
     /// owner calls this.
     #[inline]
     pub(crate) fn free_in_front(&self) -> usize {
-        let (mut cursor, mut end, mut aside) = (self.cursor.get(), self.end.get(), 0);
+        let (mut cursor, mut aside) = (self.cursor.get(), 0);
         if let Some(unit) = self.front_aside() {
-            (cursor, end) = (unit.cursor().get(), unit.at(self.spec.end(unit.slots())));
+            cursor = unit.cursor().get();
             aside = linked(unit.free().get()).count();
         }
-        (end.addr() - cursor.addr()) / self.spec.stride.max(1) + linked(self.local.free.get()).count() + aside
+        let unused = (self.end.get().addr() - cursor.addr()) / self.spec.stride.max(1);
+        unused + linked(self.local.free.get()).count() + aside
     }
 
     /// Returns the front if it is set aside.
     #[inline]
     fn front_aside(&self) -> Option<UnitPtr> {
-        if self.end.get().is_null() { self.front() } else { None }
+        if self.scope_of_front.get() == FrontScope::Aside { self.front() } else { None }
+    }
+
+    /// Returns the bytes of the front.
+    #[inline]
+    fn front_bytes(&self, front: UnitPtr) -> usize {
+        self.end.get().addr() - front.as_ptr().addr()
     }
 
     /// Sets the front aside, if the current scope allocated from it and the unit has at most `most`
-    /// bytes. Returns the bytes of the unit, or `None` if it is as before.
-    #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
+    /// bytes. Returns the bytes of the unit, or `None` if the front is as before.
     pub(super) fn set_front_aside(&self, most: usize) -> Option<usize> {
-        let unit = self.front().filter(|_| !self.end.get().is_null())?;
-        let bytes = self.spec.layout(unit.slots()).size();
-        if bytes > most {
+        let unit = self.front()?;
+        let bytes = self.front_bytes(unit);
+        if bytes > most || self.front_aside().is_some() {
             return None;
         }
         unit.free().set(self.local.free.replace(ptr::null_mut()));
-        unit.cursor().set(self.cursor.replace(ptr::null_mut()));
-        self.end.set(ptr::null_mut());
-        self.inherited.set(false);
+        unit.cursor().set(self.cursor.replace(self.end.get()));
+        self.scope_of_front.set(FrontScope::Aside);
         Some(bytes)
+    }
+
+    /// Returns the bytes of a front that is set aside, if there are at most `most`.
+    pub(super) fn bytes_aside(&self, most: usize) -> Option<usize> {
+        self.front_aside().map(|unit| self.front_bytes(unit)).filter(|&bytes| bytes <= most)
     }
 
     /// Returns the free slots of a front that is set aside to the heap. Slots that were freed
@@ -101,7 +111,7 @@ impl UnitHeap {
             None => self.local.free.set(aside),
         }
         self.cursor.set(unit.cursor().get());
-        self.end.set(unit.at(self.spec.end(unit.slots())));
+        self.scope_of_front.set(FrontScope::Own);
     }
 
     /// Allows the current scope to allocate from a front that an earlier one set aside. From then
@@ -113,8 +123,8 @@ impl UnitHeap {
             let has_free = !self.local.free.get().is_null() || self.cursor.get() != self.end.get();
             let counts = !cfg!(ephemera_weaken = "inherited_fronts_do_not_count");
             if has_free && counts && !env.is_current(unit.birth()) {
-                unit.set_birth(env.count_unit(self.spec.layout(unit.slots()).size()));
-                self.inherited.set(true);
+                unit.set_birth(env.count_unit(self.front_bytes(unit)));
+                self.scope_of_front.set(FrontScope::Earlier);
             }
         }
     }
@@ -126,7 +136,7 @@ impl UnitHeap {
     #[inline]
     pub(super) fn give_up_front<E: PoolEnv>(&self, env: E) {
         let Some(unit) = self.front() else { return };
-        if self.end.get().is_null() {
+        if self.scope_of_front.get() == FrontScope::Aside {
             self.take_front_back(unit);
         }
         let (mut free, slots) = (self.free_in_front(), unit.slots());
@@ -147,12 +157,14 @@ impl UnitHeap {
         } else {
             unit.set_live(slots - free, slots - free);
             self.queue_first(unit);
-            if self.inherited.get() && !cfg!(ephemera_weaken = "inherited_fronts_count_to_the_end") {
+            if self.scope_of_front.get() == FrontScope::Earlier
+                && !cfg!(ephemera_weaken = "inherited_fronts_count_to_the_end")
+            {
                 env.uncount_unit(self.spec.layout(slots).size(), unit.birth());
                 unit.set_birth(0);
             }
         }
-        self.inherited.set(false);
+        self.scope_of_front.set(FrontScope::Own);
     }
 
     /// Returns the number of frees after which a full unit of this number of slots is queued.

@@ -58,6 +58,17 @@ pub(crate) enum ChunkLen {
     Fixed(usize),
 }
 
+/// The scope whose front a heap has. A heap of no scope has its own front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FrontScope {
+    /// The current scope made the unit its front.
+    Own,
+    /// An earlier scope set the front aside, and the current one has not allocated from it.
+    Aside,
+    /// An earlier scope set the front aside, and the current one allocates from it.
+    Earlier,
+}
+
 /// The maximum number of units of one request.
 pub(crate) const CHUNK_UNITS: usize = 64;
 
@@ -91,8 +102,7 @@ pub(crate) struct UnitHeap {
     /// The number of slots of all units.
     slots_len: Cell<usize>,
     chunk_len: ChunkLen,
-    /// Whether an earlier scope set the front aside, and the current one allocates from it.
-    inherited: Cell<bool>,
+    scope_of_front: Cell<FrontScope>,
     /// The most units that the heap had at the end of a scope since the last trim.
     grown: Cell<usize>,
     units: UnitList<Unit>,
@@ -125,7 +135,7 @@ impl UnitHeap {
                 units_len: Cell::new(0),
                 slots_len: Cell::new(0),
                 chunk_len,
-                inherited: Cell::new(false),
+                scope_of_front: Cell::new(FrontScope::Own),
                 grown: Cell::new(0),
                 units: UnitList::new(),
                 #[cfg(test)]

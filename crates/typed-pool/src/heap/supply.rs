@@ -150,10 +150,16 @@ pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
         stay = unsafe { UnitPtr::from_raw(unit.after().get()) };
         heap.push_empty(unit);
     }
+    forget_kept(heap);
+    all
+}
+
+/// Resets the number of empty units that the heap keeps.
+#[inline]
+fn forget_kept(heap: &UnitHeap) {
     heap.keep.set(heap.spec.kept());
     heap.given_back.set(0);
     heap.kept.forget_all();
-    all
 }
 
 /// Books the remote frees of one group, given its foreign word from the inbox. Returns whether the
@@ -220,29 +226,35 @@ fn free_unneeded<E: PoolEnv>(env: E) {
     }
 }
 
-/// The state in which a scope leaves the fronts of its heaps when it ends.
+/// The units that a scope leaves for the next one when it ends.
 #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FrontAtEnd {
-    /// The heap counts the free slots of its front. The scope then knows the bytes that it holds.
-    Counted,
-    /// The heap sets its front aside, because the program does not ask for these bytes. Counting
-    /// would follow the link of each slot that the scope freed.
-    Aside,
+pub(crate) struct LeftUnits {
+    /// Whether the heap sets its front aside, because the program does not ask for the bytes that
+    /// the scope holds. To know them, the heap would follow the link of each slot that it freed.
+    pub(crate) aside: bool,
+    /// Whether units that the scope did not use stay too.
+    pub(crate) unused: bool,
 }
 
-/// Trims a heap at the end of its scope as [`trim`] does, but keeps up to `most` bytes of units
-/// that the scope used: the front if it is set aside, and empty units. These units count for no
-/// scope until the next one allocates from them. Returns their bytes, and whether all other empty
-/// units were freed.
+/// Trims a heap at the end of its scope as [`trim`] does, but keeps up to `most` bytes of units:
+/// the front if it is set aside, and empty units. These units count for no scope until the next one
+/// allocates from them. Returns their bytes, and whether all other empty units were freed.
 #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
-pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, front: FrontAtEnd) -> (usize, bool) {
+pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> (usize, bool) {
     env.book_mail();
     let heap = env.heap();
     heap.owned.write();
-    let aside = if front == FrontAtEnd::Aside { heap.set_front_aside(most) } else { None };
+    let mut aside = if left.aside { heap.set_front_aside(most) } else { None };
+    if left.unused {
+        aside = aside.or_else(|| heap.bytes_aside(most));
+    }
     if aside.is_none() {
         heap.give_up_front(env);
+    }
+    if heap.empties_len.get() == 0 {
+        forget_kept(heap);
+        return (aside.unwrap_or(0), true);
     }
     // Units as long as the next one would be stay. The heap then needs fewer of them.
     heap.grown.set(heap.grown.get().max(heap.units_len.get()));
@@ -250,7 +262,8 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, front: FrontAtEnd) -
     let (mut bytes, mut kept) = (aside.unwrap_or(0), None);
     while let Some(unit) = heap.pop_empty() {
         let size = heap.spec.layout(unit.slots()).size();
-        if unit.slots() < least || bytes + size > most || !env.is_current(unit.birth()) {
+        let unused = !left.unused && !env.is_current(unit.birth());
+        if unused || unit.slots() < least || bytes + size > most {
             heap.push_empty(unit);
             break;
         }

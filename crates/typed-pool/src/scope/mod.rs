@@ -72,9 +72,9 @@ use crate::threads::{ScopeRef, UNLIMITED};
 ///   some empty units. A thread that leaves it frees those of a class if other threads freed blocks
 ///   of that class meanwhile.
 /// * A scope frees its empty units when it ends. After more than 256 scopes in a row on a thread's
-///   heaps, each one leaves the empty units that it used for the next scope of the thread, up to
-///   2 MiB. The thread frees them when it trims or ends, and `PooledAllocator.trim_all()` frees
-///   those of all threads.
+///   heaps, each one leaves empty units for the next scope of the thread, up to 2 MiB. One in 16
+///   scopes frees those that it did not use. The thread frees all of them when it trims or ends,
+///   and `PooledAllocator.trim_all()` frees those of all threads.
 /// * Dropping a scope takes less time than [`finish`](Self::finish), which counts the free slots of
 ///   a unit of each class. A dropped scope leaves these units to the next one uncounted, also those
 ///   with escaped blocks, within the same 2 MiB.

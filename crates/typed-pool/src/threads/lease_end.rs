@@ -9,7 +9,7 @@ use super::state::{PoolRecord, ThreadHeap};
 use super::table::Heaps;
 use crate::heap;
 #[cfg(not(ephemera_loom))]
-use crate::heap::supply::FrontAtEnd;
+use crate::heap::supply::LeftUnits;
 
 // ORDERING: Acquire. Pairs with the fence that separates a push from `mark_mail`: sees the pushes
 // of all threads that marked the record, since each exchange continues the release sequences of
@@ -89,7 +89,7 @@ pub(super) fn trim_rest(record: &Record<PoolRecord>) {
 ///
 /// If another thread holds the record for a moment, that thread frees all of them.
 #[cfg(not(ephemera_loom))]
-pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, front: FrontAtEnd) -> usize {
+pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, left: LeftUnits) -> usize {
     let Some(lease) = record.try_lease() else {
         end_scope(record);
         return bytes;
@@ -98,7 +98,7 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, f
     // The heaps of small slots come first, and their units are the shortest.
     for heap in Heaps::of_record(record).flat_map(Heaps::used) {
         // SAFETY: the lease makes this thread the holder.
-        let (kept, freed) = heap::supply::trim_keeping(unsafe { HeapOwner::new(heap) }, bytes, front);
+        let (kept, freed) = heap::supply::trim_keeping(unsafe { HeapOwner::new(heap) }, bytes, left);
         bytes -= kept;
         all &= freed;
     }

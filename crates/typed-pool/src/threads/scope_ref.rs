@@ -13,7 +13,6 @@ use super::scopes::ScopeHeaps;
 use super::state::PoolRecord;
 use super::table::Heaps;
 use super::{lease_end, statistics};
-use crate::heap::supply::FrontAtEnd;
 use crate::stats::Stats;
 
 /// A counted reference to the heaps of a scope. The last one ends the scope.
@@ -108,7 +107,7 @@ impl ScopeRef {
     /// thread leaves. If this is the only reference, it is about to be dropped.
     pub(crate) fn finish(&self) {
         if self.0.users.is_one() {
-            self.0.free_units(FrontAtEnd::Counted);
+            self.0.free_units(false);
         } else {
             self.0.records().for_each(lease_end::end_scope);
         }

@@ -29,7 +29,7 @@ use super::pooled::{pooled_cell, pooled_family};
 use super::state::{Family, PoolRecord};
 use super::table::Heaps;
 use super::unused::{ListedItem, Listing, UnusedList, UnusedPlace, Users};
-use crate::heap::supply::FrontAtEnd;
+use crate::heap::supply::LeftUnits;
 
 /// The heaps of one scope.
 ///
@@ -80,8 +80,11 @@ pub(super) static UNUSED: [UnusedList<ScopeHeaps>; 2] = [UnusedList::new(), Unus
 /// The number of scopes that end on the same heaps before the heaps keep units for the next one.
 const STREAK: usize = if cfg!(miri) { 4 } else { 256 };
 
-/// The bytes of empty units that the heaps in a thread's place keep, of those that the last scope
-/// used. The small classes come first.
+/// One in this number of scopes frees the units that it did not use. The others leave them, because
+/// not each scope of a program uses the same classes.
+const UNUSED_EVERY: u64 = 16;
+
+/// The bytes of units that the heaps in a thread's place keep. The small classes come first.
 const KEPT_BYTES: usize = 2 << 20;
 
 /// The number of times that a thread waits for a record before it makes a further one. Each try
@@ -277,8 +280,8 @@ impl ScopeHeaps {
     }
 
     /// Frees the empty units of the scope at its end. If the heaps go to the thread's place and
-    /// many scopes have ended there, some units stay for the next one.
-    pub(super) fn free_units(&'static self, front: FrontAtEnd) {
+    /// many scopes have ended there, some units stay for the next one, and fronts are set `aside`.
+    pub(super) fn free_units(&'static self, aside: bool) {
         let counting = self.ledger.is_counting();
         let mut kept = 0;
         // The exit hook of a thread frees what its place keeps. A thread without a record has none.
@@ -290,7 +293,9 @@ impl ScopeHeaps {
         if kept == 0 {
             self.records().for_each(lease_end::end_scope);
         } else {
-            self.records().fold(kept, |left, record| lease_end::end_scope_keeping(record, left, front));
+            let stays = cfg!(ephemera_weaken = "units_that_no_scope_uses_stay");
+            let units = LeftUnits { aside, unused: self.ledger.birth() % UNUSED_EVERY != 0 || stays };
+            self.records().fold(kept, |left, record| lease_end::end_scope_keeping(record, left, units));
         }
         self.freed.store(if kept == 0 { FREED } else { FREED_MOST }, Ordering::Relaxed);
         if let Some(bytes) = self.ledger.note_peak() {
@@ -301,7 +306,7 @@ impl ScopeHeaps {
     /// Ends the scope. Its heaps go to the pool.
     pub(super) fn end(&'static self) {
         if self.freed.load(Ordering::Relaxed) == FREED_NONE {
-            self.free_units(FrontAtEnd::Aside);
+            self.free_units(true);
         }
         let keeps = self.freed.load(Ordering::Relaxed) == FREED_MOST;
         self.freed.store(FREED_NONE, Ordering::Relaxed);
