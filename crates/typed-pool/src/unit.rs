@@ -132,14 +132,16 @@ impl UnitPtr {
         this
     }
 
-    /// The linked free slots. Null while the unit is the front: the heap has the list then.
+    /// The linked free slots. Null while the unit is the front and not set aside: the heap has the
+    /// list then.
     #[inline]
     pub(crate) fn free(&self) -> &Cell<*mut u8> {
         // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).local.free }
     }
 
-    /// The first slot that was never used. Meaningless while the unit is the front.
+    /// The first slot that was never used. Meaningless while the unit is the front and not set
+    /// aside.
     pub(crate) fn cursor(&self) -> &Cell<*mut u8> {
         // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).cursor }
@@ -262,13 +264,13 @@ impl UnitPtr {
         self.state_word().publish(self.birth() << STATE_BITS | state as u64);
     }
 
-    /// Returns the number of the scope that the unit counts for, or 0. It changes only while no
-    /// slot is live, so a thread that frees a slot reads the right number.
+    /// Returns the number of the scope that the unit counts for, or 0. In a counting scope it
+    /// changes only while no slot is live, so a thread that frees a slot reads the right number.
     pub(crate) fn birth(self) -> u64 {
         self.state_word().get() >> STATE_BITS
     }
 
-    /// Sets the number of the scope that an empty unit counts for.
+    /// Sets the number of the scope that the unit counts for.
     pub(crate) fn set_birth(self, birth: u64) {
         self.state_word().publish(birth << STATE_BITS | self.state() as u64);
     }

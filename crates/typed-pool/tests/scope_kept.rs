@@ -168,6 +168,35 @@ fn slots_that_are_freed_while_their_front_is_set_aside_are_allocated_again() {
 }
 
 #[test]
+fn slots_that_a_scope_frees_and_does_not_use_count_for_the_next_one() {
+    alone(|| {
+        bind_thread();
+        (0..MANY).for_each(|_| _ = visit_and_drop(&[32]));
+        let scope = builder().build();
+        let escaped: alloc::vec::Vec<_> = scope.run(|| (0..40).map(block).collect());
+        drop(scope);
+        builder().build().run(|| drop(escaped));
+        let scope = builder().build();
+        let blocks: alloc::vec::Vec<_> = scope.run(|| (0..40).map(block).collect());
+        assert_ne!(scope.usage().bytes_held, 0);
+        drop(blocks);
+    });
+}
+
+#[test]
+fn a_class_that_scopes_stopped_using_starts_with_a_short_unit() {
+    alone(|| {
+        bind_thread();
+        let sizes = [32; if cfg!(miri) { 300 } else { 3_000 }];
+        (0..MANY).for_each(|_| _ = visit_and_drop(&sizes));
+        (0..32).for_each(|_| _ = visit_and_drop(&[500]));
+        let scope = builder().limit(4 << 10).build();
+        scope.run(|| drop(block(1)));
+        assert!(!scope.is_over_limit(), "{}", scope.usage());
+    });
+}
+
+#[test]
 fn the_last_free_of_a_block_in_a_front_set_aside_leaves_nothing_after_a_trim() {
     alone(|| {
         bind_thread();

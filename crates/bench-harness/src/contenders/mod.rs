@@ -62,7 +62,7 @@ use registry;
 /// A function that builds the cell of a workload over one contender.
 type Build = fn(&WorkloadSpec, &Context) -> Box<dyn Cell>;
 
-/// A contender as the runner sees it: its type is erased, and three functions build its cells.
+/// A contender as the runner sees it: its type is erased, and two functions build its cells.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The contender's key in `--peers` and in files, unique within its class.
@@ -75,60 +75,52 @@ pub struct Entry {
     pub absent: Option<&'static str>,
     /// Builds a cell that the runner times.
     pub timed: Build,
-    /// Builds a cell for the check, which counts calls and verifies contents.
-    pub checked: Build,
-    /// Builds a cell for the memory pass. It counts calls, over a counting backing allocator if the
-    /// contender accepts one.
-    pub metered: Build,
+    /// Builds a cell for the check and for the memory pass. It counts calls and verifies contents,
+    /// over a counting backing allocator if the contender accepts one.
+    pub counted: Build,
     /// Builds a player of traces. `None` for contenders that do not hand out blocks.
     pub replay: Option<ephemera_trace::replay::BuildPlayer>,
 }
 
-/// Returns the three functions that build cells. In unit tests, which build no cells from the
+/// Returns the two functions that build cells. In unit tests, which build no cells from the
 /// registry, these functions panic. Without the code of all cells, the tests compile sooner.
 macro_rules! builds {
     ($($build:expr),*) => {{
         #[cfg(test)]
-        let builds: [Build; 3] = [|spec, _| panic!("{}: no cell is built from the registry here", spec.id); 3];
+        let builds: [Build; 2] = [|spec, _| panic!("{}: no cell is built from the registry here", spec.id); 2];
         #[cfg(not(test))]
-        let builds: [Build; 3] = [$($build),*];
+        let builds: [Build; 2] = [$($build),*];
         builds
     }};
 }
 
-/// Creates the entry of a contender from its card and the three functions that build its cells.
-const fn entry(
-    class: ContenderClass,
-    key: &'static str,
-    info: Info,
-    [timed, checked, metered]: [Build; 3],
-) -> Entry {
-    Entry { key, class, info, absent: None, timed, checked, metered, replay: None }
+/// Creates the entry of a contender from its card and the two functions that build its cells.
+const fn entry(class: ContenderClass, key: &'static str, info: Info, [timed, counted]: [Build; 2]) -> Entry {
+    Entry { key, class, info, absent: None, timed, counted, replay: None }
 }
 
 /// Creates the entry of a contender that hands out blocks.
 fn blocks<C: Contender>(key: &'static str) -> Entry {
-    let builds =
-        builds![build::blocks::<C>, build::blocks::<Counted<C>>, build::blocks::<Counted<C::Metered>>];
+    let builds = builds![build::blocks::<C>, build::blocks::<Counted<C::Metered>>];
     let replay: ephemera_trace::replay::BuildPlayer = played::build::<C>;
     Entry { replay: Some(replay), ..entry(ContenderClass::Blocks, key, C::INFO, builds) }
 }
 
 /// Creates the entry of a contender that hands out objects.
 fn objects<M: Maker>(key: &'static str) -> Entry {
-    let builds = builds![build::objects::<M>, build::objects::<Counted<M>>, build::objects::<Counted<M>>];
+    let builds = builds![build::objects::<M>, build::objects::<Counted<M>>];
     entry(ContenderClass::Objects, key, M::INFO, builds)
 }
 
 /// Creates the entry of a contender that hands out buffers.
 fn buffers<S: Source>(key: &'static str) -> Entry {
-    let builds = builds![build::buffers::<S>, build::buffers::<Counted<S>>, build::buffers::<Counted<S>>];
+    let builds = builds![build::buffers::<S>, build::buffers::<Counted<S>>];
     entry(ContenderClass::Buffers, key, S::INFO, builds)
 }
 
 /// Creates the entry of a contender that hands out nodes.
 fn nodes<F: NodeFamily>(key: &'static str) -> Entry {
-    let builds = builds![build::nodes::<F>, build::nodes::<Counted<F>>, build::nodes::<Counted<F::Metered>>];
+    let builds = builds![build::nodes::<F>, build::nodes::<Counted<F::Metered>>];
     entry(ContenderClass::Nodes, key, F::INFO, builds)
 }
 

@@ -153,7 +153,7 @@ impl Child<'_> {
         for entry in self.entries {
             turn.of(entry.key)?;
             tally::reset();
-            let mut cell = (entry.checked)(self.spec, &self.context);
+            let mut cell = (entry.counted)(self.spec, &self.context);
             let checksum = cell.run(units);
             let tally = tally::read();
             drop(cell);
@@ -350,7 +350,7 @@ impl Child<'_> {
                 let taken = move || if exact { Some(backing::held() - held) } else { grown(resident) };
                 watch::begin((asked / POINTS).max(1), taken);
             }
-            let mut cell = (entry.metered)(self.spec, &self.context);
+            let mut cell = (entry.counted)(self.spec, &self.context);
             cell.run(self.spec.memory_units);
             let over_time = watch::end();
             let peak = if exact {

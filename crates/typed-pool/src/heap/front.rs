@@ -95,9 +95,16 @@ impl UnitHeap {
         Some(bytes)
     }
 
-    /// Returns the bytes of a front that is set aside, if there are at most `most`.
-    pub(super) fn bytes_aside(&self, most: usize) -> Option<usize> {
-        self.front_aside().map(|unit| self.front_bytes(unit)).filter(|&bytes| bytes <= most)
+    /// Leaves a front aside that the current scope did not inherit, if the unit has at most `most`
+    /// bytes. Slots that were freed into it meanwhile are set aside too. Returns the bytes of the
+    /// unit.
+    pub(super) fn leave_front_aside(&self, most: usize) -> Option<usize> {
+        let unit = self.front_aside()?;
+        if !self.local.free.get().is_null() {
+            self.take_front_back(unit);
+            return self.set_front_aside(most);
+        }
+        Some(self.front_bytes(unit)).filter(|&bytes| bytes <= most)
     }
 
     /// Returns the free slots of a front that is set aside to the heap. Slots that were freed
@@ -129,10 +136,17 @@ impl UnitHeap {
         }
     }
 
+    /// Subtracts an inherited front from the bytes that the scope holds, when the scope ends. The
+    /// live slots of the unit may all be of earlier scopes.
+    pub(super) fn disown_front<E: PoolEnv>(&self, env: E) {
+        if let Some(unit) = self.front().filter(|_| self.scope_of_front.get() == FrontScope::Earlier) {
+            env.uncount_unit(self.front_bytes(unit), unit.birth());
+            unit.set_birth(0);
+            self.scope_of_front.set(FrontScope::Own);
+        }
+    }
+
     /// Makes the front an ordinary unit: full, in the queue, or empty.
-    ///
-    /// The live slots of an inherited front may all be of earlier scopes. Unless it is full, the
-    /// unit then counts for no scope.
     #[inline]
     pub(super) fn give_up_front<E: PoolEnv>(&self, env: E) {
         let Some(unit) = self.front() else { return };
@@ -157,12 +171,6 @@ impl UnitHeap {
         } else {
             unit.set_live(slots - free, slots - free);
             self.queue_first(unit);
-            if self.scope_of_front.get() == FrontScope::Earlier
-                && !cfg!(ephemera_weaken = "inherited_fronts_count_to_the_end")
-            {
-                env.uncount_unit(self.spec.layout(slots).size(), unit.birth());
-                unit.set_birth(0);
-            }
         }
         self.scope_of_front.set(FrontScope::Own);
     }

@@ -18,6 +18,31 @@ unsafe fn listed(unit: *mut Unit) -> Option<UnitPtr> {
     unsafe { UnitPtr::from_raw(unit) }
 }
 
+/// Empty units that are on no list of their heap, while a function decides what to do with them.
+#[derive(Debug, Default)]
+pub(super) struct UnlistedUnits(Option<UnitPtr>);
+
+impl UnlistedUnits {
+    /// Adds an empty unit that is on no list of its owner.
+    pub(super) fn push(&mut self, unit: UnitPtr) {
+        unit.after().set(self.0.map_or(ptr::null_mut(), UnitPtr::as_ptr));
+        self.0 = Some(unit);
+    }
+
+    /// Takes the unit that was added last.
+    pub(super) fn pop(&mut self) -> Option<UnitPtr> {
+        let unit = self.0?;
+        // SAFETY: U1: the unit was not among the empties, so it was not freed, and it links to
+        // another such unit.
+        self.0 = unsafe { UnitPtr::from_raw(unit.after().get()) };
+        Some(unit)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
 impl UnitHeap {
     /// Pushes an empty unit.
     #[inline]

@@ -103,7 +103,8 @@ pub(crate) struct UnitHeap {
     slots_len: Cell<usize>,
     chunk_len: ChunkLen,
     scope_of_front: Cell<FrontScope>,
-    /// The most units that the heap had at the end of a scope since the last trim.
+    /// The most units that the heap had at the end of a scope, since the last trim or the last
+    /// scope that left it without units.
     grown: Cell<usize>,
     units: UnitList<Unit>,
     /// The number of full units that scrapes have visited.

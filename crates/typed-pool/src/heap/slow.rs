@@ -91,13 +91,14 @@ pub(crate) fn reserve<E: PoolEnv>(env: E, slots: usize) -> Result<(), AllocError
 /// become empties.
 fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
     let heap = env.heap();
-    let (slots, units) = heap.next_chunk();
+    let (mut slots, units) = heap.next_chunk();
     if env.is_at_limit(heap.spec.layout(slots).size()) {
         // The trim also books remote frees.
         env.trim_all();
         if let Some(unit) = next_front(env, 0) {
             return Ok(unit);
         }
+        slots = heap.next_chunk().0;
     }
     let first = match acquire(env, slots) {
         Ok(unit) => unit,

@@ -1,13 +1,14 @@
 //! The units of a heap: requests to the backing allocator, and frees to it. A unit that ran empty
 //! is kept or freed.
 
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::{Account, Leaving, Limit, reserved};
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
+use super::list::UnlistedUnits;
 use super::{PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr, UnitState};
@@ -137,17 +138,14 @@ pub(crate) fn trim<E: PoolEnv>(env: E) -> bool {
 /// stayed.
 pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
     let heap = env.heap();
-    let mut stay = None;
+    let mut stay = UnlistedUnits::default();
     while let Some(unit) = heap.pop_empty() {
         if !give_back(env, unit, PATIENT) {
-            unit.after().set(stay.map_or(ptr::null_mut(), UnitPtr::as_ptr));
-            stay = Some(unit);
+            stay.push(unit);
         }
     }
-    let all = stay.is_none();
-    while let Some(unit) = stay {
-        // SAFETY: U1: a unit of the heap that was not freed.
-        stay = unsafe { UnitPtr::from_raw(unit.after().get()) };
+    let all = stay.is_empty();
+    while let Some(unit) = stay.pop() {
         heap.push_empty(unit);
     }
     forget_kept(heap);
@@ -247,37 +245,44 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
     heap.owned.write();
     let mut aside = if left.aside { heap.set_front_aside(most) } else { None };
     if left.unused {
-        aside = aside.or_else(|| heap.bytes_aside(most));
+        aside = aside.or_else(|| heap.leave_front_aside(most));
     }
-    if aside.is_none() {
+    if aside.is_some() {
+        // The unit may be empty, so a thread whose request was refused may want it.
+        env.account().spare();
+    } else {
+        if !cfg!(ephemera_weaken = "inherited_fronts_count_to_the_end") {
+            heap.disown_front(env);
+        }
         heap.give_up_front(env);
     }
+    // The heap keeps units as long as the next one would be, so that it needs fewer of them.
+    let units = heap.units_len.get();
+    heap.grown.set(if units == 0 { 0 } else { heap.grown.get().max(units) });
     if heap.empties_len.get() == 0 {
         forget_kept(heap);
         return (aside.unwrap_or(0), true);
     }
-    // Units as long as the next one would be stay. The heap then needs fewer of them.
-    heap.grown.set(heap.grown.get().max(heap.units_len.get()));
     let least = heap.next_chunk().0;
-    let (mut bytes, mut kept) = (aside.unwrap_or(0), None);
+    let mut bytes = aside.unwrap_or(0);
+    let (mut kept, mut surplus) = (UnlistedUnits::default(), UnlistedUnits::default());
     while let Some(unit) = heap.pop_empty() {
         let size = heap.spec.layout(unit.slots()).size();
-        let unused = !left.unused && !env.is_current(unit.birth());
-        if unused || unit.slots() < least || bytes + size > most {
-            heap.push_empty(unit);
-            break;
+        let stays = left.unused || env.is_current(unit.birth());
+        if !stays || unit.slots() < least || bytes + size > most {
+            surplus.push(unit);
+            continue;
         }
         bytes += size;
         env.uncount_unit(size, unit.birth());
         unit.set_birth(0);
-        unit.after().set(kept.map_or(ptr::null_mut(), UnitPtr::as_ptr));
-        kept = Some(unit);
+        kept.push(unit);
+    }
+    while let Some(unit) = surplus.pop() {
+        heap.push_empty(unit);
     }
     let all = give_back_empties(env);
-    while let Some(unit) = kept {
-        // SAFETY: U1: the unit was not among the empties, so it was not freed, and it links to
-        // another such unit.
-        kept = unsafe { UnitPtr::from_raw(unit.after().get()) };
+    while let Some(unit) = kept.pop() {
         keep_empty(env, unit);
     }
     (bytes, all)

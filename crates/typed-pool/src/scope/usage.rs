@@ -12,9 +12,11 @@ use crate::threads::{Ledger, LedgerCounts};
 /// Bytes are those of the scope's own units and of its blocks without a size class, wherever they
 /// are freed. Units are requested whole. The first block of a class adds a unit of 64 slots, or of
 /// 7 in the largest class, or a unit of up to 256 KiB that an earlier scope left. A unit with
-/// blocks of an earlier scope does not count, and its free changes no figure. There is one
-/// exception: the unit from which a dropped scope last allocated blocks of a class counts for the
-/// next scope that allocates from it, until that scope ends.
+/// blocks of an earlier scope does not count, and its free changes no figure.
+///
+/// There is one exception for each class: the unit from which a dropped scope allocated last counts
+/// for the next scope that takes the slow path there. When that scope is finished, the unit counts
+/// no longer, unless the scope ran out of its slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {

@@ -28,8 +28,7 @@ fn entry<const ALLOCATOR: i32>(key: &'static str, name: &'static str, notes: &'s
         info: Info::new(name, "none", caps, notes),
         absent: ABSENT,
         timed: |spec, context| build(ALLOCATOR, false, spec, context),
-        checked: |spec, context| build(ALLOCATOR, true, spec, context),
-        metered: |spec, context| build(ALLOCATOR, true, spec, context),
+        counted: |spec, context| build(ALLOCATOR, true, spec, context),
         replay: None,
     }
 }
