@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  base (aligned to the mask of its slots)
-//!  | line 1: free list, until, slack, | line 2: owner, slots, | more   | slot | slot | never used
+//!  | line 1: free list, until, further, | line 2: owner, slots, | more   | slot | slot | never used
 //!  |         cursor, links            |         group of bits | groups |             ^cursor
 //!    only the owner writes here         other threads write to the groups
 //! ```
@@ -104,7 +104,7 @@ impl UnitPtr {
         raw::expose(unit.as_ptr());
         let header = Unit {
             local: LocalFrees::new(),
-            slack: OwnerUsize::new(0),
+            further: OwnerUsize::new(0),
             state: OwnerU64::new(birth << STATE_BITS | UnitState::Empty as u64),
             cursor: Cell::new(ptr::null_mut()),
             after: Cell::new(ptr::null_mut()),
@@ -162,9 +162,9 @@ impl UnitPtr {
     }
 
     /// The number of live slots beyond `until`. It is zero except in full units.
-    pub(crate) fn slack(&self) -> &OwnerUsize {
+    pub(crate) fn further(&self) -> &OwnerUsize {
         // SAFETY: U1. The reference covers the word alone.
-        unsafe { &(*self.as_ptr()).slack }
+        unsafe { &(*self.as_ptr()).further }
     }
 
     /// The next unit on the owner's list that this unit is on: full units, queue, or empties.
@@ -277,33 +277,33 @@ impl UnitPtr {
 
     /// Returns the number of live slots, unbooked remote frees included. Meaningless for a front.
     pub(crate) fn live(self) -> usize {
-        self.until().get() + self.slack().get()
+        self.until().get() + self.further().get()
     }
 
-    /// Sets `until` and `slack` of a unit with `live` live slots: the slow path looks at it after
-    /// `until` frees. No caller moves slots from `until` to `slack`, except for a front.
+    /// Sets `until` and `further` of a unit with `live` live slots: the slow path looks at it after
+    /// `until` frees. No caller moves slots from `until` to `further`, except for a front.
     pub(crate) fn set_live(self, live: usize, until: usize) {
         // `observe_live` must not see a sum that is too small, so the greater part comes first.
         self.until().publish(until);
-        self.slack().publish(live - until);
+        self.further().publish(live - until);
     }
 
     /// Makes the slow path look at the unit after the next free of one of its `live` live slots.
     pub(crate) fn look_after_next_free(self, live: usize) {
         // As in `set_live`, the greater part comes first.
-        self.slack().publish(live - 1);
+        self.further().publish(live - 1);
         self.until().publish(1);
     }
 
     /// Returns the number of live slots as [`Self::live`] does, on a thread that is not the owner,
     /// or more. Returns `None` if the owner changes the parts of the sum at this moment.
     pub(crate) fn observe_live(self) -> Option<usize> {
-        let slack = self.slack().observe();
+        let further = self.further().observe();
         let until = self.until().observe();
-        // The owner stores the part that grows first. Before the unit is a front again, `slack` is
-        // most of the slots, then all but one (`scrape`), then none (`enqueue`). So no value of
-        // `slack` occurs again.
-        (self.slack().get() == slack).then_some(slack + until)
+        // The owner stores the part that grows first. Before the unit is a front again, `further`
+        // is most of the slots, then all but one (`scrape`), then none (`enqueue`). So no value of
+        // it occurs again.
+        (self.further().get() == further).then_some(further + until)
     }
 
     /// Links all free slots before the cursor, because the unit becomes the front. Returns the

@@ -16,7 +16,7 @@ use crate::local_frees::LocalFrees;
 #[repr(C, align(64))]
 pub(crate) struct Unit {
     pub(crate) local: LocalFrees,
-    pub(crate) slack: OwnerUsize,
+    pub(crate) further: OwnerUsize,
     /// The state in the lowest bits, and the birth above them.
     pub(crate) state: OwnerU64,
     pub(crate) cursor: Cell<*mut u8>,

@@ -32,7 +32,8 @@ pub struct RunPlan {
     pub latencies: Duration,
     /// Whether a separate process checks each contender before it shares one with the others.
     pub isolated: bool,
-    /// Whether the first workload is measured in one go, so that its table appears at once.
+    /// Whether the first workload is measured without interruption, so that its table appears at
+    /// once.
     pub first_at_once: bool,
     /// The seed of tables and orders.
     pub seed: u64,
