@@ -1,9 +1,9 @@
-//! Runs the harness's workloads under criterion, for its HTML history. Each crate has a thin bench
-//! target over [`run`].
+//! Runs the harness's workloads under criterion, which keeps a history in HTML. Each crate has a
+//! thin bench target over [`run`].
 //!
 //! Criterion measures one allocator after the other, so a drift of the host shows up as a
-//! difference between them. Use it to compare an allocator with its own past. To rank several, use
-//! `cargo xtask bench`, which interleaves the same functions and compares pairs.
+//! difference between allocators. Use it to compare an allocator with its own past. To rank several
+//! allocators, use `cargo xtask bench`, which interleaves the same functions and compares pairs.
 
 use core::hint::black_box;
 use core::time::Duration;
@@ -28,7 +28,8 @@ pub fn run(class: ContenderClass) {
 
 fn all(class: ContenderClass, criterion: &mut Criterion) {
     let seed = 4141;
-    // A workload that runs alone has no rounds, so there is nothing to time.
+    // A workload that gives each contender a process of its own has no rounds, so criterion could
+    // time nothing.
     let chosen = |spec: &WorkloadSpec| spec.scale == Scale::Quick && spec.class == class && !spec.is_alone();
     let specs: Vec<_> = catalogue().into_iter().filter(chosen).collect();
     let document = if specs.iter().any(|spec| spec.parses()) {
@@ -46,8 +47,8 @@ fn all(class: ContenderClass, criterion: &mut Criterion) {
             if index == TWIN || missing.is_some() {
                 continue;
             }
-            // The cell is made when criterion first asks for it, so that a filter builds no other
-            // cell.
+            // The cell is made when criterion first asks for it, so that a filter builds only the
+            // cells that it selects.
             let mut cell = None;
             group.bench_function(entry.key, |bencher| {
                 let cell = cell.get_or_insert_with(|| (entry.timed)(spec, &context));

@@ -75,7 +75,7 @@ fn main() {
     println!("cargo::rustc-env=EPHEMERA_PROFILE={profile}");
 }
 
-/// Compiles the hash set in C++, or records why it cannot.
+/// Compiles the hash set in C++, or returns the reason why the compilation failed.
 #[cfg(feature = "c-peers")]
 fn hash_set() -> Result<(), &'static str> {
     let mut build = cc::Build::new();

@@ -1,11 +1,11 @@
-//! Writes a page with both sides of each `diff` block of the Markdown pages, as blocks of Rust
-//! code. `src/lib.rs` runs them as documentation tests.
+//! Writes a Markdown page that has both sides of each `diff` block of the workspace's pages, as
+//! blocks of Rust code. `src/lib.rs` runs them as documentation tests.
 
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The pages, from the root of the workspace.
+/// The paths of the pages, relative to the root of the workspace.
 const PAGES: [&str; 6] = [
     "README.md",
     "docs/guide.md",
@@ -15,7 +15,8 @@ const PAGES: [&str; 6] = [
     "crates/typed-pool/README.md",
 ];
 
-/// A stand-in for a package that needs a C compiler. The workspace builds without one.
+/// A stand-in for the package `mimalloc`, which needs a C compiler. The workspace builds without a
+/// C compiler.
 const MIMALLOC: &str = "\
 mod mimalloc {
     pub struct MiMalloc;

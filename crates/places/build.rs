@@ -1,4 +1,4 @@
-//! Hides `__cxa_thread_atexit_impl` of the C library from the program `keyed`.
+//! Hides the C library's function `__cxa_thread_atexit_impl` from the program `keyed`.
 
 use std::env;
 

@@ -2,19 +2,19 @@
 //! `cfg(ephemera_std_allocator)` if this compiler offers `core::alloc::Allocator` without a feature
 //! gate.
 //!
-//! For the second, the script knows no version numbers. It compiles a probe that implements the
+//! For the second cfg, the script knows no version numbers. It compiles a probe that implements the
 //! trait, with the compiler that will compile the crate, for the same target and with the same
-//! flags. If the target's `core` is still to be built (`-Zbuild-std`), the host's takes its place,
-//! since both belong to one toolchain. The answer is "no" if the probe does not compile, or if
-//! `--cfg ephemera_no_std_allocator` is among the flags.
+//! flags. If the target's `core` is still to be built (`-Zbuild-std`), the script uses the host's
+//! `core`, which belongs to the same toolchain. The answer is "no" if the probe does not compile,
+//! or if `--cfg ephemera_no_std_allocator` is among the flags.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Uses of the standard trait like those in `src/traits.rs` and `src/backing.rs`. It compiles only
-/// if all the names are stable and the methods are those known today.
+/// A source that uses the standard trait as `src/traits.rs` and `src/backing.rs` do. The probe
+/// compiles only if all the names are stable and the methods are those known today.
 const PROBE: &str = "\
 #![no_std]
 use core::{alloc::{AllocError, Allocator, Layout}, ptr::NonNull};
@@ -39,8 +39,9 @@ fn main() -> ExitCode {
     if has_pages() {
         println!("cargo::rustc-cfg=ephemera_pages");
     }
-    // The switch keeps a second implementation away. With feature `nightly` there is only one
-    // implementation in any case, and the crate needs to know whether the gate still exists.
+    // `ephemera_no_std_allocator` keeps a second implementation away. With feature `nightly` there
+    // is only one implementation in any case, and the crate needs to know whether the gate still
+    // exists.
     let switched_off = env::var_os("CARGO_CFG_EPHEMERA_NO_STD_ALLOCATOR").is_some();
     let one_trait = env::var_os("CARGO_FEATURE_NIGHTLY").is_some();
     if switched_off && !one_trait {
@@ -73,7 +74,8 @@ const WITH_PAGES: &[&str] = &[
     "windows",
 ];
 
-/// Returns whether memory comes from the operating system. Miri and loom see none of its calls.
+/// Returns whether memory comes from the operating system. Miri and loom see none of the operating
+/// system's calls.
 fn has_pages() -> bool {
     let list = |name| env::var(name).unwrap_or_default();
     let has = |name, wanted: &str| list(name).split(',').any(|word| word == wanted);
@@ -91,8 +93,8 @@ const CONTROL: &str = "#![no_std]\n";
 ///
 /// # Errors
 ///
-/// A description, if a probe cannot be written or the compiler cannot be started. So a full disk
-/// does not pass for a "no".
+/// Returns a description of the problem if a probe cannot be written or the compiler cannot be
+/// started. So a full disk does not pass for a "no".
 fn trait_is_open() -> Result<bool, String> {
     if compiles(PROBE, true)? {
         return Ok(true);

@@ -1,5 +1,5 @@
-//! `cargo xtask advise`: estimates from a trace what its program would gain from another allocator.
-//! It replays nothing.
+//! `cargo xtask advise`: estimates from a trace what the traced program would gain from another
+//! allocator. The command replays nothing.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,11 @@ use clap::Args;
 use crate::shell::Cmd;
 use crate::workspace::Workspace;
 
-/// The package that reads traces. It needs no contender, so it builds in less than a minute.
+/// The package that reads traces. It needs no contender, so its build takes less than a minute.
 const PACKAGE: &str = "ephemera-trace";
 
-/// The profile of its build. No other command has its output in the directory of this profile.
+/// The cargo profile that builds the package. No other command builds into the directory of this
+/// profile.
 const PROFILE: &str = "advise";
 
 #[derive(Debug, Args)]

@@ -18,10 +18,11 @@ const RUNNER: &str = "bench-runner";
 /// The profile of measured builds.
 pub(crate) const PROFILE: &str = "bench";
 
-/// The name of the profile of builds that take less time.
+/// The profile of measured builds that take less time, for `--thin`.
 pub(crate) const THIN: &str = "bench-thin";
 
-/// Aligns jump targets to cache lines, so that the position of a loop does not change its time.
+/// The compiler flag that aligns jump targets to cache lines, so that the position of a loop does
+/// not change its time.
 const ALIGNED: &str = "-Cllvm-args=-align-all-nofallthru-blocks=6";
 
 #[derive(Debug, Default, Args)]
@@ -115,8 +116,9 @@ pub(crate) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     measuring(ws, options.thin)?.args(arguments).run()
 }
 
-/// Builds the harness for measurements, and returns the command that runs it. `bench` and `replay`
-/// share this build, so neither builds again after the other.
+/// Builds the harness for measurements, and returns the command that runs it. With `thin`, the
+/// build takes less time and has fewer contenders. `bench` and `replay` share this build, so
+/// neither builds again after the other.
 pub(crate) fn measuring(ws: &Workspace, thin: bool) -> Result<Cmd> {
     if let Some(left_out) = Support::detect(ws).told() {
         eprintln!("{left_out}");
@@ -167,7 +169,7 @@ impl BenchOptions {
         Ok(args)
     }
 
-    /// Returns the default options with a filter of workloads and the contenders to run.
+    /// Returns the default options, with `filter` for the workloads and `peers` for the contenders.
     pub(crate) fn only(filter: &str, peers: &[&str]) -> Self {
         Self { filter: Some(filter.to_owned()), peers: Some(peers.join(",")), ..Self::default() }
     }
@@ -208,7 +210,8 @@ impl BenchOptions {
 }
 
 /// Returns the command that builds or runs the harness: `what` is `build` or `run`. With `peers`
-/// the harness has these contenders in Rust, and those in C and C++ that can be built here.
+/// the harness has these contenders in Rust, and those in C and C++ that can be built here. Without
+/// `peers` it is built with no feature.
 pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<RustPeers>) -> Result<Cmd> {
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == RUNNER) {
         bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");
@@ -219,7 +222,8 @@ pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<R
         cargo = cargo.env_append("RUSTFLAGS", ALIGNED);
     }
     if profile == THIN && cfg!(unix) {
-        // The build of jemalloc asks for debug information, which takes a fifth of its time.
+        // The build of jemalloc asks for debug information, which takes a fifth of the build's
+        // time.
         cargo = cargo.env_append("CFLAGS", "-g0");
     }
     Ok(match peers {

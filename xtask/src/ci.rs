@@ -19,8 +19,8 @@ use crate::tidy;
 use crate::toolchain::MissingToolchain;
 use crate::workspace::Workspace;
 
-/// The default time limit in minutes. When it is over, running steps are stopped and the remaining
-/// ones fail.
+/// The default time limit of `ci`, in minutes. After this time `ci` stops the running commands, and
+/// the remaining steps fail.
 const MINUTES: u64 = 44;
 
 /// The number of Miri steps that run before the unit tests.
@@ -74,9 +74,9 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
             Ok(Outcome::Passed(String::new()))
         }),
     ];
-    // From here on steps run side by side. The long ones come first. The controls are many and
-    // short and come last, so that both lanes end at about the same time. Steps that build in
-    // cargo's common directory wait for each other there, so steps of Miri stand between them.
+    // The steps below run side by side, long steps first. The controls come last: they are many and
+    // short, so both lanes end at about the same time. Steps that build in cargo's common directory
+    // wait for each other there, so steps of Miri stand between them.
     let mut miri = miri::steps(ws, miri::BorrowModel::Both, miri::CI_SEEDS, MissingToolchain::Install)?;
     let rest = miri.split_off(miri.len().min(FIRST_OF_MIRI));
     let mut tests = test::steps(test::TestedPackages::All);
@@ -122,8 +122,8 @@ fn docs() -> Step<'static> {
     .beside()
 }
 
-/// Returns the commands of [`test::workspace`], with the criterion benches if the C contenders can
-/// be built.
+/// Returns the commands that run the cargo subcommand `what` over the workspace. They include the
+/// criterion benches if all contenders in C and C++ can be built.
 fn with_benches(ws: &Workspace, what: &str) -> Vec<shell::Cmd> {
     let commands = test::workspace(ws, &ws.cargo().arg(what));
     if commands.len() == 1 { vec![ws.cargo().args([what, "--workspace"])] } else { commands }

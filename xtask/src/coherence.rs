@@ -1,9 +1,9 @@
 //! `cargo xtask coherence`: counts the cache lines that move between cores for each allocation and
-//! free, for any number of cores.
+//! free, with up to 128 cores.
 //!
-//! It builds the program of `ephemera-coherence`, runs it under valgrind's tool lackey, and replays
-//! the printed accesses on a model of private caches. The counts depend neither on the number of
-//! processors of this machine nor on other load.
+//! The command builds the program of `ephemera-coherence`, runs it under valgrind's tool lackey,
+//! and replays the printed accesses on a model of private caches. The counts depend neither on the
+//! number of processors of this machine nor on other load.
 
 mod run;
 mod table;
@@ -22,7 +22,7 @@ use crate::workspace::Workspace;
 /// The page with the recorded tables.
 const PAGE: &str = "docs/scaling.md";
 
-/// The name of the tables' place in the page.
+/// The name of the markers in the page that enclose the tables.
 const PLACE: &str = "coherence";
 
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
-//! `cargo xtask controls`: runs the negative controls. Each weakens one ordering, bound or step by
-//! a cfg. The test that guards it must pass without the cfg and fail with it. In `ci` an earlier
-//! step has run the test without the cfg, so it is not run again.
+//! `cargo xtask controls`: runs the negative controls. Each control weakens one ordering, bound or
+//! step by a cfg, and names a test. The test must pass without the cfg and fail with the cfg. If an
+//! earlier step of `ci` has run the test without the cfg, the control does not repeat that run.
 
 mod table;
 pub(crate) mod wrapper;
@@ -39,7 +39,7 @@ pub(crate) struct ControlsOptions {
     list: bool,
 }
 
-/// The failure for an empty table.
+/// The message of the failed step if the table of controls is empty.
 const EMPTY: &str =
     "xtask/controls.toml lists no control, so nothing shows that the models and tests can fail";
 
@@ -87,8 +87,9 @@ pub(crate) fn steps(ws: &Workspace, wanted: impl Fn(&Control) -> bool) -> Result
     Ok(spread(chosen, |control| control.kind == ControlKind::Test).into_iter().map(step).collect())
 }
 
-/// Spreads the items that `locks` accepts, so that others stand between them. Controls of kind
-/// `test` build in cargo's common directory, and two that run side by side wait for each other.
+/// Spreads the items that `locks` accepts evenly among the other items. Controls of kind `test`
+/// build in cargo's common directory, so two of them that run side by side would wait for each
+/// other.
 fn spread<T>(items: Vec<T>, locks: impl Fn(&T) -> bool) -> Vec<T> {
     let (locking, others): (Vec<_>, Vec<_>) = items.into_iter().partition(locks);
     let (many, total) = (locking.len(), locking.len() + others.len());
@@ -97,14 +98,16 @@ fn spread<T>(items: Vec<T>, locks: impl Fn(&T) -> bool) -> Vec<T> {
     (0..total).filter_map(|place| if is_locking(place) { locking.next() } else { others.next() }).collect()
 }
 
-/// The tests that passed without a cfg in this run. Several controls often share a test.
+/// The commands of tests that passed without the cfg in this run. Several controls often share a
+/// test, which then runs once without the cfg.
 static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// The kinds and packages whose tests all passed without a cfg in an earlier step of this run.
+/// The pairs of a kind and a package whose tests all passed without a cfg in an earlier step of
+/// this run.
 static PASSED: Mutex<BTreeSet<(ControlKind, String)>> = Mutex::new(BTreeSet::new());
 
-/// Records that all tests of a kind passed in this package. The controls of this run then do not
-/// run these tests again without the cfg.
+/// Records that all tests of `kind` in `package` passed. The later controls of this run do not
+/// repeat these tests without the cfg.
 pub(crate) fn all_passed(kind: ControlKind, package: &str) {
     PASSED.lock().unwrap_or_else(PoisonError::into_inner).insert((kind, package.to_owned()));
 }
@@ -142,8 +145,8 @@ fn check(ws: &Workspace, control: &Control) -> Result<Outcome> {
     })
 }
 
-/// Returns the test runs without the cfg; the filter must match a test in one of them. Returns
-/// `None` if Miri is not available.
+/// Returns the test runs of a control, without the cfg. The control's filter must match a test in
+/// at least one run. Returns `None` if the control needs Miri and Miri is not available.
 fn commands(ws: &Workspace, control: &Control) -> Result<Option<Vec<TestRun>>> {
     let package = ws.package(&control.package)?;
     let (base, whole_files) = match control.kind {
@@ -159,25 +162,26 @@ fn commands(ws: &Workspace, control: &Control) -> Result<Option<Vec<TestRun>>> {
     Ok(Some(match (control.target.as_deref(), whole_files) {
         (Some("lib"), _) => vec![one(vec!["--lib".to_owned()])],
         (Some(name), _) => vec![one(vec!["--test".to_owned(), name.to_owned()])],
-        // Only the models compile under loom's cfg.
+        // Of the integration tests, only the models compile under loom's cfg.
         (None, Some(files)) => vec![one([vec!["--lib".to_owned()], files].concat())],
         (None, None) => vec![one(vec!["--lib".to_owned(), "--tests".to_owned()])],
     }))
 }
 
-/// Leaves out what the build of a weakened test does not need. Each control builds the crates of
-/// the workspace again. Line tables take a tenth of that build, and only the statistics' own tests
-/// need the statistics optimised.
+/// Shortens the build of a weakened test. Each control builds the crates of the workspace again,
+/// and line tables take a tenth of that build. Only the tests of `ephemera-measure` itself need
+/// that crate optimised.
 fn quickly_built(cargo: Cmd) -> Cmd {
     cargo
         .args(["--config", "profile.test.package.ephemera-measure.opt-level=0"])
         .env("CARGO_PROFILE_DEV_DEBUG", "false")
 }
 
-/// Runs the test without the cfg and returns how many tests ran.
+/// Runs the test without the cfg and returns the number of tests that ran. Returns 1 if the test
+/// has already passed in this run.
 ///
 /// # Errors
-/// The test fails without the cfg.
+/// Returns an error if the test fails or does not compile without the cfg.
 fn sound(plain: &TestRun) -> Result<u64> {
     let shown = plain.command().shown();
     if SEEN.lock().unwrap_or_else(PoisonError::into_inner).contains(&shown) {
@@ -200,7 +204,7 @@ fn sound(plain: &TestRun) -> Result<u64> {
 fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
     let mut weak = plain.clone();
     weak.cargo = match control.kind {
-        // Miri uses the compiler wrapper itself, so here the cfg reaches every crate.
+        // Miri needs the compiler wrapper for itself, so `RUSTFLAGS` passes the cfg to every crate.
         ControlKind::Miri => {
             weak.cargo.env_append("RUSTFLAGS", &format!("--cfg ephemera_weaken=\"{}\"", control.name))
         }
@@ -215,10 +219,10 @@ fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
     judged
 }
 
-/// Checks that the tests of this run were compiled.
+/// Checks that the test of this run compiled. `which` says for the message whether the cfg was set.
 ///
 /// # Errors
-/// The compiler reported errors.
+/// Returns an error if the compiler reported errors.
 fn compiled(ran: &Captured, which: &str) -> Result<()> {
     if ran.text.contains("error: could not compile") {
         bail!("the test does not compile {which}");
@@ -226,16 +230,17 @@ fn compiled(ran: &Captured, which: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the last lines of an output. A model that passes prints many lines of no interest.
+/// Returns the last 80 lines of an output. A model that passes prints many lines of no interest.
 fn end_of(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(80)..].join("\n")
 }
 
-/// Returns whether a test failed in this run: `Ok(false)` if all passed.
+/// Returns whether a test failed in this run: `Ok(false)` if all tests passed.
 ///
 /// # Errors
-/// No test started, or the run failed in a test that Miri cannot run.
+/// Returns an error if the test does not compile, if no test started, or if the run failed only
+/// because Miri does not support an operation.
 fn judge(kind: ControlKind, ran: &Captured) -> Result<bool> {
     compiled(ran, "with the cfg")?;
     match (ran.success, counts(&ran.text).started) {

@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 use crate::shell::Cmd;
 use crate::workspace::Workspace;
 
-/// The package whose default features build these contenders.
+/// The package of the harness. Its default features build every contender.
 pub(crate) const HARNESS: &str = "bench-harness";
 
 /// Makes `cargo` build only one of jemalloc's two static libraries. The makefile compiles each file
-/// once for each library, and `tikv-jemalloc-sys` links this one, except on Windows.
+/// once for each library, and `tikv-jemalloc-sys` links only the chosen one, except on Windows.
 pub(crate) fn one_library(cargo: Cmd) -> Cmd {
     if cfg!(unix) { cargo.env_append("MAKEFLAGS", "-- STATIC_LIBS=lib/libjemalloc_pic.a") } else { cargo }
 }
@@ -18,10 +18,10 @@ pub(crate) fn one_library(cargo: Cmd) -> Cmd {
 /// The contenders in Rust that the harness is built with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RustPeers {
-    /// All of them.
+    /// All contenders in Rust.
     All,
     /// The published crates with the names of ours, and the crates that most programmers know. The
-    /// build takes half the time.
+    /// build with these contenders takes half the time.
     Known,
 }
 
@@ -54,7 +54,7 @@ struct Feature {
     needs: &'static [PeerNeed],
 }
 
-/// The features, in the order of messages.
+/// The features of the harness for contenders in C and C++, in the order of messages.
 const FEATURES: [Feature; 2] = [
     Feature {
         name: "c-peers",
@@ -75,7 +75,7 @@ pub(crate) struct Support {
 }
 
 impl Support {
-    /// Tries each tool; compilers must build a program that runs.
+    /// Tries each tool. A compiler must build a program that runs.
     pub(crate) fn detect(ws: &Workspace) -> Self {
         let dir = ws.target_dir("xtask-cc");
         let there = [
@@ -108,7 +108,7 @@ impl Support {
     }
 
     /// Returns a message about the contenders that are left out, the reason, and what to install.
-    /// Returns `None` if all can be built.
+    /// Returns `None` if every contender can be built.
     pub(crate) fn told(&self) -> Option<String> {
         let left_out: Vec<_> = FEATURES.iter().filter(|feature| !self.builds(feature)).collect();
         if left_out.is_empty() {
@@ -158,7 +158,7 @@ fn quiet(command: &mut Command) -> bool {
 
 /// A program that tests a language's compiler.
 struct PeerProbe {
-    /// The variable that names the compiler, and its name if the variable is not set.
+    /// The variable that names the compiler, and the compiler's name if the variable is not set.
     named: (&'static str, &'static str),
     file: &'static str,
     text: &'static str,
@@ -180,12 +180,12 @@ const CXX: PeerProbe = PeerProbe {
     file: "probe.cc",
     text: "#include <atomic>\n#include <concepts>\nint main() { std::atomic<int> zero{0}; return zero.load(); }\n",
     flags: &["-std=c++20"],
-    // The Rust side links this library.
+    // The package `snmalloc-sys` links this library.
     libraries: &["-latomic"],
 };
 
-/// Returns whether the compiler builds a program that runs. A compiler without headers or a linker
-/// does not.
+/// Returns whether the compiler of `probe` builds a program that runs. A compiler that lacks
+/// headers or a linker does not.
 fn compiler_works(dir: &Path, probe: &PeerProbe) -> bool {
     let (variable, otherwise) = probe.named;
     let named = std::env::var(variable).ok().filter(|line| !line.trim().is_empty());
@@ -222,7 +222,8 @@ mod tests {
         assert_eq!(arguments, ["--no-default-features", "--features=more-rust-peers"]);
     }
 
-    /// So the tests also pass without the other contenders, whose build takes longest.
+    /// The tests must also pass in a build without the other contenders, which take longest to
+    /// build.
     #[test]
     fn tests_of_the_harness_name_known_contenders_only() {
         let harness = Workspace::load().unwrap().root.join("crates").join(HARNESS);

@@ -1,5 +1,5 @@
 //! Tests of the example programs. Each example is a test that `test/unit` runs. At least two
-//! examples of each crate compare it with the global heap and print the saving.
+//! examples of each crate compare the crate with the global heap and print the saving.
 
 use std::fs;
 
@@ -8,13 +8,13 @@ use crate::workspace::{Package, Workspace};
 /// The directories of the crates that have a page in a registry.
 pub(crate) const PUBLISHED: [&str; 4] = ["ring-alloc", "ringal", "shared_arena", "typed-pool"];
 
-/// The longest example, in lines.
+/// The most lines that an example may have.
 const LONGEST: usize = 120;
 
-/// The word that an example prints with the figure of its gain.
+/// The word that an example prints with the figure of what it saved.
 const GAIN: &str = " saved ";
 
-/// Returns the examples of the published crates: the package, the name and the text.
+/// Returns the examples of the published crates: the package, the name and the text of each.
 pub(crate) fn all(ws: &Workspace) -> Vec<(&Package, String, String)> {
     let mut examples = Vec::new();
     for dir in PUBLISHED {

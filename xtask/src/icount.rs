@@ -1,9 +1,9 @@
 //! `cargo xtask bench --icount`: counts instructions per operation and compares them with the
 //! record in `benches/icount.json`.
 //!
-//! On a busy machine times cannot show a regression of a few per cent. Counts can, since they are
-//! the same in every run. They do not tell which allocator is faster: a cache miss and a hit are
-//! one instruction each.
+//! On a busy machine, times cannot show a regression of a few per cent. Counts can, since they are
+//! the same in every run. Counts do not tell which allocator is faster: an access counts as one
+//! instruction, whether it hits or misses the cache.
 
 mod compare;
 
@@ -21,15 +21,15 @@ use crate::workspace::Workspace;
 /// The record's path from the root.
 const RECORD: &str = "benches/icount.json";
 
-/// The failure without a record.
+/// The message if there is no record.
 const UNRECORDED: &str =
     "there is no benches/icount.json; `cargo xtask bench --icount --full --rebase` writes it";
 
 /// The profile of counted builds.
 const PROFILE: &str = "icount";
 
-/// The workloads that `ci` counts, within two minutes: the fast path, the refill and the worst case
-/// of each crate.
+/// The regular expression for the workloads that `ci` counts, within two minutes: the fast path,
+/// the refill and the worst case of each crate.
 const IN_CI: &str = "^(S1/pair/(64|1024|8192)|S2/batch/100x16|W/window/1024x136|S3/slots/[bc]\
 |S5/(push|reserve_exact)/146|S6/straggler/1e-2|S11/frames|R1/json|R6/replay/(git|serde_json)\
 |S1-objects/pair/40|S2-objects/batch/20000x32|S3-objects/slots|S6-objects/straggler/1e-2\

@@ -1,5 +1,5 @@
-//! Builds and runs tests with `cargo test`, and counts the tests that ran. With a filter that
-//! matches no test cargo succeeds, which must not count as a passed check.
+//! Builds and runs tests with `cargo test`, and counts the tests that ran. Cargo succeeds even if a
+//! filter matches no test, and such a run must not count as a passed check.
 
 use anyhow::{Result, bail};
 
@@ -24,7 +24,7 @@ pub(crate) struct TestCounts {
     pub(crate) failed: u64,
 }
 
-/// Reads the lines `running N tests` and `test result: …`.
+/// Adds up the numbers in the lines `running N tests` and `test result: …` of an output.
 pub(crate) fn counts(text: &str) -> TestCounts {
     let mut counts = TestCounts::default();
     for line in text.lines().map(str::trim) {
@@ -59,7 +59,7 @@ pub(crate) struct TestRun {
 }
 
 impl TestRun {
-    /// Builds the test programs and shows cargo's progress.
+    /// Builds the test programs and shows cargo's progress. Returns `true` if they compile.
     pub(crate) fn build(&self) -> Result<bool> {
         self.cargo.clone().arg("--no-run").run()
     }
@@ -69,8 +69,8 @@ impl TestRun {
         self.cargo.clone().arg("--").args(&self.harness)
     }
 
-    /// Builds, runs and counts. If no test ran, the outcome is a failure with the message
-    /// `nothing`.
+    /// Builds the tests, runs them and counts them. If no test ran, the outcome is a failure with
+    /// the message `nothing`.
     pub(crate) fn check(&self, nothing: &str) -> Result<Outcome> {
         let counts = self.counted()?;
         if counts.started == 0 {
@@ -79,15 +79,15 @@ impl TestRun {
         Ok(Outcome::Passed(format!("{} tests", counts.passed)))
     }
 
-    /// Builds, runs and counts. It is not an error if no test ran.
+    /// Builds the tests, runs them and counts them. It is not an error if no test ran.
     ///
     /// # Errors
-    /// The build or a test failed.
+    /// Returns an error if the build or a test failed.
     pub(crate) fn counted(&self) -> Result<TestCounts> {
         if !self.build()? {
             bail!("the tests do not compile");
         }
-        // Cargo runs every test program, even after a failure.
+        // With `--no-fail-fast`, cargo runs every test program, even after a failure.
         let ran = self.cargo.clone().args(["--no-fail-fast", "--"]).args(&self.harness).tee()?;
         let counts = counts(&ran.text);
         if !ran.success {

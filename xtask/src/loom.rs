@@ -1,4 +1,4 @@
-//! Runs the loom models in every interleaving.
+//! Runs the loom models in every interleaving up to a bound on preemptions.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub(crate) mod command;
 pub(crate) const MODELLED: [&str; 6] =
     ["prim", "recorder", "ring-alloc", "ringal", "shared_arena", "typed-pool"];
 
-/// The flag that selects loom's types in `ephemera_prim::sync`.
+/// The compiler flag that selects loom's types in `ephemera_prim::sync`.
 pub(crate) const CFG: &str = "--cfg ephemera_loom";
 
 /// The preemption bound for models that set none.
@@ -34,7 +34,7 @@ pub(crate) fn steps(ws: &Workspace, preemptions: u32) -> Result<Vec<Step<'_>>> {
     Ok(ws.choose(None, &MODELLED)?.into_iter().map(|package| step(package, preemptions)).collect())
 }
 
-/// Returns the steps of `cargo xtask test`.
+/// Returns the steps that run the models in `cargo xtask test`.
 pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     let packages = ws.choose(None, &MODELLED)?.into_iter().filter(|package| package.dir != LEFT_TO_CI);
     Ok(packages.map(|package| step(package, TEST_PREEMPTIONS)).collect())
@@ -56,7 +56,7 @@ fn verdict(ran: u64, nothing: &str) -> Outcome {
     if ran == 0 { Outcome::Failed(nothing.to_owned()) } else { Outcome::Passed(format!("{ran} models")) }
 }
 
-/// Runs a package's models and returns how many ran.
+/// Runs the models of a package, or those that `model` names, and returns the number that passed.
 fn models(ws: &Workspace, package: &Package, model: Option<&str>, preemptions: u32) -> Result<u64> {
     let mut ran = 0;
     for (targets, filter) in selection(package, model) {
@@ -66,8 +66,9 @@ fn models(ws: &Workspace, package: &Package, model: Option<&str>, preemptions: u
     Ok(ran)
 }
 
-/// Returns the targets to run, each with its filter. In the library, the name of a test marks it as
-/// a model. Among the integration tests, the name of the file does.
+/// Returns the targets to run, each with its filter. In the library, a test is a model if its name
+/// begins with `loom_`. In an integration test whose file name begins with `loom`, every test is
+/// one.
 fn selection(package: &Package, model: Option<&str>) -> Vec<(Vec<String>, Vec<String>)> {
     let model = model.map(|name| name.strip_prefix("loom_").unwrap_or(name));
     let mut runs = vec![(vec!["--lib".to_owned()], vec![format!("loom_{}", model.unwrap_or(""))])];
@@ -99,9 +100,9 @@ fn base_in(dir: PathBuf, ws: &Workspace, package: &Package, preemptions: u32) ->
         .env("LOOM_MAX_PREEMPTIONS", preemptions)
 }
 
-/// Returns `cargo test` for a negative control, with the default bound. A control runs one model,
-/// so it does not optimise our crates, although the profile does. Each lane has a build directory,
-/// since each control builds a package.
+/// Returns `cargo test` for a negative control, with the default bound on preemptions. A control
+/// runs one model, so its build does not optimise our crates, although the profile does. Each lane
+/// has a build directory of its own, because each control builds a package again.
 pub(crate) fn control_base(ws: &Workspace, package: &Package) -> Cmd {
     let mut names = vec!["ephemera-prim", &package.name];
     names.dedup();

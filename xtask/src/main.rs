@@ -97,7 +97,8 @@ fn main() -> ExitCode {
     run(&Cli::parse().command).unwrap_or_else(|error| told(&error))
 }
 
-/// Runs a command and returns its exit status: a failure if a check failed.
+/// Runs a command and returns the exit status of xtask: a failure if a check failed, or for
+/// `record` the status of the recorded program.
 fn run(command: &Command) -> Result<ExitCode> {
     let ws = Workspace::load()?;
     let passed = match command {
@@ -119,7 +120,8 @@ fn run(command: &Command) -> Result<ExitCode> {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs `bench`: counts instructions, runs programs, or runs the harness.
+/// Runs `bench`: counts instructions with `--icount`, runs programs with `--programs` or
+/// `--scopes`, and runs the harness otherwise.
 fn bench(ws: &Workspace, options: &bench::BenchOptions) -> Result<bool> {
     if options.icount {
         icount::main(ws, options)

@@ -15,7 +15,7 @@ struct Crate {
     dir: &'static str,
     /// The feature sets that must build.
     features: &'static [&'static str],
-    /// The feature sets without `std`.
+    /// The feature sets that must build for the target without `std`.
     no_std: &'static [&'static str],
     /// The feature sets whose tests must pass on the nightly, one step each.
     nightly: &'static [&'static [&'static str]],
@@ -43,11 +43,13 @@ const CRATES: [Crate; 5] = [
     Crate { dir: "typed-pool", ..ALLOCATOR },
 ];
 
-/// `testkit` must build wherever the library crates do, so also without 64-bit atomics.
+/// The row of `testkit`, which must build wherever the library crates do, so also without 64-bit
+/// atomics.
 const TESTKIT: MatrixCell =
     MatrixCell { compiler: Compiler::Pinned, act: Act::Check, features: &[""], target: TARGETS[2] };
 
-/// `ephemera-c` has no features, and states the same oldest compiler as the library crates.
+/// The row of `ephemera-c`, which has no features and states the same oldest compiler as the
+/// library crates.
 const C_INTERFACE: MatrixCell =
     MatrixCell { compiler: Compiler::Oldest, act: Act::Check, features: &[""], target: "" };
 
@@ -101,7 +103,7 @@ impl Crate {
     }
 }
 
-/// Returns a step for each crate and row.
+/// Returns a step for each row of each crate.
 pub(crate) fn steps() -> Vec<Step<'static>> {
     let rows = CRATES.iter().flat_map(|of| of.rows().into_iter().map(|cell| (of.dir, cell)));
     let step = |(dir, cell): (&'static str, MatrixCell)| {

@@ -15,14 +15,15 @@ use crate::steps::{Outcome, Step, run};
 use crate::toolchain::{self, MissingToolchain};
 use crate::workspace::{Package, Workspace};
 
-/// Tests that `ci` skips under Stacked Borrows: the suite over one ring with standard chunks, which
-/// takes two fifths of the time. Tiny chunks, and standard ones on all threads, remain.
+/// The part of a name by which `ci` skips tests under Stacked Borrows: the suite over one ring with
+/// standard chunks, which takes two fifths of the time. The suites with tiny chunks, and with
+/// standard chunks on all threads, still run.
 const SKIPPED_IN_CI: &str = "standard_chunks";
 
 /// The components that Miri needs.
 const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
 
-/// The number of seeds of this command.
+/// The default number of seeds of `cargo xtask miri`.
 const SEEDS: u32 = 64;
 
 /// The number of seeds in `cargo xtask ci`, whose steps share half an hour.
@@ -31,13 +32,12 @@ pub(crate) const CI_SEEDS: u32 = 1;
 /// The flags for crates that mask addresses to find headers, which needs exposed provenance.
 const EXPOSED: &str = "-Zmiri-permissive-provenance";
 
-/// The flags for the other crates.
+/// The flags for crates whose provenance is strict.
 const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
 
-/// A flag that changes the time of a run and none of its checks: after this number of basic blocks
-/// Miri removes the borrow tags of dead pointers. The tests reborrow often, and each access to
-/// memory searches the tags. With the default of 10,000, the tests of `ring-alloc` take 14 to 23 %
-/// longer.
+/// A flag that changes the time of a run and none of its checks: after 1,000 basic blocks Miri
+/// removes the borrow tags of dead pointers. The tests reborrow often, and each access to memory
+/// searches the tags. With the default of 10,000, the tests of `ring-alloc` take 14 to 23 % longer.
 const QUICK: &str = "-Zmiri-provenance-gc=1000";
 
 /// The flags of the search with seeds: more preemptions and more spurious failures of weak
@@ -182,7 +182,8 @@ fn plan<'w>(
     steps
 }
 
-/// Returns the integration tests that run in addition to the unit tests. `None` means all.
+/// Returns the integration tests that run in addition to the unit tests. `None` means all
+/// integration tests.
 fn chosen_tests(
     package: &Package,
     model: BorrowModel,
@@ -196,8 +197,8 @@ fn chosen_tests(
     }
 }
 
-/// Runs the threaded tests with many seeds. Skips targets whose source has none, since an idle
-/// start of Miri costs more than a second.
+/// Runs the threaded tests with many seeds. Skips targets whose source has no threaded test, since
+/// each start of Miri costs more than a second.
 fn many_seeds(
     ws: &Workspace,
     package: &Package,
@@ -330,7 +331,8 @@ mod tests {
                 assert!(file.is_file(), "{} has no unit tests {skipped}", gate.dir);
             }
             for skipped in gate.skipped_in_ci {
-                // The suite of a test, or the test itself.
+                // The entry is the name of a test with its suite before `::`, or the name of a
+                // suite.
                 let suite = skipped.split_once("::").map_or(*skipped, |(suite, _)| suite);
                 let path = ws.root.join("crates").join(gate.dir).join("tests");
                 let has =

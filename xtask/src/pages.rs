@@ -10,10 +10,10 @@ use crate::Cli;
 use crate::examples::{self, PUBLISHED};
 use crate::workspace::Workspace;
 
-/// The most lines of the first page.
+/// The most lines that the first page may have.
 const LINES: usize = 120;
 
-/// The most columns of a table on the first page.
+/// The most columns that a table on the first page may have.
 const COLUMNS: usize = 6;
 
 /// Returns the pages: their paths from the root and their text.
@@ -27,7 +27,8 @@ fn pages(root: &Path) -> Vec<(PathBuf, String)> {
     paths.into_iter().map(read).collect()
 }
 
-/// Returns the words of each command in the `sh` blocks of a page, without its comment.
+/// Returns the words of each command in the `sh` blocks of a page, without the comment that follows
+/// the command.
 fn commands(text: &str) -> Vec<Vec<&str>> {
     let mut inside = false;
     let mut found = Vec::new();

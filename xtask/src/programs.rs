@@ -1,11 +1,12 @@
-//! `cargo xtask bench --programs`: runs programs of others over each general allocator. `--scopes`
-//! runs a service with a scope for each request.
+//! `cargo xtask bench --programs`: runs other people's programs over each general allocator.
+//! `--scopes` runs a service with a scope for each request.
 //!
 //! Some programs are linked with each allocator. Others are installed on the system and run over a
-//! preloaded library. Each program runs in a process of its own. A round runs every program over
-//! every allocator, in random order, and times are compared within a round. The reference takes
-//! part twice, so that a reader sees how far two equal contenders differ. A contender that cannot
-//! be built, ends with an error or computes something else gets a cell with the reason.
+//! preloaded library. Each run of a program is a process of its own. A round runs every program
+//! over every allocator, in random order, and times are compared within a round. The reference
+//! takes part twice, so that a reader sees how far two equal contenders differ. If a contender
+//! cannot be built, ends with an error or computes another result than the reference, its cell has
+//! the reason.
 
 use anyhow::Result;
 
@@ -29,7 +30,7 @@ mod rounds;
 #[cfg(target_os = "linux")]
 mod scopes;
 
-/// Runs the command. Returns `true` if every contender ran every program.
+/// Runs `bench --programs` or `bench --scopes`. Returns `false` if a contender failed a program.
 #[cfg(target_os = "linux")]
 pub(crate) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     if options.processes.scopes { scopes::main(ws, options) } else { rounds::main(ws, options) }

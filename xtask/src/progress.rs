@@ -4,13 +4,13 @@ use core::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A spinner with the elapsed time. Dropping it removes it. It is hidden if standard error is not a
-/// terminal.
+/// A spinner with the elapsed time. It disappears when this value is dropped, and is hidden if
+/// standard error is not a terminal.
 #[derive(Debug)]
 pub(crate) struct Spinner(ProgressBar);
 
 impl Spinner {
-    /// Shows the message `doing` until dropped.
+    /// Creates a spinner that shows the message `doing` until it is dropped.
     pub(crate) fn start(doing: &str) -> Self {
         let bar = ProgressBar::new_spinner().with_message(doing.to_owned());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} [{elapsed}]") {

@@ -79,7 +79,7 @@ fn files(root: &Path, recorded: &RecordedBench) -> Result<Vec<(String, String)>>
     Ok(files)
 }
 
-/// Returns a page with `table` between its markers `name`.
+/// Returns the page at `path`, with `table` between the markers called `name`.
 pub(crate) fn spliced(root: &Path, path: &str, name: &str, table: &str) -> Result<String> {
     let page = fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))?;
     between(&page, name, table).with_context(|| path.to_owned())

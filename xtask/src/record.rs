@@ -47,7 +47,7 @@ pub(crate) struct RecordOptions {
     command: Vec<OsString>,
 }
 
-/// Runs the command. The exit status is that of the program.
+/// Runs `record`. Returns the exit status of the program, or of the tool if the recording failed.
 #[cfg(target_os = "linux")]
 pub(crate) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
     linux::main(ws, options)
@@ -60,11 +60,11 @@ pub(crate) fn main(_ws: &Workspace, _options: &RecordOptions) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The least and the greatest limit on the bytes of a trace.
+/// The least and the greatest accepted value of `--max-bytes`.
 const LEAST: u64 = 64 << 10;
 const MOST: u64 = 16 << 40;
 
-/// Reads a number of bytes.
+/// Parses a number of bytes, with an optional unit: K, M, G or T.
 fn bytes(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.char_indices().next_back() {
         Some((at, 'K' | 'k')) => (&text[..at], 10),
@@ -76,7 +76,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("not a whole number of bytes, such as 65536, 64K, 100M or 2G".to_owned());
     }
-    // A number that overflows is too large too.
+    // A number that overflows is also too large.
     let number: u64 = digits.parse().unwrap_or(u64::MAX);
     match number.saturating_mul(1 << shift) {
         ..LEAST => Err("too small: a trace needs at least 64K".to_owned()),

@@ -11,9 +11,9 @@ use crate::workspace::Workspace;
 /// The directories of the packages whose tests run.
 const PACKAGES: [&str; 6] = ["prim", "testkit", "ring-alloc", "ringal", "shared_arena", "typed-pool"];
 
-/// Options for all sanitizers. Tests request impossible sizes on purpose, and the runtime must
-/// refuse them as `malloc` does, instead of ending the process. The runtime ends a test that takes
-/// 8 GB of memory, before it exhausts the machine.
+/// The runtime options for all sanitizers. Tests request impossible sizes on purpose, and the
+/// runtime must refuse them as `malloc` does, instead of ending the process. The runtime ends a
+/// test that takes 8 GB of memory, before the test exhausts the machine.
 const REFUSE: &str = "allocator_may_return_null=1:hard_rss_limit_mb=8000";
 
 /// The kind of fault to find.
@@ -98,8 +98,8 @@ fn step(sanitizer: Sanitizer, packages: Vec<String>) -> Step<'static> {
     })
 }
 
-/// Sets a variable to our options, followed by those of the user. The last setting of an option
-/// wins, so the user's options override ours.
+/// Sets the variable `name` to the options `ours`, followed by the options of the user. The last
+/// setting of an option wins, so the user's options override ours.
 fn options(cargo: crate::shell::Cmd, name: &str, ours: &str) -> crate::shell::Cmd {
     let users = std::env::var(name).unwrap_or_default();
     cargo.env(name, if users.is_empty() { ours.to_owned() } else { format!("{ours}:{users}") })

@@ -16,11 +16,12 @@ use anyhow::{Context, Result, bail};
 
 use crate::progress::Spinner;
 
-/// The time at which running children are stopped. `ci` sets it once.
+/// The time at which xtask stops its running child processes. `ci` sets it once.
 static DEADLINE: OnceLock<Instant> = OnceLock::new();
 
 /// Variables that `cargo run` sets for xtask itself. Children do not inherit them: another
-/// toolchain would use the wrong values, and build scripts that read them would run every time.
+/// toolchain would use the wrong values, and build scripts that read them would run again in each
+/// build.
 const OURS: [&str; 9] = [
     "CARGO",
     "CARGO_MANIFEST_DIR",
@@ -33,7 +34,8 @@ const OURS: [&str; 9] = [
     "RUSTC",
 ];
 
-/// Sets the time after which running children are stopped and new ones are refused.
+/// Sets the time limit of the whole run. When `after` has passed, running children are stopped and
+/// new ones are refused.
 pub(crate) fn set_deadline(after: Duration) {
     // Only `ci` calls this, once. A second call would have no effect.
     let _ = DEADLINE.set(Instant::now() + after);
@@ -45,12 +47,13 @@ pub(crate) fn time_is_up() -> bool {
 }
 
 thread_local! {
-    /// The output of this thread while it runs in [`keeping`].
+    /// The output that [`keeping`] collects on this thread, or `None` outside of that function.
     static KEPT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 thread_local! {
-    /// The index of this thread among those that run steps side by side. Zero for other threads.
+    /// The lane of this thread: its index among the threads that run steps side by side, or 0 on
+    /// any other thread.
     static LANE: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -71,7 +74,7 @@ pub(crate) fn keeping<T>(work: impl FnOnce() -> T) -> (T, String) {
     (result, KEPT.replace(before).unwrap_or_default())
 }
 
-/// Prints a line, or collects it within [`keeping`].
+/// Prints `line` to standard error, or collects it within [`keeping`].
 pub(crate) fn say(line: &str) {
     let kept = KEPT.with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.push_str(&format!("{line}\n"))));
     if kept.is_none() {
@@ -97,7 +100,7 @@ pub(crate) struct Cmd {
 /// The result of a captured command.
 #[derive(Debug)]
 pub(crate) struct Captured {
-    /// Whether it ended with status 0.
+    /// Whether the command ended with status 0.
     pub(crate) success: bool,
     /// The standard output and standard error of the command, in the order of arrival.
     pub(crate) text: String,
@@ -128,7 +131,7 @@ impl Cmd {
         self
     }
 
-    /// Sets an environment variable.
+    /// Sets the variable `name` to `value` in the environment of the child.
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.to_owned(), value.as_ref().to_owned()));
         self
@@ -143,19 +146,20 @@ impl Cmd {
         self.env(name, value)
     }
 
-    /// Removes an environment variable.
+    /// Removes the variable `name` from the environment of the child.
     pub(crate) fn without(mut self, name: &str) -> Self {
         self.without.push(name.to_owned());
         self
     }
 
-    /// Sets a time limit. A child that exceeds it is stopped, which is an error.
+    /// Sets a time limit for the child. A child that exceeds it is stopped, and its run returns an
+    /// error.
     pub(crate) fn within(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Returns the command as a line for a shell.
+    /// Returns the command as a line that can be pasted into a shell.
     pub(crate) fn shown(&self) -> String {
         let mut line = String::new();
         for (name, value) in &self.env {
@@ -170,7 +174,8 @@ impl Cmd {
         line
     }
 
-    /// Runs the command with inherited output. Returns `true` if it ended with status 0.
+    /// Runs the command, which inherits the output of xtask unless [`keeping`] collects it. Returns
+    /// `true` if the command ended with status 0.
     pub(crate) fn run(&self) -> Result<bool> {
         if is_keeping() {
             return Ok(self.tee()?.success);
@@ -180,7 +185,7 @@ impl Cmd {
         Ok(self.wait(&mut child)?.success())
     }
 
-    /// Runs the command like [`Self::run`]. A status other than 0 is the error `otherwise`.
+    /// Runs the command like [`Self::run`]. Returns the error `otherwise` if the status is not 0.
     pub(crate) fn run_or(&self, otherwise: &str) -> Result<()> {
         if self.run()? {
             return Ok(());
@@ -188,7 +193,8 @@ impl Cmd {
         bail!("{otherwise}")
     }
 
-    /// Runs the command, prints its output as it arrives, and returns it.
+    /// Runs the command, prints its output as it arrives, and returns the output and whether the
+    /// command succeeded.
     pub(crate) fn tee(&self) -> Result<Captured> {
         say(&format!("$ {}", self.shown()));
         let keeping = is_keeping();
@@ -199,7 +205,8 @@ impl Cmd {
         Ok(captured)
     }
 
-    /// Runs the command and returns its output. A terminal shows the message `doing` while it runs.
+    /// Runs the command and returns its output. A terminal shows the message `doing` while the
+    /// command runs.
     pub(crate) fn quiet(&self, doing: &str) -> Result<Captured> {
         // Steps that run side by side would overwrite each other's spinners.
         let _spinner = (!is_keeping()).then(|| Spinner::start(doing));
@@ -217,11 +224,11 @@ impl Cmd {
             readers.push(reader(err, Arc::clone(&text), show, true));
         }
         let status = self.wait(&mut child);
-        // If only the child was stopped, its own children may still hold the pipes, and a reader
-        // would not end.
+        // If xtask stopped only the child, processes that the child started may still hold the
+        // pipes, and a reader would not end.
         if status.is_ok() || self.is_grouped() {
             for reader in readers {
-                // A reader ends when its pipe is closed. It does not panic.
+                // A reader does not panic, and ends when its pipe is closed.
                 let _ = reader.join();
             }
         }
@@ -256,8 +263,9 @@ impl Cmd {
         })
     }
 
-    /// Gives a child with a time limit its own process group, so that its own children can be
-    /// stopped too. At a terminal it stays in the group of xtask, so that Ctrl-C reaches it.
+    /// Gives a child with a time limit its own process group, so that xtask can also stop the
+    /// processes that the child starts. At a terminal the child stays in the group of xtask, so
+    /// that Ctrl-C reaches it.
     fn own_group(&self, command: &mut Command) {
         #[cfg(unix)]
         if self.is_grouped() {

@@ -1,5 +1,5 @@
-//! Runs a list of steps and prints a table of their results. Steps that use one core each and share
-//! nothing run side by side.
+//! Runs a list of steps and prints a table of their results. Neighbouring steps that allow it run
+//! side by side, on one thread for each lane.
 
 use core::fmt::Display;
 use core::time::Duration;
@@ -18,14 +18,15 @@ use crate::workspace::Workspace;
 pub(crate) enum Outcome {
     /// The check ran and passed. The text is a remark and may be empty.
     Passed(String),
-    /// The check ran and failed, or should have run and could not.
+    /// The check failed, or could not run although it should have. The text is the reason.
     Failed(String),
-    /// The check needs something that is not available here. The text says what, and how to install
-    /// it.
+    /// The check did not run. The text is the reason; if a tool is missing, it says how to install
+    /// the tool.
     Skipped(String),
 }
 
-/// The number of steps that run side by side: one for each core of the smallest supported machine.
+/// The number of lanes, each of which runs one step at a time: one lane for each core of the
+/// smallest supported machine.
 const LANES: usize = 2;
 
 /// The function that a step runs.
@@ -33,16 +34,17 @@ type Body<'w> = Box<dyn FnOnce(&Workspace) -> Result<Outcome> + Send + 'w>;
 
 /// One check of a command.
 pub(crate) struct Step<'w> {
-    /// The name of the step, `group` or `group/part`. `--only` accepts both.
+    /// The name of the step, with parts separated by `/`. `--only` accepts the whole name, or its
+    /// first parts as the name of a group.
     pub(crate) name: String,
-    /// The statement that it checks, as a short clause.
+    /// The statement that the step checks, as a short clause.
     pub(crate) what: String,
     run: Body<'w>,
     /// Whether the step may run beside neighbours that have this flag too.
     beside: bool,
 }
 
-/// A row of the final table.
+/// The result of a step, as a row of the final table.
 #[derive(Debug)]
 pub(crate) struct StepRow {
     name: String,
@@ -51,7 +53,7 @@ pub(crate) struct StepRow {
 }
 
 impl<'w> Step<'w> {
-    /// Creates a step named `name` that checks `what`.
+    /// Creates a step named `name` that calls `run` to check the statement `what`.
     pub(crate) fn new(
         name: impl Into<String>,
         what: impl Into<String>,
@@ -60,7 +62,8 @@ impl<'w> Step<'w> {
         Self { name: name.into(), what: what.into(), run: Box::new(run), beside: false }
     }
 
-    /// Lets the step run beside its neighbours. Its output is then printed when it ends.
+    /// Lets the step run at the same time as its neighbours with this flag. Its output is then
+    /// printed when the step ends, not as it arrives.
     pub(crate) fn beside(self) -> Self {
         Self { beside: true, ..self }
     }
@@ -72,10 +75,11 @@ impl<'w> Step<'w> {
     }
 }
 
-/// Returns the steps that `only` names, by full name or by group.
+/// Returns the steps that `only` names, by full name or by group. Returns all steps if `only` is
+/// empty.
 ///
 /// # Errors
-/// A name matches no step.
+/// Returns an error if a name matches no step.
 pub(crate) fn select<'w>(steps: Vec<Step<'w>>, only: &[String]) -> Result<Vec<Step<'w>>> {
     if only.is_empty() {
         return Ok(steps);
@@ -90,7 +94,7 @@ pub(crate) fn select<'w>(steps: Vec<Step<'w>>, only: &[String]) -> Result<Vec<St
     Ok(steps.into_iter().filter(|step| only.iter().any(|name| named(step, name))).collect())
 }
 
-/// Runs the steps in order and prints the table. Returns `true` if none failed.
+/// Runs the steps in order and prints the table. Returns `true` if no step failed.
 pub(crate) fn run(ws: &Workspace, steps: Vec<Step<'_>>) -> bool {
     let total = steps.len();
     let mut rows: Vec<StepRow> = Vec::with_capacity(total);
@@ -113,7 +117,8 @@ pub(crate) fn run(ws: &Workspace, steps: Vec<Step<'_>>) -> bool {
     !rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)))
 }
 
-/// Runs steps one after the other, with their output printed as it arrives.
+/// Runs the steps of `group` one after the other and prints their output as it arrives. `total` is
+/// the number of all steps of the command.
 fn alone(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<StepRow> {
     let one = |(index, step): (usize, Step<'_>)| {
         eprintln!("\n{}", headline(index, total, &step));
@@ -124,15 +129,15 @@ fn alone(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<Ste
     group.into_iter().map(one).collect()
 }
 
-/// Runs steps on [`LANES`] threads, with the output of each printed when it ends. Returns the rows
-/// in the order of the steps.
+/// Runs the steps of `group` on [`LANES`] threads, and prints the output of each step when the step
+/// ends. Returns the rows in the order of the steps.
 fn side_by_side(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<StepRow> {
     let rows: Vec<Mutex<Option<StepRow>>> = group.iter().map(|_| Mutex::new(None)).collect();
     let todo = Mutex::new(group.into_iter().zip(&rows));
     let work = |lane: usize| {
         shell::set_lane(lane);
         // A panic poisons the lock and leaves the list intact. The closure releases the lock before
-        // the step runs: a lock taken in the loop's head would be held during its body.
+        // the step runs: a lock taken in the head of the loop would be held during the body.
         let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
         while let Some(((index, step), place)) = next() {
             eprintln!("\n{} ...", headline(index, total, &step));
@@ -207,8 +212,8 @@ fn seconds(took: Duration) -> String {
     format!("{:.1} s", took.as_secs_f64())
 }
 
-/// Returns the table. The total is the elapsed time, which is less than the sum if steps ran side
-/// by side.
+/// Returns the table of `rows`. `total` is the elapsed time, which is less than the sum of the rows
+/// if steps ran side by side.
 fn table(rows: &[StepRow], total: Duration) -> String {
     let wide = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -222,7 +227,7 @@ fn table(rows: &[StepRow], total: Duration) -> String {
     text
 }
 
-/// Returns a line for each failed step. The end of a long log then says what failed.
+/// Returns a line for each failed step, so that the end of a long log says what failed.
 fn failures(rows: &[StepRow]) -> impl Iterator<Item = String> {
     rows.iter()
         .filter(|row| matches!(row.outcome, Outcome::Failed(_)))

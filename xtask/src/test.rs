@@ -1,4 +1,4 @@
-//! `cargo xtask test`: runs the tests that a change must pass while it is written. `ci` runs all.
+//! `cargo xtask test`: runs the everyday tests of a change. `ci` runs all tests.
 
 use anyhow::Result;
 use clap::Args;
@@ -15,11 +15,11 @@ use crate::workspace::Workspace;
 /// The package of the criterion benches, which has no tests.
 pub(crate) const BENCHES: &str = "benches";
 
-/// The cargo targets of unit and integration tests.
+/// The arguments of cargo that select unit tests, integration tests and examples.
 const UNIT: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
 
 /// Packages that can implement both versions of the allocator trait at once, with the feature that
-/// adds the second.
+/// adds the second version.
 const BOTH_TRAITS: [(&str, &str); 3] =
     [("prim", "allocator-api2-04"), ("ring-alloc", "allocator-api2-04"), ("typed-pool", "allocator-api2-04")];
 
@@ -32,8 +32,8 @@ const BOTH_TRAITS_TESTS: [&str; 2] = ["backing", "traits"];
 pub(crate) enum TestedPackages {
     /// All packages.
     All,
-    /// All packages except the harness. Its contenders take half of the build, and its tests
-    /// measure.
+    /// All packages except the harness. The contenders of the harness take half of the build, and
+    /// its tests measure.
     Daily,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct TestOptions {
 
 /// Runs the command.
 pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
-    // Building takes both cores. The tests take one, so the other steps run beside them.
+    // The build uses both cores. The tests use one core, so the other steps run beside the tests.
     let mut todo = vec![Step::new("test/build", "the tests and examples build", |ws| {
         for cargo in commands(ws, TestedPackages::Daily, &ws.cargo().arg("test")) {
             cargo.args(UNIT).arg("--no-run").run_or("the tests do not build")?;
@@ -88,7 +88,8 @@ pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
         todo.extend(miri::steps_of_test(ws)?.into_iter().rev());
         todo.extend(loom::steps_of_test(ws)?);
     }
-    // These wait for the tests, since all build in one directory.
+    // The doc tests come last: they build in the same target directory as the unit tests, so they
+    // would wait for those anyway.
     todo.extend(others);
     if options.features {
         todo.extend(feature_steps(BothTraitsExtent::Whole));
@@ -96,7 +97,7 @@ pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
     Ok(run(ws, todo))
 }
 
-/// Returns the steps that this command and `ci` share. They need only the pinned compiler.
+/// Returns the steps that `test` and `ci` share. They need only the pinned compiler.
 pub(crate) fn steps(packages: TestedPackages) -> Vec<Step<'static>> {
     vec![
         Step::new("test/unit", "unit and integration tests pass, examples build", move |ws| {
@@ -150,8 +151,9 @@ fn both_traits(ws: &Workspace, extent: BothTraitsExtent) -> Result<Cmd> {
     Ok(cargo)
 }
 
-/// Returns the commands that cover the workspace without the criterion benches. There are two if
-/// some contenders in C or C++ cannot be built, since cargo selects features for a whole command.
+/// Returns `cargo` for all packages except the criterion benches. There are two commands if some
+/// contenders in C or C++ cannot be built: cargo selects features for a whole command, and the
+/// harness then needs features of its own.
 pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
     let cargo = cpeers::one_library(cargo.clone());
     let whole = cargo.clone().args(["--workspace", "--exclude", BENCHES]);
@@ -164,7 +166,7 @@ pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
     ]
 }
 
-/// Returns the commands that cover these packages.
+/// Returns `cargo` for the packages of `packages`, as one or two commands.
 fn commands(ws: &Workspace, packages: TestedPackages, cargo: &Cmd) -> Vec<Cmd> {
     match packages {
         TestedPackages::All => workspace(ws, cargo),
@@ -174,9 +176,9 @@ fn commands(ws: &Workspace, packages: TestedPackages, cargo: &Cmd) -> Vec<Cmd> {
     }
 }
 
-/// Builds the tests of `test/unit` in `ci` and the programs that they start. It uses the same
-/// commands, since cargo unifies features over all packages of a command: another selection would
-/// rebuild most of the harness.
+/// Builds the tests of `test/unit` in `ci` and the programs that these tests start. Uses the
+/// commands of that step, since cargo unifies features over all packages of a command: another
+/// selection would rebuild most of the harness.
 pub(crate) fn build(ws: &Workspace) -> Result<()> {
     for cargo in workspace(ws, &ws.cargo().arg("test")) {
         cargo.args(UNIT).arg("--no-run").run_or("the tests do not build")?;

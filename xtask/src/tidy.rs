@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: checks the text of the repository where rustc and clippy do not. Each check
-//! is a function from files to findings, in its own file.
+//! `cargo xtask tidy`: checks in the text of the repository what rustc and clippy do not check.
+//! Each check is a function from files to findings, in its own file.
 
 mod budget;
 mod circles;
@@ -40,7 +40,7 @@ pub(crate) struct TidyOptions {
     quiet: bool,
 }
 
-/// A fault in the text.
+/// A fault in the text, with its file and line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     path: String,

@@ -7,22 +7,23 @@ use anyhow::{Context, Result};
 
 use crate::workspace::Workspace;
 
-/// The nightly for Miri, sanitizers and the stable `std::alloc::Allocator`.
+/// The nightly for Miri, for sanitizers, and for tests of the stable `std::alloc::Allocator`.
 pub(crate) const NIGHTLY: &str = "nightly-2026-10-29";
 
-/// A target without `std` and 64-bit atomics, a 32-bit target with both, and one with `std` alone.
+/// The targets of the build matrix: one that lacks `std` and 64-bit atomics, a 32-bit one that has
+/// both, and one that has `std` but no 64-bit atomics.
 pub(crate) const TARGETS: &[&str] =
     &["thumbv7em-none-eabihf", "i686-unknown-linux-gnu", "powerpc-unknown-linux-gnu"];
 
-/// The second choice: any installed nightly.
+/// The second choice: the nightly that rustup has under this name.
 const ANY_NIGHTLY: &str = "nightly";
 
 /// The action for a missing toolchain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingToolchain {
-    /// Let rustup download it.
+    /// Let rustup install the toolchain.
     Install,
-    /// Only report it.
+    /// Only report that the toolchain is missing.
     Report,
 }
 
@@ -33,7 +34,7 @@ pub(crate) type Found = core::result::Result<String, String>;
 static SAID: Mutex<Option<String>> = Mutex::new(None);
 
 /// Returns the `RUSTFLAGS` that enable tests of the standard library's `Allocator`, for a toolchain
-/// where the trait is stable. Empty for other toolchains.
+/// where the trait is stable. Returns an empty text for other toolchains.
 pub(crate) fn std_tests(toolchain: &str) -> &'static str {
     if toolchain.starts_with(NIGHTLY) {
         "--cfg ephemera_std_tests --cfg ephemera_std_unstable_tests"
@@ -42,8 +43,8 @@ pub(crate) fn std_tests(toolchain: &str) -> &'static str {
     }
 }
 
-/// Returns [`NIGHTLY`] with `components`, or else an installed nightly with them. Prints the choice
-/// once.
+/// Returns the name of [`NIGHTLY`] if it has `components`, or else of another nightly that has
+/// them. Prints the choice once.
 pub(crate) fn nightly(components: &[&str], missing: MissingToolchain) -> Found {
     // The lock comes first, so that steps that run side by side do not both install the nightly.
     let mut said = SAID.lock().unwrap_or_else(|gone| gone.into_inner());
@@ -60,13 +61,14 @@ pub(crate) fn nightly(components: &[&str], missing: MissingToolchain) -> Found {
     Ok(name)
 }
 
-/// Returns the release `version`, such as `1.85.0`.
+/// Returns the name of the toolchain for the release `version`, such as `1.85.0`.
 pub(crate) fn release(version: &str, missing: MissingToolchain) -> Found {
     pick(&[version], &[], missing)
         .ok_or_else(|| format!("toolchain {version} is not installed; {}", how(version, &[])))
 }
 
-/// Checks that `toolchain` has the standard library for `triple`.
+/// Checks that `toolchain` has the standard library for `triple`, and installs it if `missing` says
+/// so.
 pub(crate) fn target(
     toolchain: &str,
     triple: &str,
@@ -102,7 +104,7 @@ pub(crate) fn oldest(ws: &Workspace) -> Result<String> {
     Ok(if version.matches('.').count() == 1 { format!("{version}.0") } else { version.to_owned() })
 }
 
-/// Returns the triple of this machine.
+/// Returns the target triple of this machine, as rustc of `toolchain` prints it.
 pub(crate) fn host(toolchain: &str) -> Result<String> {
     let asked = Command::new("rustup")
         .args(["run", toolchain, "rustc", "-vV"])
@@ -113,8 +115,8 @@ pub(crate) fn host(toolchain: &str) -> Result<String> {
     triple.map(str::to_owned).with_context(|| format!("rustc of {toolchain} does not print its host"))
 }
 
-/// Installs the toolchains and targets that `ci` uses, so that a failure shows early. Prints the
-/// available ones.
+/// Installs the toolchains and targets that `ci` uses, so that a failure shows early. Prints which
+/// of them are available.
 pub(crate) fn prepare(ws: &Workspace) -> Result<()> {
     let report = |what: &str, found: Found| match found {
         Ok(name) => println!("{what}: {name}"),
@@ -136,7 +138,7 @@ fn pick(names: &[&str], components: &[&str], missing: MissingToolchain) -> Optio
         !installed.is_empty()
             && components.iter().all(|wanted| installed.iter().any(|has| is_component(has, wanted)))
     };
-    // Each name is installed if possible before a later name is tried.
+    // The loop tries to install a toolchain before it goes on to the next name.
     for name in names {
         if ready(&name) {
             return Some((*name).to_owned());
@@ -147,7 +149,7 @@ fn pick(names: &[&str], components: &[&str], missing: MissingToolchain) -> Optio
                 get.extend(["--component", component]);
             }
             if *name == ANY_NIGHTLY {
-                // An installed nightly gets the components and keeps its date.
+                // Without an update, an installed nightly gets the components and keeps its date.
                 get.push("--no-update");
             }
             if rustup(&get) && ready(&name) {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::shell::{self, Cmd};
 
-/// The workspace.
+/// The cargo workspace that contains xtask.
 #[derive(Debug, Clone)]
 pub(crate) struct Workspace {
     /// The root directory of the workspace.
@@ -23,13 +23,13 @@ pub(crate) struct Workspace {
 pub(crate) struct Package {
     /// The package's name in `Cargo.toml`.
     pub(crate) name: String,
-    /// The last part of its directory, which commands accept in place of the name.
+    /// The last part of the package's directory, which commands accept in place of the name.
     pub(crate) dir: String,
     /// The package's version.
     pub(crate) version: String,
-    /// The names of its integration tests.
+    /// The names of the package's integration tests.
     pub(crate) tests: Vec<String>,
-    /// The names of its binaries.
+    /// The names of the package's binaries.
     pub(crate) bins: Vec<String>,
 }
 
@@ -55,9 +55,9 @@ struct RawTarget {
 }
 
 impl Workspace {
-    /// Loads the workspace from cargo.
+    /// Reads the workspace from `cargo metadata`.
     pub(crate) fn load() -> Result<Self> {
-        // `cargo run` sets the variable to the package's present directory. `env!` has the
+        // `cargo run` sets `CARGO_MANIFEST_DIR` to the present directory of xtask. `env!` has the
         // directory in which xtask was compiled.
         let here = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
@@ -81,10 +81,10 @@ impl Workspace {
         Ok(Self { root: data.workspace_root, target: data.target_directory, packages })
     }
 
-    /// Returns the member with this package name or directory.
+    /// Returns the member whose package name or directory is `name`.
     ///
     /// # Errors
-    /// No member has this name.
+    /// Returns an error if no member has this name.
     pub(crate) fn package(&self, name: &str) -> Result<&Package> {
         self.packages.iter().find(|package| package.name == name || package.dir == name).with_context(|| {
             let names: Vec<_> = self.packages.iter().map(|package| package.name.as_str()).collect();
@@ -92,10 +92,11 @@ impl Workspace {
         })
     }
 
-    /// Returns the member that the user chose, or all of `default` without a choice.
+    /// Returns the member that `chosen` names, or all members that `default` names if the user
+    /// chose none.
     ///
     /// # Errors
-    /// The choice is not a member.
+    /// Returns an error if a name is not that of a member.
     pub(crate) fn choose(&self, chosen: Option<&str>, default: &[&str]) -> Result<Vec<&Package>> {
         match chosen {
             Some(name) => Ok(vec![self.package(name)?]),
@@ -103,24 +104,25 @@ impl Workspace {
         }
     }
 
-    /// Returns a `cargo` command of the pinned toolchain that runs at the root.
+    /// Returns a command that runs `cargo` of the pinned toolchain at the root of the workspace.
     pub(crate) fn cargo(&self) -> Cmd {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         Cmd::new(cargo, &self.root)
     }
 
-    /// Returns a `cargo` command of the toolchain `name` that runs at the root.
+    /// Returns a command that runs `cargo` of the toolchain `name` at the root of the workspace.
     pub(crate) fn cargo_of(&self, name: &str) -> Cmd {
         Cmd::new("rustup", &self.root).args(["run", name, "cargo"]).without("RUSTUP_TOOLCHAIN")
     }
 
-    /// Returns a directory below cargo's output directory.
+    /// Returns the directory `name` below cargo's output directory.
     pub(crate) fn target_dir(&self, name: &str) -> PathBuf {
         self.target.join(name)
     }
 
-    /// Returns a build directory for the current lane. Steps that run side by side would lock each
-    /// other out of a common one.
+    /// Returns the build directory `name` of the current lane. Lane 0 uses the name as it is, and
+    /// other lanes append their number. In a common directory, steps that run side by side would
+    /// wait for each other's lock.
     pub(crate) fn lane_dir(&self, name: &str) -> PathBuf {
         match shell::lane() {
             0 => self.target.join(name),

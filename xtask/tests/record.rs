@@ -13,7 +13,7 @@ use std::time::Instant;
 use ephemera_recorder::format::Origin;
 use ephemera_recorder::{Trace, Writer};
 
-/// A directory that the test removes when it ends.
+/// A directory that is removed when this value is dropped.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -70,14 +70,14 @@ impl Running {
         Self { child, printed }
     }
 
-    /// Sends a signal to the tool only, or to its group, as a terminal does.
+    /// Sends a signal to the tool, or with `group` to its process group, as a terminal does.
     fn signal(&self, signal: &str, group: bool) {
         let target = format!("{}{}", if group { "-" } else { "" }, self.child.id());
         let sent = Command::new("kill").args([signal, "--", &target]).status();
         assert!(sent.expect("there is a `kill`").success());
     }
 
-    /// Waits for the end. Returns the exit status and the summary.
+    /// Waits for the end of the recording. Returns its exit status and its summary.
     fn end(mut self) -> (Option<i32>, String) {
         let start = Instant::now();
         let status = loop {
@@ -178,14 +178,14 @@ fn files_that_are_no_traces_are_never_removed() {
     assert_eq!(ended(&record(&out, &["true"])).0, Some(125), "a directory is no trace");
     fs::remove_dir(parts.join("inner")).expect("it is still there");
 
-    // The path of the trace is the path of the program itself.
+    // The path of the trace is that of a program that the user already has.
     fs::write(&out, "#!/bin/sh\n").expect("cargo's directory can be written");
     let (code, said) = ended(&record(&out, &["true"]));
     assert!(code == Some(125) && said.contains("was not replaced"), "{said}");
     assert_eq!(fs::read_to_string(&out).expect("it is still there"), "#!/bin/sh\n");
     fs::remove_file(&out).expect("it is there");
 
-    // The next recording removes the traces of this one.
+    // Each recording removes the traces of the one before.
     let mut before = vec!["p.1".into()];
     for _ in 0..2 {
         let (code, said) = ended(&record(&out, &["sh", "-c", "ls / | cat"]));
@@ -263,7 +263,7 @@ fn a_program_with_its_own_malloc_is_reported() {
     assert!(output.status.success(), "{}", ended(&output).1);
     assert!(said.contains("a malloc of its own") && said.contains("(jemalloc)"), "{said}");
     assert_eq!(Trace::open(&out).expect("it was recorded").origin, Some(Origin::Bypassed));
-    // The summary names the program even if a child of it is recorded.
+    // The summary also names such a process if the trace of another process is larger.
     let rustc = rustc.to_string_lossy().into_owned();
     let output = record(&out, &["sh", "-c", &format!("ls -lR /usr/bin /etc >/dev/null; {rustc} --version")]);
     let said = String::from_utf8_lossy(&output.stdout);
@@ -300,7 +300,7 @@ fn each_unusable_place_has_its_own_message() {
     }
     assert!(fs::metadata("/dev/null").is_ok_and(|data| !data.is_file()), "it is no file");
 
-    // The limit on files is below the size of a trace.
+    // The limit on the size of files is below the size of the smallest trace.
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 8; exec \"$0\" record --out \"$1\" -- true", env!("CARGO_BIN_EXE_xtask")]);
     let (code, said) = ended(&command.arg(dir.join("short")).output().expect("there is a shell"));

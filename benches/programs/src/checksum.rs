@@ -12,14 +12,14 @@ impl Checksum {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    /// Adds bytes.
+    /// Adds `bytes` to the checksum.
     pub fn bytes(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
     }
 
-    /// Adds a number.
+    /// Adds the bytes of `number` to the checksum, the least significant byte first.
     pub fn number(&mut self, number: u64) {
         self.bytes(&number.to_le_bytes());
     }

@@ -2,8 +2,8 @@
 //! allocator.
 //!
 //! `programs-ALLOCATOR PROGRAM ROOT` runs one program over files of the repository at ROOT. It
-//! prints `checksum` and a number that depends on everything the program computed. So two
-//! allocators that print the same number ran the same program.
+//! prints `checksum` and a number that depends on everything the program computed. Two allocators
+//! with the same number computed the same results.
 
 pub mod checksum;
 pub mod files;

@@ -12,15 +12,16 @@ use typed_pool::Scope;
 /// The number of calls in a sample of an operation that takes some nanoseconds.
 const CALLS: u32 = 20_000;
 
-/// The number of rounds. Each takes one sample of every row, so that slow drifts cancel in a ratio.
+/// The number of rounds. Each round takes one sample of every row, so that slow drifts cancel in a
+/// ratio.
 const ROUNDS: usize = 60;
 
-/// The number of blocks in the scope whose end is timed, and of their different sizes.
+/// The number of blocks in the scope whose end is timed, and the number of their different sizes.
 const BLOCKS: usize = 1_000;
 const SIZES: usize = 50;
 
 /// The number of scopes that run before the first sample. A thread that runs many scopes keeps
-/// units for the next ones, so the samples are those of a service that has run for a while.
+/// units for later scopes, so the samples are those of a service that has run for a while.
 const EARLIER: usize = 1_000;
 
 /// A row: its name, and a function that takes a sample in nanoseconds per call.
@@ -53,7 +54,7 @@ pub fn samples() -> Value {
     Value::Object(rows.map(|((name, _), samples)| ((*name).to_owned(), json!(samples))).collect())
 }
 
-/// Returns the mean time of a call of `work` in nanoseconds.
+/// Returns the mean time of a call of `work` in nanoseconds, over [`CALLS`] calls.
 fn each(mut work: impl FnMut()) -> f64 {
     let start = Instant::now();
     for _ in 0..CALLS {
@@ -107,7 +108,8 @@ fn used() -> Scope {
     scope
 }
 
-/// Returns the nanoseconds that ending one scope takes. They include one reading of the clock.
+/// Returns the time that ending one scope takes, in nanoseconds. It includes one reading of the
+/// clock.
 fn ends() -> f64 {
     let scope = used();
     let start = Instant::now();

@@ -1,5 +1,5 @@
-//! A backing allocator that counts the bytes that a contender holds. It implements both versions of
-//! allocator-api2's `Allocator`.
+//! A backing allocator that counts the bytes that a contender holds. It implements `Allocator` of
+//! allocator-api2 0.2 and of 0.4.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

@@ -96,7 +96,7 @@ pub(crate) unsafe trait RawAlloc {
     }
 }
 
-/// Ends a workload whose allocator returned null.
+/// Panics because the allocator of a workload returned null for `layout`.
 #[cold]
 #[inline(never)]
 pub(crate) fn refused(layout: Layout) -> ! {
@@ -112,8 +112,8 @@ pub(crate) trait Contender: Sized + 'static {
     /// allocator.
     type Metered: Contender;
 
-    /// The heap from which the contender takes its memory. Workloads that start on a littered heap
-    /// fill it with holes. A general allocator names itself. An allocator that takes chunks from
+    /// The heap from which the contender takes its memory. A workload that starts on a littered
+    /// heap litters this one. A general allocator names itself. An allocator that takes chunks from
     /// the system's heap names that heap.
     type Backing: Contender;
 
@@ -140,9 +140,9 @@ pub(crate) trait Contender: Sized + 'static {
     }
 }
 
-/// Runs containers of allocator-api2 0.2 over a contender. If `HIDDEN` is `true`, every pointer is
-/// hidden from the optimiser. Workloads over buffers set it to `false`: they hide the pointers
-/// themselves and take no empty buffers.
+/// Adapts a contender to the containers of allocator-api2 0.2. If `HIDDEN` is `true`, it hides
+/// every pointer from the optimiser. Workloads over buffers set it to `false`: they hide the
+/// pointers themselves and take no empty buffers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handle<R, const HIDDEN: bool = true>(pub(crate) R);
 
@@ -160,8 +160,8 @@ impl<R, const HIDDEN: bool> Handle<R, HIDDEN> {
         Ok(NonNull::slice_from_raw_parts(ptr, size))
     }
 
-    /// Returns whether a layout is empty. The block for an empty layout is an aligned address
-    /// without memory.
+    /// Returns whether a layout is empty, so that its block is an aligned address without memory.
+    /// If `HIDDEN` is `false`, returns `false`, because no layout is empty then.
     #[inline(always)]
     fn is_empty(layout: Layout) -> bool {
         HIDDEN && layout.size() == 0
@@ -209,7 +209,7 @@ unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for Handle<R, HIDD
             return self.allocate(new);
         }
         // SAFETY: `old` is not empty, so the contender allocated the block. `new` is at least as
-        // large.
+        // large as `old`.
         Self::exact(unsafe { self.0.raw_resize::<true>(Self::hide(ptr.as_ptr()), old, new) }, new.size())
     }
 
@@ -221,7 +221,7 @@ unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for Handle<R, HIDD
             unsafe { self.deallocate(ptr, old) };
             return Ok(dangling(new));
         }
-        // SAFETY: both sizes are above zero, and `new` is at most as large.
+        // SAFETY: both sizes are above zero, and `new` is at most as large as `old`.
         Self::exact(unsafe { self.0.raw_resize::<false>(Self::hide(ptr.as_ptr()), old, new) }, new.size())
     }
 }

@@ -30,10 +30,10 @@ impl Demand {
         Self { largest, buffers, bytes: buffers * largest }
     }
 
-    /// Returns the size in bytes that a user would choose for a bounded source. It holds the live
-    /// bytes, a cache line for each buffer, and two more of the largest buffers, because memory at
-    /// the end of a ring stays unused when the ring wraps around. The size is rounded up to a power
-    /// of two of at least 64 KiB.
+    /// Returns the size in bytes that a user would choose for a bounded source. A source of this
+    /// size has room for the live bytes, a cache line for each buffer, and two more of the largest
+    /// buffers, because memory at the end of a ring stays unused when the ring wraps around. The
+    /// size is rounded up to a power of two of at least 64 KiB.
     pub(crate) const fn store(&self) -> usize {
         let least = 64 * 1024;
         let asked = (self.bytes + 64 * self.buffers + 2 * self.largest).next_power_of_two();
@@ -90,21 +90,21 @@ pub(crate) unsafe trait Source: Sized + 'static {
     /// timed run.
     const CHECKED: bool = false;
 
-    /// The general allocator from which the source takes its memory. Workloads that start on a
-    /// littered heap fill it with holes.
+    /// The general allocator from which the source takes its memory. A workload that starts on a
+    /// littered heap litters this one.
     type Backing: Contender;
 
     /// A buffer of fixed capacity. If [`Caps::any_thread_free`](crate::card::Caps::any_thread_free)
     /// is on, any thread may drop it.
     type Buf: Buffer;
 
-    /// A buffer while it grows.
+    /// A buffer that is not finished and can grow.
     type Growing<'s>: Growing<Done = Self::Buf>;
 
     /// Creates a source for a workload.
     fn create(demand: &Demand) -> Self;
 
-    /// Takes a buffer. Returns `None` if a bounded source refuses.
+    /// Takes a buffer with room for `capacity` bytes. Returns `None` if a bounded source refuses.
     ///
     /// # Safety
     ///
@@ -128,9 +128,9 @@ pub(crate) unsafe trait Source: Sized + 'static {
         0
     }
 
-    /// Takes a buffer for a workload, and hides its address from the optimiser. If the source
-    /// refuses, the workload takes a buffer from the heap on a separate path, as a user's program
-    /// would.
+    /// Takes a buffer of `capacity` bytes for a workload, and hides its address from the optimiser.
+    /// If the source refuses, the workload takes a buffer from the heap on a separate path, as a
+    /// user's program would.
     ///
     /// # Safety
     ///

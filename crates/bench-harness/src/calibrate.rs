@@ -13,25 +13,26 @@ use crate::contenders::blocks::{System, Void};
 use crate::workloads::blocks::pair::pair;
 use crate::{os, stats};
 
-/// Costs, in nanoseconds unless a field says otherwise.
+/// The costs of the host and the harness, in nanoseconds unless a field says otherwise.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Calibration {
-    /// An iteration of a loop that hides its counter from the optimiser.
+    /// The time of an iteration of a loop that hides its counter from the optimiser.
     pub loop_ns: f64,
-    /// A pair of S1 (allocate, touch, free) over the allocator that does nothing.
+    /// The time of a pair of S1 (allocate, touch, free) over the allocator that does nothing.
     pub void_pair_ns: f64,
-    /// An uncontended atomic addition.
+    /// The time of an uncontended atomic addition.
     pub rmw_ns: f64,
     /// The median time between two consecutive readings of the clock.
     pub timer_median_ns: f64,
     /// The 99.9th percentile of the time between two readings.
     pub timer_p999_ns: f64,
-    /// The longest time between two readings, of a hundred thousand.
+    /// The longest of a hundred thousand times between two readings.
     pub timer_max_ns: f64,
-    /// The smallest step of the clock: the smallest difference between any two of these times.
+    /// The smallest step of the clock: the smallest difference above zero between any two of these
+    /// times.
     pub timer_step_ns: f64,
-    /// The distance of the reference from itself: the distance from 1 of the median of paired
-    /// ratios.
+    /// The difference of the reference from itself: the distance between 1 and the median of its
+    /// paired ratios.
     pub aa_floor: f64,
     /// The time that two threads take to write to one cache line, divided by their time on lines
     /// far apart. `None` if there is only one CPU.
@@ -78,7 +79,8 @@ fn per_op(n: u64, mut work: impl FnMut(u64) -> u64) -> f64 {
     stats::median(&mut times).unwrap_or(0.0)
 }
 
-/// Returns the sorted times between two consecutive readings of the clock, and its smallest step.
+/// Returns the sorted times between two consecutive readings of the clock, and the smallest step of
+/// the clock, in nanoseconds.
 fn timer() -> (Vec<f64>, f64) {
     let mut empty = Vec::with_capacity(100_000);
     for _ in 0..100_000 {
@@ -109,13 +111,13 @@ fn aa_floor() -> f64 {
     stats::median(&mut ratios).map_or(0.0, |ratio| (ratio - 1.0).abs())
 }
 
-/// Some cache lines. Two threads write words in them.
+/// The cache lines in which two threads write words.
 #[repr(align(128))]
 struct Lines([AtomicU64; 64]);
 
-/// Returns the time that two threads take to count in two words that are `apart` words from each
-/// other. The threads use atomic additions, because plain writes wait in a store buffer, which
-/// hides the cost of sharing a line.
+/// Returns the time of the slower of two threads, each on one of `cpus`, that count in two words.
+/// The words are `apart` words from each other. The threads use atomic additions, because plain
+/// writes wait in a store buffer, which hides the cost of sharing a line.
 fn two_writers(cpus: [usize; 2], apart: usize) -> Duration {
     let lines = Lines([const { AtomicU64::new(0) }; 64]);
     // Neither thread starts to count before both run. Otherwise their short loops would not

@@ -18,7 +18,7 @@ impl ContenderClass {
     /// All classes, in the order of the report.
     pub const ALL: [Self; 4] = [Self::Blocks, Self::Objects, Self::Buffers, Self::Nodes];
 
-    /// Returns the words for a heading.
+    /// Returns the name of the class for headings.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -68,8 +68,7 @@ impl Caps {
     /// frees.
     pub const MAKES_HERE: Self = Self { shared_alloc: false, ..Self::GENERAL };
 
-    /// The capabilities of a bump arena. It reuses at most its last block at once, and everything
-    /// after a reset.
+    /// The capabilities of a bump arena. Without a reset it reuses at most its last block.
     pub const ARENA: Self = Self { free_individually: false, ..Self::LOCAL };
 }
 
@@ -78,7 +77,7 @@ impl Caps {
 pub enum MemoryBy {
     /// The backing allocator counts the bytes.
     Backing,
-    /// A separate process reads the peak of its resident set.
+    /// A separate process reads the peak of its own resident set.
     HighWater,
 }
 
@@ -87,7 +86,8 @@ pub enum MemoryBy {
 pub struct Info {
     /// The contender's name, as its rows show it.
     pub name: &'static str,
-    /// The contender's version, from the lock file when the harness was built.
+    /// The contender's version, from the lock file at build time. An empty string stands for the
+    /// version of the C library.
     pub version: &'static str,
     /// The capabilities of the contender.
     pub caps: Caps,

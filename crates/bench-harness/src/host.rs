@@ -28,7 +28,7 @@ pub struct Host {
     pub rustc: String,
     /// The target triple.
     pub target: String,
-    /// The directory of the cargo profile (`release` also for the profile `bench`), and the
+    /// The name of the cargo profile's directory (`release` also for the profile `bench`), and the
     /// optimisation level.
     pub profile: String,
     /// The commit that is checked out in the working directory.
@@ -36,8 +36,9 @@ pub struct Host {
     /// The load averages at the start of the run.
     pub load: String,
     /// The time that the hypervisor had given to other guests by the start of the run, in ticks.
+    /// `None` on systems that do not report it.
     pub steal: Option<u64>,
-    /// The contenders and their versions.
+    /// The name and the version of each contender, each name once.
     pub contenders: Vec<(String, String)>,
 }
 

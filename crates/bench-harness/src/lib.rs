@@ -5,20 +5,21 @@
 //! type (`pools::RawPool`) or nodes (`nodes::NodeFamily`). A *workload* ([`workloads`]) is generic
 //! over the contenders of one trait. The *runner* ([`runner`]) puts all contenders of a workload
 //! into one process. In every round it takes a sample of each contender, in random order. It
-//! repeats this in several processes. The *statistics* ([`stats`]) are medians of ratios within a
-//! round, with intervals from a hierarchical bootstrap. The *report* ([`report`]) prints them
-//! beside memory, the cost of the loop and the facts about the host ([`host`], [`calibrate`]).
+//! repeats these rounds in several processes. The *statistics* ([`stats`]) are medians of ratios
+//! within a round, with intervals from a hierarchical bootstrap. The *report* ([`report`]) prints
+//! the medians and intervals beside the measured memory, the cost of the loop and the facts about
+//! the host ([`host`], [`calibrate`]).
 //!
 //! # Trade-offs
 //!
-//! * Every pointer passes through memory once (`black_box`), for all contenders alike. That costs
-//!   about a nanosecond, which a program would not pay. The columns called "net" subtract the cost
-//!   of the whole loop.
+//! * Every pointer passes through memory (`black_box`) after its allocation and before its free,
+//!   for all contenders alike. That costs about a nanosecond, which a program would not pay. The
+//!   columns called "net" subtract the cost of the whole loop.
 //! * All contenders of a workload share a process, which makes paired samples possible. They also
 //!   share caches, and one contender's trimming may cause another contender's page fault. Memory is
 //!   measured in a separate process for each contender.
-//! * Timed loops draw no random numbers, grow no containers of their own and have no dynamic
-//!   dispatch. All tables are built before the loop starts.
+//! * Timed loops grow no containers of their own and have no dynamic dispatch. Except in S13 they
+//!   draw no random numbers: all tables are built before the loop starts.
 
 #![expect(
     clippy::std_instead_of_alloc,

@@ -18,7 +18,7 @@ pub(crate) trait Node: Unpin + 'static {}
 
 impl<T: Unpin + 'static> Node for T {}
 
-/// A contender that makes nodes of any type. Each structure is used by one thread.
+/// A contender that makes nodes of any type. Only one thread uses each structure.
 pub(crate) trait NodeFamily: Sized + 'static {
     /// The contender's card.
     const INFO: Info;
@@ -33,8 +33,8 @@ pub(crate) trait NodeFamily: Sized + 'static {
     /// allocator.
     type Metered: NodeFamily;
 
-    /// The heap from which the contender takes its memory. Workloads that start on a littered heap
-    /// fill it with holes. A general allocator names itself, and a pool names the system's heap.
+    /// The heap from which the contender takes its memory. A workload that starts on a littered
+    /// heap litters this one. A general allocator names itself, and a pool names the system's heap.
     type Backing: Contender;
 
     /// Creates an instance.
@@ -48,7 +48,8 @@ pub(crate) trait NodeFamily: Sized + 'static {
     ///
     /// # Safety
     ///
-    /// All pools must have been dropped, and no node may be used any more.
+    /// All pools of this family must have been dropped, and none of their nodes may be used any
+    /// more.
     unsafe fn reset(&mut self) {}
 }
 

@@ -1,7 +1,7 @@
 //! Objects of one type: the traits that contenders implement.
 //!
 //! Pools hand out different things: their own boxes, keys, or raw slots. So each pool defines the
-//! handle that its user keeps, and a workload frees an object by a call (`RawPool`).
+//! handle that its user keeps, and a workload frees an object through `RawPool::take`.
 
 use core::ops::DerefMut;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,7 +18,7 @@ pub(crate) trait Object: Send + Sync + Pooled + Node {
     /// Creates an object that holds `tag` in every word.
     fn new(tag: u64) -> Self;
 
-    /// Returns the first and the last word.
+    /// Returns the first and the last word of the object.
     fn ends(&self) -> (u64, u64);
 }
 
@@ -61,14 +61,14 @@ pub(crate) trait Maker: 'static {
     /// The contender's card.
     const INFO: Info;
 
-    /// The pool for one type.
+    /// The pool of values of type `T`.
     type Pool<T: Object>: RawPool<T>;
 
     /// Creates a pool.
     fn make<T: Object>() -> Self::Pool<T>;
 
     /// Creates a pool for at most `objects` live objects, a number that its user would know. Only
-    /// bounded pools use it.
+    /// bounded pools use the number.
     fn make_for<T: Object>(objects: usize) -> Self::Pool<T> {
         let _ = objects;
         Self::make()
@@ -84,7 +84,7 @@ pub(crate) trait PoolFamily: Default + 'static {
     /// The handle of a value.
     type Box<T: Node>: DerefMut<Target = T> + Unpin + 'static;
 
-    /// The pool for one type.
+    /// The pool of values of type `T`.
     type Pool<T: Node>: RawPool<T, Handle = Self::Box<T>>;
 
     /// Creates a pool.

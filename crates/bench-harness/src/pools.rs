@@ -29,14 +29,14 @@ pub(crate) unsafe trait RawPool<T>: Sized + 'static {
     /// dereferenced or dropped after the pool or its family is dropped or reset.
     unsafe fn raw_put(&self, value: T) -> Option<Self::Handle>;
 
-    /// Passes a reference to the value to `look`.
+    /// Passes a reference to the value of `handle` to `look`, and returns its result.
     ///
     /// # Safety
     ///
-    /// This pool must have returned the handle, and its value must not have been taken.
+    /// This pool must have returned the handle, and the value must not have been taken.
     unsafe fn look<R>(&self, handle: &Self::Handle, look: impl FnOnce(&T) -> R) -> R;
 
-    /// Drops a value.
+    /// Drops the value of a handle, unless the pool drops all values at once.
     ///
     /// # Safety
     ///
@@ -82,7 +82,7 @@ pub(crate) unsafe trait RawPool<T>: Sized + 'static {
     }
 }
 
-/// Ends a workload whose pool refused a value.
+/// Panics because the pool of a workload refused a value of type `T`.
 #[cold]
 #[inline(never)]
 fn refused<T>() -> ! {

@@ -7,11 +7,12 @@ use crate::contenders::{self, played};
 
 /// The key of the published `OneRingAlloc`. At thread exit it writes to freed memory, which
 /// corrupts the heap of the whole process. It plays programs of several threads only if the user
-/// names it.
+/// names it in `--peers`.
 const SPOILS: &str = "upstream-one-ring";
 
-/// Returns the contenders that can play a program, and those that cannot, with the reasons. If
-/// `peers` is not empty, only the reference and the contenders with these keys take part.
+/// Returns the contenders that can replay a program, and those that cannot, with the reasons.
+/// `threaded` says whether the program has several threads. If `peers` is not empty, only the
+/// reference, its second entry and the contenders with these keys take part.
 #[must_use]
 pub fn field(threaded: bool, peers: &[String]) -> Field {
     let mut field = Field::default();

@@ -100,7 +100,7 @@ impl<C: Contender> Contender for Counted<C> {
     }
 }
 
-/// The reference that [`Counted`] lends.
+/// The reference to a [`Counted`] contender.
 #[derive(Clone, Copy)]
 pub(crate) struct CountedRef<R>(R);
 

@@ -9,7 +9,8 @@ use bench_harness::contenders::{self, ALWAYS, TWIN};
 use bench_harness::workloads::{MOMENTS, SHOWN};
 use serde_json::Value;
 
-/// Runs S12 with these arguments. Returns the output, its directory and the summary.
+/// Runs S12 with these arguments, where the contender `fault` crashes. Returns the output, its
+/// directory and the summary.
 fn run(test: &str, arguments: &[&str], fault: &str) -> (Output, PathBuf, Value) {
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     // The directory may be left from an earlier run.

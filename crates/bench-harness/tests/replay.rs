@@ -77,7 +77,7 @@ fn resident_peak_of_a_replay(trace: &Path) -> (u64, String, String) {
     let mut status = 0;
     // SAFETY: the structure has only numbers, for which zeros are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
-    // SAFETY: both places are valid, and the process is our child. Its output fits its pipes.
+    // SAFETY: both pointers are valid, and the process is our child. Its output fits its pipes.
     let ended = unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage) };
     assert_eq!(ended, child.id().cast_signed());
     let read = |mut from: Box<dyn Read>| {

@@ -1,6 +1,6 @@
-//! The pages are complete, need no other file, and are not wider than the screen. They are opened
-//! in Chromium if it is installed: `chromium`, `chromium-browser` or `google-chrome` in PATH, or
-//! the program that CHROMIUM names.
+//! The pages are complete, need no other file, and are not wider than the screen. The tests open
+//! them in Chromium if it is installed: `chromium`, `chromium-browser` or `google-chrome` in PATH,
+//! or the program that CHROMIUM names.
 
 mod browser;
 mod pages;
@@ -31,7 +31,7 @@ fn the_report_has_all_its_parts() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    // The arenas of others require a feature.
+    // Third-party arenas require a feature.
     let arenas = bench_harness::contenders::all().iter().any(|entry| !entry.info.caps.free_individually);
     assert_eq!(page.contains("cannot free block by block"), arenas);
     for spec in pages::specs() {

@@ -33,7 +33,7 @@ fn row<'t>(table: &'t Value, key: &str) -> &'t Value {
     rows.iter().find(|row| row["key"] == key).unwrap_or_else(|| panic!("no row {key}"))
 }
 
-/// These workloads are quick without optimisation. `cargo xtask ci` runs all.
+/// The workloads of this test are quick without optimisation. `cargo xtask ci` runs all workloads.
 #[test]
 fn workloads_give_the_same_checksum_over_every_contender() {
     const SOON: &str = "^(S1|W|R)";

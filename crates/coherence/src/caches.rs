@@ -4,10 +4,10 @@
 
 use std::collections::HashMap;
 
-/// The bytes of a cache line.
+/// The size of a cache line in bytes.
 const LINE: u64 = 64;
 
-/// The largest number of cores: a line's sharers are one bit each.
+/// The largest number of cores. The state of a line has one bit for each core.
 pub const CORES: usize = 128;
 
 /// The kind of an access. An atomic read-modify-write is a store.
@@ -24,9 +24,11 @@ pub enum LineAccess {
 pub enum Event {
     /// A load of a line that other caches have. A copy of the line moves.
     Read,
-    /// A store to a line that this cache and others have. The others drop it; no line moves.
+    /// A store to a line that this cache and others have. The others drop their copies; no line
+    /// moves.
     Upgrade,
-    /// A store to a line that only other caches have. The line moves and the others drop it.
+    /// A store to a line that only other caches have. The line moves, and the others drop their
+    /// copies.
     Transfer,
 }
 
@@ -35,7 +37,7 @@ pub enum Event {
 enum LineState {
     /// One cache has the line and may write it: *modified* or *exclusive*.
     Owned(usize),
-    /// Caches that may read the line, one bit each.
+    /// Several caches have the line and may read it. Each of them has one bit.
     Shared(u128),
 }
 
@@ -46,14 +48,14 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Returns the lines that an access of `bytes` bytes at this address touches, by number.
+    /// Returns the numbers of the lines that an access of `bytes` bytes at this address touches.
     pub fn lines(address: u64, bytes: u64) -> impl Iterator<Item = u64> {
         let last = address.saturating_add(bytes.max(1) - 1);
         address / LINE..=last / LINE
     }
 
-    /// Accesses a line. Returns the event between caches, or `None` if the access is a hit or if no
-    /// cache had the line.
+    /// Accesses a line from a core. Returns the event that the access causes; `None` if the access
+    /// is a hit or if no cache had the line.
     ///
     /// # Panics
     ///
@@ -94,7 +96,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::{Strategy, any, proptest};
 
-    /// Returns the events of accesses by core, line and kind.
+    /// Returns the event of each access. An access is a core, a line and a kind.
     fn events(accesses: &[(usize, u64, LineAccess)]) -> Vec<Option<Event>> {
         let mut caches = Caches::default();
         accesses.iter().map(|&(core, line, access)| caches.access(core, line, access)).collect()

@@ -3,21 +3,23 @@
 /// A workload of the traced program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TracedWorkload {
-    /// Each thread frees what it allocated.
+    /// Each thread frees the blocks that it allocated.
     Own,
-    /// Each thread hands batches to the next thread, which frees them.
+    /// Each thread hands batches of blocks to the next thread, which frees them.
     Ring,
     /// Each thread hands every block to a random thread, which frees it.
     All,
     /// One thread allocates, and all others free.
     Fan,
-    /// Threads replace random blocks of arrays, which wander from thread to thread.
+    /// Threads replace random blocks of arrays, which move from thread to thread.
     Larson,
-    /// All threads add to one word. Its figure is known: one line for each operation.
+    /// All threads add to one word. Its figure is known: one moved line for each operation.
     PingPong,
-    /// Each thread adds to a word of its own on one line. Its figure is known too: one line.
+    /// Each thread adds to a word of its own on one line. Its figure is known too: one moved line
+    /// for each operation.
     FalseSharing,
-    /// Each thread adds to a word of its own on a line of its own: no line moves.
+    /// Each thread adds to a word of its own on a line of its own. Its figure is known: no line
+    /// moves.
     Padded,
 }
 
@@ -25,11 +27,11 @@ impl TracedWorkload {
     /// The workloads that measure an allocator.
     pub const MEASURED: [Self; 5] = [Self::Own, Self::Ring, Self::All, Self::Fan, Self::Larson];
 
-    /// The workloads without an allocator, with the lines that an operation moves on two cores or
-    /// more.
+    /// The workloads without an allocator, each with the number of lines that an operation moves on
+    /// two cores or more.
     pub const KNOWN: [(Self, u64); 3] = [(Self::PingPong, 1), (Self::FalseSharing, 1), (Self::Padded, 0)];
 
-    /// Returns the name.
+    /// Returns the name of the workload on command lines.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,7 +46,7 @@ impl TracedWorkload {
         }
     }
 
-    /// Returns what the threads do, as a heading of a table.
+    /// Returns a heading for a table, which says what the threads do.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -71,7 +73,7 @@ impl TracedWorkload {
     }
 }
 
-/// An allocator that the program can run over.
+/// An allocator that the traced program can run over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TracedContender {
     /// The name on command lines.

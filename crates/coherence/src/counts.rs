@@ -4,14 +4,14 @@ use std::ops::{AddAssign, Index, IndexMut};
 
 use crate::caches::Event;
 
-/// Counts by kind of event.
+/// The number of events of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventCounts {
-    /// Loads that another cache served.
+    /// The number of loads that another cache served.
     pub reads: u64,
-    /// Stores that only told other caches to drop the line.
+    /// The number of stores that only told other caches to drop the line.
     pub upgrades: u64,
-    /// Stores that took the line from another cache.
+    /// The number of stores that took the line from another cache.
     pub transfers: u64,
 }
 
@@ -22,7 +22,7 @@ impl EventCounts {
         self.reads + self.transfers
     }
 
-    /// Returns the number of events: moved lines, and upgrades.
+    /// Returns the number of events: the moved lines and the upgrades.
     #[must_use]
     pub fn events(self) -> u64 {
         self.moved() + self.upgrades
@@ -64,7 +64,7 @@ impl LineRegion {
     pub const ALL: [Self; 4] = [Self::Blocks, Self::Headers, Self::Statics, Self::Stacks];
 }
 
-/// Counts by region.
+/// The number of events of each kind in each region of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RegionCounts([EventCounts; LineRegion::ALL.len()]);
 

@@ -5,9 +5,9 @@
 //! MESI protocol. `cargo xtask coherence` runs the program `coherence-program` over several
 //! allocators and prints the counts; `docs/scaling.md` explains them.
 //!
-//! The program's threads take turns, so at each moment one of them runs. It stores to a *mark* when
-//! it enters and leaves the allocator. The mark's address names the thread and the phase. So the
-//! log needs no thread identifiers, and the program's own bookkeeping is left out.
+//! The program's threads take turns, so at each moment one thread runs. This thread stores to a
+//! *mark* when it enters and leaves the allocator. The mark's address names the thread and the
+//! phase. So the log needs no thread identifiers, and the program's own bookkeeping is left out.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "a tool that always has std")]

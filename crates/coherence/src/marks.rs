@@ -1,8 +1,9 @@
 //! The marks: the protocol between the traced program and the reader of its log.
 //!
-//! The program has a static table with a byte for each phase and core. It stores to a byte when the
-//! core enters the phase. It prints the table's address before the first mark, and the address
-//! ranges of its static variables and of its threads' stacks.
+//! The program has a static table with a byte for each phase and core. A thread stores to the byte
+//! of its core and a phase when it enters the phase. Before the first mark, the program prints the
+//! table's address and the ranges of its static variables. It also prints the range of each
+//! thread's stack.
 
 use std::ops::Range;
 
@@ -34,13 +35,13 @@ impl Phase {
     /// All phases, in the order of the table.
     const ALL: [Self; 5] = [Self::Outside, Self::Allocator, Self::Use, Self::Begin, Self::End];
 
-    /// Returns the index of the mark of this phase and core.
+    /// Returns the index in the table of the mark of this phase and core.
     #[must_use]
     pub const fn index(self, core: usize) -> usize {
         self as usize * CORES + core
     }
 
-    /// Returns the phase and core of an index.
+    /// Returns the phase and the core of an index; `None` beyond the table.
     pub(crate) fn at(index: usize) -> Option<(Self, usize)> {
         Some((*Self::ALL.get(index / CORES)?, index % CORES))
     }

@@ -12,7 +12,7 @@ use crate::marks::{Fact, PREFIX, Phase, TABLE};
 /// The figures of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
-    /// The number of operations.
+    /// The number of counted operations.
     pub operations: u64,
     /// The events that the allocator's own accesses caused.
     pub allocator: RegionCounts,
@@ -44,12 +44,12 @@ impl std::error::Error for Broken {}
 #[derive(Debug, Default)]
 pub struct Replay {
     caches: Caches,
-    /// Lines that the program used as contents of its blocks.
+    /// The lines that contain bytes of blocks that the program used.
     used: HashSet<u64>,
     table: Option<u64>,
     statics: Vec<Range<u64>>,
     stacks: Vec<Range<u64>>,
-    /// The running core, and its phase.
+    /// The phase and the number of the running core.
     now: Option<(Phase, usize)>,
     counting: bool,
     ended: bool,
@@ -64,8 +64,8 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// Returns an error if the log cannot be read, or if it ends too early. With the error come the
-    /// lines of the log that are neither accesses nor facts.
+    /// Returns an error if the log cannot be read, or if it ends too early. The error comes with
+    /// the lines of the log that are neither accesses nor facts.
     pub fn run(mut log: impl BufRead) -> Result<Measured, (Broken, Vec<String>)> {
         let mut replay = Self::default();
         let mut line = Vec::new();
@@ -101,7 +101,7 @@ impl Replay {
         }
     }
 
-    /// Handles a line that is no access: a fact, or a message that an error repeats.
+    /// Handles a line that is no access: a fact, or a message to report with an error.
     fn other(&mut self, line: &str) {
         match Fact::read(line) {
             Some(Fact::Table(address)) => self.table = Some(address),
@@ -134,7 +134,7 @@ impl Replay {
         }
     }
 
-    /// Returns the phase and core of a store to a mark.
+    /// Returns the phase and the core of the mark at this address; `None` if there is no mark.
     fn mark(&self, address: u64) -> Option<(Phase, usize)> {
         let index = address.checked_sub(self.table?)?;
         (index < TABLE as u64).then(|| Phase::at(index as usize))?
@@ -190,7 +190,7 @@ mod tests {
 
     const TABLE: u64 = 0x1000;
 
-    /// Replays a log that consists of these parts and counts from its start.
+    /// Replays a log that consists of these parts, all of which are counted.
     fn log(parts: &[String]) -> Result<Measured, String> {
         let mut text = Fact::Table(TABLE).line() + &mark(Phase::Begin, 0);
         text.extend(parts.iter().map(String::as_str));

@@ -3,8 +3,8 @@
 //! In a shared library, each access to a thread-local of the standard library calls the dynamic
 //! linker. On x86-64 the heap's thread-local has a fixed offset from the thread pointer instead
 //! (the *initial-exec* model, which mimalloc and jemalloc use too). So the library should be
-//! preloaded. If a running program loads the library instead, its thread-local lies in a small
-//! reserve of the C library, and loading fails if the reserve is used up.
+//! preloaded. If a running program loads the library instead, the thread-local lies in a small
+//! reserve of the C library. If this reserve is used up, loading fails.
 
 use typed_pool::__private::{Family, FamilyCell, ThisCell};
 
@@ -18,7 +18,7 @@ mod cell {
     /// The initial value of each thread's cell.
     struct Initial(#[expect(dead_code, reason = "each thread reads its copy")] FamilyCell);
 
-    // SAFETY: threads use only their copies of it.
+    // SAFETY: each thread uses only its own copy of the static.
     unsafe impl Sync for Initial {}
 
     // SAFETY: an object in this section is a thread-local. Rust code does not access the static
@@ -43,7 +43,7 @@ mod cell {
         }
         // SAFETY: a thread-local is not at address null.
         let cell = unsafe { NonNull::new_unchecked(cell) };
-        // SAFETY: T3: it is this thread's cell, which lives as long as the thread.
+        // SAFETY: T3: the cell is this thread's own, and lives as long as the thread.
         unsafe { ThisCell::new(cell) }
     }
 }
@@ -79,6 +79,6 @@ impl Heap {
 }
 
 typed_pool::__allocator_of_family! {
-    /// An allocator like `PooledAllocator`.
+    /// An allocator like `PooledAllocator`, with a thread-local of its own.
     pub(crate) struct Heap;
 }

@@ -5,8 +5,9 @@
 //! ```
 //!
 //! The library serves blocks from `Heap`, an allocator like
-//! [`PooledAllocator`](typed_pool::PooledAllocator). `free` gets no size, so `sized` finds it: in
-//! the header of a block's unit, in the length of its span, or in the page in front of the block.
+//! [`PooledAllocator`](typed_pool::PooledAllocator). `free` gets no size, so the module `sized`
+//! finds the size of a block: in the header of its unit, in the length of its span, or in the page
+//! in front of the block.
 //!
 //! If the library detects a pointer that is not a live block, it ends the process with a message.
 //! With debug assertions, it keeps a table of live blocks and detects every such pointer. Without
@@ -26,13 +27,13 @@ use sized::PAGE;
 
 /// Stores the error number of a failure in `errno`.
 fn set_errno(error: c_int) {
-    // SAFETY: the function takes nothing and returns the address of this thread's `errno`.
+    // SAFETY: the function has no preconditions. It returns the address of this thread's `errno`.
     let word = unsafe { libc::__errno_location() };
     // SAFETY: the address is valid, and the `errno` there belongs to this thread.
     unsafe { word.write(error) };
 }
 
-/// Returns the block's address. Without a block, sets `errno` to `ENOMEM` and returns null.
+/// Returns the block's address. If there is no block, sets `errno` to `ENOMEM` and returns null.
 fn or_null(block: Option<NonNull<u8>>) -> *mut c_void {
     block.map_or_else(
         || {
@@ -52,18 +53,18 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
     }
 }
 
-/// The slow path of [`malloc`]. It is a function of C, which cannot unwind, so [`malloc`] ends with
-/// a jump to it and needs no stack frame.
+/// The slow path of [`malloc`]. Like every `extern "C"` function, it cannot unwind. So [`malloc`]
+/// ends with a jump to it and needs no stack frame.
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slowly(size: usize) -> *mut c_void {
     or_null(sized::allocate(size, MIN_ALIGN, false))
 }
 
-/// C: allocates an array of zeros.
+/// C: allocates an array of `count` elements of `size` bytes, and fills it with zeros.
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
-    // A product that overflows exceeds every class.
+    // A product that overflows becomes `usize::MAX`, which exceeds every class.
     let bytes = count.saturating_mul(size);
     match sized::allocate_quickly(bytes) {
         Some(block) => {
@@ -75,7 +76,8 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     }
 }
 
-/// The slow path of [`calloc`], and a function of C for the same reason as [`malloc_slowly`].
+/// The slow path of [`calloc`], and an `extern "C"` function for the same reason as
+/// [`malloc_slowly`].
 #[cold]
 #[inline(never)]
 extern "C" fn calloc_slowly(count: usize, size: usize) -> *mut c_void {
@@ -90,12 +92,13 @@ extern "C" fn calloc_slowly(count: usize, size: usize) -> *mut c_void {
 pub unsafe extern "C" fn free(block: *mut c_void) {
     // SAFETY: the caller passes null or a live block.
     if !unsafe { sized::free_quickly(block.cast()) } {
-        // SAFETY: the block was not freed.
+        // SAFETY: the call above freed nothing, so the pointer is still null or a live block.
         unsafe { free_slowly(block) };
     }
 }
 
-/// The slow path of [`free`], and a function of C for the same reason as [`malloc_slowly`].
+/// The slow path of [`free`], and an `extern "C"` function for the same reason as
+/// [`malloc_slowly`].
 ///
 /// # Safety
 /// `block` is null or a live block of this library.
@@ -108,7 +111,7 @@ unsafe extern "C" fn free_slowly(block: *mut c_void) {
     }
 }
 
-/// C: resizes a block, and may move it.
+/// C: resizes a block to `size` bytes, and may move it.
 ///
 /// # Safety
 /// `block` is null or a live block of this library.
@@ -124,7 +127,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
     or_null(unsafe { sized::reallocate(block, size) })
 }
 
-/// BSD: changes the size of an array.
+/// BSD: resizes an array to `count` elements of `size` bytes, and may move it.
 ///
 /// # Safety
 /// `block` is null or a live block of this library.
@@ -137,13 +140,13 @@ pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: us
     }
 }
 
-/// C: allocates an aligned block.
+/// C: allocates `size` bytes, aligned to `align`.
 #[unsafe(no_mangle)]
 pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     memalign(align, size)
 }
 
-/// Allocates an aligned block.
+/// Allocates `size` bytes, aligned to `align`.
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     if !align.is_power_of_two() {
@@ -163,18 +166,18 @@ pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: usize, s
         return libc::EINVAL;
     }
     let Some(block) = sized::allocate(size, align, false) else { return libc::ENOMEM };
-    // SAFETY: the caller passes a place for the address.
+    // SAFETY: the caller passes a pointer that is valid for a write.
     unsafe { place.write(block.as_ptr().cast()) };
     0
 }
 
-/// Allocates a block that is aligned to a page.
+/// Allocates `size` bytes, aligned to a page.
 #[unsafe(no_mangle)]
 pub extern "C" fn valloc(size: usize) -> *mut c_void {
     memalign(PAGE, size)
 }
 
-/// Allocates whole pages.
+/// Allocates whole pages: rounds the size up to a multiple of the page size.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
     match size.checked_next_multiple_of(PAGE) {

@@ -1,12 +1,13 @@
-//! The live blocks, in builds with debug assertions: a bit for each address at which a block can
-//! start. With it, the library detects every double free and every foreign pointer. Without debug
-//! assertions there is no table, and every address counts as that of a live block.
+//! The table of live blocks, in builds with debug assertions. It has a bit for each address at
+//! which a block can start. With this table, the library detects every double free and every
+//! foreign pointer. Without debug assertions there is no table, and every address counts as that of
+//! a live block.
 //!
 //! ```text
 //!   ROOT: 2^14 pointers --> LiveLeaf: 2^13 pointers --> LivePiece: 2^17 bits, for 2 MiB
 //! ```
 //!
-//! The tables come from `pages` and are never freed. They cost 1/128 of the memory that blocks ever
+//! The tables come from `pages` and are never freed. They take 1/128 of the memory that blocks ever
 //! used.
 
 use core::alloc::Layout;
@@ -16,7 +17,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use ephemera_prim::pages;
 
-/// Every block is aligned to this, as C demands for its largest basic types.
+/// The least alignment of a block in bytes, as C demands for its largest basic types.
 pub(crate) const MIN_ALIGN: usize = 16;
 
 const PIECE_BITS: u32 = 21;
@@ -30,8 +31,8 @@ struct LiveLeaf([AtomicPtr<LivePiece>; 1 << LEAF_BITS]);
 static ROOT: [AtomicPtr<LiveLeaf>; 1 << ROOT_BITS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; 1 << ROOT_BITS];
 
-/// An entry in the root, the index of an entry in its leaf, the index of a word in that entry's
-/// piece, and a mask with one bit of the word.
+/// The bit of an address: the entry in the root, the index of the entry in the leaf, the index of
+/// the word in the piece, and a mask with one bit of the word.
 type PlaceBits = (&'static AtomicPtr<LiveLeaf>, usize, usize, u64);
 
 /// Returns the bit of an address. Returns `None` if no block can start at this address.
@@ -43,7 +44,7 @@ fn place_of(addr: usize) -> Option<PlaceBits> {
     (addr % MIN_ALIGN == 0).then_some((root, bits(PIECE_BITS, LEAF_BITS), granule / 64, bit))
 }
 
-/// Returns the table that an entry points at, if any.
+/// Returns the table that an entry points to, if any.
 fn named<T>(entry: &AtomicPtr<T>) -> Option<&'static T> {
     // ORDERING: Acquire. Pairs with the Release in `named_or_new`.
     let table = entry.load(Ordering::Acquire);
@@ -51,12 +52,12 @@ fn named<T>(entry: &AtomicPtr<T>) -> Option<&'static T> {
     unsafe { table.as_ref() }
 }
 
-/// Makes a table of zeros.
+/// Allocates a table of zeros, which is never freed.
 fn make<T>() -> Option<NonNull<T>> {
     Some(pages::permanent(Layout::new::<T>()).ok()?.cast())
 }
 
-/// Tables for a block whose address is not known yet.
+/// Spare tables for a block whose address is not known yet.
 pub(crate) struct Spare {
     leaf: Cell<Option<NonNull<LiveLeaf>>>,
     piece: Cell<Option<NonNull<LivePiece>>>,
@@ -80,7 +81,7 @@ impl Spare {
 }
 
 impl Drop for Spare {
-    /// Keeps the tables for the next such block.
+    /// Keeps the unused tables for the next value of this type.
     fn drop(&mut self) {
         keep(&SPARE_LEAF, self.leaf.get());
         keep(&SPARE_PIECE, self.piece.get());
@@ -95,12 +96,12 @@ fn take<T>(place: &AtomicPtr<T>) -> Option<NonNull<T>> {
 fn keep<T>(place: &AtomicPtr<T>, table: Option<NonNull<T>>) {
     if let Some(table) = table {
         // ORDERING: Release. Pairs with the Acquire in `take`. Publishes: the table. If another
-        // thread has stored one, this table is leaked.
+        // thread has stored a table, this one is leaked.
         let _ = place.compare_exchange(ptr::null_mut(), table.as_ptr(), Ordering::Release, Ordering::Relaxed);
     }
 }
 
-/// Returns the table that an entry points at. If there is none, stores the spare table or a new one
+/// Returns the table that an entry points to. If there is none, stores the spare table or a new one
 /// first.
 fn named_or_new<T>(entry: &AtomicPtr<T>, spare: Option<&Cell<Option<NonNull<T>>>>) -> Option<&'static T> {
     if named(entry).is_none() {
@@ -112,8 +113,8 @@ fn named_or_new<T>(entry: &AtomicPtr<T>, spare: Option<&Cell<Option<NonNull<T>>>
     named(entry)
 }
 
-/// Notes a new block. Returns `false` if there is no memory for that, which cannot happen with
-/// spare tables.
+/// Notes that a block is live. Returns `false` if there is no memory for a table, which cannot
+/// happen with spare tables.
 #[inline]
 #[must_use]
 pub(crate) fn enter(block: NonNull<u8>, spare: Option<&Spare>) -> bool {
@@ -127,8 +128,8 @@ fn note(block: NonNull<u8>, spare: Option<&Spare>) -> bool {
         Some((&piece.0[word], bit))
     };
     let Some((word, bit)) = place_of(block.addr().get()).and_then(word_of) else { return false };
-    // Relaxed: the program orders this before a free by another thread when it passes the block to
-    // that thread.
+    // Relaxed: if another thread frees the block, the program orders that free after this exchange
+    // when it passes the block to that thread.
     let before = word.fetch_or(bit, Ordering::Relaxed);
     assert!(before & bit == 0, "two live blocks have one address");
     true
@@ -147,8 +148,8 @@ pub(crate) fn is_live(block: NonNull<u8>) -> bool {
         || word_of(block).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
 }
 
-/// Notes the end of a block. With debug assertions, returns `false` if no live block starts at this
-/// address.
+/// Notes that a block is no longer live. With debug assertions, returns `false` if no live block
+/// starts at this address.
 #[inline]
 #[must_use]
 pub(crate) fn leave(block: NonNull<u8>) -> bool {

@@ -1,22 +1,22 @@
-//! A few small blocks for the C library, for when the operating system refuses pages.
+//! A reserve of small blocks for the C library, for times when the operating system refuses pages.
 //!
-//! A thread's first allocation registers an exit guard. The C library allocates for that through
-//! this library, and ends the process if it gets no memory. Such a request gets a block from here.
-//! The C library frees it when the thread ends.
+//! A thread's first allocation registers an exit guard. To do so, the C library allocates through
+//! this library, and ends the process if it gets no memory. The reserve serves such a request. The
+//! C library frees the block when the thread ends.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The size of a block in bytes. The C library asks for less.
+/// The size of a block of the reserve in bytes. The C library requests less.
 pub(crate) const SIZE: usize = 64;
 
-/// The layout of a block, with an alignment that no other block has.
+/// The layout of a block of the reserve, with an alignment that no other block has.
 pub(crate) const LAYOUT: Layout = Layout::new::<[u8; SIZE]>();
 
-/// The number of blocks, and of bits in [`USED`]. Each serves one thread that started while the
-/// system had no memory.
+/// The number of blocks, and of bits in [`USED`]. Each block serves one thread that started while
+/// the system had no memory.
 const BLOCKS: usize = 64 * 8;
 
 #[repr(align(64))]
@@ -26,10 +26,10 @@ struct Blocks(UnsafeCell<[[u8; SIZE]; BLOCKS]>);
 unsafe impl Sync for Blocks {}
 
 static RESERVE: Blocks = Blocks(UnsafeCell::new([[0; SIZE]; BLOCKS]));
-/// A bit for each block that is in use.
+/// One bit for each block, which is 1 while the block is in use.
 static USED: [AtomicU64; BLOCKS / 64] = [const { AtomicU64::new(0) }; BLOCKS / 64];
 
-/// Takes a block, whose bytes are zero.
+/// Takes a block, whose bytes are zero. Returns `None` if all blocks are in use.
 #[cold]
 pub(crate) fn take() -> Option<NonNull<u8>> {
     let index = USED.iter().enumerate().find_map(|(number, word)| {
@@ -55,7 +55,7 @@ pub(crate) fn take() -> Option<NonNull<u8>> {
     Some(block)
 }
 
-/// Returns the number of the block at this address.
+/// Returns the number of the block that starts at this address; `None` if there is none.
 fn number_of(block: NonNull<u8>) -> Option<usize> {
     let offset = block.addr().get().wrapping_sub(RESERVE.0.get().addr());
     (offset < SIZE * BLOCKS && offset % SIZE == 0).then_some(offset / SIZE)
@@ -72,7 +72,7 @@ pub(crate) fn has(block: NonNull<u8>) -> bool {
 pub(crate) fn give(block: NonNull<u8>) -> bool {
     number_of(block).is_some_and(|number| {
         let bit = 1 << (number % 64);
-        // ORDERING: Release. Pairs with the Acquire in `take`. Publishes: the end of use of the
+        // ORDERING: Release. Pairs with the Acquire in `take`. Publishes: the last accesses to the
         // block.
         USED[number / 64].fetch_and(!bit, Ordering::Release) & bit != 0
     })

@@ -24,13 +24,13 @@ use crate::heap::Heap;
 use crate::live::{self, MIN_ALIGN};
 use crate::reserve;
 
-/// The size of a page.
+/// The size of a page in bytes.
 pub(crate) const PAGE: usize = 4 << 10;
 
-/// Whole spans are aligned to this at least. No class has this alignment.
+/// The least alignment of a whole span, in bytes. No class has this alignment.
 const SPAN_ALIGN: usize = 8 << 10;
 
-/// Tells a header from other bytes.
+/// The first word of a header, which tells it from other bytes.
 const MAGIC: usize = 0x45_70_48_6D;
 
 /// The start of the page in front of a large block.
@@ -58,7 +58,7 @@ struct Found {
 
 /// Allocates a block. Returns `None` if there is no memory, or if the size exceeds every layout.
 ///
-/// It is inlined into each function of C, where the alignment is a constant.
+/// Each `extern "C"` function inlines this function, so the alignment is a constant there.
 #[inline(always)]
 pub(crate) fn allocate(size: usize, align: usize, zeroed: bool) -> Option<NonNull<u8>> {
     let layout = Layout::from_size_align(size.max(1), align.max(MIN_ALIGN)).ok()?;
@@ -73,7 +73,7 @@ pub(crate) fn allocate(size: usize, align: usize, zeroed: bool) -> Option<NonNul
 /// The largest block with a class, in bytes.
 const QUICK_MAX: usize = 32 << 10;
 
-/// The class of each multiple of [`MIN_ALIGN`], from zero on.
+/// The class of each size that is a multiple of [`MIN_ALIGN`], from 0 to [`QUICK_MAX`].
 const QUICK: [u8; QUICK_MAX / MIN_ALIGN + 1] = {
     let mut classes = [0; QUICK_MAX / MIN_ALIGN + 1];
     let mut at = 0;
@@ -105,8 +105,8 @@ pub(crate) fn allocate_quickly(size: usize) -> Option<NonNull<u8>> {
     None
 }
 
-/// Frees a slot of a unit that the thread owns, and returns `true`. For every other pointer it
-/// frees nothing and returns `false`, and the caller calls [`free`].
+/// Frees a slot of a unit that the thread owns, and returns `true`. For every other pointer, frees
+/// nothing and returns `false`; the caller then calls [`free`].
 ///
 /// # Safety
 /// `block` is null or a live block.
@@ -121,7 +121,7 @@ pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
     }
     // SAFETY: the block is a live slot of this unit (C1), and has the bytes of a link at least.
     let is_free = unsafe { pools::give_to_own_unit(Heap::__cell(), unit, block) };
-    // The slot is free already. Only this thread can allocate it again, so this cannot erase the
+    // The slot is free already. Only this thread can allocate it again, so `leave` cannot erase the
     // note of a later block.
     is_free && live::leave(block)
 }
@@ -171,7 +171,7 @@ fn span_layout(need: usize) -> Option<Layout> {
 /// The page in front of `block` belongs to the caller.
 unsafe fn write_header(block: NonNull<u8>, layout: Layout, offset: usize) {
     let header = Header { magic: MAGIC, block: block.addr().get(), layout, offset };
-    // SAFETY: the page in front of the block is writable.
+    // SAFETY: the page in front of the block belongs to the caller.
     let place = unsafe { block.sub(PAGE) };
     // SAFETY: a page is aligned for a header and has room for it.
     unsafe { place.cast().write(header) };
@@ -246,7 +246,7 @@ fn not_a_block() -> ! {
     // SAFETY: the call reads only this constant text. A failed write is ignored, because the
     // process ends next.
     let _ = unsafe { libc::write(2, MESSAGE.as_ptr().cast(), MESSAGE.len()) };
-    // SAFETY: ends the process.
+    // SAFETY: the function has no preconditions.
     unsafe { libc::abort() }
 }
 
@@ -295,8 +295,8 @@ unsafe fn release_other(block: NonNull<u8>) {
     // SAFETY: the caller passes a live block.
     let found = unsafe { find(block) };
     if found.offset != 0 {
-        // Clears the header, because a later free of this address would take a stale one for that
-        // of a live block.
+        // Clears the header. Otherwise a later free of this address would take the stale header for
+        // that of a live block.
         // SAFETY: the page in front of the block belongs to its mapping.
         let magic = unsafe { block.sub(PAGE) };
         // SAFETY: the header is in this page.
@@ -388,8 +388,8 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
 /// Moves a block of `usable` bytes to a new one of `size` bytes.
 ///
 /// # Safety
-/// `block` is a live block and has `usable` bytes. If this succeeds, the caller does not use it
-/// again.
+/// `block` is a live block and has `usable` bytes. If the call succeeds, the caller does not use
+/// `block` again.
 unsafe fn copy(block: NonNull<u8>, usable: usize, size: usize) -> Option<NonNull<u8>> {
     let moved = allocate(size, MIN_ALIGN, false)?;
     // SAFETY: both blocks are live, do not overlap, and have this number of bytes.

@@ -94,7 +94,7 @@ print(sorted(out), os.waitpid(pid, 0)[1])
     same("python3", &["-W", "ignore", "-c", script], "");
 }
 
-/// Calls every function of the family through Python's `ctypes`.
+/// Calls every function of the `malloc` family through Python's `ctypes`.
 #[test]
 fn each_function_of_the_family_keeps_its_contract() {
     let script = "
@@ -135,7 +135,7 @@ print('all kept')
     assert!(output.status.success() && output.stdout == b"all kept\n", "{output:?}");
 }
 
-/// The limit on addresses leaves no room for a second mapping, which a copy would need.
+/// The limit on the address space leaves no room for a second mapping, which a copy would need.
 #[test]
 fn a_growing_mapping_moves_without_a_copy() {
     let script = "
@@ -187,8 +187,8 @@ print('stayed')
     assert!(output.status.success() && output.stdout == b"stayed\n", "{output:?}");
 }
 
-/// Runs each script in a child of one process. A script passes a bad pointer, which must end its
-/// process with the library's message.
+/// Runs each script in a child of one process. A script passes a bad pointer. The library must then
+/// end the child with its message.
 fn end_with_a_message(scripts: &[(&str, &str)]) {
     let mut all = "import ctypes as c, os, threading
 l = c.CDLL(None)

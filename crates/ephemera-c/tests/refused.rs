@@ -1,4 +1,5 @@
-//! Refuses each system call of a C program in turn, from the first call of the process on.
+//! Tests that refuse each memory request of a C program to the system in turn, from the first one
+//! on.
 //!
 //! This test binary is also that program: it links the library, so the whole process uses its
 //! `malloc` and `free`. If the variable `EPHEMERA_REFUSE` names a call, a function that runs before
@@ -37,7 +38,7 @@ fn ask(number: usize, size: usize) -> *mut c_void {
         3 => memalign(large, size),
         _ => {
             let mut place = ptr::null_mut();
-            // SAFETY: the place is a word of this function.
+            // SAFETY: the pointer is valid for a write.
             let error = unsafe { posix_memalign(&raw mut place, large, size) };
             assert_eq!(error, if place.is_null() { libc::ENOMEM } else { 0 });
             return place;
@@ -48,10 +49,10 @@ fn ask(number: usize, size: usize) -> *mut c_void {
     block
 }
 
-/// Returns the byte at an offset.
+/// Returns the byte at offset `at` of a block.
 ///
 /// # Safety
-/// The block is live and has this byte, which was written.
+/// The block is live, and has a byte at offset `at`, which was written.
 unsafe fn byte(block: *mut c_void, at: usize) -> u8 {
     // SAFETY: the caller passes a block with this byte.
     let byte = unsafe { block.cast::<u8>().add(at) };
@@ -70,9 +71,9 @@ fn run() -> usize {
             refused += 1;
             continue;
         }
-        // SAFETY: the block has more bytes; those of `calloc` are zero.
+        // SAFETY: the offset is that of the block's last byte, and `calloc` has written all bytes.
         assert!(number / 8 != 2 || unsafe { byte(*block, size(number, 0) - 1) } == 0);
-        // SAFETY: the block has more bytes.
+        // SAFETY: the block is live and has at least 24 bytes.
         unsafe { block.cast::<u8>().write_bytes(number as u8, 24) };
     }
     for step in 1..3 {
@@ -107,7 +108,7 @@ extern "C" fn on_a_thread(_: *mut c_void) -> *mut c_void {
 fn run_everywhere() -> usize {
     let own = run();
     let (mut thread, mut refused) = (0, ptr::null_mut());
-    // SAFETY: the function takes no argument.
+    // SAFETY: the pointer is valid for a write, and `on_a_thread` ignores its argument.
     match unsafe { libc::pthread_create(&raw mut thread, ptr::null(), on_a_thread, ptr::null_mut()) } {
         0 => {
             // SAFETY: the thread was created above and is joined once.
@@ -142,7 +143,7 @@ extern "C" fn before_main() {
     assert_eq!(run_everywhere(), 0, "a request after the refused call is refused");
     typed_pool::PooledAllocator.trim_all();
     pages::purge();
-    // The C library has blocks of its own.
+    // The C library still holds blocks of its own.
     let usage = pages::usage();
     assert!(usage.used <= 4 << 20 && usage.cached == 0, "pages are lost: {usage:?}");
     // SAFETY: ends the process, whose other threads have been joined.

@@ -24,7 +24,7 @@ pub fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8_lossy(&out.stdout).lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// Returns the model of the processor.
+/// Returns the model name of the processor, if the system reports it.
 #[must_use]
 pub fn cpu() -> Option<String> {
     let info = file("/proc/cpuinfo")?;
@@ -40,8 +40,8 @@ pub fn huge_pages() -> Option<String> {
     Some(chosen.to_owned())
 }
 
-/// Returns the commit, with `dirty` if files differ from it. Returns `unknown` if there is no git
-/// or no repository.
+/// Returns the commit of the repository at `directory`, with `dirty` if files differ from the
+/// commit. Returns `unknown` if there is no git or no repository.
 #[must_use]
 pub fn commit(directory: &Path) -> String {
     let directory = directory.to_string_lossy();

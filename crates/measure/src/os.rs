@@ -19,9 +19,9 @@ pub enum Who {
 /// Counters of a thread or of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceUsage {
-    /// How often the kernel interrupted a thread in favour of another one.
+    /// The number of times that the kernel interrupted a thread in favour of another one.
     pub involuntary_switches: u64,
-    /// Page faults that needed no disk.
+    /// The number of page faults that needed no disk.
     pub minor_faults: u64,
 }
 
@@ -69,7 +69,7 @@ pub fn cpus() -> Vec<usize> {
     Vec::new()
 }
 
-/// Returns the counters so far.
+/// Returns the counters of the thread or the process so far.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn usage(who: Who) -> Option<ResourceUsage> {
@@ -119,25 +119,25 @@ fn reported(file: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Returns the resident bytes of this process. The function itself allocates nothing, so that it
-/// makes no allocator return memory.
+/// Returns the resident bytes of this process. The function itself allocates nothing, so it does
+/// not change the figure.
 #[must_use]
 pub fn resident() -> Option<u64> {
     let mut text = [0; 128];
     let length = fs::File::open("/proc/self/statm").ok()?.read(&mut text).ok()?;
-    // The first two numbers: the pages of the address space, and the resident ones.
+    // The first two numbers are the pages of the address space and the resident pages.
     let pages = str::from_utf8(&text[..length]).ok()?.split_whitespace().nth(1)?.parse::<u64>().ok()?;
     Some(pages * page_size()?)
 }
 
-/// Returns the size of a page in bytes.
+/// Returns the size of an OS page in bytes.
 #[cfg(target_os = "linux")]
 fn page_size() -> Option<u64> {
-    // SAFETY: the function takes a number and returns a number.
+    // SAFETY: the call takes no pointer.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()
 }
 
-/// Returns `None`: this system does not report the size of a page.
+/// Returns `None`: this system does not report the size of an OS page.
 #[cfg(not(target_os = "linux"))]
 fn page_size() -> Option<u64> {
     None
@@ -149,17 +149,18 @@ pub fn available() -> Option<u64> {
     reported("/proc/meminfo", "MemAvailable:")
 }
 
-/// Returns the peak of the resident bytes since the start of the process, or since [`reset_peak`].
+/// Returns the peak of the resident bytes since the start of the process, or since the last call of
+/// [`reset_peak`].
 #[must_use]
 pub fn resident_peak() -> Option<u64> {
     reported("/proc/self/status", "VmHWM:")
 }
 
-/// Releases the free pages of the process's own heap, if the C library can do so. Otherwise an
-/// allocator on top of that heap would find them there and seem to take no memory.
+/// Returns the free pages of the C library's heap to the system, if the C library can do so.
+/// Otherwise an allocator on top of that heap would reuse these pages and seem to take no memory.
 pub fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: the function takes a number and locks the heap itself.
+    // SAFETY: the call takes no pointer, and the function locks the heap itself.
     unsafe {
         libc::malloc_trim(0);
     }

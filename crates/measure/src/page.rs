@@ -1,5 +1,5 @@
-//! The frame of every page: head, style sheet, body. A page has no script and no font, and loads
-//! nothing. Its content security policy forbids all three.
+//! The frame of every HTML page: head, style sheet, body. A page contains no script and no font,
+//! and loads nothing. Its content security policy forbids scripts, fonts and other loads.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write as _;
@@ -9,7 +9,7 @@ pub use crate::picture::escaped;
 /// Colours and sizes for light and dark screens and for paper.
 const STYLE: &str = include_str!("page.css");
 
-/// Returns a whole page with this title and body.
+/// Returns a whole HTML page with this title and body.
 pub fn page(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -21,12 +21,12 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Returns a grid of this head and these rows.
+/// Returns a grid whose first row is `head`, followed by `rows`.
 pub fn grid<const N: usize>(head: [&str; N], rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
     core::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect()
 }
 
-/// Adds an element for each text. `open` is its name, with the attributes.
+/// Adds an element for each text. `open` is the name of the element, with its attributes.
 pub fn elements<T: AsRef<str>>(out: &mut String, open: &str, texts: impl IntoIterator<Item = T>) {
     let name = open.split(' ').next().unwrap_or(open);
     for text in texts {
@@ -34,8 +34,8 @@ pub fn elements<T: AsRef<str>>(out: &mut String, open: &str, texts: impl IntoIte
     }
 }
 
-/// Returns a table in a box that scrolls where it is wider than the page. The first row of `grid`
-/// is the head, and the first cell of each row is the row's name.
+/// Returns a table in a box, which scrolls if the table is wider than the page. The first row of
+/// `grid` is the head, and the first cell of each row is the row's name.
 pub fn table(label: &str, grid: &[Vec<String>]) -> String {
     let mut out = format!(
         "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n<thead><tr>",

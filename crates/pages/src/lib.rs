@@ -1,5 +1,5 @@
-//! Runs the code of the Markdown pages as documentation tests: that of the README, of the guide,
-//! and of the README of each published crate.
+//! Runs the code of the Markdown pages as documentation tests: of the README, the guide, and the
+//! README of each published crate.
 //!
 //! A block of Rust code is one test. The build script makes two tests of each block that shows a
 //! change: the code before it and the code after it. So both sides compile and pass.

@@ -1,5 +1,5 @@
-//! Renders the first page in Chromium: light, dark, and as wide as a phone. The screenshot is
-//! `target/tmp/readme/README.png`. Without Chromium the test says that it was skipped.
+//! Renders the README in Chromium: light, dark, and as narrow as a phone. The screenshot is
+//! `target/tmp/readme/README.png`. Without Chromium, the test prints that it was skipped.
 
 use std::env;
 use std::fs;
@@ -20,16 +20,17 @@ td, th { border: 1px solid light-dark(#d1d9e0, #3d444d); padding: 6px 13px }
 pre { overflow: auto; padding: 16px; background: light-dark(#f6f8fa, #151b23) }
 ";
 
-/// Writes whether the picture was loaded, its width, and the width of the frame and of its content
-/// into an attribute of the outer page, named after the frame.
+/// A script that writes four numbers into an attribute of the outer page, which is named after the
+/// frame. They are the natural width of the picture (0 if it was not loaded), its shown width, and
+/// the widths of the frame and of its content.
 const PROBE: &str = "<script>addEventListener('load', () => {
     const picture = document.querySelector('img');
     const look = [picture.naturalWidth, picture.width, innerWidth, document.documentElement.scrollWidth];
     parent.document.documentElement.setAttribute('data-' + window.name, look.join(' '));
 })</script>";
 
-/// The frames: name, width, and colour scheme. A frame prefers the colours of its element, and so
-/// does the picture in it.
+/// The name, the width in pixels and the colour scheme of each frame. A page in a frame prefers the
+/// colour scheme of the frame's element, and so does the picture in the page.
 const FRAMES: [(&str, u32, &str); 4] = [
     ("light", 1000, "light"),
     ("dark", 1000, "dark"),
@@ -37,7 +38,7 @@ const FRAMES: [(&str, u32, &str); 4] = [
     ("phone-dark", 390, "dark"),
 ];
 
-/// The height of all frames.
+/// The height of all frames, in pixels.
 const HEIGHT: u32 = 3600;
 
 fn chromium() -> Option<PathBuf> {
@@ -49,7 +50,7 @@ fn chromium() -> Option<PathBuf> {
     ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(named)
 }
 
-/// Returns a page with the README in each frame, side by side.
+/// Returns a page with all frames side by side. Each frame shows the README.
 fn page(root: &Path) -> String {
     let text = fs::read_to_string(root.join("README.md")).expect("the README can be read");
     let mut body = String::new();

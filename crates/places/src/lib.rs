@@ -1,8 +1,8 @@
 //! A plugin with a heap of its own: code that a program loads by `dlopen`.
 //!
 //! The plugin has its own copy of [`PooledAllocator`], apart from that of the program. It hands its
-//! values to the program by pointer, and the program returns them on any thread. The symbol
-//! `PLUGIN` has its functions.
+//! values to the program by pointer, and the program returns these values on any thread. The symbol
+//! `PLUGIN` is the table of the plugin's functions.
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
 mod table;
@@ -43,7 +43,8 @@ unsafe extern "C" fn is_right(value: *const Words, seed: usize) -> bool {
 /// # Safety
 /// `value` is live, and `make` made it. The caller does not use it again.
 unsafe extern "C" fn free(value: *mut Words) {
-    // SAFETY: the caller gives up a live value, which `make` made from a box of this type.
+    // SAFETY: the caller passes a live value that it does not use again, and `make` made it from a
+    // box of this type.
     drop(unsafe { Box::from_raw(value.cast::<Content>()) });
 }
 

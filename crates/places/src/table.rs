@@ -1,16 +1,16 @@
 //! `PluginTable`: the functions that the plugin exports to the program.
 
-/// A value in the plugin's heap: strings of many sizes, and a block beyond the classes. Only the
-/// plugin looks inside.
+/// A value in the plugin's heap: strings of many sizes, and a block above all classes. Only the
+/// plugin knows its layout.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Words([u8; 0]);
 
-/// The functions of the plugin. It exports a static of this type as `PLUGIN`.
+/// The functions of the plugin. The plugin exports a static of this type as `PLUGIN`.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct PluginTable {
-    /// Makes a value, which `free` frees.
+    /// Creates a value, which the caller frees by the table's `free`.
     pub(crate) make: extern "C" fn(seed: usize) -> *mut Words,
     /// Returns whether a live value still has the content for this seed.
     pub(crate) is_right: unsafe extern "C" fn(value: *const Words, seed: usize) -> bool,
@@ -18,6 +18,6 @@ pub(crate) struct PluginTable {
     pub(crate) free: unsafe extern "C" fn(value: *mut Words),
     /// Returns the number of live slots of the plugin's heap.
     pub(crate) live: extern "C" fn() -> usize,
-    /// Returns a block of the C library's heap, which the caller frees by `free`.
+    /// Returns a block of the C library's heap, which the caller frees by the C library's `free`.
     pub(crate) malloc: extern "C" fn(size: usize) -> *mut u8,
 }

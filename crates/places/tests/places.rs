@@ -1,6 +1,7 @@
-//! Places where a global allocator is called: around the ends of threads and of the process, and on
-//! a stack that overflows. The tests in `plugin.rs` load code. Those of `typed-pool` have the rest:
-//! before `main`, destructors of thread-locals, and forked children.
+//! Tests of unusual moments at which a program calls its global allocator: around the ends of
+//! threads and of the process, and on a stack that overflows. The tests in `plugin.rs` load code.
+//! The tests of `typed-pool` cover the rest: before `main`, in destructors of thread-locals, and in
+//! forked children.
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
 use core::ffi::c_void;
@@ -18,7 +19,7 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// Strings of many sizes, and a block beyond the classes.
+/// Returns strings of many sizes, and a string above all classes.
 fn blocks(seed: usize) -> Vec<String> {
     (0..200).map(|word| (seed + word).to_string().repeat(word)).chain(["x".repeat(200_000)]).collect()
 }
@@ -27,8 +28,8 @@ fn are_right(blocks: &[String], seed: usize) -> bool {
     blocks == self::blocks(seed)
 }
 
-/// The C library calls destructors of its keys after those of thread-locals, so after the
-/// allocator's exit guard. It calls them again while they set new values.
+/// The C library calls the destructors of its keys after those of thread-locals, and so after the
+/// allocator's exit guard. It calls a key's destructor again while the destructor sets a new value.
 #[test]
 fn destructors_of_keys_allocate_and_free_after_the_exit_guard() {
     const ROUNDS: usize = 4;
@@ -54,7 +55,7 @@ fn destructors_of_keys_allocate_and_free_after_the_exit_guard() {
         assert_eq!(unsafe { libc::pthread_setspecific(key, value.cast()) }, 0);
     }
     for _ in 0..20 {
-        // A thread that starts takes over the memory of one whose destructors still run.
+        // A thread that starts may take over the memory of a thread whose destructors still run.
         let threads = [(); 6].map(|()| thread::spawn(|| store(0)));
         threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     }
@@ -77,8 +78,8 @@ fn threads_that_create_threads_allocate_on_both_sides() {
     assert_eq!(tree(3), 1 + 3 + 9 + 27);
 }
 
-/// The handler of the standard library runs on a stack of its own. It allocates for the name of
-/// the thread.
+/// The standard library's handler of the overflow runs on a stack of its own. It allocates for the
+/// name of the thread.
 #[test]
 fn a_stack_overflow_is_reported_and_ends_the_process() {
     const NAME: &str = "a_stack_overflow_is_reported_and_ends_the_process";
@@ -99,14 +100,15 @@ fn a_stack_overflow_is_reported_and_ends_the_process() {
     assert!(ended.said.contains("'deep'") && ended.said.contains("overflowed its stack"), "{ended:?}");
 }
 
-/// Blocks that the exit handlers free.
+/// The blocks that the exit handler and [`after_the_handlers`] free.
 static LAST: [AtomicPtr<Vec<String>>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
 /// Whether this process is the child of the test of exit handlers.
 static EXITS: AtomicBool = AtomicBool::new(false);
 
-/// Frees blocks that the test allocated, and allocates others.
+/// Frees the blocks that the test allocated, and prints `text` if their content is right.
 fn at_the_end(place: &AtomicPtr<Vec<String>>, text: &'static str) {
-    // SAFETY: the pointer came from a box, and the exchange takes it out of its place.
+    // SAFETY: the pointer came from a box, and the exchange removes it from the static, so no other
+    // call gets it.
     let blocks = unsafe { Box::from_raw(place.swap(ptr::null_mut(), Ordering::Relaxed)) };
     if are_right(&blocks, 7) {
         drop(blocks);

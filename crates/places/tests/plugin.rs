@@ -29,8 +29,8 @@ fn library(name: &str) -> PathBuf {
     path
 }
 
-/// Runs `part` on a thread and waits for the end of its destructors, which the end of a scope does
-/// not do.
+/// Runs `part` on a thread and joins the thread, so its destructors have run. `std::thread::scope`
+/// alone may return before that.
 fn on_a_thread<T: Send>(part: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(part).join().expect("no panic"))
 }
@@ -98,7 +98,7 @@ fn a_plugin_is_unloaded_when_its_last_thread_has_ended() {
         let pages = statm.split(' ').nth(1).expect("the resident pages").parse::<usize>();
         *resident = pages.expect("a number") * 4_096;
     }
-    // The pages of an unloaded heap stay, because values of it may be live.
+    // The pages of an unloaded plugin's heap stay, because its values may be live.
     let stays = (resident[9] - resident[1]) / 8;
     assert!(stays <= 512 << 10, "{stays} bytes stay of each unloaded plugin");
 }
@@ -127,8 +127,8 @@ fn a_forked_child_uses_the_heap_of_a_plugin() {
     });
 }
 
-/// The loader has no heap of its own: the preloaded library serves it, the dynamic linker and the
-/// C library.
+/// The program `loader` has no heap of its own: the preloaded library serves the program, the
+/// dynamic linker and the C library.
 #[test]
 fn threads_load_and_unload_a_plugin_over_a_preloaded_heap() {
     let _turn = turn();

@@ -13,40 +13,41 @@ use crate::word::OwnerUsize;
 /// The value that stands for no limit.
 pub const UNLIMITED: usize = usize::MAX;
 
-/// An account of the bytes held.
+/// The account of a pool: the bytes that it holds, and the limit on them.
 pub trait Account {
-    /// Adds `bytes` before they are requested. Returns `false` and adds nothing if they exceed the
-    /// limit.
+    /// Adds `bytes` before the pool requests them. Returns `false` and adds nothing if the sum
+    /// would exceed the limit.
     fn reserve(&self, bytes: usize) -> bool;
     /// Adds `bytes` even beyond the limit.
     fn reserve_beyond(&self, bytes: usize);
     /// Subtracts bytes that were freed, or reserved bytes that the backing allocator refused.
     fn release(&self, bytes: usize);
-    /// Adds large blocks and their bytes if `adds`, else subtracts them. A resize passes 0 blocks.
+    /// Adds `blocks` large blocks and their `bytes` if `adds`, else subtracts them. A resize passes
+    /// 0 blocks.
     fn large(&self, blocks: usize, bytes: usize, adds: bool);
-    /// Returns the current sums.
+    /// Returns the current sums of the account.
     fn now(&self) -> Booked;
     /// Notes that a heap keeps an empty unit, for threads whose requests were refused.
     fn spare(&self) {}
 }
 
-/// The sums of an account.
+/// The sums of an account at one moment, and its limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Booked {
-    /// The bytes held.
+    /// The bytes that the pool holds from its backing allocator.
     pub held: usize,
     /// The limit in bytes, or [`UNLIMITED`].
     pub limit: usize,
-    /// The number of large blocks.
+    /// The number of live large blocks.
     pub large_blocks: usize,
-    /// The bytes of large blocks.
+    /// The bytes of the live large blocks.
     pub large_bytes: usize,
 }
 
 /// Whether the limit applies to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// A request beyond the limit is refused.
+    /// The account refuses a request beyond the limit.
     Applies,
     /// The request may exceed the limit, because a program that shrinks a block expects no refusal.
     Lifted,
@@ -67,8 +68,8 @@ pub const fn changed(word: usize, by: usize, adds: bool) -> usize {
     if adds { word.wrapping_add(by) } else { word.wrapping_sub(by) }
 }
 
-/// The account of a pool for one thread. Its words are [`OwnerUsize`]s with one instruction each.
-/// The compiler would turn adjacent cells into vector code, which is longer.
+/// The account of a pool for one thread. An update of one of its words, an [`OwnerUsize`], takes
+/// one instruction. The compiler would turn adjacent `Cell`s into vector code, which is longer.
 #[derive(Debug)]
 pub struct LocalAccount {
     held: OwnerUsize,
@@ -79,7 +80,7 @@ pub struct LocalAccount {
 
 impl LocalAccount {
     crate::const_unless_loom! {
-        /// Creates an account without bytes.
+        /// Creates an account of zero bytes with this limit.
         #[must_use]
         pub fn new(limit: usize) -> Self {
             let (held, large_blocks) = (OwnerUsize::new(0), OwnerUsize::new(0));
@@ -144,7 +145,7 @@ impl SharedBytes {
         }
     }
 
-    /// Returns the bytes held.
+    /// Returns the number of bytes held.
     #[inline]
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
@@ -161,7 +162,7 @@ impl SharedBytes {
         within(self.held(), bytes, self.limit()).is_some()
     }
 
-    /// Adds `bytes`. Returns `false` and adds nothing if they exceed the limit.
+    /// Adds `bytes`. Returns `false` and adds nothing if the sum would exceed the limit.
     #[inline]
     pub fn reserve(&self, bytes: usize) -> bool {
         let limit = self.limit();
@@ -170,14 +171,14 @@ impl SharedBytes {
         change_if(self.held(), exchange, |held| within(held, bytes, limit))
     }
 
-    /// Subtracts `bytes`.
+    /// Subtracts `bytes` from the bytes held.
     #[inline]
     pub fn release(&self, bytes: usize) {
         self.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-/// The account that all threads share.
+/// The account of a pool for all threads.
 #[derive(Debug)]
 pub struct SharedAccount {
     bytes: SharedBytes,
@@ -214,7 +215,8 @@ impl SharedAccount {
     }
 
     /// Returns a number, never zero, that grows with each event after which another heap may have
-    /// an empty unit to free. `None` without a limit, because such events are not counted then.
+    /// an empty unit to free. Returns `None` without a limit, because the account does not count
+    /// such events then.
     pub fn spares(&self) -> Option<usize> {
         self.is_limited().then(|| self.spares.load(Ordering::Relaxed))
     }
@@ -275,10 +277,10 @@ pub struct Reserved<'a, A: Account> {
 }
 
 impl<'a, A: Account> Reserved<'a, A> {
-    /// Reserves bytes, beyond the limit too if it is lifted.
+    /// Reserves `bytes`, even beyond the account's limit if `limit` is [`Limit::Lifted`].
     ///
     /// # Errors
-    /// [`AllocError`] if they exceed a limit that applies.
+    /// Returns [`AllocError`] if the bytes exceed a limit that applies.
     #[inline]
     pub fn take(account: &'a A, bytes: usize, limit: Limit) -> Result<Self, AllocError> {
         if limit == Limit::Lifted {
@@ -312,7 +314,8 @@ pub struct Leaving<'a, A: Account> {
 }
 
 impl<'a, A: Account> Leaving<'a, A> {
-    /// Takes over bytes that are held, to release them after they were freed.
+    /// Creates a value whose drop releases `bytes` from `account`. The caller frees these bytes
+    /// before the drop.
     #[inline]
     pub fn new(account: &'a A, bytes: usize) -> Self {
         Self { account, bytes }
@@ -329,7 +332,7 @@ impl<A: Account> Drop for Leaving<'_, A> {
 /// Reserves bytes and calls `ask`. If `ask` fails or unwinds, releases the bytes.
 ///
 /// # Errors
-/// [`AllocError`] if the bytes exceed a limit that applies, or the error of `ask`.
+/// Returns [`AllocError`] if the bytes exceed a limit that applies, or the error of `ask`.
 #[inline]
 pub fn reserved<A: Account, T>(
     account: &A,

@@ -12,7 +12,7 @@
 ///
 /// # Panics
 ///
-/// With debug assertions, if `align` is not a power of two.
+/// Panics with debug assertions if `align` is not a power of two.
 ///
 /// # Examples
 ///
@@ -42,7 +42,7 @@ pub const fn align_up(addr: usize, align: usize) -> Option<usize> {
 ///
 /// # Panics
 ///
-/// With debug assertions, if `align` is not a power of two.
+/// Panics with debug assertions if `align` is not a power of two.
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ pub const fn align_up_wrapping(addr: usize, align: usize) -> usize {
 ///
 /// # Panics
 ///
-/// With debug assertions, if `align` is not a power of two.
+/// Panics with debug assertions if `align` is not a power of two.
 ///
 /// # Examples
 ///
@@ -87,7 +87,7 @@ pub const fn align_down(addr: usize, align: usize) -> usize {
 ///
 /// # Panics
 ///
-/// With debug assertions, if `size_pow2` is not a power of two.
+/// Panics with debug assertions if `size_pow2` is not a power of two.
 ///
 /// # Examples
 ///
@@ -108,7 +108,7 @@ pub const fn base_of(addr: usize, size_pow2: usize) -> usize {
 ///
 /// # Panics
 ///
-/// With debug assertions, if `size_pow2` is not a power of two.
+/// Panics with debug assertions if `size_pow2` is not a power of two.
 ///
 /// # Examples
 ///
@@ -128,7 +128,7 @@ pub const fn offset_in(addr: usize, size_pow2: usize) -> usize {
 ///
 /// # Panics
 ///
-/// With debug assertions, if `align` is not a power of two.
+/// Panics with debug assertions if `align` is not a power of two.
 ///
 /// # Examples
 ///

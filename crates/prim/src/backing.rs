@@ -24,8 +24,8 @@ use allocator_api2::alloc::{AllocError, Allocator};
 macro_rules! hand_on {
     ($newtype:ident by $($foreign:ident)::+) => {
         // SAFETY: the wrapped trait has the same contract: blocks stay valid while an equivalent
-        // allocator exists, and every method accepts them. It does not demand that clones are
-        // equivalent; the `Clone` implementations of the newtype see to that.
+        // allocator exists, and every method accepts them. The wrapped trait does not demand that
+        // clones are equivalent; the `Clone` implementations of the newtype see to that.
         unsafe impl<A: $($foreign)::+> Allocator for $newtype<A> {
             #[inline]
             fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {

@@ -1,4 +1,4 @@
-//! A pair of fences, of which the frequent one costs nothing on Linux.
+//! A pair of fences. The one that runs more often takes no instruction on Linux.
 //!
 //! Two threads each store a word and then read the other's. At least one of them must see the
 //! other's store, so each needs a full fence between its store and its load. If one of the threads
@@ -26,8 +26,9 @@ pub fn light() {
     fence(Ordering::SeqCst);
 }
 
-/// Orders the earlier stores of this thread before its later loads, and the same for every thread
-/// that runs [`light`]. Returns `false`, and guarantees no order, if the kernel refuses the call.
+/// Orders the earlier stores of this thread before its later loads, and does the same for every
+/// thread that runs [`light`]. Returns `false`, and guarantees no order, if the kernel refuses the
+/// call.
 #[must_use]
 pub fn heavy() -> bool {
     if cfg!(ephemera_weaken = "heavy_without_fence") {

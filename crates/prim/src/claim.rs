@@ -1,10 +1,11 @@
-//! The claim on the contents of a unit: another thread returns its pages while the owner is idle.
+//! The claim on the contents of a unit. A thread other than the owner claims the contents to return
+//! their pages to the operating system while the owner is idle.
 //!
-//! All blocks of a unit may have been freed by other threads while its owner runs nothing. The
-//! header then waits in the owner's inbox, because only the owner may take the unit off its lists.
-//! Until then no thread can use the *contents*, the memory after the header. A thread that has
-//! borrowed the unit ([`LentUnits`](crate::foreign::LentUnits)) *claims* them, checks that every
-//! block is free, and returns their pages to the operating system.
+//! Other threads may have freed all blocks of a unit while its owner runs nothing. The unit then
+//! waits in the owner's inbox, because only the owner may take the unit off its lists. Until then
+//! no thread can use the *contents*, the memory after the header. A thread that has borrowed the
+//! unit ([`LentUnits`](crate::foreign::LentUnits)) *claims* the contents, checks that every block
+//! is free, and returns the pages of the contents to the operating system.
 //!
 //! ```text
 //!   purging thread                            owner, before it uses the contents
@@ -19,10 +20,11 @@
 //!
 //! # Invariants
 //!
-//! * **C1** At most one thread at a time claims. It changes the word from `KEPT`, and no other
-//!   thread writes the word until the claim ends. The owner changes the word only from `PURGED`.
+//! * **C1** At most one thread at a time claims. The claiming thread changes the word from `KEPT`,
+//!   and no other thread writes the word until the claim ends. The owner changes the word only from
+//!   `PURGED`.
 //! * **C2** The owner stores that it uses the contents before it calls [`ContentsClaim::enter`]. It
-//!   does not use them if that returns [`Contents::Claimed`].
+//!   does not use the contents if `enter` returns [`Contents::Claimed`].
 //! * **C3** The purging thread reads the owner's state and counts after
 //!   [`heavy`](crate::barrier::heavy) returned `true`. It purges only if no block is live and the
 //!   owner does not use the contents.
@@ -48,10 +50,10 @@ const ENTER: Ordering =
 pub enum Contents {
     /// The contents are as the owner left them.
     Kept,
-    /// Another thread claims them and may be purging them. The owner must not use them now.
+    /// Another thread claims the contents and may be purging them. The owner must not use them now.
     Claimed,
-    /// They were purged, so every byte may have changed. No block of the unit was live at that
-    /// time.
+    /// Another thread purged the contents, so every byte may have changed. No block of the unit was
+    /// live at that time.
     Purged,
 }
 
@@ -105,14 +107,14 @@ impl ContentsClaim {
         self.word.load(Ordering::Relaxed) == KEPT
     }
 
-    /// Returns whether the contents were purged and not used since.
+    /// Returns whether the contents were purged and [`Self::renew`] was not called since.
     #[inline]
     pub fn is_purged(&self) -> bool {
         self.word.load(Ordering::Relaxed) == PURGED
     }
 
-    /// Claims the contents. Returns `false` if they were purged already, or if the claim of a
-    /// thread that did not survive a fork is still there.
+    /// Claims the contents. Returns `false` if the contents were purged already, or if the claim of
+    /// a thread that did not survive a fork is still there.
     ///
     /// The caller is the only thread that claims (C1). It calls [`heavy`](crate::barrier::heavy)
     /// before it reads the owner's state and counts (C3), and then [`ContentsClaim::end`].

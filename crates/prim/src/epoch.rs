@@ -1,7 +1,7 @@
 //! The trim epoch, by which one thread asks all others to free the memory that they do not use.
 //!
 //! The asking thread raises the epoch. Every other thread compares the epoch with the last value
-//! that it has seen, in its slow path only, and trims if they differ. A thread that takes no
+//! that it has seen, in its slow path only, and trims if the two differ. A thread that takes no
 //! further slow path trims at its exit.
 
 use crate::sync::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ pub struct Epoch(AtomicUsize);
 
 impl Epoch {
     crate::const_unless_loom! {
-        /// Creates the first epoch.
+        /// Creates an epoch that no thread has raised.
         #[must_use]
         pub fn new() -> Self {
             Self(AtomicUsize::new(0))

@@ -81,14 +81,14 @@ const COUNT_STOP: Ordering =
 
 /// The foreign word of a unit, and its link in the inbox.
 ///
-/// Keep it on a different cache line than the words of the owner, so that remote frees do not take
-/// the owner's line away.
+/// Keep the value on a different cache line than the words of the owner, so that remote frees do
+/// not take the owner's line away.
 #[derive(Debug)]
 pub struct Foreign<U> {
     word: AtomicU64,
     link: AtomicPtr<U>,
-    /// Stands for the unit: a freeing thread touches it, and the thread that frees the unit ends
-    /// it.
+    /// Stands for the unit: a freeing thread touches this witness, and the thread that frees the
+    /// unit ends it.
     witness: Witness,
     /// Stands for the link. Loom never runs a load after a store that follows it, so the link's
     /// value alone would not show that the next pusher's write comes after the holder's read.
@@ -117,7 +117,7 @@ impl<U> Foreign<U> {
     }
 
     /// Starts the countdown of a unit by storing `first` in its word. Returns `false` if a remote
-    /// free arrived since the unit was dequeued; the unit is then in the inbox again.
+    /// free arrived since the unit was dequeued; the unit is then pushed again.
     ///
     /// For a unit that counts, `first` is [`COMPLETE`] minus the live blocks. For a unit with a bit
     /// for each slot it is [`COUNTDOWN`] with the bits of all slots that are **not** live. Only the
@@ -168,7 +168,7 @@ impl<U> Foreign<U> {
     }
 
     /// Does what [`Self::end`] does, for a unit of a closable inbox. Its word is zero, or
-    /// [`CLOSED`] with the bits of the slots that were counted since.
+    /// [`CLOSED`] with the bits of the slots that were counted since the inbox was closed.
     #[inline]
     pub fn end_closable(&self) {
         let word = self.unbooked();
@@ -212,8 +212,8 @@ pub unsafe trait ForeignHeader: Sized {
 /// The units of one record that have unbooked remote frees: a stack that many threads push to and
 /// the holder takes whole.
 ///
-/// Because it is taken whole, it has no ABA problem: no thread follows the link of a unit that
-/// another thread may pop.
+/// Because the holder takes the stack whole, it has no ABA problem: no thread follows the link of a
+/// unit that another thread may pop.
 #[derive(Debug)]
 pub struct Inbox<U> {
     head: AtomicPtr<U>,
@@ -242,7 +242,7 @@ impl<U> Default for Inbox<U> {
 }
 
 impl<U: ForeignHeader> Inbox<U> {
-    /// Frees by adding `amount` to the unit's word, for units that count.
+    /// Frees blocks by adding `amount` to the unit's word, for units that count blocks or bytes.
     ///
     /// Returns whether this call pushed the unit. If so, a sequentially consistent fence separates
     /// the push from the return. The caller then checks whether the record is free, and drains the
@@ -264,7 +264,7 @@ impl<U: ForeignHeader> Inbox<U> {
         unsafe { self.give(unit, add) }
     }
 
-    /// Frees by setting `bits` in the unit's word, for units that have a bit for each slot.
+    /// Frees slots by setting `bits` in the unit's word, for units that have a bit for each slot.
     ///
     /// Returns whether this call pushed the unit, as [`Inbox::give_back_add`] does.
     ///
@@ -285,8 +285,8 @@ impl<U: ForeignHeader> Inbox<U> {
         unsafe { self.give(unit, set) }
     }
 
-    /// Frees by `change`, and pushes the unit if `change` returns `true`. Returns whether it
-    /// pushed.
+    /// Frees blocks by `change`, and pushes the unit if `change` returns `true`. Returns whether
+    /// this call pushed the unit.
     ///
     /// # Safety
     /// `unit` is live and belongs to the record of this inbox. `change` is one read-modify-write
@@ -352,7 +352,7 @@ impl<U: ForeignHeader> Inbox<U> {
     }
 }
 
-/// Returns whether `word` is that of a complete countdown.
+/// Returns whether `word` is `complete`, the word of a complete countdown.
 #[inline]
 fn completes(word: u64, complete: u64) -> bool {
     word == complete && !cfg!(ephemera_weaken = "complete_without_push")

@@ -24,7 +24,7 @@ pub fn generation() -> usize {
 #[cfg(all(unix, feature = "std", not(any(miri, ephemera_loom))))]
 pub(crate) use handler::watch;
 
-/// On this target no process forks, or no handler can run at a fork.
+/// Does nothing: on this target no process forks, or no handler can run at a fork.
 #[cfg(not(all(unix, feature = "std", not(any(miri, ephemera_loom)))))]
 #[inline]
 pub(crate) fn watch() {}
@@ -52,7 +52,8 @@ mod handler {
     type Handler = Option<unsafe extern "C" fn()>;
 
     unsafe extern "C" {
-        /// POSIX: calls the third handler in the child of each `fork`, before `fork` returns there.
+        /// POSIX: registers handlers. The C library calls `child` in the child of each `fork`,
+        /// before `fork` returns there.
         fn pthread_atfork(before: Handler, parent: Handler, child: Handler) -> c_int;
     }
 

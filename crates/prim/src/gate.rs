@@ -34,7 +34,7 @@ pub struct Gate {
 }
 
 /// The right to use the data behind a [`Gate`]. Dropping it opens the gate, even during a panic. If
-/// it is forgotten, the gate stays shut, which every caller allows for.
+/// a pass is forgotten, the gate stays shut, which every caller allows for.
 #[derive(Debug)]
 #[must_use = "the gate opens again as soon as this is dropped"]
 pub struct Pass<'a> {
@@ -64,7 +64,8 @@ impl Gate {
         self.word.load(Ordering::Acquire) == generation().wrapping_add(1)
     }
 
-    /// Enters the gate. Tries [`TRIES`] times at most, with a pause after each failure.
+    /// Enters the gate. Tries [`TRIES`] times at most, with a pause after each failure, and then
+    /// returns `None`.
     pub fn enter(&self) -> Option<Pass<'_>> {
         let backoff = Backoff::new();
         for _ in 0..TRIES {

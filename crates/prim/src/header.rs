@@ -22,17 +22,17 @@ pub fn base_addr(block: NonNull<u8>, size: usize) -> usize {
     base_of(block.addr().get(), size)
 }
 
-/// Returns the header of the unit that contains `block`.
+/// Returns a pointer to the header of the unit of `size` bytes that contains `block`.
 ///
 /// # Safety
-/// `block` lies in a unit of `size` bytes (a power of two) that is aligned to `size`, starts with
-/// an `H`, and whose pointer was given to [`raw::expose`] when the unit was created. The unit is
-/// not freed while the result is used.
+/// `block` lies in a unit of `size` bytes (a power of two) that is aligned to `size` and starts
+/// with an `H`. The unit's pointer was given to [`raw::expose`] when the unit was created. The unit
+/// is not freed while the result is used.
 #[inline]
 #[must_use]
 pub unsafe fn header_of<H>(block: NonNull<u8>, size: usize) -> NonNull<H> {
     let base = base_addr(block, size);
-    // SAFETY: the caller's unit starts at `base` and was exposed.
+    // SAFETY: the caller's live unit starts at `base`, and its pointer was exposed.
     let header = unsafe { raw::with_exposed::<H>(base) };
     // SAFETY: a unit is allocated memory, which does not start at address null.
     unsafe { NonNull::new_unchecked(header) }

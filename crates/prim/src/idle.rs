@@ -1,11 +1,12 @@
 //! The queue of heaps whose owners may be idle.
 //!
-//! Blocks that other threads free wait, with their units, in the heap's inbox until the owner takes
-//! a slow path. An owner that sleeps never does. So a heap to which a thread pushes enters a queue,
-//! and stays there while it *has mail*: remote frees that are not booked. Some slow paths and
-//! pushes of every thread *look* at a few heaps of the queue. If the owner of a heap is *idle*, the
-//! look purges some of the heap's empty units. So a bounded number of such operations, on any
-//! threads, purges all empty units of idle owners. No operation makes more than one look.
+//! Blocks that other threads free wait, with their units, in the inbox of their heap until the
+//! heap's owner takes a slow path. An owner that sleeps never takes one. So a heap to which a
+//! thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
+//! booked. Some slow paths and pushes of every thread *look* at a few heaps of the queue. If the
+//! owner of a heap is *idle*, the look purges some of the heap's empty units. So a bounded number
+//! of such operations, on any threads, purges all empty units of idle owners. No operation makes
+//! more than one look.
 //!
 //! An owner is idle by time or by bytes. By time: it took no slow path for [`IDLE_MS`]. By bytes:
 //! since its last slow path, other threads have pushed more bytes to its heaps than a bound
@@ -43,14 +44,14 @@ pub const IDLE_MS: usize = 100;
 /// A thread looks at the queue once in this many visits to the slow path.
 pub const LOOK_EVERY: usize = 16;
 
-/// A thread looks at the queue once in this many pushes to a heap.
+/// One in this many pushes to a heap looks at the queue.
 const LOOK_EVERY_PUSHES: usize = 64;
 
-/// The number of heaps that one look visits at most.
+/// The largest number of heaps that one look visits.
 const HEAPS: usize = 4;
 
 /// After a look that left units to purge, this number of further looks may run in the same clock
-/// tick. Some of them may visit other heaps of the queue.
+/// tick. Some of these looks may visit other heaps of the queue.
 pub const LOOKS: usize = if cfg!(miri) { 4 } else { 64 };
 
 // ORDERING: Release. Pairs with the Acquire in `IdleQueue::pop`. Publishes: the heap's link.
@@ -61,7 +62,7 @@ const POP: Ordering =
     if cfg!(ephemera_weaken = "queue_pop_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
 /// The inboxes of a heap in an [`IdleQueue`], with the words of the queue. Other threads write all
-/// of them, so they have their own cache line.
+/// of these words, so they have their own cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Mail<U, H> {
@@ -69,7 +70,7 @@ pub struct Mail<U, H> {
     pub inbox: Inbox<U>,
     /// Units with remote frees that another thread has borrowed from the inbox and looked at.
     pub seen: Inbox<U>,
-    /// The next heap in the queue.
+    /// The next heap in the queue, or null.
     below: AtomicPtr<H>,
     /// Whether the heap is in the queue.
     queued: AtomicBool,
@@ -144,8 +145,8 @@ impl<U: ForeignHeader, H> Mail<U, H> {
 pub enum IdleBy {
     /// The owner took no slow path for a while.
     Time,
-    /// Other threads pushed many bytes since its last slow path. A thread is still pushing. The
-    /// last unit that it pushed probably has live blocks, so the look leaves that unit alone.
+    /// Other threads pushed many bytes since the owner's last slow path. A thread is still pushing.
+    /// The last unit that it pushed probably has live blocks, so the look leaves that unit alone.
     Bytes,
 }
 
@@ -160,17 +161,17 @@ pub struct Purged {
 }
 
 /// The operations on heaps that an [`IdleQueue`] needs. Each allocator with such a queue implements
-/// them.
+/// this trait.
 pub trait IdleHeaps {
     /// A heap, or the record that has it.
     type Heap;
-    /// The units of a heap.
+    /// A unit of a heap.
     type Unit: ForeignHeader;
 
     /// Returns the heap's mail.
     fn mail<'h>(&self, heap: &'h Self::Heap) -> &'h Mail<Self::Unit, Self::Heap>;
 
-    /// Returns the bytes that other threads pushed to the heaps of this heap's owner.
+    /// Returns the count of the bytes that other threads pushed to the heaps of this heap's owner.
     fn pushed<'h>(&self, heap: &'h Self::Heap) -> &'h PushedBytes;
 
     /// Returns the number of visits of the heap's owner to the slow path.
@@ -180,8 +181,8 @@ pub trait IdleHeaps {
     /// drain it.
     fn is_held(&self, heap: &Self::Heap) -> bool;
 
-    /// Purges some units of this heap that have no live block and that are in its inbox. Only one
-    /// thread at a time calls this.
+    /// Purges some units of this heap that have no live block and that are in its inbox. `by` says
+    /// why the owner counts as idle. Only one thread at a time calls this.
     fn purge_units(&self, heap: &Self::Heap, by: IdleBy) -> Purged;
 
     /// Drains the heap's mail if no thread holds its record. The calling thread has just put units
@@ -192,10 +193,10 @@ pub trait IdleHeaps {
 /// The heaps that have mail, or had some when a thread last looked at them.
 #[derive(Debug)]
 pub struct IdleQueue<H> {
-    /// Heaps that threads added, and that the thread at the gate has not taken yet.
+    /// The newest of the heaps that the thread at the gate has not taken yet, or null.
     arrived: AtomicPtr<H>,
-    /// Heaps that were taken from `arrived`. Only the thread at the gate uses this word, and only
-    /// it writes the next two.
+    /// The next of the heaps that were taken from `arrived`, or null. Only the thread at the gate
+    /// writes this word and the next two.
     taken: AtomicPtr<H>,
     /// The time of the last look, in milliseconds.
     looked: OwnerUsize,
@@ -230,14 +231,14 @@ impl<H> IdleQueue<H> {
 
     /// Makes sure that a heap to which this thread has pushed is in the queue. `bytes` is the size
     /// of the pushed unit. Some pushes look at the heap if its owner is idle by bytes. One in 64
-    /// pushes to a heap looks at the queue, unless it looked at the heap.
+    /// pushes to a heap looks at the queue, unless that push looked at the heap.
     ///
     /// A fence separates the push from this call. So either this thread sees that the heap left the
     /// queue, or the thread that removes the heap sees the push.
     ///
     /// # Safety
-    /// The heap is not freed while the queue is used. `heaps` returns the same mail for it at every
-    /// call.
+    /// The heap is not freed while the queue is used. `heaps` returns the same mail for the heap at
+    /// every call.
     #[inline]
     pub unsafe fn note_push<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, bytes: usize) {
         let mail = heaps.mail(heap);
@@ -255,8 +256,8 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Adds the bytes of pushes to a heap to those of its owner. Looks at the heap if the owner is
-    /// idle by bytes. Returns whether it looked.
+    /// Adds `bytes`, which threads pushed to a heap, to the count of the heap's owner. Looks at the
+    /// heap if the owner is idle by bytes. Returns whether this call looked.
     #[cold]
     fn note_bytes<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, bytes: usize) -> bool {
         heaps.mail(heap).bytes.store(0, Ordering::Relaxed);
@@ -325,7 +326,7 @@ impl<H> IdleQueue<H> {
     }
 
     /// Visits a few heaps of the queue, and purges units of those whose owners are idle. Stops at a
-    /// heap that has more to purge. Without such a heap, only one look is made per clock tick.
+    /// heap that has more to purge. Without such a heap, threads make only one look per clock tick.
     #[cold]
     #[inline(never)]
     pub fn look<E: IdleHeaps<Heap = H>>(&self, heaps: &E) {
@@ -368,7 +369,8 @@ impl<H> IdleQueue<H> {
             return false;
         }
         if mail.inbox.is_empty() {
-            // A unit may have run empty since the last look at it, so all are looked at again.
+            // Any of these units may have run empty since the last look at it, so all of them go
+            // back to the inbox.
             mail.since.set(now);
             mail.put_back(mail.seen.lend());
             heaps.drain_free_record(heap);

@@ -1,11 +1,11 @@
 //! Checks that stop a debug build without unwinding.
 //!
-//! `debug_assert!` unwinds, which code that frees memory must not do, since it would leave a free
-//! half done. A failed check here calls the panic hook as usual and then ends the process. Under
-//! loom it unwinds, so that the model checker can report the interleaving.
+//! `debug_assert!` unwinds, which code that frees memory must not do, since an unwind would leave a
+//! free half done. A failed check here calls the panic hook as usual and then ends the process.
+//! Under loom it unwinds, so that the model checker can report the interleaving.
 
-/// Ends the process of a debug build if `$holds` is false, without unwinding. Release builds do not
-/// evaluate `$holds`.
+/// Reports `$what` and ends the process of a debug build if `$holds` is false, without unwinding.
+/// Release builds do not evaluate `$holds`.
 ///
 /// ```
 /// let (live, freed) = (3_u32, 1);

@@ -18,10 +18,12 @@ pub fn dangling(layout: Layout) -> NonNull<u8> {
     unsafe { NonNull::new_unchecked(ptr::without_provenance_mut(layout.align())) }
 }
 
-/// Allocates a block, with all bytes zero if `zeroed`.
+/// Allocates a block, with all bytes zero if `zeroed`. `limit` says whether the limit of `account`
+/// applies.
 ///
 /// # Errors
-/// [`AllocError`] if a limit that applies would be exceeded, or if the backing allocator refuses.
+/// Returns [`AllocError`] if a limit that applies would be exceeded, or if the backing allocator
+/// refuses.
 #[inline]
 pub fn allocate<B: Allocator, A: Account>(
     backing: &B,
@@ -40,11 +42,11 @@ pub fn allocate<B: Allocator, A: Account>(
     Ok(block.cast())
 }
 
-/// Frees a block.
+/// Frees a large block, or a block of size zero.
 ///
 /// # Safety
-/// `block` is a live block of this layout, came from an equivalent backing allocator, and is on
-/// `account`.
+/// `block` is a live block of this layout, came from an equivalent backing allocator, and is
+/// counted on `account`.
 #[inline]
 pub unsafe fn deallocate<B: Allocator, A: Account>(
     backing: &B,
@@ -55,7 +57,8 @@ pub unsafe fn deallocate<B: Allocator, A: Account>(
     if layout.size() == 0 {
         return;
     }
-    // Releases the bytes after the deallocation: another thread may request them at once.
+    // The drop releases the bytes after the deallocation, because another thread may request them
+    // at once.
     let _freed = Freed { account, bytes: layout.size() };
     // SAFETY: the caller's block is live and came from an equivalent allocator with this layout.
     unsafe { backing.deallocate(block, layout) };
@@ -76,14 +79,15 @@ impl<A: Account> Drop for Freed<'_, A> {
     }
 }
 
-/// Grows a large block by the backing allocator's own method.
+/// Grows a large block by the backing allocator's own method. The new bytes are zero if `zeroed`.
 ///
 /// # Errors
-/// [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses. The block is
-/// then unchanged.
+/// Returns [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses. The
+/// block is then unchanged.
 ///
 /// # Safety
-/// As for `Allocator::grow`. `block` is on `account`, and neither layout has size zero.
+/// `block` is a live block of layout `old`, came from an equivalent backing allocator, and is
+/// counted on `account`. `new` is not smaller than `old`, and neither layout has size zero.
 #[inline]
 pub unsafe fn grow<B: Allocator, A: Account>(
     backing: &B,
@@ -109,10 +113,11 @@ pub unsafe fn grow<B: Allocator, A: Account>(
 /// Shrinks a large block by the backing allocator's own method.
 ///
 /// # Errors
-/// [`AllocError`] if the backing allocator refuses. The block is then unchanged.
+/// Returns [`AllocError`] if the backing allocator refuses. The block is then unchanged.
 ///
 /// # Safety
-/// As for `Allocator::shrink`. `block` is on `account`, and neither layout has size zero.
+/// `block` is a live block of layout `old`, came from an equivalent backing allocator, and is
+/// counted on `account`. `new` is not larger than `old`, and neither layout has size zero.
 #[inline]
 pub unsafe fn shrink<B: Allocator, A: Account>(
     backing: &B,

@@ -1,20 +1,21 @@
 //! The common parts of the ephemera allocators `ring-alloc`, `shared_arena` and `typed-pool`.
 //!
-//! One thread owns a piece of memory and allocates from it. Any thread may free a block of it. This
-//! crate implements that protocol once:
+//! One thread owns a piece of memory and allocates blocks from it. Any thread may free these
+//! blocks. This crate implements that protocol once, for all three allocators:
 //!
 //! * [`record`]: the identity of a thread, which threads lease one after the other.
 //! * [`local`]: the thread-local that binds a thread to its record, and thread exit.
 //! * [`foreign`]: remote frees.
 //! * [`claim`] and [`barrier`]: the protocol by which another thread returns the pages of an idle
 //!   owner's empty units.
-//! * `idle`: the queue of heaps whose owners may be idle. Other threads visit them.
+//! * `idle`: the queue of heaps whose owners may be idle. Other threads visit these heaps.
 //! * [`unit_list`]: the list of all units of an owner, which statistics read from other threads.
 //! * [`word`]: words that one thread writes and others read.
 //! * [`epoch`]: how one thread asks all others to trim.
 //! * [`pages`]: memory from the operating system.
-//! * [`gate`] and [`fork`]: a lock that no thread waits for, and that a forked child can take over.
-//! * [`account`] and [`large`]: the limit on the bytes of a pool, and its largest blocks.
+//! * [`gate`] and [`fork`]: a lock that a thread tries a bounded number of times, and that a forked
+//!   child can take over.
+//! * [`account`] and [`large`]: the limit on the bytes of a pool, and its large blocks.
 //!
 //! The other modules are not about threads: raw memory ([`raw`], [`poison`], [`prefetch`]), address
 //! arithmetic ([`align`]), the lookup of headers ([`header`]), the allocator traits ([`traits`],

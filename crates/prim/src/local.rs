@@ -7,12 +7,12 @@
 //! A thread is in one of three states:
 //!
 //! * *NOWHERE*: it has not allocated yet.
-//! * It is *bound* to a record, which it leased in its first slow path.
+//! * *Bound* to a record: it leased the record in its first slow path.
 //! * *GONE*: its exit guard has run.
 //!
 //! NOWHERE and GONE are static records whose fronts are full and that own no unit. The fast path
-//! needs no check for them, because it finds a full front and takes the slow path, which checks.
-//! The design page has the picture.
+//! needs no check for them, because it finds a full front and takes the slow path, which checks the
+//! state. The design page has a picture of the states.
 //!
 //! One exit guard serves all allocators of a thread. The system runs destructors of thread-locals
 //! in any order. A destructor that runs after the guard finds GONE: an allocation then leases a
@@ -62,10 +62,10 @@ pub fn is_registering() -> bool {
     REGISTERING.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Registers `hook`, which is called once when this thread ends. It must not unwind.
+/// Registers `hook`, which the exit guard calls once when this thread ends. `hook` must not unwind.
 ///
 /// # Errors
-/// [`Gone`] if the guard has run already, or if it holds eight hooks.
+/// Returns [`Gone`] if the guard has run already, or if it holds eight hooks.
 pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     #[cfg(all(test, not(ephemera_loom)))]
     tests::while_registering();
@@ -81,13 +81,13 @@ pub fn at_exit(hook: fn()) -> Result<(), Gone> {
 /// The content of a [`Tenant`]'s thread-local: the record of this thread, and a copy of the fields
 /// that the fast path needs.
 ///
-/// The two are one thread-local, so that both are readable or neither is. The record is a pointer,
-/// not a reference, because our oldest compiler refuses a constant with a reference to a mutable
-/// static. It is never null, so the fast path does not compare it with null.
+/// Both fields are in one thread-local, so that both are readable or neither is. The record is a
+/// pointer, not a reference, because the oldest supported compiler refuses a constant with a
+/// reference to a mutable static. It is never null, so the fast path does not compare it with null.
 ///
 /// # Invariant
-/// `record` points to a record that is never freed or moved. `near` is its [`Tenant::near`], as of
-/// the last time that the tenant called [`renew`] or changed the record.
+/// `record` points to a record that is never freed or moved. `near` is the [`Tenant::near`] of that
+/// record, as of the last call of [`renew`] or the last change of `record`.
 #[derive(Debug)]
 pub struct ThreadBinding<S: Tenant> {
     record: Cell<NonNull<Record<S>>>,
@@ -95,13 +95,13 @@ pub struct ThreadBinding<S: Tenant> {
 }
 
 impl<S: Tenant> ThreadBinding<S> {
-    /// Creates the first value: NOWHERE and its [`Tenant::near`].
+    /// Creates the first value of the thread-local: NOWHERE, and `near`, the copy of its fields.
     ///
     /// # Safety
     /// `nowhere` points to a static.
     #[must_use]
     pub const unsafe fn new(nowhere: *const Record<S>, near: S::Near) -> Self {
-        // SAFETY: the address of a static is not null.
+        // SAFETY: the caller's `nowhere` points to a static, so it is not null.
         let record = unsafe { NonNull::new_unchecked(nowhere.cast_mut()) };
         Self { record: Cell::new(record), near: Cell::new(near) }
     }
@@ -125,7 +125,8 @@ impl<S: Tenant> ThreadBinding<S> {
 ///
 /// # Correctness
 /// Every method except `near` always returns the same value. The thread-local starts with NOWHERE
-/// and its `near`, and only this module stores to it. Neither NOWHERE nor GONE is in the registry.
+/// and its `near`, and only this module writes the thread-local. Neither NOWHERE nor GONE is in the
+/// registry.
 ///
 /// The trait is safe because this crate dereferences no pointer that relies on these rules. A
 /// tenant that breaks the rules releases leases that its threads do not hold. The damage is then in
@@ -134,14 +135,14 @@ pub trait Tenant: Sized + Sync + 'static {
     /// A copy of the fields of a record that the fast path needs. A read through the record would
     /// take two loads, of which the second waits for the first.
     type Near: Copy + 'static;
-    /// Returns the current copy for `record`, which is NOWHERE, GONE or a record that was entered.
-    /// The holder calls [`renew`] whenever the result changes. Must not unwind or call this
-    /// allocator.
+    /// Returns the current copy for `record`, which is NOWHERE, GONE or a record after
+    /// [`Tenant::enter`]. The holder calls [`renew`] whenever the result changes. This method must
+    /// not unwind or call the allocator.
     fn near(record: &'static Record<Self>) -> Self::Near;
     /// Returns the statics of this allocator. [`tenant_statics!`](crate::tenant_statics) defines
     /// this method.
     fn statics() -> TenantStatics<Self>;
-    /// Prepares these data for a thread that has just leased its record.
+    /// Prepares these data for the thread that has just leased their record.
     fn enter(&self);
     /// Drains the inboxes and frees the empty units of a record that its holder is about to
     /// release. The thread is still bound to the record, so allocations and frees in here work as
@@ -256,8 +257,8 @@ pub fn bound<S: Tenant>() -> Option<&'static Record<S>> {
 
 /// Returns a record to allocate from, or `None` if there is no memory for one.
 ///
-/// It is the record that this thread is bound to; the first call binds one. After the exit guard
-/// has run, it is a record leased for this operation.
+/// The result is the record that this thread is bound to; the first call binds one. After the exit
+/// guard has run, or if it takes no further hook, the result is a record leased for this operation.
 #[cold]
 #[must_use]
 pub fn hold<S: Tenant>() -> Option<Held<S>> {

@@ -67,7 +67,8 @@ mod marks {
     use core::mem::MaybeUninit;
     use core::ptr::NonNull;
 
-    /// The source of the copies over a block. One copy is one step for the interpreter.
+    /// Uninitialised bytes, which are copied over a block. One copy is one step for the
+    /// interpreter.
     static NOTHING: [MaybeUninit<u8>; 4096] = [MaybeUninit::uninit(); 4096];
 
     pub(super) unsafe fn poison(block: NonNull<u8>, bytes: usize) {

@@ -4,8 +4,8 @@
 //! to a line waits for that line. Stores become visible in order, so the allocator's own stores
 //! wait too. On an Emerald Rapids core, a chain of bumps with one store to each new block takes 3.1
 //! ns a block without a hint and 1.5 ns with one, in memory that is in the second-level cache. In
-//! the first level it takes 0.7 ns either way. Managed runtimes that allocate by bump call this
-//! "allocation prefetch".
+//! the first-level cache the chain takes 0.7 ns a block either way. Managed runtimes that allocate
+//! by bump call this "allocation prefetch".
 //!
 //! The module names the instruction itself. The compiler's intrinsic for a write hint becomes a
 //! read hint where the target's baseline has no better instruction, which costs 15 to 30 ns for a

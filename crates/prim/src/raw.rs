@@ -31,8 +31,8 @@ pub const TOP_GUARD: usize = 4 << 20;
 ///
 /// # Errors
 ///
-/// [`AllocError`] if `backing` refuses, or if its block ends less than [`TOP_GUARD`] below
-/// `usize::MAX` (R1). In the second case the block is freed.
+/// Returns [`AllocError`] if `backing` refuses, or if its block ends less than [`TOP_GUARD`] below
+/// `usize::MAX` (R1). In the second case the function frees the block.
 #[inline]
 pub fn acquire<A: Allocator + ?Sized>(backing: &A, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     let block = backing.allocate(layout)?.cast::<u8>();

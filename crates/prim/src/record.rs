@@ -1,4 +1,4 @@
-//! Records: the identity of a thread. Each unit of memory names the record that it belongs to.
+//! Records: the identities of threads. Each unit of memory names the record that it belongs to.
 //!
 //! A *record* is never freed, so a unit can name its record once and for its whole life. Threads
 //! lease a record one after the other; the thread that has the lease is the *holder*. The record's
@@ -161,7 +161,7 @@ impl<'r, S> Lease<'r, S> {
     /// A thread that pushes to a held record leaves the inbox to the holder. So the holder must
     /// look at the inboxes once more after the release; a lease that is merely dropped may leave
     /// memory behind. `has_mail` returns whether any inbox of the record holds a unit. `drain`
-    /// empties them, and runs under the lease.
+    /// empties all inboxes, and runs under the lease.
     ///
     /// Returns when the inboxes are empty, or when another thread holds the lease and drains them
     /// at its own release. The number of rounds is bounded: each further round drains a push that
@@ -176,7 +176,7 @@ impl<'r, S> Lease<'r, S> {
         }
     }
 
-    /// Binds the record: the thread keeps the lease. [`Record::bound`] makes it a value again.
+    /// Binds the record: the thread keeps the lease. [`Record::bound`] returns the lease again.
     #[inline]
     #[must_use = "a bound lease is released only through `Record::bound`"]
     pub fn bind(self) -> &'r Record<S> {
@@ -249,13 +249,13 @@ impl<S> Registry<S> {
         self.records().count() - FIRST
     }
 
-    /// Leases a record that no thread holds.
+    /// Leases a record that no thread holds, if there is one.
     pub fn lease_free(&self) -> Option<Lease<'_, S>> {
         self.records().find_map(Record::try_lease)
     }
 
-    /// Leases a record that no thread holds, or one that is added for this call. Returns `None` if
-    /// there is no memory for it.
+    /// Leases a record that no thread holds, or adds a record and leases that. Returns `None` if
+    /// there is no memory for a new record.
     ///
     /// An added record is permanent memory of [`pages`](crate::pages), not of the global allocator.
     pub fn lease_any(&self) -> Option<Lease<'_, S>> {
@@ -375,7 +375,7 @@ mod tests {
         const THREADS: usize = 4;
         const ROUNDS: usize = if cfg!(miri) { 4 } else { 2_000 };
         static RECORDS: Words = registry();
-        // Hold all but two, so that the threads compete and some add a record.
+        // Hold all static records but two, so that the threads compete and some add a record.
         let held: Vec<_> = (0..FIRST - 2).map(|_| RECORDS.lease_any().unwrap()).collect();
         let visits = |_| {
             std::thread::spawn(|| {

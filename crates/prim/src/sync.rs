@@ -23,8 +23,8 @@ pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicU
 
 use crossbeam_utils::Backoff;
 
-/// Waits a moment for another thread, longer with each call. Under loom it tells the model checker
-/// that this thread waits.
+/// Waits a moment for another thread. Each of the first few calls with one `backoff` waits longer
+/// than the one before. Under loom this function tells the model checker that this thread waits.
 #[inline]
 pub fn pause(backoff: &Backoff) {
     #[cfg(not(ephemera_loom))]
@@ -36,11 +36,12 @@ pub fn pause(backoff: &Backoff) {
     }
 }
 
-/// Pushes `item` onto the stack with this head, unless the head is `closed`. Returns whether it was
-/// pushed.
+/// Pushes `item` onto the stack with this head, unless the head is `closed`. Returns whether this
+/// call pushed the item.
 ///
-/// `link` stores the item below in the new item: null, or an item that was pushed before. `order`
-/// publishes the link, and all that this thread wrote to the item.
+/// `link` stores its argument in the new item, as the item below: null, or an item that was pushed
+/// before. `order` is the ordering of the push. It publishes the link, and all that this thread
+/// wrote to the item.
 #[inline]
 pub fn push<T>(
     head: &AtomicPtr<T>,
@@ -77,7 +78,7 @@ pub fn guess<T>(head: &AtomicPtr<T>) -> *mut T {
 ///
 /// `value` is the word's value as `exchange` last saw it, and `first` is a first guess of it.
 /// `exchange` is the word's `compare_exchange` or `compare_exchange_weak`, with its orderings. The
-/// method of `core` for this has a new name, which our oldest compiler does not know.
+/// method of `core` for this has a new name, which the oldest supported compiler does not know.
 #[inline]
 pub fn change_if<T: Copy>(
     first: T,

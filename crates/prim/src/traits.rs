@@ -8,8 +8,9 @@
 //! | `allocator_api2::alloc::Allocator`, 0.4 | newer users of that crate | with feature `allocator-api2-04` |
 //! | `core::alloc::Allocator` | the standard library's containers | where the compiler offers it without a feature gate |
 //!
-//! An allocator defines the six methods as inherent methods that return the [`AllocError`] of this
-//! module. One line of [`impl_allocator!`](crate::impl_allocator) then implements each trait.
+//! An allocator defines the six methods as inherent methods, with the [`AllocError`] of this module
+//! as their error. One line of [`impl_allocator!`](crate::impl_allocator) then implements each
+//! trait.
 //!
 //! # When two of these traits are the same one
 //!
@@ -17,25 +18,26 @@
 //! Cargo unites features over the whole build, so any package may turn this feature on. Then:
 //!
 //! * If the standard trait needs no feature gate, the compiler refuses the second implementation
-//!   (E0119, "conflicting implementations"). Turn on feature `nightly` here too, or build with
-//!   `RUSTFLAGS='--cfg ephemera_no_std_allocator'`. Either leaves only the implementation under
-//!   allocator-api2's name.
-//! * If it needs a gate (nightly compilers before 1.100), the compiler refuses uses of the trait
-//!   (E0658). Turn on feature `nightly`, which opens the gate for this package. Every other package
-//!   that names the trait, or invokes [`impl_allocator!`](crate::impl_allocator), must open the
-//!   gate itself.
+//!   (E0119, "conflicting implementations"). Turn on feature `nightly` of this crate too, or build
+//!   with `RUSTFLAGS='--cfg ephemera_no_std_allocator'`. Either leaves only the implementation
+//!   under allocator-api2's name.
+//! * If the standard trait needs a gate (nightly compilers before 1.100), the compiler refuses uses
+//!   of the trait (E0658). Turn on feature `nightly` of this crate, which opens the gate for this
+//!   package. Every other package that names the trait, or invokes
+//!   [`impl_allocator!`](crate::impl_allocator), must open the gate itself.
 //!
 //! # Clones
 //!
 //! allocator-api2 demands that a clone of an allocator acts as the same allocator. The standard
-//! trait does not. So code that takes any `A: Allocator + Clone` must not free by one clone a block
-//! that another one allocated: with feature `nightly`, `A` may implement only the standard trait.
+//! trait does not. So code that takes any `A: Allocator + Clone` must not free through one clone a
+//! block that another clone allocated: with feature `nightly`, `A` may implement only the standard
+//! trait.
 
 pub use allocator_api2::alloc::{AllocError, Allocator};
 
 /// Implements every `Allocator` trait for a type that has the six methods as inherent methods.
 ///
-/// The type needs these, callable as `Self::name`:
+/// The type needs these methods, callable as `Self::name`:
 ///
 /// ```text
 ///        fn allocate       (&self, Layout)                      -> Block
@@ -47,9 +49,9 @@ pub use allocator_api2::alloc::{AllocError, Allocator};
 /// ```
 ///
 /// where `Block` stands for `Result<NonNull<[u8]>, AllocError>` with
-/// [`traits::AllocError`](crate::traits::AllocError). Generic parameters
-/// stand in square brackets, and a `where` clause may follow. A missing method is a compile error;
-/// the macro never falls back to the trait's default.
+/// [`traits::AllocError`](crate::traits::AllocError). In the invocation, generic parameters stand
+/// in square brackets, and a `where` clause may follow the type. A missing method is a compile
+/// error; the macro never falls back to the trait's default.
 ///
 /// # Safety
 ///
@@ -134,12 +136,13 @@ macro_rules! impl_allocator {
     };
 }
 
-/// Implements one trait, named by its module in `__reexport`.
+/// Implements one trait. `$api` names the trait's module in `__reexport`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __impl_allocator_one {
     ($api:ident, [$($generics:tt)*], $allocator:ty, [$($bounds:tt)*]) => {
-        // SAFETY: the author of `unsafe impl[...]` guarantees the contract of the inherent methods.
+        // SAFETY: the author of `unsafe impl[...]` guarantees that the inherent methods keep the
+        // trait's contract.
         unsafe impl<$($generics)*> $crate::traits::__reexport::$api::Allocator for $allocator $($bounds)* {
             #[inline]
             fn allocate(
@@ -166,7 +169,7 @@ macro_rules! __impl_allocator_one {
                 layout: $crate::traits::__reexport::Layout,
             ) {
                 use $crate::traits::__reexport::InherentMethodMissing as _;
-                // SAFETY: the caller keeps the trait's contract, which is the method's.
+                // SAFETY: the caller keeps the trait's contract, which the inherent method shares.
                 unsafe { Self::deallocate(self, block, layout) }
             }
 
@@ -175,7 +178,7 @@ macro_rules! __impl_allocator_one {
     };
 }
 
-/// Implements the methods that take an old and a new layout.
+/// Implements those methods of one trait that take an old and a new layout.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __impl_allocator_resizing {
@@ -188,15 +191,15 @@ macro_rules! __impl_allocator_resizing {
             new: $crate::traits::__reexport::Layout,
         ) -> $crate::traits::__reexport::$api::Block {
             use $crate::traits::__reexport::InherentMethodMissing as _;
-            // SAFETY: the caller keeps the trait's contract, which is the method's.
+            // SAFETY: the caller keeps the trait's contract, which the inherent method shares.
             unsafe { Self::$method(self, block, old, new) }
                 .map_err($crate::traits::__reexport::$api::error)
         })*
     };
 }
 
-// Features and cfgs of this package select the macros below, not those of the package that invokes
-// them.
+// The features and cfgs of this package select the macros below. Those of the package that invokes
+// a macro have no effect.
 
 /// Implements the trait of allocator-api2 0.4.
 #[cfg(feature = "allocator-api2-04")]
@@ -226,7 +229,8 @@ macro_rules! __impl_allocator_standard {
     };
 }
 
-/// Expands to nothing, because the standard trait needs a gate or is the one of allocator-api2 0.2.
+/// Expands to nothing: the standard trait needs a gate, is switched off, or is the trait that
+/// allocator-api2 0.2 re-exports.
 #[cfg(not(all(ephemera_std_allocator, not(feature = "nightly"))))]
 #[doc(hidden)]
 #[macro_export]
@@ -245,7 +249,7 @@ pub mod __reexport {
     ///
     /// The trait method being implemented is a candidate inside its own body, so it would call
     /// itself if the inherent method were missing. This trait makes the name ambiguous instead. An
-    /// inherent method takes precedence over both.
+    /// inherent method takes precedence over both trait methods.
     pub trait InherentMethodMissing {
         fn allocate(_: MissingMethod) {}
         fn allocate_zeroed(_: MissingMethod) {}

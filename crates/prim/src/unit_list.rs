@@ -3,7 +3,8 @@
 //! The owner adds and removes units without a lock and without waiting. A *walker* is a thread that
 //! reads the list, for example for statistics. It protects two units by hazard pointers: the one
 //! that it visits and the one that it came from. The owner first unlinks a unit and then checks the
-//! hazard pointers. If one names the unit, the owner links the unit again and keeps it.
+//! hazard pointers. If a hazard pointer names the unit, the owner links the unit again and keeps
+//! it.
 //!
 //! ```text
 //!   head --> unit C <--> unit B <--> unit A           newest first
@@ -31,12 +32,12 @@ use crate::gate::Gate;
 use crate::sync::{AtomicPtr, Ordering, fence, pause};
 use crate::word::OwnerPtr;
 
-/// The number of times that a walker reads a link again after the owner changed it, before it gives
-/// up.
+/// The number of times that one walk reads a link again because the owner changed it, before the
+/// walk gives up.
 const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
-/// The number of times that [`UnitList::remove_patiently`] tries, with pauses in between that take
-/// as long as a thousand spin hints.
+/// The number of times that [`UnitList::remove_patiently`] tries without a sleep. The pauses after
+/// these tries take as long as a thousand spin hints in total.
 const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
 /// The number of further tries of [`UnitList::remove_patiently`], each after a sleep of [`NAP`]:
@@ -44,7 +45,7 @@ const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 #[cfg(feature = "std")]
 const NAPS: usize = if cfg!(ephemera_loom) { 0 } else { 200 };
 
-/// The sleep between two tries.
+/// The sleep before each of these further tries.
 #[cfg(feature = "std")]
 const NAP: core::time::Duration = core::time::Duration::from_micros(100);
 
@@ -76,7 +77,7 @@ pub unsafe trait Listed: Sized {
     unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>>;
 }
 
-/// All units of one owner.
+/// The list of all units of one owner.
 #[derive(Debug)]
 pub struct UnitList<U> {
     head: OwnerPtr<U>,
@@ -113,8 +114,8 @@ impl<U: Listed> UnitList<U> {
     /// [`UnitList::remove`] returns `true` for it.
     pub unsafe fn add(&self, unit: NonNull<U>) {
         let next = self.head.get();
-        // SAFETY: the caller's unit is live. Only the owner writes its links (W1), and that is the
-        // caller.
+        // SAFETY: the caller's unit is live. Only the owner writes its links (W1), and the caller
+        // is the owner.
         unsafe { next_of(unit) }.set(next);
         // SAFETY: as above.
         unsafe { prev_of(unit) }.set(ptr::null_mut());
@@ -192,8 +193,8 @@ impl<U: Listed> UnitList<U> {
         match NonNull::new(prev) {
             // SAFETY: the caller's `prev` is live.
             Some(prev) => unsafe { next_of(prev) }.set(after),
-            // Publish `after` again: a walker that never saw the unit above it follows the head to
-            // it.
+            // Publish `after` again: a walker that never saw the unit above `after` follows the
+            // head to `after`.
             None => self.head.publish(after),
         }
         if let Some(next) = NonNull::new(next) {
@@ -202,11 +203,11 @@ impl<U: Listed> UnitList<U> {
         }
     }
 
-    /// Calls `visit` for every unit, on any thread. The walk is exact while the owner does not
-    /// change the list.
+    /// Calls `visit` for every unit. Any thread may call this. The walk is exact while the owner
+    /// does not change the list.
     ///
-    /// Returns `false` if some units were not visited, because another walker holds the gate for
-    /// long, or because the owner changes the list faster than this thread can follow.
+    /// Returns `false` if the walk did not visit some units, because another walker holds the gate
+    /// for long, or because the owner changes the list faster than this thread can follow.
     pub fn walk(&self, mut visit: impl FnMut(NonNull<U>)) -> bool {
         let Some(_pass) = self.gate.enter() else { return false };
         let hazards = Hazards(&self.hazards);
@@ -227,8 +228,9 @@ impl<U: Listed> UnitList<U> {
                 // ORDERING: SeqCst fence. Pairs with the one in `UnitList::remove`.
                 fence(Ordering::SeqCst);
             }
-            // Follow the link again, and use this pointer: the first unit may be freed, and another
-            // one added at the same address, whose header only this load makes visible.
+            // Follow the link again, and use the pointer of this load. The owner may have freed the
+            // first unit and added another one at the same address; only this load makes that
+            // unit's header visible.
             let weak = cfg!(ephemera_weaken = "walk_follows_once");
             let now = if weak { via.get() } else { via.follow() };
             let Some(unit) = NonNull::new(now).filter(|_| now == at) else {

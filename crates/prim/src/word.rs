@@ -1,12 +1,12 @@
 //! Words that one thread writes and other threads may read.
 //!
-//! The owner writes its counts on every allocation, so they must cost no more than a plain field.
-//! Other threads read them for statistics, so a plain field would be a data race. `Relaxed` loads
-//! and stores solve both: up to the width of a pointer they are plain instructions on every target
-//! that we know. On 32-bit targets an [`OwnerU64`] costs more: on armv7 its store is a loop of
-//! exclusive loads and stores.
+//! The owner writes its counts on every allocation, so a write must cost no more than a store to a
+//! plain field. Other threads read the counts for statistics, so a plain field would be a data
+//! race. `Relaxed` loads and stores solve both problems: up to the width of a pointer they are
+//! plain instructions on every target that we know. On 32-bit targets an [`OwnerU64`] costs more:
+//! on armv7 its store is a loop of exclusive loads and stores.
 //!
-//! They are **not** counters for two writers: `add` is a load and a store, not one atomic
+//! These words are **not** counters for two writers: `add` is a load and a store, not one atomic
 //! operation.
 
 use crate::sync::Ordering;
@@ -29,7 +29,7 @@ macro_rules! owner_word {
 
         impl $name {
             $crate::const_unless_loom! {
-                /// Creates a word with this first value.
+                /// Creates a word whose first value is `value`.
                 #[must_use]
                 pub fn new(value: $int) -> Self {
                     Self(<$atomic>::new(value))
@@ -49,14 +49,16 @@ macro_rules! owner_word {
                 self.0.store(value, Ordering::Relaxed);
             }
 
-            /// Stores a value and publishes all earlier writes. Only the owner calls this.
+            /// Stores a value and publishes all earlier writes of this thread. Only the owner calls
+            /// this.
             #[inline]
             pub fn publish(&self, value: $int) {
                 // ORDERING: `PUBLISH`. Pairs with `observe`.
                 self.0.store(value, PUBLISH);
             }
 
-            /// Returns the value, and sees all that the owner wrote before it published the value.
+            /// Returns the value. The caller then sees all that the owner wrote before publishing
+            /// this value.
             #[inline]
             #[must_use]
             pub fn observe(&self) -> $int {
@@ -82,8 +84,8 @@ macro_rules! owner_word {
                 rest
             }
 
-            /// Subtracts as [`Self::sub`] does, and publishes all earlier writes. Only the owner
-            /// calls this.
+            /// Subtracts as [`Self::sub`] does, and publishes all earlier writes of this thread.
+            /// Only the owner calls this.
             #[inline]
             pub fn sub_publish(&self, less: $int) -> $int {
                 $crate::invariant!(self.get() >= less, "an owner's count went below zero");
@@ -121,7 +123,7 @@ impl<T> OwnerPtr<T> {
     }
 
     crate::const_unless_loom! {
-        /// Creates a word with this pointer.
+        /// Creates a word that holds `pointer`.
         #[must_use]
         pub fn new(pointer: *mut T) -> Self {
             Self(crate::sync::AtomicPtr::new(pointer))

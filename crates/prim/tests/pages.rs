@@ -68,7 +68,7 @@ impl Owned {
         Some(Self(Pages.allocate_zeroed(layout).ok()?.cast(), layout))
     }
 
-    /// Writes each byte.
+    /// Writes `byte` to each byte of the block.
     fn fill(&self, byte: u8) {
         // SAFETY: the block is live and has this number of bytes.
         unsafe { self.0.write_bytes(byte, self.1.size()) };
@@ -85,13 +85,13 @@ impl Owned {
 
     fn grown_zeroed(self, new: Layout) -> Self {
         let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: the block is live and of its layout, and the callers pass a larger one.
+        // SAFETY: the block is live with layout `this.1`, and the callers pass a larger one.
         Self(unsafe { Pages.grow_zeroed(this.0, this.1, new) }.expect("memory").cast(), new)
     }
 
     fn shrunk(self, new: Layout) -> Self {
         let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: the block is live and of its layout, and the callers pass a smaller one.
+        // SAFETY: the block is live with layout `this.1`, and the callers pass a smaller one.
         Self(unsafe { Pages.shrink(this.0, this.1, new) }.expect("memory").cast(), new)
     }
 }
@@ -155,7 +155,7 @@ fn growth_keeps_the_bytes_and_zeroes_the_rest() {
 }
 
 /// Returns the resident bytes of the process. AddressSanitizer's shadow of freed mappings stays
-/// resident, so under it this is the number of bytes whose pages may be resident.
+/// resident, so under that tool the result is the number of bytes whose pages may be resident.
 #[cfg(target_os = "linux")]
 fn resident() -> usize {
     if cfg!(ephemera_poison = "asan") {
@@ -244,7 +244,7 @@ fn cached_spans_leave_while_other_blocks_come_and_go() {
 #[test]
 fn a_refusal_by_the_system_loses_nothing_and_the_next_call_succeeds() {
     let _turn = turn();
-    /// Fills blocks of every kind, and counts those that were refused.
+    /// Allocates and grows blocks of every kind, and adds the number of refusals to `refused`.
     fn work(refused: &mut usize) {
         let sizes = [1, 32 << 10, 200_000, 1 << 20, 3 << 20, 40 << 20];
         let mut blocks = Vec::new();
@@ -261,7 +261,7 @@ fn a_refusal_by_the_system_loses_nothing_and_the_next_call_succeeds() {
         while let Some(block) = blocks.pop() {
             let new = layout(block.1.size() * 3, 16);
             let block = core::mem::ManuallyDrop::new(block);
-            // SAFETY: the block is live and of its layout; the new one is larger.
+            // SAFETY: the block is live with layout `block.1`, and `new` is larger.
             match unsafe { Pages.grow(block.0, block.1, new) } {
                 Ok(grown) => {
                     // SAFETY: the first byte was written above.

@@ -39,7 +39,7 @@ fn free(source: impl Allocator, block: NonNull<u8>, layout: Layout) {
     unsafe { source.deallocate(block, layout) };
 }
 
-/// Makes 64 allocations and frees of blocks that no thread keeps for itself.
+/// Makes 32 allocations and 32 frees of blocks that no thread keeps for itself.
 fn sixty_four_events() {
     let longer = Layout::new::<[u8; 400_000]>();
     for _ in 0..32 {
@@ -116,16 +116,16 @@ fn spans_that_a_sleeping_thread_kept_leave_while_others_allocate() {
     });
     is_asleep.recv().expect("the thread does not panic");
     assert!(pages::usage().cached >= before.cached + 4 * SPAN_LEN);
-    // A look visits one cache, and takes one of its spans if the cache was unused since the look
-    // before. Other tests have left caches too, and looks visit all of them, one after the other.
-    // The spans then stay in the process's cache for some looks.
+    // A look visits one cache, and takes one of its spans if the cache was unused since the
+    // previous look at it. Other tests have left caches too, and looks visit all of them, one after
+    // the other. The spans then stay in the process's cache for some looks.
     for _ in 0..256 {
         sixty_four_events();
     }
     let after = pages::usage();
     drop(wake);
     sleeper.join().expect("no panic");
-    // The loop's own block, and no more.
+    // Only the loop's own block may be cached in addition.
     assert!(after.cached <= before.cached + (512 << 10), "{before:?}, then {after:?}");
     let dirty = after.cached - before.cached;
     assert!(dirty % (512 << 10) == 0, "spans of 64 KiB stay: {before:?}, then {after:?}");
@@ -206,7 +206,7 @@ fn memory_that_is_used_all_the_time_keeps_its_pages() {
         let layout = Layout::from_size_align(size, 8).expect("a layout");
         free(Pages, written(Pages, layout), layout);
         let before = faults();
-        // A look after each 64 of these 1,200 operations.
+        // A look follows every 64th of these 1,200 operations.
         for _ in 0..600 {
             free(Pages, written(Pages, layout), layout);
         }

@@ -59,7 +59,7 @@ fn a_purge_unmaps_all_empty_superblocks_although_each_has_a_locked_page() {
     pages::purge();
     let before = pages::usage();
     pages::set_cache(256 * SPAN);
-    // Four superblocks.
+    // The blocks fill four superblocks.
     let blocks: Vec<_> = (0..256).map(|_| written()).collect();
     let mut locked = blocks.iter().skip(63).step_by(64).map(|block| lock(*block));
     let all = locked.all(|locked| locked);
@@ -74,8 +74,8 @@ fn a_purge_unmaps_all_empty_superblocks_although_each_has_a_locked_page() {
     assert!(after.cached < SPAN * 64, "{after:?}");
 }
 
-/// Allocates spans and locks the first page of some of them. If the system allows no locks, prints
-/// a message and returns `None`.
+/// Allocates `number` spans, and locks the first page of each one whose index `is_locked` accepts.
+/// If the system allows no locks, prints a message and returns `None`.
 fn with_locked(number: usize, is_locked: impl Fn(usize) -> bool) -> Option<Vec<NonNull<u8>>> {
     let blocks: Vec<_> = (0..number).map(|_| written()).collect();
     let locked = blocks.iter().enumerate().all(|(at, block)| !is_locked(at) || lock(*block));
@@ -91,7 +91,7 @@ fn with_locked(number: usize, is_locked: impl Fn(usize) -> bool) -> Option<Vec<N
 fn locked_spans_do_not_keep_others_from_being_purged_over_time() {
     let _turn = turn();
     pages::purge();
-    // Two locked spans in each of two superblocks, which a used span keeps mapped.
+    // Each of two superblocks has two locked spans, and a used span that keeps it mapped.
     let Some(mut blocks) = with_locked(128, |at| matches!(at % 64, 0 | 7)) else { return };
     let used = [blocks.remove(127), blocks.remove(63)];
     blocks.into_iter().for_each(free);
@@ -100,11 +100,11 @@ fn locked_spans_do_not_keep_others_from_being_purged_over_time() {
     other_blocks(64 * 400);
     let after = pages::usage();
     used.into_iter().for_each(free);
-    // The locked spans, and the block of the loop.
+    // Only the locked spans and the block of the loop may be cached.
     assert!(after.cached <= 4 * SPAN + (512 << 10), "{before:?}, then {after:?}");
 }
 
-/// Allocates and frees blocks of another span length.
+/// Allocates and frees a block of another span length, `times` times.
 fn other_blocks(times: usize) {
     let longer = Layout::new::<[u8; 400_000]>();
     for _ in 0..times {

@@ -40,7 +40,7 @@ unsafe impl Allocator for At {
 fn block_that_ends_in_the_top_guard_is_refused_and_freed() {
     let page = Layout::from_size_align(4096, 1).expect("a small layout");
     let last_end = usize::MAX - TOP_GUARD;
-    // One byte too far, far too far, and past the end of the address space.
+    // The blocks end one byte too far, far too far, and past the end of the address space.
     for address in [last_end - 4095, last_end, usize::MAX - 4096, usize::MAX - 4095, usize::MAX] {
         let backing = At::new(address);
         assert_eq!(acquire(&backing, page), Err(AllocError), "{address:#x}");

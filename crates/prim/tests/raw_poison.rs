@@ -23,7 +23,7 @@ use allocator_api2::alloc::Global;
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::raw::{acquire, release};
 
-/// Tells the test binary to read a poisoned byte.
+/// The environment variable that tells the test binary to read a poisoned byte.
 const VARIABLE: &str = "EPHEMERA_POISONED_READ";
 
 /// The name of the test that the child runs.

@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use ephemera_prim::impl_allocator;
 use ephemera_prim::traits::AllocError;
 
-/// The last method called.
+/// A method of an allocator, or nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Called {
     Nothing,

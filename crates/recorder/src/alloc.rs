@@ -1,4 +1,5 @@
-//! A global allocator that records, for Rust programs that are not preloaded.
+//! A global allocator that records its calls, for Rust programs that run without the preloaded
+//! library.
 
 use core::alloc::{GlobalAlloc, Layout};
 
@@ -7,13 +8,13 @@ use crate::process::clocks::CallTimer;
 use crate::process::record;
 use crate::stream::Call;
 
-/// Returns an alignment as the power of two of an event.
+/// Returns the base-2 logarithm of `align`, at most 31, as an event stores it.
 #[inline]
 pub(crate) fn align_log2(align: usize) -> u8 {
     (align.trailing_zeros() as u8).min(31)
 }
 
-/// Records an allocated block.
+/// Records the allocation of a block. Records nothing if `ptr` is null.
 #[inline]
 pub(crate) fn born(op: u8, align_log2: u8, ptr: *mut u8, size: usize) {
     if !ptr.is_null() {
@@ -22,13 +23,13 @@ pub(crate) fn born(op: u8, align_log2: u8, ptr: *mut u8, size: usize) {
     }
 }
 
-/// Records a block that is about to be freed.
+/// Records that a block is about to be freed or to enter `realloc`, as `op` says.
 #[inline]
 pub(crate) fn goes(op: u8, ptr: *mut u8) {
     record(&Call { lead: format::lead(op, 0), address: ptr.addr() as u64, size: None });
 }
 
-/// Records the end of a `realloc`: the new address, or that the block stayed.
+/// Records the end of a `realloc` of `old`: the new address and size, or size 0 if `new` is null.
 #[inline]
 pub(crate) fn resized(old: *mut u8, new: *mut u8, size: usize) {
     let (address, size) = if new.is_null() { (old, 0) } else { (new, size.max(1)) };
@@ -36,10 +37,10 @@ pub(crate) fn resized(old: *mut u8, new: *mut u8, size: usize) {
     record(&Call { lead, address: address.addr() as u64, size: Some(size as u64) });
 }
 
-/// Records every call on its way to `A`, after a call of [`start`](crate::start).
+/// An allocator that records every call and passes it to `A`. The recording begins with
+/// [`start`](crate::start).
 ///
-/// Blocks that were allocated before are unknown to the trace. Readers count them when they are
-/// freed.
+/// Blocks from before the start are unknown to the trace. Readers count their frees as unknown.
 ///
 /// # Examples
 ///
@@ -66,7 +67,7 @@ pub(crate) fn resized(old: *mut u8, new: *mut u8, size: usize) {
 pub struct TraceAlloc<A>(A);
 
 impl<A> TraceAlloc<A> {
-    /// Wraps an allocator.
+    /// Wraps an allocator. The wrapper records nothing before [`start`](crate::start) is called.
     #[must_use]
     pub const fn new(alloc: A) -> Self {
         Self(alloc)
@@ -79,7 +80,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let mut watch = CallTimer::start();
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         let block = unsafe { self.0.alloc(layout) };
         watch.lap();
         born(op::ALLOC, align_log2(layout.align()), block, layout.size());
@@ -90,7 +91,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let mut watch = CallTimer::start();
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         let block = unsafe { self.0.alloc_zeroed(layout) };
         watch.lap();
         born(op::ZEROED, align_log2(layout.align()), block, layout.size());
@@ -103,7 +104,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
         let mut watch = CallTimer::start();
         goes(op::FREE, ptr);
         watch.lap();
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { self.0.dealloc(ptr, layout) };
         watch.end_allocator();
     }
@@ -112,7 +113,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         goes(op::RESIZE, ptr);
         let mut watch = CallTimer::start();
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         let block = unsafe { self.0.realloc(ptr, layout, new_size) };
         watch.lap();
         resized(ptr, block, new_size);

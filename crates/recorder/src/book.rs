@@ -1,5 +1,5 @@
-//! Turns addresses into blocks: finds the block of an event, and reports events that make no
-//! sense.
+//! Maps addresses to blocks: finds the block of each event, and reports events that contradict
+//! earlier ones.
 #![forbid(unsafe_code)]
 
 use core::hash::{BuildHasherDefault, Hasher};
@@ -11,22 +11,22 @@ use crate::reader::{TraceEvent, What};
 /// Identifies a live block. The number of a freed block is reused.
 pub type Id = u32;
 
-/// A live block.
+/// The size, the alignment and the origin of a live block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveBlock {
-    /// The last requested size in bytes.
+    /// The size that the last call for the block requested, in bytes.
     pub size: u64,
-    /// The requested alignment as a power of two; 0 if there was no request.
+    /// The base-2 logarithm of the requested alignment; 0 if the call requested none.
     pub align_log2: u8,
-    /// The thread that allocated it.
+    /// The number of the thread that allocated the block.
     pub thread: u32,
-    /// The number of blocks that all threads allocated before it.
+    /// The number of blocks that all threads allocated before this one.
     pub birth: u64,
-    /// The time of its allocation in nanoseconds.
+    /// The time of the allocation, in nanoseconds since the start of the recording.
     pub time: u64,
 }
 
-/// The effect of an event.
+/// The effect of an event on the blocks of a [`Book`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BookStep {
     /// A block was allocated.
@@ -45,34 +45,34 @@ pub enum BookStep {
     Resize {
         /// The number of the block, which does not change.
         id: Id,
-        /// The previous size of the block.
+        /// The previous size of the block, in bytes.
         old: u64,
-        /// As in [`BookStep::Alloc`].
+        /// An earlier block at the same address, whose free is missing in the trace.
         lost: Option<Id>,
     },
-    /// An unknown block was freed.
+    /// An unknown block was freed or passed to `realloc`.
     Unknown,
-    /// A freed block was freed again.
+    /// A freed block was freed again or passed to `realloc`.
     Twice,
-    /// No effect yet: the block is inside `realloc`.
+    /// No effect: the block is inside `realloc`, or `realloc` refused an unknown block.
     Pending,
     /// `realloc` refused and left the block as it was.
     Refused {
         /// The number of the block.
         id: Id,
-        /// As in [`BookStep::Alloc`].
+        /// An earlier block at the same address, whose free is missing in the trace.
         lost: Option<Id>,
     },
     /// `realloc` returned an unknown block, which is known from here on.
     Found {
         /// The number of the block.
         id: Id,
-        /// As in [`BookStep::Alloc`].
+        /// An earlier block at the same address, whose free is missing in the trace.
         lost: Option<Id>,
     },
 }
 
-/// Hashes addresses. Their low bits differ little.
+/// Hashes addresses, whose low bits differ little.
 #[derive(Debug, Default)]
 struct AddressHasher(u64);
 
@@ -93,16 +93,16 @@ impl Hasher for AddressHasher {
     }
 }
 
-/// Stands for a freed block in the map of addresses.
+/// Marks an address in the map whose block was freed or is inside `realloc`.
 const GONE: Id = Id::MAX;
 
-/// All live blocks.
+/// The live blocks of a trace at one moment, by their addresses.
 #[derive(Debug, Default)]
 pub struct Book {
     by_address: HashMap<u64, Id, BuildHasherDefault<AddressHasher>>,
     blocks: Vec<LiveBlock>,
     free: Vec<Id>,
-    /// The block that each thread has in `realloc`, and its address.
+    /// For each thread inside `realloc`: its block, if that is known, and the block's old address.
     pending: HashMap<u32, (Option<Id>, u64)>,
     births: u64,
     live: u64,
@@ -115,11 +115,11 @@ impl Book {
         Self::default()
     }
 
-    /// Returns a live block.
+    /// Returns the live block with this number.
     ///
     /// # Panics
     ///
-    /// If no step returned this number.
+    /// Panics if no step has returned this number.
     #[must_use]
     pub fn block(&self, id: Id) -> &LiveBlock {
         &self.blocks[id as usize]
@@ -137,7 +137,7 @@ impl Book {
         self.live
     }
 
-    /// Applies an event.
+    /// Applies an event to the book. Returns the effect of the event.
     pub fn apply(&mut self, event: &TraceEvent) -> BookStep {
         match event.what {
             What::Alloc { address, size, align_log2, zeroed: _ } => {
@@ -192,7 +192,7 @@ impl Book {
         (self.blocks.len() - 1) as Id
     }
 
-    /// Puts a block at an address. Returns the live block that was there.
+    /// Records that block `id` lies at `address`. Returns the live block that was there before.
     fn place(&mut self, address: u64, id: Id) -> Option<Id> {
         let before = self.by_address.insert(address, id).filter(|before| *before != GONE);
         if let Some(lost) = before {

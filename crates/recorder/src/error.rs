@@ -11,19 +11,19 @@ pub enum TraceError {
     Read(io::Error),
     /// The file is not a trace.
     Foreign {
-        /// The difference from a trace.
+        /// The reason why the file is not a trace.
         why: &'static str,
     },
-    /// The file has another version of the format.
+    /// The file has a version of the format that this crate does not read.
     Version {
         /// The version in the file.
         found: u32,
     },
     /// The bytes at this offset are invalid.
     Corrupt {
-        /// The offset in the file.
+        /// The offset in the file, in bytes.
         offset: u64,
-        /// The fault.
+        /// The reason why the bytes are invalid.
         why: &'static str,
     },
 }
@@ -64,19 +64,19 @@ pub enum StartError {
     Twice,
     /// The path is empty or too long.
     Path {
-        /// Its length in bytes.
+        /// The length of the path in bytes.
         length: usize,
     },
     /// The limit is smaller than the header and one packet.
     Limit {
-        /// The least limit.
+        /// The least valid limit, in bytes.
         least: u64,
     },
     /// A system call failed.
     System {
         /// The name of the call.
         call: &'static str,
-        /// Its error number.
+        /// The error number that the call set.
         errno: i32,
     },
 }

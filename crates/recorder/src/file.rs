@@ -1,17 +1,17 @@
 //! The file of a trace: how it is created, how it grows, and which parts of it are mapped.
 //!
-//! After its creation, the file needs no descriptor. Another thread may close every descriptor
-//! that it does not know, and open its own file under the same number. A call by descriptor would
-//! then change that file.
+//! After its creation, the file needs no descriptor. Another thread may close every descriptor that
+//! it does not know, and open its own file under the same number. If the recorder used the
+//! descriptor then, it would change that thread's file.
 //!
-//! * The file grows by its path, while a lock is held: `truncate` may shorten a file, so the calls
-//!   must not overtake each other.
+//! * The recorder extends the file by its path and under its lock: `truncate` may shorten a file,
+//!   so no call must overtake another.
 //! * A new part is mapped from the *anchor*, the last mapped page of the file. `mremap` with an
 //!   old size of zero maps the same page again, together with the requested part of the file after
 //!   it.
 //! * A packet gets its space on the disk before it is used, by `MADV_POPULATE_WRITE`. That call
-//!   reports a full disk, whereas a plain write to the mapping raises `SIGBUS`. Kernels before
-//!   5.14 do not have the call; there, the file is opened once for each packet.
+//!   reports a full disk, whereas a plain write to the mapping raises `SIGBUS`. Kernels before 5.14
+//!   do not have the call. On these, the recorder opens the file once for each packet.
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
@@ -22,10 +22,11 @@ use crate::error::StartError;
 use crate::format::{FILE_HEADER, PACKET, Stop};
 use crate::os::{self, errno, failed};
 
-/// The least and the greatest step by which the file grows. Otherwise it doubles.
+/// The least and the greatest step by which the file grows, in bytes. Between these limits, a step
+/// doubles the file.
 const LEAST_STEP: u64 = 128 << 10;
 const MOST_STEP: u64 = 4 << 20;
-/// The number of repetitions of a call that signals interrupt.
+/// The greatest number of attempts at a call that signals interrupt.
 const REPEATS: usize = 100;
 
 /// The file of a process. All zeros means no file, which is the state in the child of a fork (I3).
@@ -33,13 +34,13 @@ const REPEATS: usize = 100;
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct TraceFile {
-    /// The offset of the next packet.
+    /// The offset of the next packet in the file.
     next: AtomicU64,
-    /// The address of that offset, if it is below `length`.
+    /// The address at which the next packet is mapped, if `next` is below `length`.
     window: AtomicPtr<u8>,
     /// The mapped length of the file: the header and whole packets.
     length: AtomicU64,
-    /// A mapped page of the file, and its offset.
+    /// The address of the anchor, and its offset in the file.
     anchor: AtomicPtr<u8>,
     anchor_at: AtomicU64,
     /// The device and the inode of the file.
@@ -87,7 +88,8 @@ impl TraceFile {
         // SAFETY: the header lies within the mapping.
         self.window.store(unsafe { base.add(FILE_HEADER) }, Relaxed);
         self.length.store(first, Relaxed);
-        // The descriptor may have become another file's by now, so this compares the mapped file.
+        // By now the descriptor may refer to another thread's file, and `mmap` may have mapped that
+        // file.
         let usable = if self.is_id_of(of_descriptor(fd)) {
             self.reserve(path, base, 0, first as usize).and_then(|()| self.cast_anchor(base, 0))
         } else {
@@ -103,7 +105,8 @@ impl TraceFile {
         })
     }
 
-    /// Returns the next packet, zeroed and with space on the disk, or why the recording ends there.
+    /// Returns the next packet, zeroed and with space on the disk, or the reason why the recording
+    /// ends.
     pub(crate) fn packet(&self, path: &CStr, limit: u64) -> Result<*mut u8, Stop> {
         let at = self.next.load(Relaxed);
         let end = at + PACKET as u64;
@@ -129,7 +132,7 @@ impl TraceFile {
         self.grow(path, to)?;
         let (from, anchor_at) = (self.length.load(Relaxed), self.anchor_at.load(Relaxed));
         let at = duplicate(self.anchor.load(Relaxed), (to - anchor_at) as usize).ok_or(Stop::Memory)?;
-        // The page of the anchor has other mappings too.
+        // The new mapping begins with the page of the anchor, which is mapped elsewhere too.
         let known = (from - anchor_at) as usize;
         // SAFETY: the new mapping reaches beyond the previous end of the file.
         self.window.store(unsafe { at.add(known) }, Relaxed);
@@ -142,8 +145,8 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Maps the last page of the file again, from a mapping at `at` of offset `from`, and unmaps
-    /// the previous anchor.
+    /// Makes the last page of the file the anchor: maps that page again and unmaps the previous
+    /// anchor. The file is mapped at `at` from offset `from` to its end.
     fn cast_anchor(&self, at: *mut u8, from: u64) -> Result<(), Stop> {
         let last = (self.length.load(Relaxed) - 1) / page() as u64 * page() as u64;
         // SAFETY: the mapping reaches to the end of the file.
@@ -157,7 +160,7 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Extends the file at `path` to at least `to` bytes, if it is this file.
+    /// Extends the file to at least `to` bytes, if `path` still names it.
     fn grow(&self, path: &CStr, to: u64) -> Result<(), Stop> {
         // Above this limit the kernel would send SIGXFSZ, which ends the program.
         if to > most_bytes_of_a_file() {
@@ -206,14 +209,14 @@ impl TraceFile {
         if fd < 0 {
             return Err(Stop::Path);
         }
-        // The recorder closes no descriptor that now names another file.
+        // If the descriptor now refers to another file, the recorder does not close it.
         if !self.is_id_of(of_descriptor(fd)) {
             return Err(Stop::Path);
         }
         let (offset, size) = (offset.cast_signed(), size as i64);
-        // SAFETY: the call takes only numbers.
+        // SAFETY: the call takes no pointer.
         let reserved = repeated(|| i64::from(unsafe { libc::fallocate(fd, 0, offset, size) }));
-        // Some file systems cannot reserve space. They allocate it when bytes are written.
+        // Some file systems cannot reserve space. They allocate space when bytes are written.
         let reserved = reserved.or_else(|_| write_zeros(fd, offset, size));
         close(fd);
         reserved.map(|_| ()).map_err(|_| Stop::Disk)
@@ -227,7 +230,8 @@ impl TraceFile {
     }
 }
 
-/// Unmaps a packet that no stream writes to.
+/// Unmaps a packet that no stream writes to. Does nothing if `packet` is null, or if pages are
+/// larger than 4 KiB.
 pub(crate) fn release(packet: *mut u8) {
     if !packet.is_null() && page() == FILE_HEADER {
         os::unmap(packet, PACKET);
@@ -238,12 +242,12 @@ pub(crate) fn release(packet: *mut u8) {
 type FileIdentity = ([u64; 2], i64);
 
 fn of_path(path: &CStr) -> Option<FileIdentity> {
-    // SAFETY: the path ends with a zero, the place is valid.
+    // SAFETY: the path ends with a zero, and `stat_with` passes a valid pointer.
     stat_with(|place| unsafe { libc::stat(path.as_ptr(), place) })
 }
 
 fn of_descriptor(fd: i32) -> Option<FileIdentity> {
-    // SAFETY: the place is valid.
+    // SAFETY: `stat_with` passes a valid pointer.
     stat_with(|place| unsafe { libc::fstat(fd, place) })
 }
 
@@ -257,7 +261,7 @@ fn stat_with(call: impl FnOnce(*mut libc::stat) -> i32) -> Option<FileIdentity> 
     Some(([found.st_dev, found.st_ino], found.st_size))
 }
 
-/// Repeats a call that a signal interrupts. Returns its result or its error number.
+/// Repeats a call while signals interrupt it. Returns its result or its error number.
 fn repeated(call: impl Fn() -> i64) -> Result<i64, i32> {
     for _ in 0..REPEATS {
         let returned = call();
@@ -276,14 +280,14 @@ fn write_zeros(fd: i32, offset: i64, size: i64) -> Result<i64, i32> {
     let mut done = 0;
     while done < size {
         let length = (size - done).min(FILE_HEADER as i64) as usize;
-        // SAFETY: the zeros are as long as that.
+        // SAFETY: `ZEROS` is valid for reads of `length` bytes.
         done +=
             repeated(|| unsafe { libc::pwrite(fd, ZEROS.as_ptr().cast(), length, offset + done) } as i64)?;
     }
     Ok(done)
 }
 
-/// Maps `size` bytes of a file from the page on that is mapped at `page`.
+/// Maps `size` bytes of a file again, beginning with the page that is mapped at `page`.
 fn duplicate(page: *mut u8, size: usize) -> Option<*mut u8> {
     // SAFETY: the page belongs to a shared mapping. An old size of zero keeps that mapping and
     // creates a new one.
@@ -291,13 +295,13 @@ fn duplicate(page: *mut u8, size: usize) -> Option<*mut u8> {
     (at != libc::MAP_FAILED).then_some(at.cast())
 }
 
-/// Returns the size of a page.
+/// Returns the size of a page of the operating system, in bytes.
 fn page() -> usize {
-    // SAFETY: the call takes a number.
+    // SAFETY: the call takes no pointer.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(FILE_HEADER)
 }
 
-/// Returns the largest file size that this process may create.
+/// Returns the greatest size in bytes of a file that this process may write.
 fn most_bytes_of_a_file() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the pointer is to a structure of the right type. If the call fails, the structure

@@ -37,8 +37,8 @@
 //! the run and its processor time, both since that start. The last two are 0 if the program ended
 //! without `exit`. The cost of the clock is in picoseconds.
 //!
-//! Version 1 has no notes and no fields after 4032. This crate still reads it. Such a trace has no
-//! processor times.
+//! Version 1 has no notes, and of the fields from 4032 on only the dropped calls. This crate still
+//! reads it. Such a trace has no processor times.
 //!
 //! The *sequence* counts all events of the process. The free of a block has a lower number than
 //! the allocation that reuses its memory, on any thread. `used` is written after each event, so
@@ -59,43 +59,44 @@ pub const PACKET: usize = 32 << 10;
 pub const PACKET_MAGIC: [u8; 4] = *b"CHNK";
 /// The size of a packet's header, in bytes.
 pub const PACKET_HEADER: usize = 32;
-/// The size of the longest event: a byte and four varints.
+/// The size of the longest event in bytes: the first byte and four varints.
 pub const LONGEST: usize = 41;
-/// The most threads that a process may have had, one after another.
+/// The most threads that a process may have had in its whole run.
 pub const MOST_THREADS: u64 = 1 << 22;
-/// Nanoseconds in a tick, as a power of two.
+/// The base-2 logarithm of the nanoseconds in a tick.
 pub const TICK_LOG2: u32 = 5;
 
 /// Offsets of the fields of the file header.
 pub mod header {
     /// The version of the format.
     pub const VERSION: usize = 8;
-    /// The size of a packet.
+    /// The size of a packet, in bytes.
     pub const PACKET: usize = 12;
-    /// The monotonic clock at the start, in nanoseconds.
+    /// The monotonic clock at the start of the recording, in nanoseconds.
     pub const CLOCK: usize = 16;
-    /// The process.
+    /// The ID of the process.
     pub const PID: usize = 24;
-    /// The parent of the process.
+    /// The ID of the parent process.
     pub const PARENT: usize = 28;
     /// The [`Origin`](super::Origin) of the recording.
     pub const ORIGIN: usize = 32;
-    /// Why the recording ended early: a [`Stop`](super::Stop), or 0.
+    /// The reason why the recording ended early: a [`Stop`](super::Stop), or 0.
     pub const STOP: usize = 36;
     /// Events from this sequence number on are incomplete, if the recording ended early.
     pub const STOP_SEQUENCE: usize = 40;
-    /// The most bytes that the file may have.
+    /// The limit of the file, in bytes.
     pub const LIMIT: usize = 48;
-    /// The length of the command.
+    /// The length of the command, in bytes.
     pub const COMMAND_LENGTH: usize = 56;
     /// The command's words, each ended by a zero.
     pub const COMMAND: usize = 60;
     /// Processor time of the process when the recording started, in nanoseconds. The command ends
     /// before this field.
     pub const START_PROCESSOR: usize = 4032;
-    /// Nanoseconds from the start to the exit of the program; 0 where it ended without `exit`.
+    /// Nanoseconds from the start to the exit of the program; 0 if the program ended without
+    /// `exit`.
     pub const END: usize = 4040;
-    /// Processor time of the process from the start to that end, in nanoseconds.
+    /// Processor time of the process from the start to its exit, in nanoseconds.
     pub const END_PROCESSOR: usize = 4048;
     /// Picoseconds that two readings of the clock add to the interval between them.
     pub const CLOCK_COST: usize = 4056;
@@ -105,19 +106,19 @@ pub mod header {
 
 /// Offsets of the fields of a packet's header.
 pub mod packet {
-    /// The thread of the first event.
+    /// The number of the thread of the first event.
     pub const THREAD: usize = 4;
     /// The size of the events in bytes.
     pub const USED: usize = 8;
-    /// The stream of the packet. The packets of a stream follow one another.
+    /// The number of the stream. The packets of one stream are in the order of their events.
     pub const STREAM: usize = 12;
-    /// The base of the first event's sequence number.
+    /// The sequence number that the first event's difference is added to.
     pub const SEQUENCE: usize = 16;
-    /// The base of the first event's time.
+    /// The time that the first event's difference is added to, in ticks.
     pub const TIME: usize = 24;
 }
 
-/// Operations.
+/// The operations of events.
 pub mod op {
     /// A block was allocated.
     pub const ALLOC: u8 = 1;
@@ -127,7 +128,7 @@ pub mod op {
     pub const FREE: u8 = 3;
     /// A block is about to enter `realloc`.
     pub const RESIZE: u8 = 4;
-    /// `realloc` returned a block.
+    /// `realloc` returned. The size is 0 if it refused.
     pub const RESIZED: u8 = 5;
     /// Another thread takes the stream over.
     pub const THREAD: u8 = 6;
@@ -135,7 +136,7 @@ pub mod op {
     pub const NOTE: u8 = 7;
 }
 
-/// Kinds of notes. They take the place of an event's alignment.
+/// The kinds of notes. The first byte of a note has its kind where an event has its alignment.
 pub mod note {
     /// The processor times of the thread and of the process, and the recorder's own.
     pub const CLOCKS: u8 = 0;
@@ -146,7 +147,7 @@ pub mod note {
 /// Processor times at one moment of a thread, in nanoseconds. A trace keeps them in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clocks {
-    /// Nanoseconds since the start.
+    /// Nanoseconds since the start of the recording.
     pub time: u64,
     /// Processor time of the thread since it began.
     pub thread: u64,
@@ -156,8 +157,8 @@ pub struct Clocks {
     pub recorder: u64,
 }
 
-/// Encodes a note of clocks after an event at `base_time`, in ticks. Returns the bytes and their
-/// number.
+/// Encodes a note of clocks that follows an event at `base_time`, in ticks. Returns a buffer and
+/// the number of bytes used.
 #[must_use]
 pub fn encode_clocks(base_time: u64, clocks: &Clocks) -> ([u8; LONGEST], usize) {
     let time = (clocks.time >> TICK_LOG2).saturating_sub(base_time);
@@ -166,8 +167,8 @@ pub fn encode_clocks(base_time: u64, clocks: &Clocks) -> ([u8; LONGEST], usize) 
     encode_note(note::CLOCKS, &[time, thread, process, recorder])
 }
 
-/// Encodes a note of the allocator's and the recorder's time, in nanoseconds. Returns the bytes
-/// and their number.
+/// Encodes a note of the allocator's and the recorder's time, in nanoseconds. Returns a buffer and
+/// the number of bytes used.
 #[inline]
 #[must_use]
 pub fn encode_took(allocator: u64, recorder: u64) -> ([u8; LONGEST], usize) {
@@ -184,7 +185,7 @@ fn encode_note(kind: u8, numbers: &[u64]) -> ([u8; LONGEST], usize) {
     (out, at)
 }
 
-/// How a recording began.
+/// The way in which a recording began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Origin {
@@ -200,7 +201,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns the origin of a word in the header.
+    /// Returns the origin that a word of the header stands for; `None` if there is no such origin.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
         let all = [Self::Program, Self::Fork, Self::Call, Self::Bypassed];
@@ -208,7 +209,7 @@ impl Origin {
     }
 }
 
-/// Why a recording ended before its program.
+/// The reason why a recording ended before its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Stop {
@@ -230,7 +231,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Returns the reason of a word in the header.
+    /// Returns the reason that a word of the header stands for; `None` if there is no such reason.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
         let all =
@@ -239,21 +240,21 @@ impl Stop {
     }
 }
 
-/// Returns the first byte of an event.
+/// Returns the first byte of an event with this op and alignment, or of a note with its kind.
 #[inline]
 #[must_use]
 pub fn lead(op: u8, align_log2: u8) -> u8 {
     op | align_log2 << 3
 }
 
-/// Returns the op and the alignment of a first byte.
+/// Returns the op and the alignment that the first byte of an event stands for.
 #[inline]
 #[must_use]
 pub fn unlead(byte: u8) -> (u8, u8) {
     (byte & 7, byte >> 3)
 }
 
-/// Returns the difference between two addresses in its written form.
+/// Returns the difference from one address to another in the form that a trace stores.
 #[inline]
 #[must_use]
 pub fn distance(from: u64, to: u64) -> u64 {
@@ -261,7 +262,8 @@ pub fn distance(from: u64, to: u64) -> u64 {
     (signed << 1 ^ signed >> 63).cast_unsigned()
 }
 
-/// Returns the address at a difference from another address.
+/// Returns the address at this difference from another one: the inverse of
+/// [`distance`](fn@distance).
 #[inline]
 #[must_use]
 pub fn follow(from: u64, distance: u64) -> u64 {
@@ -269,7 +271,7 @@ pub fn follow(from: u64, distance: u64) -> u64 {
     from.rotate_right(4).wrapping_add(signed).rotate_left(4)
 }
 
-/// Writes a varint into `out`. Returns its length, at most 10.
+/// Writes a varint to the start of `out`. Returns its length in bytes, at most 10.
 #[inline]
 pub fn put(out: &mut [u8], mut value: u64) -> usize {
     let mut length = 0;
@@ -285,12 +287,12 @@ pub fn put(out: &mut [u8], mut value: u64) -> usize {
     length
 }
 
-/// The fault of a varint.
+/// The reason why a varint is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
-    /// The bytes end inside it.
+    /// The bytes end within the varint.
     Short,
-    /// It exceeds 64 bits.
+    /// The varint has more than 64 bits.
     Long,
 }
 
@@ -298,7 +300,7 @@ pub enum Bad {
 ///
 /// # Errors
 ///
-/// If the bytes end, or if the number has more than 64 bits.
+/// Returns [`Bad`] if the bytes end, or if the number has more than 64 bits.
 #[inline]
 pub fn take(bytes: &[u8], at: &mut usize) -> Result<u64, Bad> {
     let mut value = 0;
@@ -327,8 +329,8 @@ pub struct Base {
     pub address: u64,
 }
 
-/// Encodes an event after `base`. `size` is `None` for ops without a size. Returns the bytes and
-/// their number.
+/// Encodes an event after `base`. `size` is `None` for ops without a size. Returns a buffer and the
+/// number of bytes used.
 #[inline]
 #[must_use]
 pub fn encode(lead: u8, base: &Base, event: &Base, size: Option<u64>) -> ([u8; LONGEST], usize) {

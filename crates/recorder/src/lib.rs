@@ -6,8 +6,8 @@
 //! xtask record`), or wraps the global allocator of a Rust program ([`TraceAlloc`]).
 //!
 //! The other half of the crate reads traces. [`Trace`] merges the threads into one sequence of
-//! events, [`Book`] turns addresses into blocks, and [`Summary`] counts. [`Writer`] creates traces
-//! for tests and generators.
+//! events, [`Book`] maps addresses to blocks, and [`Summary`] counts events, blocks and bytes.
+//! [`Writer`] creates traces for tests and generators.
 //!
 //! `DESIGN.md` has the invariants.
 
@@ -56,13 +56,13 @@ pub use self::timing::{OperationTimes, ThreadClocks, TimeSample, Timing};
 pub use self::writer::Writer;
 
 /// The environment variable with the path of the trace. The preloaded recorder appends `.` and the
-/// number of its process.
+/// process ID.
 pub const PATH_VARIABLE: &str = "EPHEMERA_TRACE";
 
-/// The environment variable with the most bytes that a trace may have.
+/// The environment variable with the limit of a trace, in bytes.
 pub const LIMIT_VARIABLE: &str = "EPHEMERA_TRACE_LIMIT";
 
-/// The limit of a trace if none is given: 1 GiB, some 100 million calls.
+/// The default limit of a trace in bytes: 1 GiB, enough for some 100 million calls.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
 
 /// The longest path of a trace in bytes, before the recorder appends its suffix.

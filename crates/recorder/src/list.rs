@@ -1,5 +1,4 @@
-//! The streams that no thread holds: a lock-free list, so no thread waits for another one that
-//! does not run.
+//! The streams that no thread holds: a lock-free list, so no thread waits for a preempted one.
 
 #[cfg(not(ephemera_loom))]
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -8,12 +7,12 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 
 use Ordering::{Acquire, Relaxed};
 
-/// A stack of indices. Each entry has a *link*, which its owner keeps: the index of the entry
-/// below plus one, or 0.
+/// A stack of indices. Each entry has a *link*, which the caller stores with the entry: the index
+/// of the entry below plus one, or 0.
 ///
-/// The lower half of the word is the first link. The upper half counts the changes. Without the
-/// count, an interrupted `pop` could take an entry that others popped and pushed since, with an
-/// outdated link. All zeros is an empty list.
+/// The lower half of the word links to the first entry. The upper half counts the changes of the
+/// word. Without the count, an interrupted `pop` could take an entry that other threads popped and
+/// pushed since, and leave an outdated link in the word. All zeros is an empty list.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct StreamList(AtomicU64);
@@ -55,13 +54,13 @@ impl StreamList {
         }
     }
 
-    /// Removes all entries. No other thread uses the list.
+    /// Removes all entries. The caller makes sure that no other thread uses the list.
     pub(crate) fn clear(&self) {
         self.0.store(0, Relaxed);
     }
 }
 
-/// Returns the word that follows `head` and has this link.
+/// Returns the next word of the list after `head`: this link, and a count that is one higher.
 fn changed(head: u64, link: u32) -> u64 {
     let changes =
         if cfg!(ephemera_weaken = "recorder_list_uncounted") { 0 } else { (head >> 32).wrapping_add(1) };
@@ -98,7 +97,7 @@ mod models {
 
     use super::{Relaxed, StreamList};
 
-    /// Two streams: links, and a witness that only the holder of each may touch.
+    /// Two streams. Each has a link, and a witness that only its holder may touch.
     struct Streams {
         list: StreamList,
         links: [AtomicU32; 2],
@@ -116,7 +115,8 @@ mod models {
         }
 
         fn touch(&self, index: u32) {
-            // SAFETY: the place is valid. The model checks that this thread may write to it.
+            // SAFETY: loom passes a valid pointer. The model fails if another thread may access the
+            // witness.
             self.witness[index as usize].with_mut(|witness| unsafe { *witness += 1 });
         }
 
@@ -137,7 +137,8 @@ mod models {
             streams.push(1);
             streams.push(0);
             let other = Arc::clone(&streams);
-            // Takes both and returns the first, while the main thread takes the rest.
+            // Takes up to two streams and puts the first one back, while the main thread takes
+            // streams too.
             let thread = thread::spawn(move || {
                 let first = other.pop();
                 let second = other.pop();

@@ -12,20 +12,20 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::os;
 
-/// The lock, held until it is dropped. No signal handler and no cancellation interrupts the
-/// holder.
+/// The lock, which a thread holds until it drops this value. No signal handler and no cancellation
+/// interrupts the holder.
 #[derive(Debug)]
 pub(crate) struct Lock<'a> {
     word: &'a AtomicU32,
-    /// The kernel's number of the holder.
+    /// The kernel's thread ID of the holder.
     thread: u32,
-    /// Dropped after the word is released.
+    /// Allows signals and cancellation again when it is dropped, after the release of `word`.
     _quiet: Uninterrupted,
 }
 
 impl<'a> Lock<'a> {
-    /// Waits for the lock. Its word is 0 while no thread holds it. Returns `None` if the kernel
-    /// refuses to wait.
+    /// Waits for the lock of `word`, which is 0 while no thread holds the lock. Returns `None` if
+    /// the kernel refuses to wait.
     pub(crate) fn take(word: &'a AtomicU32) -> Option<Self> {
         let quiet = Uninterrupted::begin();
         let thread = os::thread();
@@ -45,7 +45,7 @@ impl<'a> Lock<'a> {
     }
 }
 
-/// Waits by spinning, for a negative control.
+/// Waits for the lock by spinning. Only the control `recorder_lock_spins` calls this function.
 fn spin(word: &AtomicU32, thread: u32) {
     while word.compare_exchange(0, thread, Relaxed, Relaxed).is_err() {
         std::thread::yield_now();
@@ -57,18 +57,18 @@ impl Drop for Lock<'_> {
         // ORDERING: Release. Pairs with the Acquire in `Lock::take`. Publishes: the changes of the
         // holder.
         if self.word.compare_exchange(self.thread, 0, Release, Relaxed).is_err() {
-            // Other threads wait. The kernel chooses the next holder, and cannot refuse the
-            // present one.
+            // Other threads wait, so the kernel chooses the next holder. The kernel cannot refuse
+            // this call, because this thread holds the lock.
             os::futex(self.word, libc::FUTEX_UNLOCK_PI);
         }
     }
 }
 
-/// Keeps cancellation and asynchronous signals from the calling thread until it is dropped.
+/// Keeps cancellation and asynchronous signals from the calling thread until the value is dropped.
 ///
-/// A handler may leave by `longjmp`, and a cancelled thread unwinds. Either would keep the lock
-/// for the rest of the process. Signals of a faulting instruction stay unblocked, since blocking
-/// them would end the program.
+/// A handler may leave by `longjmp`, and a cancelled thread unwinds. Either would leave the lock
+/// taken for the rest of the process. Signals that a faulting instruction raises stay unblocked: if
+/// they were blocked, the kernel would end the program.
 pub(crate) struct Uninterrupted {
     signals: libc::sigset_t,
     cancel: c_int,
@@ -94,18 +94,19 @@ impl Uninterrupted {
     fn begin() -> Self {
         let mut cancel = 0;
         if !cfg!(ephemera_weaken = "recorder_cancellable") {
-            // SAFETY: the place is valid, and the state is one of the two that exist.
+            // SAFETY: `cancel` is valid for writes, and `CANCEL_DISABLE` is a valid state.
             unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut cancel) };
         }
         let mut blocked = no_signals();
-        // SAFETY: the place is a set of signals.
+        // SAFETY: `blocked` is a signal set that is valid for writes.
         unsafe { libc::sigfillset(&raw mut blocked) };
         for signal in FAULTS {
-            // SAFETY: the place is a set of signals, and the number is a signal's.
+            // SAFETY: `blocked` is an initialised signal set, and `signal` is a valid signal
+            // number.
             unsafe { libc::sigdelset(&raw mut blocked, signal) };
         }
         let mut signals = no_signals();
-        // SAFETY: both places are sets of signals.
+        // SAFETY: both pointers are to initialised signal sets.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut signals) };
         Self { signals, cancel }
     }
@@ -115,14 +116,15 @@ impl Drop for Uninterrupted {
     fn drop(&mut self) {
         // SAFETY: `begin` filled the set.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.signals, null_mut()) };
-        // SAFETY: `begin` got this state from the same function; the old state may be dropped.
+        // SAFETY: `begin` got this state from the same function. glibc and musl accept a null
+        // pointer for the old state.
         unsafe { pthread_setcancelstate(self.cancel, null_mut()) };
     }
 }
 
 fn no_signals() -> libc::sigset_t {
     let mut set = core::mem::MaybeUninit::uninit();
-    // SAFETY: the place is as large as a set of signals.
+    // SAFETY: the pointer is valid for the write of a signal set.
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
     // SAFETY: the call initialised the set.
     unsafe { set.assume_init() }

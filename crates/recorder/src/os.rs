@@ -12,17 +12,17 @@ use crate::format::TICK_LOG2;
 
 /// Returns the error number of the last failed call.
 pub(crate) fn errno() -> i32 {
-    // SAFETY: the call takes nothing.
+    // SAFETY: the function has no preconditions.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: the place belongs to the calling thread and is always valid.
+    // SAFETY: the pointer is to a word of the calling thread, which is always valid.
     unsafe { *place }
 }
 
-/// Restores the error number that the program last saw.
+/// Sets the error number of the calling thread.
 pub(crate) fn set_errno(value: i32) {
-    // SAFETY: the call takes nothing.
+    // SAFETY: the function has no preconditions.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: the place belongs to the calling thread and is always valid.
+    // SAFETY: the pointer is to a word of the calling thread, which is always valid.
     unsafe { *place = value }
 }
 
@@ -37,12 +37,12 @@ pub(crate) fn clock() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)
 }
 
-/// Returns the processor time of the calling thread in nanoseconds. This is a system call.
+/// Returns the processor time of the calling thread in nanoseconds. Makes a system call.
 pub(crate) fn thread_processor() -> u64 {
     read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Returns the processor time of the process in nanoseconds. This is a system call.
+/// Returns the processor time of the process in nanoseconds. Makes a system call.
 pub(crate) fn process_processor() -> u64 {
     read_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -62,7 +62,7 @@ pub(crate) fn ticks_since(start: u64) -> u64 {
     clock().saturating_sub(start) >> TICK_LOG2
 }
 
-/// Maps zeroed memory. The kernel zeroes it again in the child of a fork.
+/// Maps `size` bytes of zeroed memory. The kernel zeroes this memory again in the child of a fork.
 pub(crate) fn map_wiped(size: usize) -> Result<*mut u8, StartError> {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping at an address that the kernel chooses changes no existing one.
@@ -88,10 +88,10 @@ pub(crate) fn unmap(at: *mut u8, size: usize) {
     unsafe { libc::munmap(at.cast(), size) };
 }
 
-/// Returns the kernel's number of the calling thread. Every call asks the kernel, since the child
-/// of a fork has another number.
+/// Returns the kernel's ID of the calling thread. Every call asks the kernel, since the thread has
+/// another ID in the child of a fork.
 pub(crate) fn thread() -> u32 {
-    // SAFETY: the call takes nothing and cannot fail.
+    // SAFETY: the function has no preconditions and cannot fail.
     unsafe { libc::gettid() }.cast_unsigned()
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn futex(word: &AtomicU32, operation: c_int) -> Option<()> {
     }
 }
 
-/// Reads the command of this process into `out`. Returns the number of bytes.
+/// Reads the command line of this process into `out`. Returns the number of bytes.
 pub(crate) fn command(out: &mut [u8]) -> usize {
     // SAFETY: the path ends with a zero.
     let fd = unsafe { libc::open(c"/proc/self/cmdline".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
@@ -126,11 +126,11 @@ pub(crate) fn command(out: &mut [u8]) -> usize {
     usize::try_from(read).unwrap_or(0)
 }
 
-/// Returns the numbers of this process and of its parent.
+/// Returns the IDs of this process and of its parent.
 pub(crate) fn pids() -> (u32, u32) {
-    // SAFETY: the call takes nothing and cannot fail.
+    // SAFETY: the function has no preconditions and cannot fail.
     let own = unsafe { libc::getpid() };
-    // SAFETY: the call takes nothing and cannot fail.
+    // SAFETY: the function has no preconditions and cannot fail.
     let parent = unsafe { libc::getppid() };
     (own.cast_unsigned(), parent.cast_unsigned())
 }

@@ -1,7 +1,7 @@
 //! The functions of the preloaded library, which replace those of the C library.
 //!
-//! A block is recorded after its allocation and before its free, so the sequence numbers leave it
-//! free in between (I4).
+//! An allocation is recorded after it is made, and a free before it is made. So the free of a block
+//! has a lower number than the next allocation at the same address (I4).
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -13,7 +13,7 @@ use crate::process::launch::launch;
 use crate::real::{early, early_size, is_early, real};
 use crate::{DEFAULT_LIMIT, os};
 
-/// The loader calls this before the program's own initialisers.
+/// The loader calls this function before the program's own initialisers.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
@@ -39,8 +39,8 @@ extern "C" fn begin() {
     os::set_errno(errno);
 }
 
-/// Returns whether the program's calls of `malloc` go to its executable, which the loader searches
-/// before every library.
+/// Returns whether the program's calls of `malloc` go to its own executable, which the loader
+/// searches before all libraries.
 fn is_bypassed() -> bool {
     // SAFETY: the name ends with a zero.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) };
@@ -56,23 +56,23 @@ fn object(address: *const c_void) -> *mut c_void {
         dli_sname: null_mut::<core::ffi::c_char>(),
         dli_saddr: null_mut(),
     };
-    // SAFETY: any address is allowed, and the place is valid. If nothing is found, the structure
-    // keeps its contents.
+    // SAFETY: any address is allowed, and `info` is valid for writes. If nothing is found, the
+    // structure keeps its contents.
     unsafe { libc::dladdr(address, &raw mut info) };
     info.dli_fbase
 }
 
-/// Sets the error number and returns null.
+/// Sets the error number to `ENOMEM` and returns null.
 fn refused() -> *mut c_void {
     os::set_errno(libc::ENOMEM);
     null_mut()
 }
 
-/// `malloc`.
+/// Records a call of `malloc` and passes it to the next allocator.
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// Every size is allowed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(1, size).cast() };
@@ -85,11 +85,11 @@ pub(crate) unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     block
 }
 
-/// `calloc`.
+/// Records a call of `calloc` and passes it to the next allocator.
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// Every argument is allowed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     let Some(real) = real() else {
@@ -99,23 +99,24 @@ pub(crate) unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void
     // SAFETY: any sizes are valid.
     let block = unsafe { (real.calloc)(count, size) };
     watch.lap();
-    // A product that overflows was refused.
+    // If the product overflows, `block` is null, and `born` records nothing.
     born(op::ZEROED, 0, block.cast(), count.wrapping_mul(size));
     watch.end_recorder();
     block
 }
 
-/// Moves a block of the early area to the heap.
+/// Copies a block of the early area into a new block of `size` bytes. Returns the new block, or
+/// null.
 ///
 /// # Safety
 ///
-/// The block lies in the early area.
+/// `block` came from [`early`].
 #[cold]
 unsafe fn move_early(block: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: any size is valid.
     let moved = unsafe { malloc(size) };
     if !moved.is_null() {
-        // SAFETY: the caller passes a block of the early area.
+        // SAFETY: the caller passes a block that came from `early`.
         let old = unsafe { early_size(block) };
         // SAFETY: both blocks have at least this length. A new block overlaps no other.
         unsafe { moved.copy_from_nonoverlapping(block, old.min(size)) };
@@ -123,11 +124,11 @@ unsafe fn move_early(block: *mut c_void, size: usize) -> *mut c_void {
     moved
 }
 
-/// `realloc`.
+/// Records a call of `realloc` and passes it to the next allocator.
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// `block` is null, or a live block of this family of functions.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
     if block.is_null() {
@@ -135,21 +136,22 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
         return unsafe { malloc(size) };
     }
     if is_early(block) {
-        // SAFETY: `is_early` says that the block lies in the early area.
+        // SAFETY: the caller passes a live block. It lies in the early area, so it came from
+        // `early`.
         return unsafe { move_early(block, size) };
     }
     let Some(real) = real() else { return refused() };
     if size == 0 {
-        // The C library frees the block here, and returns null.
+        // For this size, the C library frees the block and returns null.
         goes(op::FREE, block.cast());
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         let left = unsafe { (real.realloc)(block, 0) };
         born(op::ALLOC, 0, left.cast(), 0);
         return left;
     }
     goes(op::RESIZE, block.cast());
     let mut watch = CallTimer::start();
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     let moved = unsafe { (real.realloc)(block, size) };
     watch.lap();
     resized(block.cast(), moved.cast(), size);
@@ -157,25 +159,25 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
     moved
 }
 
-/// `reallocarray`.
+/// Computes the size in bytes and calls [`realloc`].
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// `block` is null, or a live block of this family of functions.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         Some(bytes) => unsafe { realloc(block, bytes) },
         None => refused(),
     }
 }
 
-/// `free`.
+/// Records a call of `free` and passes it to the next allocator.
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// `block` is null, or a live block of this family of functions. The call ends its life.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
     if block.is_null() || is_early(block) {
@@ -185,119 +187,120 @@ pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
         let mut watch = CallTimer::start();
         goes(op::FREE, block.cast());
         watch.lap();
-        // SAFETY: the caller's duty is the callee's.
+        // SAFETY: the caller upholds the callee's contract.
         unsafe { (real.free)(block) };
         watch.end_allocator();
     }
 }
 
-/// `free_sized` of C23.
+/// `free_sized` of C23: ignores the size and calls [`free`].
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// `block` is null, or a live block of this family of functions. The call ends its life.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     unsafe { free(block) }
 }
 
-/// `free_aligned_sized` of C23.
+/// `free_aligned_sized` of C23: ignores alignment and size and calls [`free`].
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// `block` is null, or a live block of this family of functions. The call ends its life.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _align: usize, _size: usize) {
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     unsafe { free(block) }
 }
 
-/// `posix_memalign`.
+/// Records a call of `posix_memalign` and passes it to the next allocator.
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// `place` is valid for the write of a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int {
     let Some(real) = real() else {
         let block = early(align, size).cast();
-        // SAFETY: the caller passes a valid place.
+        // SAFETY: the caller passes a pointer that is valid for writes.
         unsafe { *place = block };
         return if block.is_null() { libc::ENOMEM } else { 0 };
     };
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     let status = unsafe { (real.posix_memalign)(place, align, size) };
     if status == 0 {
-        // SAFETY: the caller passes a valid place, and the call above has set it.
+        // SAFETY: the caller passes a valid pointer, and the call above has set its target.
         let block = unsafe { *place };
         born(op::ALLOC, align_log2(align), block.cast(), size);
     }
     status
 }
 
-/// Records a block that a function of the next allocator returned for this alignment.
+/// Records a block that a function of the next allocator returned for this alignment. `block` is
+/// `None` if that allocator lacks the function.
 ///
-/// The C library decides what to do with an alignment that is no power of two. One rounds it up,
-/// another refuses it.
+/// The C library decides what to do with an alignment that is no power of two. Some round it up,
+/// others refuse it.
 fn aligned(align: usize, size: usize, block: Option<*mut c_void>) -> *mut c_void {
     let Some(block) = block else { return refused() };
     born(op::ALLOC, align_log2(align.checked_next_power_of_two().unwrap_or(1)), block.cast(), size);
     block
 }
 
-/// `memalign`.
+/// Records a call of `memalign` and passes it to the next allocator.
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// Every argument is allowed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(align, size).cast() };
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     aligned(align, size, real.memalign.map(|next| unsafe { next(align, size) }))
 }
 
-/// `aligned_alloc`.
+/// Records a call of `aligned_alloc` and passes it to the next allocator.
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// Every argument is allowed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(align, size).cast() };
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     aligned(align, size, real.aligned_alloc.map(|next| unsafe { next(align, size) }))
 }
 
-/// Returns the size of a page.
+/// Returns the size of a page of the operating system, in bytes.
 fn page() -> usize {
-    // SAFETY: the call takes a number.
+    // SAFETY: the call takes no pointer.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// `valloc`.
+/// Records a call of `valloc` and passes it to the next allocator.
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// Every size is allowed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(page(), size).cast() };
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     aligned(page(), size, real.valloc.map(|next| unsafe { next(size) }))
 }
 
-/// `pvalloc`: whole pages.
+/// Records a call of `pvalloc`, which rounds the size up to whole pages, and passes it on.
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// Every size is allowed.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(page(), size).cast() };
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     let block = real.pvalloc.map(|next| unsafe { next(size) });
-    // A size that overflows was refused.
+    // The next allocator has refused a size that overflows here.
     aligned(page(), size.checked_next_multiple_of(page()).unwrap_or(size), block)
 }

@@ -26,24 +26,25 @@ mod sandbox;
 
 /// The most threads that can write at one time.
 const STREAMS: usize = 4096;
-/// The size of a path with its suffix and the zero at its end.
+/// The size of a path with its suffix and the zero at its end, in bytes.
 const PATH: usize = 2048;
 
-/// The states of a [`Recording`]. A fork sets zero.
+/// The states of a [`Recording`]. In the child of a fork, the kernel sets the state to zero.
 const WIPED: u32 = 0;
 const RECORDING: u32 = 1;
 const STOPPED: u32 = 2;
 
-/// The state of a recording. The kernel zeroes it in the child of a fork (I3).
+/// The state of a recording. In the child of a fork, the kernel sets all of it to zero (I3).
 #[repr(C)]
 struct Recording {
     state: AtomicU32,
-    /// The word of the [`Lock`] under which the file begins and grows.
+    /// The word of the [`Lock`] under which the file is created and extended.
     locked: AtomicU32,
     file: TraceFile,
     /// The address of the file's header; null before there is a file.
     base: AtomicPtr<u8>,
-    /// The process of the file. The child of a `vfork` reads its parent's number.
+    /// The ID of the process that the file belongs to. The child of a `vfork` finds its parent's ID
+    /// here.
     pid: AtomicU32,
     /// The number of calls that were not recorded.
     dropped: AtomicU64,
@@ -57,18 +58,18 @@ struct Recording {
 static PROCESS: AtomicPtr<Recording> = AtomicPtr::new(core::ptr::null_mut());
 /// The number of the next event.
 static SEQUENCE: AtomicU64 = AtomicU64::new(0);
-/// The number of threads so far.
+/// The number of threads that have called the allocator so far.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
-/// The monotonic clock at the start.
+/// The monotonic clock at the start of the recording, in nanoseconds.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 /// The most bytes that the file may have.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 /// The key whose destructor returns a thread's stream.
 static KEY: AtomicU32 = AtomicU32::new(0);
-/// The number of threads that are about to enter a sandbox. The file does not grow while there are
-/// any.
+/// The number of threads that are about to enter a sandbox. While there are such threads, the file
+/// does not grow.
 static ENTERING: AtomicU32 = AtomicU32::new(0);
-/// The requested path.
+/// The requested path, without the suffix.
 static ASKED: PathText = PathText(UnsafeCell::new([0; PATH]));
 /// The path of this process's file.
 static FILE: PathText = PathText(UnsafeCell::new([0; PATH]));
@@ -76,8 +77,8 @@ static FILE: PathText = PathText(UnsafeCell::new([0; PATH]));
 /// A path with a zero at its end.
 struct PathText(UnsafeCell<[u8; PATH]>);
 
-// SAFETY: `prepare` writes it before `PROCESS` is published. Afterwards, only the holder of the
-// process's lock reads or writes it.
+// SAFETY: `prepare` writes the text before it publishes `PROCESS`. Afterwards, only the holder of
+// the process's lock reads or writes the text.
 unsafe impl Sync for PathText {}
 
 impl PathText {
@@ -92,7 +93,7 @@ impl PathText {
     ///
     /// # Safety
     ///
-    /// No other thread reads or writes it.
+    /// No other thread reads or writes the text during the call.
     unsafe fn set(&self, path: &[u8], suffix: &[u8]) {
         // SAFETY: the caller guarantees that no other thread reads or writes the text.
         let bytes = unsafe { &mut *self.0.get() };
@@ -130,7 +131,8 @@ pub(crate) fn record(call: &Call) {
     record_slow(unsafe { &*process }, call);
 }
 
-/// Finds a stream with room for the thread, and writes the call to it.
+/// Records a call of a thread without a stream that has room: finds such a stream and writes the
+/// call to it.
 #[cold]
 #[inline(never)]
 fn record_slow(process: &Recording, call: &Call) {
@@ -161,9 +163,10 @@ fn record_slow(process: &Recording, call: &Call) {
 }
 
 impl Recording {
-    /// Returns the next packet of the file. The caller holds the lock.
+    /// Returns the next packet of the file; `None` if the file has no further packet for this
+    /// recording.
     fn claim(&self, _lock: &Lock<'_>) -> Option<*mut u8> {
-        // The process may have stopped or forked since the caller checked.
+        // The recording may have stopped, or the process forked, since the caller checked.
         if self.state.load(Relaxed) != RECORDING || ENTERING.load(Relaxed) > 0 {
             return None;
         }
@@ -178,7 +181,7 @@ impl Recording {
         self.tell_dropped();
     }
 
-    /// Writes the number of dropped calls into the header, if there is one.
+    /// Writes the number of dropped calls into the header, if the file exists.
     fn tell_dropped(&self) {
         // ORDERING: Acquire. Pairs with the Release in `open`. Publishes: the mapped header.
         let base = self.base.load(Acquire);
@@ -187,12 +190,13 @@ impl Recording {
         }
         // SAFETY: the field lies within the header.
         let place = unsafe { base.add(header::DROPPED) };
-        // SAFETY: the place is valid and aligned, and every access to it is atomic.
+        // SAFETY: the field is valid and aligned, and every access to it is atomic.
         let place = unsafe { AtomicU64::from_ptr(place.cast()) };
         place.fetch_max(self.dropped.load(Relaxed).to_le(), Relaxed);
     }
 
-    /// Ends the recording. The header says why, and from which event on.
+    /// Ends the recording. Writes into the header why it ended and from which event on calls are
+    /// missing.
     fn stop(&self, why: Stop) {
         if self.state.swap(STOPPED, Relaxed) != RECORDING {
             return;
@@ -205,8 +209,8 @@ impl Recording {
         let put = |at: usize, bytes: &[u8]| {
             // SAFETY: the fields lie within the header.
             let to = unsafe { base.add(at) };
-            // SAFETY: the place lies within the header. Only the thread that changed the state
-            // writes here.
+            // SAFETY: the field lies within the header. Only the thread that changed the state
+            // writes it.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         };
         put(header::STOP_SEQUENCE, &SEQUENCE.load(Relaxed).to_le_bytes());
@@ -216,7 +220,7 @@ impl Recording {
     /// Gives the child of a fork its own file, unless another thread of the child already did.
     ///
     /// The parent's mappings stay. A signal handler may have forked while its thread wrote to a
-    /// packet, and the thread continues there when the handler returns.
+    /// packet. The thread continues to write that packet when the handler returns.
     #[cold]
     fn restart(&self) {
         let Some(_lock) = Lock::take(&self.locked) else { return };

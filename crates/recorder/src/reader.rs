@@ -24,53 +24,54 @@ mod events;
 pub enum What {
     /// A block was allocated.
     Alloc {
-        /// The address.
+        /// The address of the block.
         address: u64,
         /// The requested size in bytes.
         size: u64,
-        /// The requested alignment as a power of two; 0 if there was no request.
+        /// The base-2 logarithm of the requested alignment; 0 if the call requested none.
         align_log2: u8,
         /// Whether zeroed memory was requested.
         zeroed: bool,
     },
     /// A block is about to be freed.
     Free {
-        /// The address.
+        /// The address of the block.
         address: u64,
     },
     /// A block is about to enter `realloc`.
     Resize {
-        /// The address.
+        /// The address of the block.
         address: u64,
     },
-    /// `realloc` returned a block.
+    /// `realloc` returned a block, or refused.
     Resized {
-        /// The address.
+        /// The address of the block.
         address: u64,
         /// The requested size in bytes; 0 if `realloc` refused and left the block as it was.
         size: u64,
     },
 }
 
-/// One event.
+/// An event of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// The position among all events.
+    /// The sequence number: the position of the event among all events of the process.
     pub sequence: u64,
-    /// Nanoseconds since the start.
+    /// Nanoseconds since the start of the recording.
     pub time: u64,
     /// The number of the thread, from 1.
     pub thread: u32,
-    /// The operation.
+    /// The operation and its block.
     pub what: What,
 }
 
-/// The end of a run that exited, in nanoseconds since its start.
+/// The end of a run that ended by `exit`. Both times are in nanoseconds and count from the start of
+/// the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// The time of the end.
+    /// The wall time at the end.
     pub time: u64,
-    /// The processor time of the process until then.
+    /// The processor time that the process used until the end.
     pub processor: u64,
 }
 
@@ -81,33 +82,33 @@ const THREADS: u64 = format::MOST_THREADS;
 /// file that was extended in advance.
 const UNBEGUN: u32 = 8192;
 
-/// The place of a packet's events.
+/// The offset of a packet in the file, and the length of its events, both in bytes.
 #[derive(Clone, Copy, Debug)]
 struct PacketPlace {
     offset: u64,
     used: usize,
 }
 
-/// The header of a trace, and the places of its packets.
+/// The header of a trace, and the positions of its packets in the file.
 #[derive(Debug)]
 pub struct Trace {
     file: File,
     streams: Vec<Vec<PacketPlace>>,
     /// The base sequence number of each stream's first packet.
     firsts: Vec<u64>,
-    /// The process that was recorded.
+    /// The ID of the recorded process.
     pub pid: u32,
-    /// The parent of the process.
+    /// The ID of the parent process.
     pub parent: u32,
-    /// How the recording began; `None` for a word that this version does not know.
+    /// The way in which the recording began; `None` for a word that this version does not know.
     pub origin: Option<Origin>,
-    /// Why the recording ended before the program, if it did.
+    /// The reason why the recording ended before the program; `None` if it did not.
     pub stop: Option<Stop>,
     /// The sequence number from which on events are incomplete.
     stop_sequence: u64,
-    /// The most bytes that the trace was allowed.
+    /// The limit of the trace, in bytes.
     pub limit: u64,
-    /// Calls that are missing although the trace continues after them.
+    /// The number of calls that are missing although the trace continues after them.
     pub dropped: u64,
     /// The version of the format.
     version: u32,
@@ -119,23 +120,23 @@ pub struct Trace {
     pub clock_cost: f64,
     /// The command, with spaces between its words and with its control characters escaped.
     pub command: String,
-    /// The size of the file up to its last event.
+    /// The size of the file up to its last event, in bytes.
     pub bytes: u64,
-    /// The length of a file that ends within a packet.
+    /// The length of the file in bytes, if it ends within a packet.
     pub truncated: Option<u64>,
 }
 
-/// Reads a little-endian word.
+/// Reads a little-endian word of 32 bits at offset `at`; 0 if the bytes end before its end.
 fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
-/// Reads a little-endian word of 64 bits.
+/// Reads a little-endian word of 64 bits at offset `at`.
 fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
-/// Reads from `offset` until `out` is full or the file ends.
+/// Reads from `offset` until `out` is full or the file ends. Returns the number of bytes.
 fn read_at(file: &File, out: &mut [u8], offset: u64) -> Result<usize, TraceError> {
     use std::io::{Seek, SeekFrom};
     let mut file = file;
@@ -156,7 +157,8 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is not a trace, or has a packet with an invalid header.
+    /// Returns an error if the file cannot be read, is not a trace, or has a packet with an invalid
+    /// header.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();

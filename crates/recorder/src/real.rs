@@ -1,14 +1,15 @@
-//! The next allocator, which the recorder calls, and a small memory area for the search.
+//! Finds the next allocator, which the recorder calls, and serves allocations during the search
+//! from a small static area.
 //!
-//! `dlsym` may allocate, which calls our own `calloc`. Such calls get pieces of a static area,
-//! which are never reused.
+//! `dlsym` may allocate and so call this library's own `calloc`. Such calls get pieces of the
+//! static area, which are never reused.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The size of the area.
+/// The size of the area, in bytes.
 const AREA: usize = 64 << 10;
 
 #[repr(align(4096))]
@@ -20,7 +21,8 @@ unsafe impl Sync for EarlyArea {}
 static BYTES: EarlyArea = EarlyArea(UnsafeCell::new([0; AREA]));
 static CURSOR: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns a zeroed piece of the area; null if the area has no room for it.
+/// Returns a zeroed piece of the area; null if the area has no room, or for an alignment above
+/// 4,096.
 pub(crate) fn early(align: usize, size: usize) -> *mut u8 {
     // The check below refuses an alignment that overflows here.
     let align = align.checked_next_power_of_two().unwrap_or(usize::MAX).max(16);
@@ -52,7 +54,7 @@ pub(crate) fn is_early(block: *mut c_void) -> bool {
     block.addr().wrapping_sub(BYTES.0.get().addr()) < AREA
 }
 
-/// Returns the size of a piece.
+/// Returns the size of a piece in bytes.
 ///
 /// # Safety
 ///
@@ -78,15 +80,15 @@ pub(crate) struct Real {
     pub(crate) pvalloc: Option<Paged>,
 }
 
-/// A function of an alignment and a size.
+/// The type of a function that takes an alignment and a size.
 pub(crate) type Aligned = unsafe extern "C" fn(usize, usize) -> *mut c_void;
-/// A function of a size.
+/// The type of a function that takes a size.
 pub(crate) type Paged = unsafe extern "C" fn(usize) -> *mut c_void;
 
 struct FoundFunctions(UnsafeCell<Option<Real>>);
 
-// SAFETY: the thread that changed `STATE` first writes it once, before it publishes the end of the
-// search. Afterwards it is only read.
+// SAFETY: only the thread that set `STATE` to `SEARCHING` writes the cell, before it publishes
+// `READY`. Other threads read the cell only after that.
 unsafe impl Sync for FoundFunctions {}
 
 static FOUND: FoundFunctions = FoundFunctions(UnsafeCell::new(None));
@@ -99,7 +101,7 @@ const READY: usize = 2;
 pub(crate) fn real() -> Option<&'static Real> {
     // ORDERING: Acquire. Pairs with the Release in `search`. Publishes: the addresses.
     if STATE.load(Acquire) == READY {
-        // SAFETY: the search has ended, so no thread writes.
+        // SAFETY: the search has ended, so no thread writes the cell any more.
         return unsafe { &*FOUND.0.get() }.as_ref();
     }
     search()
@@ -146,7 +148,7 @@ fn search() -> Option<&'static Real> {
     unsafe { *FOUND.0.get() = Some(real) };
     // ORDERING: Release. Pairs with the Acquire in `real`. Publishes: the addresses.
     STATE.store(READY, Release);
-    // SAFETY: the search has ended, so no thread writes.
+    // SAFETY: the search has ended, so no thread writes the cell any more.
     unsafe { &*FOUND.0.get() }.as_ref()
 }
 
@@ -156,12 +158,12 @@ fn find(name: &CStr) -> *mut c_void {
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
-/// As [`find`], for a symbol that every allocator has.
+/// Returns the symbol of this name, which every allocator has. Aborts if there is none.
 fn next(name: &CStr) -> *mut c_void {
     let symbol = find(name);
     if symbol.is_null() {
         // A process without an allocator cannot continue, and there is no other way to report it.
-        // SAFETY: the call does not return.
+        // SAFETY: the function has no preconditions.
         unsafe { libc::abort() }
     }
     symbol

@@ -1,8 +1,8 @@
-//! Text of a trace, made safe for terminals and pages.
+//! Escapes text of a trace, so that terminals and reports can show it.
 #![forbid(unsafe_code)]
 
-/// Returns `text` with control characters escaped, and also characters that reorder the displayed
-/// text.
+/// Returns `text` with two kinds of characters escaped: control characters, and characters that
+/// reorder the displayed text.
 pub(crate) fn shown(text: &[u8]) -> String {
     let reorders =
         |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -1,4 +1,4 @@
-//! A stream: the end of a packet that one thread writes to without a lock.
+//! A stream: the position in a packet where one thread writes events without a lock.
 
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, compiler_fence};
@@ -8,26 +8,26 @@ use crate::format::{self, Base, Clocks, LONGEST, PACKET, PACKET_HEADER, packet};
 /// One recorded call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    /// The op and the alignment.
+    /// The first byte of the event: the op and the alignment.
     pub(crate) lead: u8,
     /// The address of the block.
     pub(crate) address: u64,
-    /// The size of the block, if the op has one.
+    /// The requested size in bytes; `None` if the op has no size.
     pub(crate) size: Option<u64>,
 }
 
 /// The most calls from one measured call to the next.
 const GAP: u32 = 64;
 
-/// The place where a thread writes. All zeros is a stream without a packet, which is the state in
-/// the child of a fork.
+/// The position where a thread writes events. All zeros is a stream without a packet, which is the
+/// state in the child of a fork.
 ///
 /// Only the holder accesses the fields (I2). While the holder writes, its thread is marked busy. A
 /// call from a signal handler then leaves the stream alone, and is dropped and counted (I6).
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Stream {
-    /// The packet; null without one.
+    /// The address of the packet; null if the stream has none.
     pub(crate) packet: AtomicPtr<u8>,
     /// The offset of the next event in the packet.
     pub(crate) at: AtomicUsize,
@@ -38,7 +38,7 @@ pub(crate) struct Stream {
     address: AtomicU64,
     /// The number of calls until the next measured one.
     until: AtomicU32,
-    /// The next stream without a holder, as its index plus one.
+    /// The link of the list of streams without a holder: the index of the next one plus one, or 0.
     pub(crate) next: AtomicU32,
 }
 
@@ -59,10 +59,10 @@ impl Stream {
         (fits(at) && self.is_held_by(thread)).then_some((packet, at))
     }
 
-    /// Returns whether the thread holds the stream now. If so, the values that it read from the
-    /// stream before are valid.
+    /// Returns whether `thread` holds the stream now. If so, the values that the caller read from
+    /// the stream before are valid.
     ///
-    /// If a signal handler forks, the child finds the stream empty (I3) in the middle of an event.
+    /// If a signal handler forks in the middle of an event, the child finds the stream empty (I3).
     #[inline]
     fn is_held_by(&self, thread: usize) -> bool {
         // ORDERING: SeqCst, of the compiler alone. Pairs with `restart`, called on this thread in
@@ -71,7 +71,8 @@ impl Stream {
         self.holder.load(Relaxed) == thread
     }
 
-    /// Writes one event. Returns false if `thread` does not hold the stream or there is no room.
+    /// Writes one event, with a number from `sequence` and a time since `clock`. Returns false if
+    /// `thread` does not hold the stream or there is no room.
     #[inline]
     pub(crate) fn write(&self, thread: usize, clock: u64, sequence: &AtomicU64, call: &Call) -> bool {
         let Some((packet, at)) = self.end(thread) else { return false };
@@ -88,8 +89,8 @@ impl Stream {
             address: call.address,
         };
         let (bytes, length) = format::encode(call.lead, &base, &event, call.size);
-        // After this check, the child of a fork shares the bytes with its parent, and may write
-        // them too.
+        // If a signal handler forks after this check, parent and child share the packet, and both
+        // write the same bytes.
         if !self.is_held_by(thread) {
             return false;
         }
@@ -116,13 +117,13 @@ impl Stream {
         true
     }
 
-    /// Writes a note of `thread`'s clocks if it holds the stream and there is room.
+    /// Writes a note of `thread`'s clocks, if the thread holds the stream and there is room.
     pub(crate) fn note_clocks(&self, thread: usize, clocks: &Clocks) {
         self.note(thread, format::encode_clocks(self.time.load(Relaxed), clocks));
     }
 
-    /// Writes a note of the previous event's nanoseconds in the allocator and in the recorder,
-    /// under the same conditions.
+    /// Writes a note of the previous event's nanoseconds in the allocator and in the recorder, if
+    /// `thread` holds the stream and there is room.
     pub(crate) fn note_took(&self, thread: usize, allocator: u64, recorder: u64) {
         self.note(thread, format::encode_took(allocator, recorder));
     }
@@ -156,7 +157,7 @@ impl Stream {
         true
     }
 
-    /// Copies bytes to the end of the packet and counts them in its header.
+    /// Copies `bytes` into the packet at offset `at`, and counts them in the packet's header.
     #[inline]
     fn append(&self, packet: *mut u8, at: usize, bytes: &[u8]) {
         // SAFETY: `at` lies within the packet (I2).
@@ -177,7 +178,7 @@ impl Stream {
         self.at.store(at, Relaxed);
     }
 
-    /// Returns the packet and the offset of the next event.
+    /// Returns the packet and the offset of the next event in it.
     pub(crate) fn place(&self) -> (*mut u8, usize) {
         (self.packet.load(Relaxed), self.at.load(Relaxed))
     }
@@ -192,8 +193,8 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// `packet` is valid for [`PACKET`] bytes, aligned to a page and zeroed. From here on it
-    /// belongs to this stream.
+    /// `packet` is valid for [`PACKET`] bytes, aligned to a page and zeroed. From now on, only this
+    /// stream uses the packet.
     pub(crate) unsafe fn begin(&self, packet: *mut u8, stream: u32, thread: u32, base: &Base) {
         let mut header = [0; PACKET_HEADER];
         header[..4].copy_from_slice(&format::PACKET_MAGIC);
@@ -231,8 +232,8 @@ mod tests {
         words[PACKET / 8] = u64::MAX;
         let stream = Stream::default();
         stream.holder.store(7, Relaxed);
-        // SAFETY: the vector has the bytes, with the alignment of the header's words. Nothing else
-        // uses them.
+        // SAFETY: the vector has `PACKET` zeroed bytes that nothing else uses. They have the
+        // alignment of the header's words, which is enough for this stream.
         unsafe { stream.begin(words.as_mut_ptr().cast(), 3, 7, &Base::default()) };
         let sequence = AtomicU64::new(0);
         let mut written = 0_u64;

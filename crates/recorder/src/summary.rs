@@ -12,40 +12,41 @@ use crate::reader::Trace;
 /// The counts of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// All events.
+    /// The number of events.
     pub events: u64,
-    /// Allocated blocks.
+    /// The number of allocated blocks.
     pub blocks: u64,
-    /// Freed blocks.
+    /// The number of freed blocks.
     pub frees: u64,
-    /// Calls of `realloc` that succeeded.
+    /// The number of calls of `realloc` that succeeded.
     pub resizes: u64,
-    /// Threads that called the allocator.
+    /// The number of threads that called the allocator.
     pub threads: u64,
-    /// Requested bytes.
+    /// The sum of all requested sizes, in bytes.
     pub bytes: u64,
     /// The most bytes that are live at one time.
     pub peak_bytes: u64,
     /// The most blocks that are live at one time.
     pub peak_blocks: u64,
-    /// Nanoseconds from the start to the last event.
+    /// Nanoseconds from the start of the recording to the last event.
     pub time: u64,
-    /// Frees of unknown blocks, which were allocated before the recording.
+    /// The number of frees and resizes of unknown blocks, which were allocated before the
+    /// recording.
     pub unknown: u64,
-    /// Blocks that were freed twice.
+    /// The number of frees and resizes of blocks that had been freed already.
     pub twice: u64,
-    /// Blocks whose free is missing, although their address was allocated again.
+    /// The number of blocks whose free is missing, although their address was allocated again.
     pub lost: u64,
-    /// Live blocks at the end.
+    /// The number of live blocks at the end.
     pub left: u64,
 }
 
 impl Summary {
-    /// Reads a whole trace.
+    /// Reads a whole trace and counts its events.
     ///
     /// # Errors
     ///
-    /// As [`Trace::events`].
+    /// Returns the first error of [`Trace::events`].
     pub fn of(trace: &Trace) -> Result<Self, TraceError> {
         let mut book = Book::new();
         let mut sum = Self::default();

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::format::{Clocks, FILE_HEADER, PACKET, PACKET_HEADER, Stop, header};
 use crate::{Book, BookStep, RunEnd, Summary, Trace, TraceError, TraceEvent, What, Writer};
 
-/// A file that the test removes.
+/// A file that is removed when the value is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -38,7 +38,7 @@ fn alloc(address: u64, size: u64) -> What {
     What::Alloc { address, size, align_log2: 0, zeroed: false }
 }
 
-/// Allocates and frees `count` blocks on three threads in turn.
+/// Returns a trace in which three threads in turn allocate and free `count` blocks, and its events.
 fn simple(count: u64) -> (Writer, Vec<TraceEvent>) {
     let mut writer = Writer::new("a test\0of it");
     let mut events = Vec::new();
@@ -137,7 +137,8 @@ fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
     grow(128 << 20).expect("holes take no space");
     let trace = file.open().expect("a file that was extended in advance");
     assert_eq!(read(&trace).expect("it is whole"), events);
-    // Some file systems have no files of this size. The test then uses the largest.
+    // Some file systems have no files of this size. The test then uses the largest size that the
+    // file system accepts.
     let large = [8 << 40, 4 << 40, 1 << 40, 16 << 30].into_iter().find(|&length| grow(length).is_ok());
     assert!(large.is_some(), "no file system for this test");
     match file.open() {
@@ -230,7 +231,7 @@ fn version_1_is_read_without_notes() {
     let (writer, expected) = simple(2000);
     let mut bytes = writer.bytes().to_vec();
     bytes[header::VERSION] = 1;
-    // The command could then extend to the end of the page.
+    // In version 1, the command may extend to the end of the header.
     bytes[header::START_PROCESSOR..FILE_HEADER].fill(b'x');
     let file = Scratch::new("first", &bytes);
     let trace = file.open().expect("the version is known");

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 
 use crate::format::{Clocks, op};
 
-/// In a measured interval of at least this length, a thread may have waited for a processor. Its
-/// processor time decides.
+/// The least nanoseconds of a measured interval in which a thread may have waited for a processor.
+/// The thread's processor time decides whether such an interval counts.
 const LONG: u64 = 10_000;
 
-/// Measured intervals, in nanoseconds.
+/// Sums over measured intervals, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TimeSample {
-    /// Intervals that were measured.
+    /// The number of measured intervals.
     pub count: u64,
     /// The sum of the intervals.
     pub sum: f64,
-    /// The sum of their squares.
+    /// The sum of the squares of the intervals.
     pub squares: f64,
 }
 
@@ -48,14 +48,14 @@ impl TimeSample {
     }
 }
 
-/// The events of one operation, and the measured ones among them.
+/// The number of events of one operation, and the times of those that were measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OperationTimes {
     /// The number of events.
     pub events: u64,
-    /// The time in the allocator.
+    /// The measured times in the allocator.
     pub allocator: TimeSample,
-    /// The time in the recorder.
+    /// The measured times in the recorder.
     pub recorder: TimeSample,
 }
 
@@ -105,7 +105,7 @@ impl Timing {
         self.kinds[slot(op)].events += 1;
     }
 
-    /// Adds the times of an event in the allocator and in the recorder.
+    /// Adds the nanoseconds of an event in the allocator and in the recorder, in this order.
     pub(crate) fn took(&mut self, thread: u32, op: u8, took: [u64; 2]) {
         for (recorder, ns) in [(false, took[0]), (true, took[1])] {
             if ns < LONG {
@@ -147,7 +147,7 @@ impl Timing {
     }
 }
 
-/// Returns the index of a known operation.
+/// Returns the index of a known operation in `Timing::kinds`.
 fn slot(op: u8) -> usize {
     usize::from(op.saturating_sub(op::ALLOC)).min(4)
 }

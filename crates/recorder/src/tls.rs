@@ -2,14 +2,14 @@
 //!
 //! On x86-64 they are at a constant offset from the thread pointer (the model "initial exec"), so
 //! access needs no call. The default model of a library asks the dynamic linker for their address.
-//! The linker may allocate, which would call `malloc` recursively. Elsewhere they are a `const`
-//! thread-local without a destructor.
+//! The linker may allocate, which would call `malloc` recursively. On other processors, the words
+//! are a `const` thread-local without a destructor.
 
 use core::ptr::{null, without_provenance};
 
 use crate::stream::Stream;
 
-/// The words of a thread.
+/// The two words that the recorder keeps for each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct ThreadWords {
@@ -20,17 +20,17 @@ pub(crate) struct ThreadWords {
     pub(crate) number: usize,
 }
 
-/// The value before the first call.
+/// The value in place of a stream before the thread's first call.
 pub(crate) const NONE: *const Stream = null();
 
 /// The number of calls that a thread makes without a stream of its own.
 pub(crate) const EARLY: usize = 8;
 
-/// In place of a stream: the thread's end was seen.
+/// The value in place of a stream after the recorder has seen the thread's end.
 pub(crate) const ENDED: *const Stream = without_provenance(EARLY + 1);
 
-/// In place of a stream: the recorder runs on this thread. A call that arrives now is from a
-/// signal handler, or from the recorder itself. Streams have higher addresses.
+/// The value in place of a stream while the recorder runs on the thread. A call that arrives then
+/// is from a signal handler, or from the recorder itself. Streams have higher addresses.
 pub(crate) const BUSY: *const Stream = without_provenance(EARLY + 2);
 
 const _: () = assert!(EARLY + 2 < align_of::<Stream>(), "no stream lies so low");

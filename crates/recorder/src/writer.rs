@@ -86,21 +86,21 @@ impl Writer {
         self.append(thread, &encoded[..length]);
     }
 
-    /// Sets the cost of reading the clock, and the processor time of the process at the start, in
-    /// nanoseconds.
+    /// Sets the cost of two clock readings, and the processor time of the process at the start.
+    /// Both are in nanoseconds.
     pub fn start(&mut self, clock_cost: f64, processor: u64) {
         let cost = (clock_cost * 1000.0) as u32;
         self.bytes[header::CLOCK_COST..][..4].copy_from_slice(&cost.to_le_bytes());
         self.bytes[header::START_PROCESSOR..][..8].copy_from_slice(&processor.to_le_bytes());
     }
 
-    /// Sets the end of the run.
+    /// Sets the end of the run and its processor time.
     pub fn end(&mut self, end: &RunEnd) {
         self.bytes[header::END..][..8].copy_from_slice(&end.time.to_le_bytes());
         self.bytes[header::END_PROCESSOR..][..8].copy_from_slice(&end.processor.to_le_bytes());
     }
 
-    /// Begins a packet if the thread has none with room.
+    /// Begins a packet for the event `next`, if the thread has no packet with room.
     fn make_room(&mut self, thread: u32, next: Base) {
         let room = |open: &OpenPacket| PACKET_HEADER + open.used + LONGEST <= PACKET;
         if !self.open.get(&thread).is_some_and(room) {
@@ -125,7 +125,7 @@ impl Writer {
         self.bytes[open.offset + packet::USED..][..4].copy_from_slice(&used);
     }
 
-    /// Marks the recording as ended early.
+    /// Marks the recording as ended early: events from `sequence` on are incomplete.
     pub fn stop(&mut self, why: Stop, sequence: u64) {
         self.bytes[header::STOP..][..4].copy_from_slice(&(why as u32).to_le_bytes());
         self.bytes[header::STOP_SEQUENCE..][..8].copy_from_slice(&sequence.to_le_bytes());
@@ -141,7 +141,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// If the file cannot be created or written.
+    /// Returns an error if the file cannot be created or written.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         File::create(path)?.write_all(&self.bytes)
     }

@@ -1,5 +1,5 @@
-//! Valid programs that a careless recorder breaks. Each behaves as without the recorder, and its
-//! trace is complete.
+//! Tests with valid programs that a careless recorder would break. Under this recorder, each
+//! program behaves as it does alone.
 #![cfg(target_os = "linux")]
 #![expect(clippy::std_instead_of_alloc, reason = "tests that always have std")]
 
@@ -18,8 +18,8 @@ use self::support::{Dir, busy, counted, good};
 #[path = "support/mod.rs"]
 mod support;
 
-/// Returns whether the program had everything that the test needs. Otherwise prints a note; the
-/// test then passes.
+/// Returns whether the program had everything that the test needs. If not, prints a note, and the
+/// test passes.
 fn ran(output: &Output) -> bool {
     if output.status.code() == Some(77) {
         println!("not run: {}", String::from_utf8_lossy(&output.stdout).trim());
@@ -29,8 +29,8 @@ fn ran(output: &Output) -> bool {
     true
 }
 
-/// Returns a filter that answers these system calls with an error number, if their third argument
-/// is as given.
+/// Returns a filter that answers each of these system calls with an error number, if its third
+/// argument matches.
 fn answering(answers: &[Answer]) -> Vec<libc::sock_filter> {
     let one = |code, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     // The offsets in the filter's input: the number of the call, and the low half of its third
@@ -48,26 +48,26 @@ fn answering(answers: &[Answer]) -> Vec<libc::sock_filter> {
     program
 }
 
-/// Makes the command run under a filter.
+/// Makes the command run under the filter `program`.
 fn filtered(command: &mut Command, mut program: Vec<libc::sock_filter>) {
     let enter = move || {
-        // SAFETY: the call takes numbers.
+        // SAFETY: the call takes no pointer.
         if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
             return Err(io::Error::last_os_error());
         }
         let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-        // SAFETY: the program is valid.
+        // SAFETY: `program` is a valid filter program with the stated length.
         match unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
     };
-    // SAFETY: the closure makes two system calls and allocates nothing.
+    // SAFETY: the closure only makes two system calls and allocates nothing.
     unsafe { command.pre_exec(enter) };
 }
 
-/// Runs the command under a filter with these answers. Prints a note if the system refuses; the
-/// test then passes.
+/// Runs the command under a filter with these answers. If the system refuses the filter, prints a
+/// note, and the test passes.
 fn under(command: &mut Command, answers: &[Answer]) -> Option<Output> {
     filtered(command, answering(answers));
     match command.output() {
@@ -87,8 +87,8 @@ type Answer = (libc::c_long, Option<u32>, i32);
 const NO_POPULATE: Answer =
     (libc::SYS_madvise, Some(libc::MADV_POPULATE_WRITE.cast_unsigned()), libc::EINVAL);
 
-/// Returns a path to a directory with some thousand parts. The kernel needs a while to open a file
-/// by it.
+/// Returns a path of some thousand parts to the directory `to`. The kernel needs a while to open a
+/// file by this path.
 fn slow_path(to: &Path) -> PathBuf {
     let mut next = to.to_owned();
     for link in 0..39 {
@@ -230,7 +230,7 @@ fn a_reused_descriptor_is_not_closed() {
         let own = dir.0.with_extension("own");
         let mut command = dir.command(busy());
         let output = under(command.arg("closefrom").arg(&own), &answers);
-        // A program that could not run made none.
+        // A program that could not run did not create this file.
         let _ = std::fs::remove_file(&own);
         if output.is_some() {
             let trace = dir.trace();
@@ -256,9 +256,9 @@ fn an_interrupted_reservation_is_repeated() {
 fn put(path: &CStr, text: &[u8]) -> bool {
     // SAFETY: the path ends with a zero.
     let fd = unsafe { libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
-    // SAFETY: the text has the given length. A negative descriptor is refused.
+    // SAFETY: `text` is valid for reads of its length. A negative descriptor is refused.
     let written = unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) };
-    // SAFETY: the call takes a number. A negative descriptor is refused.
+    // SAFETY: the call takes no pointer. A negative descriptor is refused.
     unsafe { libc::close(fd) };
     written > 0
 }
@@ -266,15 +266,15 @@ fn put(path: &CStr, text: &[u8]) -> bool {
 /// Mounts a small file system that only the command sees.
 fn mounted(command: &mut Command, at: &Path) {
     let at = CString::new(at.as_os_str().as_encoded_bytes()).expect("no zero within");
-    // SAFETY: the call takes nothing.
+    // SAFETY: the function has no preconditions.
     let users = format!("0 {} 1", unsafe { libc::geteuid() });
-    // SAFETY: the call takes nothing.
+    // SAFETY: the function has no preconditions.
     let groups = format!("0 {} 1", unsafe { libc::getegid() });
     let mount = move || {
-        // SAFETY: the call takes numbers.
+        // SAFETY: the call takes no pointer.
         if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
-            // A user other than root becomes root of a new user namespace.
-            // SAFETY: the call takes numbers.
+            // A user other than root first becomes root of a new user namespace.
+            // SAFETY: the call takes no pointer.
             let alone = unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) } == 0
                 && put(c"/proc/self/setgroups", b"deny")
                 && put(c"/proc/self/uid_map", users.as_bytes())

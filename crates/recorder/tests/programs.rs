@@ -1,5 +1,5 @@
-//! Programs recorded with the preloaded recorder: our own, one for each hazard, and programs that
-//! most machines have.
+//! Tests that run programs under the preloaded recorder: the test program in its modes, and
+//! programs that most machines have.
 #![cfg(target_os = "linux")]
 
 use core::time::Duration;
@@ -184,7 +184,7 @@ fn the_limit_ends_the_trace_and_not_the_program() {
     assert!(trace.caveats()[0].contains("limit of 200,704 bytes"), "{:?}", trace.caveats());
 }
 
-/// The kernel ends a program that creates a larger file than its limit.
+/// The kernel ends a program that writes a larger file than its limit allows.
 #[test]
 fn a_limit_on_file_sizes_ends_the_trace_and_not_the_program() {
     let dir = Dir::new("large-file");
@@ -241,7 +241,8 @@ fn without_a_path_nothing_is_recorded() {
     assert!(dir.traces().is_empty());
 }
 
-/// Programs that the machine may have. For a missing program, the test prints a note and passes.
+/// The test runs programs that the machine may have. For each one that is missing, it prints a
+/// note.
 #[test]
 fn programs_of_the_machine_behave_as_without_the_recorder() {
     let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recorded.c");
@@ -293,5 +294,5 @@ fn programs_of_the_machine_behave_as_without_the_recorder() {
     assert!(!ran.is_empty(), "none of these programs is here");
 }
 
-/// The program's name for cargo.
+/// The path of this package's manifest, which the recorded `cargo` reads.
 const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");

@@ -1,5 +1,5 @@
-//! Packets passed between threads: one thread builds messages, another one reads and frees them.
-//! `OneRingAlloc` has no handle to carry around, and a free on another thread is one atomic
+//! Messages passed between threads: one thread builds messages, and another one reads and frees
+//! them. `OneRingAlloc` has no handle to carry around, and a free on another thread is one atomic
 //! addition.
 //!
 //! Run it with `cargo run --release -p ring-alloc --example pipeline`.
@@ -18,7 +18,7 @@ static HEAP: CountingGlobal = CountingGlobal::new(1);
 
 const MESSAGES: usize = 20_000;
 
-/// The most messages in the channel at one time.
+/// The largest number of messages in the channel at one time.
 const QUEUE: usize = 64;
 
 type Message<A> = Vec<u8, A>;
@@ -39,7 +39,7 @@ fn consume<A: Allocator>(from: &Receiver<Message<A>>) -> u64 {
     from.iter().map(|message| message.iter().map(|&byte| u64::from(byte)).sum::<u64>()).sum()
 }
 
-/// Runs both threads and returns the sum.
+/// Runs both threads and returns the sum of all bytes.
 fn run<A: Allocator + Copy + Send>(alloc: A) -> u64 {
     let (out, from) = sync_channel(QUEUE);
     thread::scope(|scope| {

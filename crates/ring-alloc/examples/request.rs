@@ -25,7 +25,7 @@ const REQUEST: &str = "\
     \n\
     two crates of apples, one of pears, and a note that says when to deliver them";
 
-/// A parsed request, whose tables are in the memory of `A`.
+/// A parsed request. Its tables are in memory of the allocator `A`.
 struct Request<'r, A: Allocator> {
     headers: HashMap<&'r str, &'r str, DefaultHashBuilder, A>,
     words: Vec<&'r str, A>,
@@ -41,7 +41,7 @@ impl<'r, A: Allocator + Clone> Request<'r, A> {
         Self { headers, words }
     }
 
-    /// Writes the answer, in memory of the same allocator.
+    /// Writes the answer into memory of `scratch`. Returns its length in bytes.
     fn answer(&self, scratch: A) -> usize {
         let mut answer = Vec::new_in(scratch);
         answer.extend_from_slice(self.headers.get("host").copied().unwrap_or("unknown").as_bytes());
@@ -50,7 +50,7 @@ impl<'r, A: Allocator + Clone> Request<'r, A> {
     }
 }
 
-/// Serves all requests and returns the bytes sent.
+/// Serves all requests and returns the number of bytes in the answers.
 fn serve<A: Allocator + Clone>(scratch: &A) -> usize {
     (0..REQUESTS).map(|_| Request::parse(REQUEST, scratch.clone()).answer(scratch.clone())).sum()
 }

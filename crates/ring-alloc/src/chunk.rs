@@ -42,14 +42,14 @@ pub(crate) struct Chunk {
     remote: ChunkRemote,
 }
 
-/// The line that other threads write. It also holds the immutable fields, because remote frees read
+/// The line that other threads write. It also holds `owner` and `class`, because remote frees read
 /// this line anyway.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct ChunkRemote {
     owner: OwnerPtr<()>,
     class: ChunkClass,
-    /// Whether the chunk is purged. The thread that has dequeued or borrowed the chunk writes this.
+    /// Whether the chunk is purged. Only a thread that dequeued or borrowed the chunk writes this.
     purged: AtomicBool,
     foreign: Foreign<Chunk>,
     /// Stands for the memory of the blocks in models.
@@ -139,16 +139,16 @@ macro_rules! words {
 impl ChunkPtr {
     words! {
         fn cursor() -> OwnerUsize = cursor;
-        /// The sum of everything that was allocated.
+        /// The blocks and bytes that were allocated since the last rewind, as a `LiveCount`.
         fn taken() -> OwnerU64 = taken;
-        /// The sum of everything that was booked as freed.
+        /// The blocks and bytes that were booked as freed since the last rewind.
         fn back() -> OwnerU64 = back;
         fn owner_word() -> OwnerPtr<()> = remote.owner;
         fn purged() -> AtomicBool = remote.purged;
         fn contents() -> Witness = remote.contents;
         /// The next chunk in the heap's list of all chunks.
         pub(crate) fn next() -> OwnerPtr<Chunk> = next;
-        /// The previous chunk in that list.
+        /// The previous chunk in the heap's list of all chunks.
         pub(crate) fn prev() -> OwnerPtr<Chunk> = prev;
         /// The chunk below this one on the stack of empty chunks.
         pub(crate) fn below() -> OwnerPtr<Chunk> = below;
@@ -183,7 +183,7 @@ impl ChunkPtr {
         self.0.addr().get()
     }
 
-    /// Creates an empty chunk in new memory.
+    /// Creates an empty chunk of `owner` in new memory.
     ///
     /// # Safety
     /// `memory` was acquired with the chunk layout of `class` and belongs to the caller alone.
@@ -218,7 +218,7 @@ impl ChunkPtr {
 
     /// Returns the foreign word, and the chunk's link in the inbox.
     fn foreign(&self) -> &Foreign<Chunk> {
-        // SAFETY: the chunk is not freed (C1). The references cover atomics alone.
+        // SAFETY: the chunk is not freed (C1). The reference covers atomics alone.
         unsafe { &(*self.as_ptr()).remote.foreign }
     }
 
@@ -279,7 +279,7 @@ impl ChunkPtr {
         unsafe { (*self.as_ptr()).first }
     }
 
-    /// Allocates a block at the cursor, if it fits.
+    /// Allocates a block of `size` bytes at the cursor, aligned to `align`, if it fits.
     #[inline]
     pub(crate) fn bump(self, size: usize, align: usize) -> Option<NonNull<u8>> {
         let place = place(self.cursor().get(), self.end(), size, align)?;
@@ -293,9 +293,9 @@ impl ChunkPtr {
         Some(block)
     }
 
-    /// Frees a block of the front, as its owner. If it was the last live block, the chunk starts
-    /// over, so that short-lived blocks reuse the same cache lines. If it was the top block, the
-    /// cursor moves back.
+    /// Frees a block of the front, as the chunk's owner. If it was the last live block, the chunk
+    /// starts over, so that short-lived blocks reuse the same cache lines. If it was the top block,
+    /// the cursor moves back.
     ///
     /// This code branches, and `rewind` loads `first` instead of deriving it from the block's
     /// address. With conditional moves or such arithmetic, every allocation would wait for the free
@@ -320,7 +320,7 @@ impl ChunkPtr {
         self.book_by(given, if weak { OwnerU64::set } else { OwnerU64::publish })
     }
 
-    /// Does what [`ChunkPtr::book`] does. `store` stores the new sum.
+    /// Books `given`: stores the new sum by `store`, or returns `true` if the chunk ran empty.
     #[inline]
     fn book_by(self, given: LiveCount, store: impl FnOnce(&OwnerU64, u64)) -> bool {
         self.contents().touch();
@@ -362,7 +362,7 @@ impl ChunkPtr {
         }
     }
 
-    /// Grows the block at `start` to `new` bytes, if it is the top block and there is room.
+    /// Grows the block at `start` from `old` to `new` bytes, if it is the top block and has room.
     #[inline]
     pub(crate) fn grow_top(self, start: usize, old: usize, new: usize) -> bool {
         if start + room_of(old) != self.cursor().get() || start + room_of(new) > self.end() {

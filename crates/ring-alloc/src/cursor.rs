@@ -13,13 +13,13 @@ use ephemera_prim::align::align_up_wrapping;
 /// allocation depends on the previous one through a single addition.
 pub(crate) const GRANULE: usize = 8;
 
-/// Returns the bytes that a block of this size takes up.
+/// Returns the number of bytes that a block of `size` bytes takes up in a chunk.
 #[inline]
 pub(crate) const fn room_of(size: usize) -> usize {
     (size + (GRANULE - 1)) & !(GRANULE - 1)
 }
 
-/// The placement of a block: its start, and the cursor after it.
+/// The placement of a block: its address, and the value of the cursor after its allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) start: usize,
@@ -30,8 +30,8 @@ pub(crate) struct Placement {
 /// `end`.
 ///
 /// The sums cannot overflow. `cursor` and `end` are at least 4 MiB below the end of the address
-/// space (R1 of `ephemera_prim::raw`), and `size` and `align` are at most 1 MiB (the largest chunk
-/// of any geometry).
+/// space (R1 of `ephemera_prim::raw`). `size` and `align` are at most 1 MiB, the size of the
+/// largest chunk of any geometry.
 #[inline]
 pub(crate) const fn place(cursor: usize, end: usize, size: usize, align: usize) -> Option<Placement> {
     let start = if align > GRANULE { align_up_wrapping(cursor, align) } else { cursor };

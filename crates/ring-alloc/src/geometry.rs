@@ -1,6 +1,6 @@
 //! The class of a layout, and the chunks of each class.
 //!
-//! The class of a block follows from its layout alone, not from where there was room. A free finds
+//! The class of a block follows from its layout alone, however full the chunks are. A free finds
 //! the chunk by masking the block's address, and the class determines the mask.
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ pub(crate) const CLASSES: usize = 2;
 
 /// The number of bytes by which a chunk is smaller than its alignment.
 ///
-/// General allocators put a header in front of each block; that of glibc has 8 bytes, and its
+/// General allocators put a header in front of each block. In glibc, a header has 8 bytes, and
 /// blocks are multiples of 16 bytes. After a chunk as large as its alignment, the next header would
 /// take the next aligned address, and the next chunk would start one alignment later. With 16 bytes
 /// less, glibc can place chunks side by side.
@@ -27,19 +27,21 @@ pub(crate) const SLACK: usize = 16;
 /// class, aligned to the largest alignment of that class, must fit into an empty chunk after the
 /// header. The compiler checks this.
 pub trait Geometry: 'static {
-    /// The largest block of the small class.
+    /// The size of the largest block of the small class.
     const SMALL_MAX: usize;
     /// The largest alignment of the small class.
     const SMALL_ALIGN: usize;
     /// The size and alignment of chunks of small blocks.
     const SMALL_CHUNK: usize;
-    /// The largest block of the medium class. Larger blocks come from the backing allocator.
+    /// The size of the largest block of the medium class. Larger blocks come from the backing
+    /// allocator.
     const MEDIUM_MAX: usize;
     /// The largest alignment of the medium class.
     const MEDIUM_ALIGN: usize;
     /// The size and alignment of chunks of medium blocks.
     const MEDIUM_CHUNK: usize;
-    /// The number of empty chunks of each class that an owner keeps. It frees all further ones.
+    /// The number of empty chunks of each class that a heap keeps. Its owner frees all further
+    /// ones.
     const RETAIN: usize = 4;
 }
 
@@ -140,9 +142,9 @@ pub(crate) const fn check<G: Geometry>(header: usize) {
 /// The largest chunk of any geometry, in bytes.
 const LARGEST_CHUNK: usize = 1 << 20;
 
-/// Returns whether the largest block fits after the header, at the first multiple of the largest
-/// alignment. The first two comparisons keep the sum from wrapping around in builds without
-/// overflow checks.
+/// Returns whether a block of `max` bytes fits into an empty chunk of `chunk` bytes, at the first
+/// multiple of `align` after the header. The first two comparisons keep the sum from wrapping
+/// around in builds without overflow checks.
 const fn fits(header: usize, align: usize, max: usize, chunk: usize) -> bool {
     align <= chunk && max <= chunk && header.next_multiple_of(align) + max + SLACK <= chunk
 }

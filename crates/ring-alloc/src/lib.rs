@@ -1,4 +1,4 @@
-//! Ring of chunks for short-lived memory.
+//! A ring of chunks for short-lived memory.
 //!
 //! A *chunk* is a piece of memory, usually 32 KiB, that is cut into blocks. An allocation moves a
 //! cursor through the chunk. A free adds to a count. When the last block of a chunk is freed, the
@@ -43,35 +43,37 @@
 //!
 //! # How memory is returned
 //!
-//! * *By itself*: each ring or thread keeps 4 empty chunks of each class and frees the others. At
-//!   its exit a thread frees all of them.
+//! * *By itself*: each ring or thread keeps 4 empty chunks of each class and frees all further
+//!   ones. At its exit a thread frees all of them.
 //! * *On request*: [`RingAlloc::trim`], [`OneRingAlloc::trim`], [`OneRingAlloc::trim_all`].
 //! * *Under a limit*: [`Builder::limit`], [`OneRingAlloc::set_limit`].
 //!
 //! [`Stats`] reports the bytes held.
 //!
-//! If other threads free the last block of a chunk, its owner notices this when it next fills its
-//! *front* (the chunk that it allocates from), trims or ends. If the owner has filled no front for
-//! 100 ms, other threads return the chunk's pages to the operating system. So the memory leaves
-//! even if the owner never runs again. They do so in a bounded number of their own slow paths and
-//! remote frees. Two pages of each chunk stay until the owner runs, and so do its fronts and the
-//! empty chunks that it keeps.
+//! A chunk belongs to one thread, its owner. If other threads free the last block of the chunk, the
+//! owner notices this when it next fills its *front* (the chunk that it allocates from), trims or
+//! ends. If the owner has filled no front for 100 ms, other threads return the chunk's pages to the
+//! operating system, within a bounded number of their own slow paths and remote frees. So the
+//! memory leaves the process even if the owner never runs again. Two pages of each such chunk stay
+//! until the owner runs. The owner's fronts and the empty chunks that it keeps also stay.
 //!
 //! A chunk of an ended thread is freed with its last block, by the thread that frees that block.
 //!
-//! In a forked child, the chunks of the parent's other threads are never freed, although blocks in
-//! them can be. The chunks of the forking thread are used and freed as before.
+//! In a forked child, the blocks of the parent's other threads can be freed, but the chunks of
+//! these blocks are never freed. The chunks of the forking thread are used and freed as before.
 //!
 //! # Traits
 //!
 //! Both types implement the `Allocator` trait of allocator-api2 0.2. With feature
 //! `allocator-api2-04` they also implement that of 0.4. Where the compiler offers the standard
-//! library's trait without a gate (Rust 1.100), they implement that too, with no feature.
+//! library's trait without a gate (Rust 1.100), they also implement that trait, without any
+//! feature.
 //!
-//! If another crate in the build turns on `allocator-api2/nightly`, two of these are the same
-//! trait. Then turn on feature `nightly` here too, or build with `--cfg ephemera_no_std_allocator`.
-//! If a backing allocator implements only another of the traits, wrap it in the newtype `Std` or
-//! `Api04` of [`backing`].
+//! If another crate in the build turns on `allocator-api2/nightly`, two of these traits are the
+//! same one. Then turn on feature `nightly` here too, or build with
+//! `--cfg ephemera_no_std_allocator`. A backing allocator must implement the trait of
+//! allocator-api2 0.2. If it implements only one of the other two traits, wrap it in the newtype
+//! `Std` or `Api04` of [`backing`].
 //!
 //! The module [`design`] explains how the allocators work.
 #![no_std]

@@ -2,14 +2,14 @@
 //!
 //! A chunk has two such sums: everything that was allocated, and everything that was booked as
 //! freed. An allocation writes the first and a local free the second, so neither waits for the
-//! other's store. Both start over with the chunk. They may wrap around before that, because only
-//! their difference matters: it counts the live blocks and bytes.
+//! other's store. A rewind of the chunk sets both sums to zero. Until then they may wrap around,
+//! because only their difference matters: it counts the live blocks and bytes.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-/// A chunk of at most 1 MiB has fewer than 2^24 bytes. Adding `1 << 24` and a size is one
-/// instruction on x86-64.
+/// The number of bits that count bytes. A chunk of at most 1 MiB has fewer than 2^24 bytes. Adding
+/// `1 << 24` and a size is one instruction on x86-64.
 const BYTES_BITS: u32 = 24;
 const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
 
@@ -27,7 +27,7 @@ impl LiveCount {
         Self((1 << BYTES_BITS) + bytes as u64)
     }
 
-    /// Returns the count of bytes that a block gains or loses.
+    /// Returns the count of no block and this many bytes, which a block gains or loses.
     #[inline]
     pub(crate) const fn resized(bytes: usize) -> Self {
         Self(bytes as u64)
@@ -59,7 +59,8 @@ impl LiveCount {
 
     /// Returns the live blocks and bytes if `self` was allocated and `back` and `unbooked` were
     /// freed. The result is exact while no thread runs an operation. While an owner is at work, the
-    /// caller reads the three at different moments, and a negative difference counts as zero.
+    /// caller reads the three counts at different moments, and a negative difference counts as
+    /// zero.
     pub(crate) const fn minus(self, back: Self, unbooked: Self) -> Self {
         let left = self.0.wrapping_sub(back.0).wrapping_sub(unbooked.0);
         if (left as i64) < 0 { Self::NONE } else { Self(left) }

@@ -13,12 +13,12 @@ use crate::heap::ChunkHeap;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The chunks of small blocks.
+    /// The statistics of small blocks and their chunks.
     pub small: ClassStats,
-    /// The chunks of medium blocks.
+    /// The statistics of medium blocks and their chunks.
     pub medium: ClassStats,
-    /// Blocks too large for a chunk, which come from the backing allocator. Their `chunks` is
-    /// always 0.
+    /// The statistics of blocks too large for a chunk, which come from the backing allocator. The
+    /// number of chunks is always 0.
     pub large: ClassStats,
     /// The bytes taken from the backing allocator, as requested: chunks, large blocks and the
     /// ring's own state.
@@ -30,7 +30,7 @@ pub struct Stats {
     /// The limit on `bytes_held`, or `usize::MAX` for none.
     pub limit: usize,
     /// The number of heaps of other threads that could not be read, because another call that
-    /// collects statistics held their list for long. Their chunks are missing above.
+    /// collects statistics held their list for long. Their chunks are missing in the other fields.
     pub unread_heaps: usize,
     /// The number of records that were added to the static ones. A record is the state that a
     /// thread leases. Records are never freed, and are not part of `bytes_held`.
@@ -41,24 +41,24 @@ pub struct Stats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassStats {
-    /// The number of chunks held.
+    /// The number of chunks that are held for this class.
     pub chunks: usize,
     /// The number of chunks without a live block.
     pub empty_chunks: usize,
     /// The number of empty chunks whose whole pages other threads offered to the operating system
     /// while the owner was idle. An owner is idle if it took no slow path for 100 ms, or if other
-    /// threads freed more than 4 MiB of its memory since its last one. Purged chunks still count in
-    /// `bytes_held`. The system may refuse locked pages. If pages have 16 KiB or more, a small
-    /// chunk has no whole page and stays resident.
+    /// threads freed more than 4 MiB of its memory since its last slow path. Purged chunks still
+    /// count in `bytes_held`. The system may refuse locked pages. If pages have 16 KiB or more, a
+    /// small chunk has no whole page and stays resident.
     pub purged_chunks: usize,
     /// The number of chunks that have live blocks and are not the front. Each stays until its last
     /// block is freed.
     pub pinned_chunks: usize,
-    /// The bytes taken from the backing allocator.
+    /// The bytes taken from the backing allocator for this class, as requested.
     pub bytes_held: usize,
-    /// The number of live blocks.
+    /// The number of live blocks of this class.
     pub blocks_live: usize,
-    /// The bytes in use by the program, as requested.
+    /// The bytes in use by the program in this class, as requested.
     pub bytes_live: usize,
 }
 
@@ -86,13 +86,15 @@ impl Stats {
         self.small.empty_chunks + self.medium.empty_chunks
     }
 
-    /// Returns the field [`blocks_live`](Stats#structfield.blocks_live).
+    /// Returns the number of live blocks of all classes: the field
+    /// [`blocks_live`](Stats#structfield.blocks_live).
     #[must_use]
     pub fn blocks_live(&self) -> usize {
         self.blocks_live
     }
 
-    /// Returns the field [`bytes_live`](Stats#structfield.bytes_live).
+    /// Returns the number of live bytes of all classes: the field
+    /// [`bytes_live`](Stats#structfield.bytes_live).
     #[must_use]
     pub fn bytes_live(&self) -> usize {
         self.bytes_live
@@ -113,7 +115,7 @@ impl Stats {
         }
     }
 
-    /// Adds the chunks of a heap.
+    /// Adds the chunks of a heap to these statistics.
     pub(crate) fn add_heap<G: Geometry>(&mut self, heap: &ChunkHeap) {
         let read = heap.walk(|class, chunk| {
             let stats = if class == ChunkClass::Small { &mut self.small } else { &mut self.medium };

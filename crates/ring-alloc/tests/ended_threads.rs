@@ -1,5 +1,5 @@
-//! Blocks of a thread that ends are freed beside its exit and after it. Nothing stays, although no
-//! thread trims.
+//! Other threads free the blocks of a thread during its exit and after it. No memory stays held,
+//! although no thread trims.
 //!
 //! Each test reads `bytes_held`, which `stats` copies from the account before it reads any record.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
@@ -13,7 +13,7 @@ use ring_alloc::OneRingAlloc;
 
 type Block = Box<[u8; 2_000], OneRingAlloc>;
 
-/// Sixteen of these blocks fill a chunk.
+/// The number of blocks that fill a chunk.
 const BLOCKS_OF_A_CHUNK: usize = 16;
 
 fn block() -> Block {
@@ -62,7 +62,7 @@ fn conc_frees_beside_the_exit_of_a_thread_with_many_chunks_free_them() {
         let (half, freed) = channel();
         let owner = thread::spawn(move || {
             let all = (0..CHUNKS * BLOCKS_OF_A_CHUNK).map(|_| block());
-            // One block of each chunk stays.
+            // One block of each chunk stays live.
             let stays = all.enumerate().filter(|(index, _)| index % BLOCKS_OF_A_CHUNK == 0);
             to.send(stays.map(|(_, block)| block).collect()).expect("the other thread runs");
             freed.recv().expect("the other thread runs");
@@ -71,8 +71,8 @@ fn conc_frees_beside_the_exit_of_a_thread_with_many_chunks_free_them() {
         assert_eq!(blocks.len(), CHUNKS);
         blocks.truncate(CHUNKS / 2);
         half.send(()).expect("the owner runs");
-        // The owner frees the chunks of one half during its exit. Each round frees the others at
-        // another moment of it.
+        // The owner frees half of the chunks during its exit. Each round frees the blocks of the
+        // other chunks at another moment of the exit.
         (0..500 * round).for_each(|_| core::hint::spin_loop());
         drop(blocks);
         owner.join().expect("no panic");
@@ -87,7 +87,7 @@ fn chunks_of_an_ended_thread_are_freed_with_their_last_blocks() {
     let all = || (0..CHUNKS * BLOCKS_OF_A_CHUNK).map(|_| block()).collect::<Vec<_>>();
     let mut blocks = thread::spawn(all).join().expect("no panic");
     let full = held();
-    // One block of each chunk remains, so all chunks do.
+    // One block of each chunk remains live, so no chunk is freed.
     let mut last: Vec<_> = blocks.drain(..).enumerate().collect();
     last.retain(|(index, _)| index % BLOCKS_OF_A_CHUNK == 0);
     assert_eq!(held(), full);

@@ -1,5 +1,5 @@
 //! Handles of one ring: the shared state, handles stored in the ring's own memory, and the drop of
-//! the last one.
+//! the last handle.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -16,7 +16,8 @@ use allocator_api2::vec::Vec;
 use ephemera_testkit::backing::Counting;
 use ring_alloc::{Builder, RingAlloc};
 
-/// Frees the blocks that outlive their ring when it is dropped. A general heap would leak them.
+/// A backing allocator whose drop frees the blocks that outlive their ring. A general heap would
+/// leak those blocks.
 #[derive(Debug, Default)]
 struct Reclaims {
     blocks: RefCell<alloc::vec::Vec<(NonNull<u8>, Layout)>>,
@@ -211,7 +212,7 @@ fn ring_without_retained_chunks_keeps_only_the_front() {
 
 #[test]
 fn panic_in_a_destructor_leaks_nothing() {
-    /// Owns memory of the ring, which is freed even if its own destructor panics.
+    /// Owns a block of the ring. The block is freed even if the destructor of this value panics.
     struct Noisy<'a> {
         number: usize,
         dropped: &'a Cell<usize>,

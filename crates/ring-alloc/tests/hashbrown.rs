@@ -8,7 +8,7 @@ use ephemera_testkit::suite::turn;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// Enough keys for tables of every class, but under Miri for small ones only.
+/// The number of keys: enough for tables of every class, and under Miri for small tables only.
 const KEYS: u32 = if cfg!(miri) { 40 } else { 20_000 };
 
 fn use_a_map<A: Allocator + Clone>(alloc: A) {

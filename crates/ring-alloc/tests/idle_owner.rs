@@ -1,5 +1,5 @@
 //! Memory leaves the process while the thread that allocated it sleeps. The owner does not run
-//! before the check, and nothing trims.
+//! before the check, and no thread trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The sanitizer's shadow memory stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
@@ -23,21 +23,22 @@ const MEDIUM_CHUNK: usize = 256 << 10;
 /// A time without slow paths that is long enough for an owner to be idle.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The number of times that another thread fills about ten chunks after each pause. Each chunk is a
-/// visit to the slow path.
+/// The number of times that another thread fills about ten chunks after each pause. Each chunk
+/// takes the slow path once.
 const ROUNDS: usize = 200;
 
 /// The bound on the pauses, and with [`ROUNDS`] on the operations, until the memory has left. Two
 /// pauses suffice, unless a look during the frees saw chunks that were not empty yet.
 const PAUSES: usize = 8;
 
-/// What the program may keep of each chunk: the page of its header, and the last page, which is not
-/// whole.
+/// Returns the bytes of a burst that may stay in chunks of `chunk` bytes: of each chunk, the page
+/// of its header, and the last page, which is not whole.
 const fn kept(chunk: usize) -> usize {
     BURST / chunk * 2 * PAGE
 }
 
-/// Other memory of the process: the chunks that threads retain, and free lists of the system.
+/// The bytes of other memory of the process: the chunks that threads retain, and free lists of the
+/// system.
 const SLACK: usize = 6 * MIB;
 
 type Block<const WORDS: usize> = Box<[u64; WORDS], OneRingAlloc>;
@@ -55,7 +56,7 @@ fn other_threads_work() {
 }
 
 /// Allocates a burst of blocks on a thread that then sleeps until the check is over. That thread
-/// first drops the blocks that `keeps` does not keep, and another thread drops those that `frees`
+/// first drops the blocks that `keeps` does not return, and another thread drops those that `frees`
 /// does not return. Checks that no more than `allowed` bytes of the burst stay resident.
 fn check<const WORDS: usize>(
     keeps: fn(Vec<Block<WORDS>>) -> Vec<Block<WORDS>>,
@@ -71,7 +72,7 @@ fn check<const WORDS: usize>(
             *shared.lock().expect("no panic") = keeps((0..count).map(block).collect());
             asleep.wait();
             awake.wait();
-            // The owner finds its memory as it left it.
+            // The owner reuses its purged memory.
             let again: Vec<Block<WORDS>> = (0..count).map(block).collect();
             let right =
                 |(number, block): (usize, &Block<WORDS>)| block.iter().all(|word| *word == number as u64);

@@ -126,7 +126,7 @@ fn vector_shrinks_at_the_limit() {
 
 #[test]
 fn block_shrinks_into_another_class_at_the_limit() {
-    // Every operation checks all blocks, so under Miri there are few and large ones.
+    // Every operation checks all blocks, so under Miri the test allocates few and large blocks.
     const SIZE: usize = if cfg!(miri) { 20_000 } else { 3_000 };
     const LEAST: usize = if cfg!(miri) { 10 } else { 50 };
     let Prices { state, medium, .. } = prices::<Standard>();
@@ -316,8 +316,8 @@ fn conc_chunks_of_ended_threads_are_freed_before_a_refusal() {
     assert!(held > before);
     OneRingAlloc.set_limit(held);
     assert!(OneRingAlloc.allocate(layout(1, 1)).is_err());
-    // This free leaves an empty chunk on a record without a holder. It makes room for exactly one
-    // chunk of this thread.
+    // This free empties a chunk of a record without a holder, and so frees the chunk. That makes
+    // room for exactly one chunk of this thread.
     drop(left);
     let mut blocks = Checked::new(&OneRingAlloc);
     assert!(fill(&mut blocks, 1_000) >= 30);

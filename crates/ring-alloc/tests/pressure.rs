@@ -1,5 +1,5 @@
-//! One thread under the pressure of others: their empty chunks serve its requests, and their
-//! polling of statistics neither keeps memory nor causes refusals.
+//! A thread under the pressure of other threads. The empty chunks of the others make room for its
+//! requests, and polling statistics neither keeps memory nor causes refusals.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -65,7 +65,7 @@ fn conc_empty_chunks_of_another_thread_serve_a_refused_request() {
             boxes.is_ok()
         });
         running.store(false, Ordering::Relaxed);
-        // The end of the scope would not wait for the thread's exit guard.
+        // The end of `thread::scope` would not wait for the thread's exit guard.
         other.join().expect("the thread does not panic");
         served
     });

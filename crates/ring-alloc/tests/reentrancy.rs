@@ -106,8 +106,8 @@ fn backing_allocator_may_use_the_ring_above_it() {
     }
 }
 
-/// A backing allocator that empties the ring's front when it is asked for memory, and flushes the
-/// ring when it is to free memory.
+/// A backing allocator that empties the ring's front in its `allocate`, and flushes the ring in its
+/// `deallocate`.
 #[derive(Clone, Default)]
 struct Flushes(Rc<FlushesBelow>);
 

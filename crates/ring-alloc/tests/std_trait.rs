@@ -1,7 +1,8 @@
 //! Containers of the standard library in the rings, by the standard trait and without a feature
 //! gate.
 //!
-//! For compilers that have that trait, 1.100 and later: `RUSTFLAGS="--cfg ephemera_std_tests"`.
+//! These tests are for compilers that have that trait, 1.100 and later:
+//! `RUSTFLAGS="--cfg ephemera_std_tests"`.
 #![cfg(ephemera_std_tests)]
 #![expect(clippy::incompatible_msrv, reason = "the cfg is set for compilers that have the trait")]
 

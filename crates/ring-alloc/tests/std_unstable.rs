@@ -1,8 +1,8 @@
 //! Containers of the standard library whose `_in` constructors still need a gate, in the rings.
 //!
-//! For nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`. Containers that are
-//! cloned with their allocator demand the unstable trait `AllocatorClone`. No allocator of a stable
-//! crate can implement it, but every reference to one does.
+//! These tests are for nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`.
+//! Containers that are cloned with their allocator demand the unstable trait `AllocatorClone`. No
+//! allocator of a stable crate can implement it, but every reference to one does.
 #![cfg(ephemera_std_unstable_tests)]
 #![feature(allocator_ext, btreemap_alloc)]
 

@@ -94,7 +94,7 @@ fn tiny() -> Builder<Tiny> {
 allocator_suite!(tiny_chunks_limited, Ring { limit: 1 << 16, ..Ring::new(tiny().limit(1 << 16)) });
 allocator_suite!(standard_chunks, Ring::<Standard>::new(Builder::new()));
 
-// Under Miri the two above cover these paths.
+// Under Miri, the two suites above cover these paths.
 allocator_suite!(
     #[cfg(not(miri))]
     tiny_chunks,
@@ -144,7 +144,8 @@ impl Subject for One {
     fn finish(&self, ring: OneRingAlloc) -> usize {
         ring.clean_local();
         ring.clean_global();
-        // Live blocks of a run that failed before do not fail this run.
+        // This does not check `blocks_live`: blocks that a failed run left live must not fail later
+        // runs.
         ring.stats().bytes_held
     }
 }

@@ -1,4 +1,5 @@
-//! Destructors of thread-locals free and allocate blocks, whenever they were registered.
+//! Destructors of thread-locals free and allocate blocks, in whatever order the destructors were
+//! registered.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -13,7 +14,7 @@ use std::thread;
 use blocks::{Balanced, Bytes, SIZES, check, check_all, filled, joined, some};
 use ring_alloc::OneRingAlloc;
 
-/// A value of a thread-local, whose destructor allocates, and frees the blocks in it.
+/// A value of a thread-local. Its destructor allocates blocks, and frees the blocks in the value.
 struct AtExit {
     blocks: alloc::vec::Vec<Bytes>,
     to: Option<Sender<Bytes>>,

@@ -17,7 +17,7 @@ use allocator_api2::vec::Vec;
 use blocks::{Balanced, Bytes, SIZES, check, check_all, filled, joined, some};
 use ring_alloc::OneRingAlloc;
 
-/// Returns the second value under Miri, else the first.
+/// Returns `miri` under Miri, and `here` otherwise.
 const fn here_or_miri(here: usize, miri: usize) -> usize {
     if cfg!(miri) { miri } else { here }
 }
@@ -200,7 +200,7 @@ fn conc_threads_of_a_scope_return_blocks() {
                 some(12)
             })
         });
-        // Join the threads, because the end of a scope does not wait for destructors of
+        // Join the threads, because `thread::scope` does not wait for their destructors of
         // thread-locals.
         for thread in mine {
             check_all(&thread.join().expect("the thread does not panic"));
@@ -208,8 +208,8 @@ fn conc_threads_of_a_scope_return_blocks() {
     });
 }
 
-/// Runs threads one after another. Each frees the blocks of the one before and leaves some of its
-/// own.
+/// Runs threads one after another. Each thread frees the blocks of the previous one and leaves some
+/// of its own live.
 fn one_after_another(threads: usize) {
     let _balanced = Balanced::new();
     let mut left: alloc::vec::Vec<Bytes> = alloc::vec::Vec::new();

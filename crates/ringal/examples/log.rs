@@ -23,7 +23,8 @@ fn format(line: &mut impl io::Write, number: usize) -> io::Result<()> {
     write!(line, "{number} worker-{} {} in {} us", number % 7, words[number % 5], number * number % 100_000)
 }
 
-/// Drains lines of any kind. Returns the bytes written.
+/// Writes the received lines, which are of any type, to a sink. Returns the number of bytes
+/// written.
 fn drain<L: AsRef<[u8]>>(from: &Receiver<L>) -> usize {
     let mut file = io::sink();
     from.iter().map(|line| io::Write::write(&mut file, line.as_ref()).unwrap_or(0)).sum()

@@ -17,15 +17,16 @@ static HEAP: CountingGlobal = CountingGlobal::new(1);
 const PACKETS: usize = 20_000;
 const HEADER: usize = 8;
 
-/// The most bodies that wait for the worker at one time.
+/// The largest number of bodies that wait for the worker at one time.
 const QUEUE: usize = 16;
 
-/// Returns the size of a packet: 200 to 1,399 bytes.
+/// Returns the size of packet `number`: 200 to 1,399 bytes.
 fn size(number: usize) -> usize {
     200 + number * 7919 % 1200
 }
 
-/// Receives each packet into its own buffer from the heap. Returns the bytes of all bodies.
+/// Receives each packet into its own buffer from the heap. Returns the total size of the bodies in
+/// bytes.
 fn with_vectors() -> usize {
     let (out, from) = sync_channel::<Vec<u8>>(QUEUE);
     let worker = thread::spawn(move || from.iter().map(|body| body.len()).sum());
@@ -40,8 +41,8 @@ fn with_vectors() -> usize {
     worker.join().expect("the worker does not panic")
 }
 
-/// Receives packets into one ring. Returns the bytes of all bodies, the refused requests and the
-/// most bytes of the ring that were in use.
+/// Receives packets into one ring. Returns the total size of the bodies in bytes, the number of
+/// refused requests, and the ring's high-water mark in bytes.
 fn with_a_ring() -> (usize, usize, usize) {
     let mut ring = RingAl::new(64 << 10);
     let (out, from) = sync_channel::<FixedBuf>(QUEUE);

@@ -1,5 +1,5 @@
 //! Optional checks for memory errors: a check value in each guard, and a margin after each buffer.
-//! Enabled by feature `checked`, and in this crate's unit tests.
+//! They are enabled by feature `checked`, and in this crate's unit tests.
 //!
 //! ```text
 //!  | mark, asked, word, count | the buffer | margin, at least 32 bytes |

@@ -53,8 +53,8 @@ impl RingStorePtr {
         let end = self.plan().end;
         let mut at = 0;
         while at < end {
-            // SAFETY: the words lead from guard to guard, so one is at `at`. The ring has not freed
-            // the regions.
+            // SAFETY: the words lead from guard to guard, so a guard is at `at`. The ring has not
+            // freed the regions.
             let word = unsafe { self.guard(at) }.look();
             if word.is_taken() {
                 break;
@@ -74,8 +74,8 @@ impl RingStorePtr {
         let end = self.plan().end;
         let (mut at, mut held) = (self.swept().get(), 0);
         while at < end {
-            // SAFETY: the words lead from guard to guard, so one is at `at`. The ring has not freed
-            // the regions.
+            // SAFETY: the words lead from guard to guard, so a guard is at `at`. The ring has not
+            // freed the regions.
             let guard = unsafe { self.guard(at) };
             let word = guard.look();
             if word.is_taken() || word.is_settled() {
@@ -98,7 +98,7 @@ impl RingStorePtr {
         let (mut at, mut found) = (self.swept().get(), 0);
         while at < end && *budget != 0 {
             *budget -= 1;
-            // SAFETY: the words lead from guard to guard, so one is at `at`. The caller's share
+            // SAFETY: the words lead from guard to guard, so a guard is at `at`. The caller's share
             // keeps the regions.
             let word = unsafe { self.guard(at) }.look();
             if word.is_taken() {
@@ -129,8 +129,8 @@ impl RingStorePtr {
         self.shares().fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Subtracts shares. Returns `true` for the thread that subtracts the last ones: it sees all
-    /// that the others did with the regions.
+    /// Subtracts shares. Returns `true` to the thread that subtracts the last ones. That thread
+    /// sees all accesses of the other threads to the regions.
     ///
     /// # Safety
     /// The shares belong to the caller, which does not use the regions again.
@@ -138,7 +138,7 @@ impl RingStorePtr {
         if leave(self.shares(), count) != count {
             return false;
         }
-        // A load instead of a fence, because some race detectors do not see fences.
+        // This is a load instead of a fence, because some race detectors do not see fences.
         // ORDERING: `LAST`. Pairs with `leave`.
         self.shares().load(LAST) == 0
     }

@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-/// Why a ring refused a request. All sizes are in bytes.
+/// The reason why a ring refused a request. All sizes are in bytes.
 ///
 /// # Examples
 ///
@@ -24,14 +24,14 @@ pub enum RequestError {
     TooLarge {
         /// The requested size.
         asked: usize,
-        /// The largest buffer that the ring can serve when no buffer is live.
+        /// The size of the largest buffer that the ring can serve when no buffer is live.
         capacity: usize,
     },
     /// No free run is long enough now. The request may succeed after buffers are freed.
     Exhausted {
         /// The requested size.
         asked: usize,
-        /// The largest buffer, aligned to 16, that the ring could have served.
+        /// The size of the largest buffer, aligned to 16, that the ring could have served.
         largest_free: usize,
         /// The bytes that live buffers occupy, their guards included.
         bytes_live: usize,
@@ -54,7 +54,7 @@ impl fmt::Display for RequestError {
 
 impl Error for RequestError {}
 
-/// Why a ring could not be created. All sizes are in bytes.
+/// The reason why a ring could not be created. All sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CreateError {
@@ -99,7 +99,8 @@ impl fmt::Display for CreateError {
 
 impl Error for CreateError {}
 
-/// A buffer has too little room to append to, and cannot grow. Nothing was written.
+/// The error that a buffer returns if it has too little room for an append and cannot grow. Nothing
+/// was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Full {
     /// The number of bytes to append.

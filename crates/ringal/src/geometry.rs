@@ -16,11 +16,11 @@ pub(crate) const OVERHEAD: usize = GRANULE + checked::TAIL;
 /// The largest buffer size whose region length does not overflow.
 pub(crate) const LARGEST: usize = (LONGEST & !(GRANULE - 1)) - 2 * OVERHEAD;
 
-/// The default alignment of a store: a cache line.
+/// The default alignment of a store in bytes: a cache line.
 #[cfg(feature = "alloc")]
 pub(crate) const LINE: usize = 64;
 
-/// The largest alignment of a store or a buffer.
+/// The largest alignment of a store or a buffer, in bytes.
 pub(crate) const LARGEST_ALIGN: usize = 1 << 29;
 
 /// Returns the length of a region for a buffer of `bytes` bytes, or `None` above [`LARGEST`].
@@ -45,9 +45,9 @@ pub(crate) const fn room(region: usize) -> usize {
 /// The length and the alignment that a request needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Want {
-    /// The length of the region.
+    /// The length of the region in bytes, its guard included.
     pub(crate) need: usize,
-    /// The alignment of the buffer, at least the granule.
+    /// The alignment of the buffer in bytes, at least the granule.
     pub(crate) align: usize,
 }
 
@@ -91,9 +91,9 @@ impl Want {
 #[cfg(feature = "alloc")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StorePlan {
-    /// The total length of the regions.
+    /// The total length of the regions in bytes.
     pub(crate) end: usize,
-    /// The alignment of the block, and of the first buffer.
+    /// The alignment of the block and of the first buffer, in bytes.
     pub(crate) align: usize,
 }
 
@@ -116,7 +116,7 @@ impl StorePlan {
         self.align - GRANULE
     }
 
-    /// Returns the size of the whole block.
+    /// Returns the size of the whole block in bytes.
     pub(crate) const fn bytes(self) -> usize {
         self.first() + self.end
     }
@@ -137,8 +137,8 @@ pub(crate) const fn interval(end: usize) -> usize {
 }
 
 /// Returns the progress between two checks for requests of `need` bytes. A check costs as much as
-/// an allocation, so several requests run between two checks. Requests so large that the check does
-/// not matter get at most four intervals.
+/// an allocation, so several requests run between two checks. For requests so large that the cost
+/// of a check does not matter, the progress is at most four intervals.
 #[inline]
 pub(crate) const fn pace(interval: usize, need: usize) -> usize {
     let few = need.saturating_mul(16);

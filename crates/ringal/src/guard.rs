@@ -42,7 +42,8 @@ const AFTER: Ordering =
 
 #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
 std::thread_local! {
-    /// How many guards this thread has loaded: the cost of an allocation, for tests.
+    /// The number of guards that this thread has loaded, by which tests measure the cost of an
+    /// allocation.
     pub(crate) static LOOKS: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
 }
 
@@ -51,7 +52,8 @@ std::thread_local! {
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Guard {
-    /// The first field, so that an overrun of the previous region hits it before the word.
+    /// The check value. It is the first field, so that an overrun of the previous region hits it
+    /// before the word.
     check: Check,
     word: AtomicUsize,
     /// The number of handles of a frozen buffer. Undefined for any other region.
@@ -61,9 +63,9 @@ pub(crate) struct Guard {
     witness: Witness,
 }
 
-/// The unit of all lengths: the size of a guard, rounded up to a power of two. Every region is a
-/// multiple of it, so the remainder of a split always has room for its own guard. It also makes the
-/// length of a taken region a function of its buffer's size.
+/// The unit of all lengths: the size of a guard, rounded up to a power of two. The length of every
+/// region is a multiple of the granule, so the remainder of a split always has room for its own
+/// guard. The length of a taken region follows from its buffer's size.
 pub(crate) const GRANULE: usize = size_of::<Guard>().next_power_of_two();
 
 #[cfg(not(ephemera_loom))]
@@ -302,7 +304,8 @@ impl GuardPtr {
             return false;
         }
         // Several threads saw more than one handle, and each subtracted its own; the caller was the
-        // last to do so. A load instead of a fence, because some race detectors do not see fences.
+        // last to do so. This is a load instead of a fence, because some race detectors do not see
+        // fences.
         // ORDERING: `AFTER`. Pairs with `GuardPtr::drop_handle`.
         self.count().load(AFTER) == 0
     }

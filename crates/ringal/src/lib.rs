@@ -48,13 +48,14 @@
 //!   ring, a request as large as a thousandth of the ring may be refused. Use another ring or
 //!   another allocator for long-lived buffers.
 //! * A request first searches the places that had room most recently, and then the rest of the ring
-//!   once. This gets expensive where long-lived buffers leave several small gaps far apart, and
-//!   requests use up one gap after another.
+//!   once. The search gets expensive where long-lived buffers leave several small gaps far apart,
+//!   and requests use up one gap after another.
 //! * In a ring full of small buffers, a refused request visits every buffer, and so does an
 //!   [`ExtBuf`] that cannot grow. If 32 buffers in use are enough to prove that a request has no
 //!   room, the ring remembers them, and refuses the next request of at least that size after it has
-//!   checked only these. For requests of at least a sixteenth of the ring, 32 are always enough.
-//!   The ring's `try_` methods visit all regions when they refuse, to say how full the ring is.
+//!   checked only those buffers. For requests of at least a sixteenth of the ring, 32 buffers are
+//!   always enough. The ring's `try_` methods visit all regions when they refuse, to say how full
+//!   the ring is.
 //! * The ring is for one thread. Other threads can only free its buffers.
 //!
 //! # The end of a ring

@@ -10,9 +10,9 @@
 /// * `ringal!(@generic, n)` and `ringal!(@generic::<T>, n)` return what
 ///   [`RingAl::generic`](crate::RingAl::generic) returns.
 ///
-/// A thread's ring is created when the thread first uses it. Each form returns `None` if the ring
-/// has no room, inside the closure of `@ext`, which borrows the ring, and on a thread that has
-/// destroyed its thread-locals. Buffers may outlive their thread.
+/// A thread's ring is created when the thread first uses it. The last three forms return `None` if
+/// the ring has no room, inside the closure of `@ext`, which borrows the ring, and on a thread that
+/// has destroyed its thread-locals. Buffers may outlive their thread.
 ///
 /// # Examples
 ///

@@ -3,8 +3,9 @@
 //! Loom does not see the payload, so a witness in each guard stands for it (see `guard`). Each
 //! store has three witnesses: for its header, for its regions, and for the data that the drop of
 //! the ring leaves to sweeps. A buffer writes its guard's witness before it is released, and the
-//! ring writes it when it takes or merges the region. Loom reports two accesses without an order
-//! between them. `xtask/controls.toml` lists the ordering or step without which each model fails.
+//! ring writes that witness when it takes or merges the region. Loom reports two accesses without
+//! an order between them. `xtask/controls.toml` lists the ordering or step without which each model
+//! fails.
 
 use alloc::sync::Arc;
 
@@ -14,8 +15,8 @@ use crate::geometry::{GRANULE, OVERHEAD, interval};
 use crate::parked::ParkedStores;
 use crate::{FixedBuf, FixedBufMut, RingAl};
 
-/// The lists that a model's stores are parked in. Shared by an `Arc` of the standard library,
-/// because loom's `Arc` would order the threads.
+/// The lists that a model's stores are parked in. The models share them by an `Arc` of the standard
+/// library, because loom's `Arc` would order the threads.
 #[derive(Clone)]
 struct ModelStores(Arc<ParkedStores>);
 
@@ -83,7 +84,7 @@ fn loom_split_and_merge_beside_two_releases() {
         let mut ring = place.ring(3);
         let (one, two) = (unit(&mut ring), unit(&mut ring));
         let releases = [place.release(one), place.release(two)];
-        // The third unit is free, so the request only needs the one before it as well.
+        // The third unit is free, so the request needs only the second unit in addition.
         let large = ring.fixed(UNIT + 1);
         let small = ring.fixed(1);
         assert!(large.is_some() || small.is_some());
@@ -97,7 +98,7 @@ fn loom_split_and_merge_beside_two_releases() {
     });
 }
 
-/// The ring skips taken regions, wraps, and takes those that were freed in the meantime.
+/// The ring skips taken regions, wraps, and takes the regions that were freed in the meantime.
 #[test]
 fn loom_skip_and_wrap_beside_two_releases() {
     check(|| {
@@ -116,7 +117,7 @@ fn loom_skip_and_wrap_beside_two_releases() {
     });
 }
 
-/// The ring restarts at the first region if that is free when the check of `low` is due.
+/// The ring restarts at the first region if that region is free when the check of `low` is due.
 #[test]
 fn loom_restart_beside_two_releases() {
     const UNITS: usize = 6;
@@ -222,8 +223,8 @@ fn loom_frozen_buffer_becomes_writable_for_its_last_handle() {
     });
 }
 
-/// The ring is dropped while two threads release buffers. The store is freed once, and not accessed
-/// after that.
+/// The ring is dropped while two threads release buffers. The store is freed once, and no thread
+/// accesses it after that.
 #[test]
 fn loom_ring_is_dropped_beside_two_releases() {
     check(|| {
@@ -239,7 +240,7 @@ fn loom_ring_is_dropped_beside_two_releases() {
     });
 }
 
-/// Two rings are dropped at once, while the other thread has one buffer of each.
+/// Two threads drop a ring each, and then a buffer of the other ring.
 #[test]
 fn loom_two_rings_are_dropped_at_once() {
     check(|| {

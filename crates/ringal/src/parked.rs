@@ -37,11 +37,11 @@ const COLLECT: Ordering =
 /// The most work that one sweep may do.
 #[derive(Debug, Clone, Copy)]
 struct Budget {
-    /// Visits to stores that are not freed yet.
+    /// The number of visits to stores that are not freed yet.
     stores: usize,
-    /// Headers to take out of the lists because their store has ended.
+    /// The number of headers to take out of the lists because their store has ended.
     ended: usize,
-    /// Guards to load, in all stores together.
+    /// The number of guards to load, in all stores together.
     guards: usize,
 }
 

@@ -7,7 +7,7 @@ use crate::word::Word;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The largest buffer that the ring can serve when no buffer is live.
+    /// The size of the largest buffer that the ring can serve when no buffer is live.
     pub capacity: usize,
     /// The footprint: the bytes that the ring's store takes from the heap, including its header.
     /// Zero for a ring in memory that the caller provides.
@@ -18,12 +18,12 @@ pub struct Stats {
     pub buffers_live: usize,
     /// The bytes of free regions, their guards included.
     pub bytes_free: usize,
-    /// The largest buffer, aligned to 16, that the ring could serve now.
+    /// The size of the largest buffer, aligned to 16, that the ring could serve now.
     pub largest_free: usize,
     /// The number of regions, free and taken.
     pub regions: usize,
-    /// How far into the store buffers have ever reached, counted from its start. A ring of this
-    /// size would have served the same requests. An extendable buffer reaches as far as it was
+    /// The highest offset, from the start of the regions, that any buffer has reached. A ring of
+    /// this size would have served the same requests. An extendable buffer reaches as far as it was
     /// written or requested, finalized or not.
     pub high_water: usize,
 }

@@ -44,11 +44,12 @@ use crate::guard::GuardPtr;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct RingStore {
-    /// Whether the ring was dropped. Set once. A release reads it before its last access to its
-    /// region. If it is set, the store stays until this release subtracts its share. If it is not,
-    /// the release does not access the store again after it frees the region.
+    /// Whether the ring was dropped. The drop sets the flag once. A release reads it before its
+    /// last access to its region. If it is set, the store stays until this release subtracts its
+    /// share. If it is not set, the release does not access the store again after it frees the
+    /// region.
     closed: AtomicBool,
-    /// Whether one of the header's two halves was left already (E2).
+    /// Whether one of the header's two halves was given up already (E2).
     #[cfg(feature = "alloc")]
     half_left: AtomicBool,
     witness: Witness,
@@ -219,7 +220,7 @@ impl RingStorePtr {
         unsafe { &raw const (*self.0.as_ptr()).heap }
     }
 
-    /// Marks the ring as dropped: from now on, each release subtracts its share.
+    /// Marks the ring as dropped. Each release that sees the mark subtracts its share.
     pub(crate) fn close(self) {
         self.closed().store(true, Ordering::Relaxed);
     }
@@ -229,7 +230,7 @@ impl RingStorePtr {
         unsafe { (*self.heap()).plan }
     }
 
-    /// Returns the size of the two heap blocks of the store.
+    /// Returns the total size in bytes of the two heap blocks of the store.
     pub(crate) fn bytes_held(self) -> usize {
         self.plan().bytes() + size_of::<RingStore>()
     }
@@ -308,7 +309,8 @@ impl RingStorePtr {
 pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
     // SAFETY: the caller has exclusive access to these bytes.
     unsafe { poison(base, len) };
-    // SAFETY: the next statement creates the guard.
+    // SAFETY: the caller has exclusive access to the memory, so it is not freed (G1), and `create`
+    // is the next call.
     let guard = unsafe { GuardPtr::new(base) };
     // SAFETY: `len` bytes follow, to which the caller has exclusive access.
     unsafe { guard.create(len) };
@@ -323,7 +325,8 @@ pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
 #[inline]
 pub(crate) unsafe fn hand_out(store: RingStorePtr, guard: GuardPtr, bytes: usize) {
     let (data, region) = (guard.payload(), region_of(bytes));
-    // In caller-provided memory, also unmark the rounding, because a release sets no marks there.
+    // In caller-provided memory, also unpoison the rounding, because a release poisons nothing
+    // there.
     let usable = if store.is_given() { room(region) } else { bytes };
     // SAFETY: `usable` bytes are in the region, which only the caller accesses.
     unsafe { unpoison(data, usable) };

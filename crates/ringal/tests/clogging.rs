@@ -125,7 +125,8 @@ fn refusal_ends_when_enough_neighbours_are_free() {
             "{refused}"
         );
     }
-    // Two free regions that do not touch make no room; with the one between them they do.
+    // Two free regions that are not adjacent make no room. They do once the region between them is
+    // free.
     drop(held.remove(5));
     assert!(ring.fixed(2_000).is_none() && ring.fixed(2_100).is_none());
     drop(held.remove(3));
@@ -144,8 +145,8 @@ fn refusal_ends_when_a_watched_region_is_split() {
     let unit = SIZE + overhead;
     let mut ring = RingAl::new(3 * unit);
     let (first, second) = (ring.fixed(SIZE).unwrap(), ring.fixed(SIZE).unwrap());
-    // The request fits the remainder of the second region, once that holds an empty buffer,
-    // together with the third region.
+    // The request fits into the third region and the remainder of the second one, once an empty
+    // buffer takes the start of the second.
     let large = (unit - overhead) + unit - overhead;
     assert!(ring.fixed(large).is_none(), "the second region is taken");
     drop((first, second));

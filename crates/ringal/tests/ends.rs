@@ -14,10 +14,10 @@ use ephemera_testkit::backing::CountingGlobal;
 use ephemera_testkit::suite::turn;
 use ringal::{FixedBuf, GenericBufMut, RingAl, ringal};
 
-/// The alignment of every ring here. No other block of this program has it.
+/// The alignment of every store in this program, in bytes. No other block has it.
 const STORE: usize = 1 << 13;
 
-/// The size of a store's header, which is a separate block.
+/// The size of a store's header in bytes. The header is a separate block.
 const HEADER: usize = 64;
 
 #[global_allocator]
@@ -27,7 +27,7 @@ fn ring(bytes: usize) -> RingAl {
     RingAl::builder(bytes).align(STORE).build()
 }
 
-/// Returns how many stores the heap holds. Frees nothing first.
+/// Returns how many stores the heap holds. Does not sweep first.
 fn stores() -> usize {
     GLOBAL.aligned().blocks
 }
@@ -102,7 +102,7 @@ fn dropped_rings_free_all_stores() {
 }
 
 /// Rings are dropped first, then their buffers, in any order. No ring is created or dropped after
-/// that, and nothing is trimmed.
+/// that, and no sweep is requested.
 #[test]
 fn last_buffer_frees_its_store_however_many_are_parked() {
     let _turn = turn();
@@ -206,7 +206,7 @@ fn macro_does_not_panic_during_thread_exit() {
     struct AtExit(Arc<AtomicUsize>);
     impl Drop for AtExit {
         fn drop(&mut self) {
-            // The ring may be destroyed before or after this. Neither case panics.
+            // The ring may be destroyed before or after this value. Neither case panics.
             let served = ringal!(@fixed, 10).is_some();
             self.0.fetch_add(if served { 2 } else { 1 }, Ordering::Relaxed);
         }
@@ -224,7 +224,7 @@ fn macro_does_not_panic_during_thread_exit() {
     assert_ne!(seen.load(Ordering::Relaxed), 0);
 }
 
-/// Counts its drops. Panics in its drop if told to.
+/// Counts its drops in the first field. Its drop panics if the second field is `true`.
 struct Counted(Arc<AtomicUsize>, bool);
 
 impl Drop for Counted {
@@ -293,7 +293,7 @@ fn user_code_may_use_the_ring_of_its_thread() {
     ringal!(@init, 1 << 12);
     let _turn = turn();
 
-    /// Contains a buffer of the ring, and allocates another when it is dropped.
+    /// Contains a buffer of the ring. Its drop allocates another one.
     struct Again(#[expect(dead_code, reason = "keeps a buffer live, not read")] FixedBuf, Arc<AtomicUsize>);
     impl Drop for Again {
         fn drop(&mut self) {

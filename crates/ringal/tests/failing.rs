@@ -1,5 +1,5 @@
-//! A heap that refuses: the creation of a ring frees parked stores first, and then fails with the
-//! requested size.
+//! The creation of a ring over a heap that refuses: it frees parked stores first, and then fails
+//! with an error that has the requested size.
 #![cfg(feature = "std")]
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -8,7 +8,7 @@ use std::alloc::System;
 
 use ringal::{CreateError, RingAl};
 
-/// The alignment of every store here. No other block of this program has it.
+/// The alignment of every store in this program, in bytes. No other block has it.
 const STORE: usize = 1 << 13;
 
 /// The system's heap, with a limit on the number of stores.
@@ -23,7 +23,8 @@ static GLOBAL: Scarce = Scarce { room: AtomicUsize::new(0) };
 unsafe impl GlobalAlloc for Scarce {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() >= STORE {
-            // Only one thread creates stores here, so load and store need not be one step.
+            // Only one thread creates stores here, so the load and the store need not be one atomic
+            // step.
             let room = self.room.load(Ordering::Relaxed);
             if room == 0 {
                 return core::ptr::null_mut();

@@ -1,11 +1,13 @@
-//! Rings in memory that the caller provides: they write only there, and free nothing.
+//! Rings in memory that the caller provides. Such rings write only to that memory, and free
+//! nothing.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use ringal::{CreateError, RingAl};
 
-/// Bytes that such a ring may take of its memory, beyond the buffer that it promises to serve.
+/// The bytes of its memory that such a ring may use in addition to the buffer that it promises to
+/// serve.
 const MARGIN: usize = if cfg!(feature = "checked") { 128 } else { 64 };
 
 #[test]

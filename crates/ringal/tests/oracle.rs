@@ -1,5 +1,5 @@
-//! Random programs of requests and releases, compared with an oracle of intervals, with up to 40
-//! live buffers.
+//! Random programs of requests and releases, with up to 40 live buffers, whose results are compared
+//! with an oracle of intervals.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -41,7 +41,7 @@ proptest! {
     }
 }
 
-/// Long programs, so that the head wraps, restarts and meets long-lived buffers.
+/// The programs are long, so that the head wraps, restarts and meets long-lived buffers.
 #[test]
 fn seeded_programs_agree_with_the_oracle() {
     let (seeds, len) = if cfg!(miri) { (2, 160) } else { (16, 3_000) };

@@ -11,19 +11,20 @@ pub struct RequestCosts {
     kinds: BTreeMap<&'static str, KindCost>,
 }
 
-/// The requests of one kind.
+/// The costs of the requests of one kind, in numbers of requests and in bytes.
 #[derive(Debug, Default)]
 struct KindCost {
     requests: usize,
     over_limit: usize,
     peak_sum: usize,
     peak_most: usize,
-    /// The bytes that are held for blocks that outlive their request, such as the answer.
+    /// The bytes that are still held when a request ends, for blocks that outlive it, such as the
+    /// answer.
     escaped: usize,
 }
 
 impl RequestCosts {
-    /// Adds a request, from the report of its scope.
+    /// Adds the costs of a request. `usage` is the report of the request's scope.
     pub fn add(&mut self, usage: &Usage) {
         let cost = self.kinds.entry(usage.name).or_default();
         cost.requests += 1;

@@ -1,7 +1,8 @@
-//! An HTTP service whose requests each have a scope: a limit on the memory of a request, and a page
-//! that shows what requests cost.
+//! An HTTP service in which each request has a scope. So the service can limit the memory of a
+//! request, and a page shows what requests cost.
 //!
-//! The program must have `PooledAllocator` as its global allocator. `examples/costs.rs` is one.
+//! The program must have `PooledAllocator` as its global allocator. `examples/costs.rs` is such a
+//! program.
 
 extern crate alloc;
 
@@ -41,7 +42,7 @@ fn page(status: StatusCode, text: String) -> Page {
 }
 
 impl Service {
-    /// Creates a service whose requests may hold `limit` bytes each.
+    /// Creates a service in which each request may hold `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, costs: Mutex::default(), kept: Mutex::default() })
@@ -50,7 +51,7 @@ impl Service {
     /// Serves connections until the task is dropped.
     ///
     /// # Errors
-    /// If the listener fails to accept a connection.
+    /// Returns an error if the listener fails to accept a connection.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) -> std::io::Result<()> {
         loop {
             let (stream, _) = listener.accept().await?;
@@ -63,7 +64,7 @@ impl Service {
         }
     }
 
-    /// Answers a request in a scope of its own. The page of costs is made outside of scopes.
+    /// Answers a request in a scope of its own. The page of costs is built outside of all scopes.
     async fn answer(&self, request: Request<Incoming>) -> Result<Page, Infallible> {
         if request.uri().path() == "/costs" {
             let costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,7 +78,7 @@ impl Service {
         Ok(answer.unwrap_or_else(|error| page(StatusCode::SERVICE_UNAVAILABLE, error.to_string())))
     }
 
-    /// The code of the application, which knows nothing of scopes.
+    /// Handles a request. This is the code of the application, which knows nothing of scopes.
     async fn handle(&self, kind: Kind, request: Request<Incoming>) -> Page {
         let query = request.uri().query().unwrap_or("").to_owned();
         match kind {
@@ -105,7 +106,7 @@ impl Service {
     }
 }
 
-/// The pages of the service.
+/// The kinds of requests, one for each page of the service.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// Sorts the words of the query.

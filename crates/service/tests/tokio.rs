@@ -1,4 +1,4 @@
-//! Scopes on the multi-thread runtime of tokio, and the service over a real connection.
+//! Tests of scopes on the multi-thread runtime of tokio, and of the service over a real connection.
 
 extern crate alloc;
 
@@ -15,8 +15,9 @@ use typed_pool::{PooledAllocator, Scope, ScopeHandle};
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// More bytes than the runtime keeps of a scope. The runtime's own lists may grow during a poll.
-/// Their new blocks escape from the scope, and each keeps the unit of its class.
+/// A number of bytes that is above what the runtime keeps of a scope. The runtime's own lists may
+/// grow during a poll. Their new blocks escape from the scope, and each block pins a unit of its
+/// class.
 const KEPT_BY_TOKIO: usize = 100_000;
 
 fn runtime() -> Runtime {

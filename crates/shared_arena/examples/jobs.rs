@@ -17,7 +17,7 @@ static HEAP: CountingGlobal = CountingGlobal::new(1);
 const BURST: usize = 20_000;
 const STEADY: usize = 100_000;
 
-/// The jobs that wait at one time after the burst.
+/// The capacity of the channel between the threads, in jobs, after the burst.
 const QUEUE: usize = 32;
 
 struct Job {
@@ -35,7 +35,8 @@ impl Job {
     }
 }
 
-/// Makes a burst of jobs that wait all at once, then a steady flow. Returns a sum over all jobs.
+/// Makes a burst of jobs that all wait at the same time, then a steady flow of jobs. `make` puts
+/// each job behind its handle. Returns a sum over all jobs.
 fn work<B: Deref<Target = Job> + Send>(make: impl Fn(Job) -> B) -> usize {
     let burst: Vec<B> = (0..BURST).map(|number| make(Job::new(number))).collect();
     let sum = |jobs: Vec<B>| jobs.iter().map(|job| job.run()).fold(0, usize::wrapping_add);

@@ -22,7 +22,7 @@ const USERS: u64 = 1_000;
 const LOGINS: u64 = 20_000;
 const THREADS: u64 = 2;
 
-/// The sessions that each thread's clock watches.
+/// The number of recent sessions to which each thread's clock holds a weak handle.
 const RECENT: usize = 256;
 
 struct Session {
@@ -67,7 +67,7 @@ where
     })
 }
 
-/// Returns a table that does not grow while it is watched.
+/// Returns an empty table with room for more entries than there are users, so it does not grow.
 fn table<H>() -> Table<H> {
     Mutex::new(HashMap::with_capacity_and_hasher(2 * USERS as usize, BuildHasherDefault::default()))
 }

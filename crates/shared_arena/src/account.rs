@@ -1,7 +1,7 @@
 //! Counts the bytes that a store holds, and enforces its limit.
 //!
-//! Only slow paths use an account. A store acquires all its memory through its account, its own
-//! state included, so `held` is the whole footprint.
+//! Only slow paths use an account. A store acquires all its memory through its account, the memory
+//! of the store itself included, so `held` is the whole footprint.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -12,7 +12,7 @@ use ephemera_prim::raw;
 
 use crate::error::Refused;
 
-/// The bytes that a store holds, and its limit.
+/// The bytes that a store holds, and the limit on them.
 #[derive(Debug)]
 pub(crate) struct StoreAccount(SharedBytes);
 
@@ -34,7 +34,7 @@ impl StoreAccount {
         Refused { asked, held: self.held(), limit: self.limit(), other_copy: false }
     }
 
-    /// Creates the error for a thread of another copy of this crate than the one that made the
+    /// Creates the error for a claim through another copy of this crate than the one that made the
     /// store.
     #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
     pub(crate) fn other_copy(&self) -> Refused {
@@ -49,7 +49,8 @@ impl StoreAccount {
     /// Allocates uninitialised memory of this layout.
     ///
     /// # Errors
-    /// [`Refused`] if the limit has no room for it, or the global allocator has no memory.
+    /// Returns [`Refused`] if the limit has no room for the layout, or if the global allocator
+    /// refuses it.
     pub(crate) fn acquire(&self, layout: Layout) -> Result<NonNull<u8>, Refused> {
         let bytes = layout.size();
         if !self.0.reserve(bytes) {
@@ -61,7 +62,7 @@ impl StoreAccount {
         })
     }
 
-    /// Returns memory to the global allocator.
+    /// Returns `block` to the global allocator.
     ///
     /// # Safety
     /// `acquire` of this account returned `block` for this `layout`, and no code uses it again.

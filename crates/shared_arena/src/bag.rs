@@ -8,7 +8,7 @@
 //!
 //! The visitor passes a gate that threads only try, so no thread waits. At every moment an item is
 //! in at most one list. So the child of a fork finds intact lists, wherever a visitor of the parent
-//! stood. It misses at most the items that this visitor had taken out.
+//! stood. The child misses at most the items that this visitor had taken out.
 
 use core::fmt;
 use core::ptr::{self, NonNull};
@@ -26,14 +26,15 @@ const PUSH: Ordering =
 const TAKE: Ordering =
     if cfg!(ephemera_weaken = "arena_take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// A type whose values can be in a bag. A value is in one bag at a time.
+/// A type whose values can be in a bag. A value is in at most one bag at a time.
 pub(crate) trait Linked: Sized {
     /// Returns the address of the item's link. Item and link live while the item is in a bag or a
     /// visitor has it.
     fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>>;
 }
 
-/// The link of an item. The thread that has taken the item out, or is about to push it, writes it.
+/// The link of an item. Only the thread that has taken the item out, or is about to push it, writes
+/// the link.
 #[derive(Debug)]
 pub(crate) struct BagLink<T> {
     next: OwnerPtr<T>,
@@ -66,7 +67,7 @@ pub(crate) struct Bag<T> {
     gate: Gate,
     /// Requests of threads that found the gate shut, as bits.
     wishes: AtomicUsize,
-    /// Items that no thread has visited. This list and those below belong to the visitor.
+    /// Items that no thread has visited. This list, `old` and `seen` belong to the visitor.
     fresh: OwnerPtr<T>,
     /// Items to visit again.
     old: OwnerPtr<T>,
@@ -93,8 +94,8 @@ impl<T> Bag<T> {
         !self.news.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes the requests of threads that found the gate shut. Callers have opened the gate and
-    /// then issued a fence.
+    /// Takes the requests of threads that found the gate shut, as bits. The caller has opened the
+    /// gate and then issued a fence.
     pub(crate) fn wishes(&self) -> usize {
         if self.wishes.load(Ordering::Relaxed) == 0 {
             return 0;
@@ -128,8 +129,8 @@ impl<T: Linked> Bag<T> {
         Some(Visit { bag: self, kept: ptr::null_mut(), _pass: pass })
     }
 
-    /// Starts a visit. If another thread is visiting, leaves it the request `wish`, which it finds
-    /// after it has opened the gate.
+    /// Starts a visit. If another thread is visiting, leaves the request `wish`, unless that is 0.
+    /// The other thread finds the request after it has opened the gate.
     pub(crate) fn visit_or_wish(&self, wish: usize) -> Option<Visit<'_, T>> {
         let visit = self.visit();
         if visit.is_some() || wish == 0 {
@@ -195,8 +196,8 @@ impl<T: Linked> Drop for Visit<'_, T> {
 
 /// Returns the link of an item that is in a bag, or that the caller has taken out.
 fn link<'a, T: Linked>(item: NonNull<T>) -> &'a BagLink<T> {
-    // SAFETY: the link lives while its item is in a bag or taken out (`Linked`), and no code
-    // borrows the rest of the item.
+    // SAFETY: the link lives while its item is in a bag or taken out (`Linked`), and all borrows of
+    // it are shared ones.
     unsafe { T::link(item).as_ref() }
 }
 

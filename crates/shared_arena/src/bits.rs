@@ -13,7 +13,7 @@ use core::fmt;
 pub(crate) struct Bits(u64);
 
 impl Bits {
-    /// The page is on the shard's list, or is the current page.
+    /// The bit that is set while the page is on its shard's list, or is the current page.
     pub(crate) const LISTED: u64 = 1 << 63;
 
     #[inline]

@@ -1,9 +1,10 @@
-//! Closes a dropped arena: tells its groups, and has each group count the slots that are still in
-//! use.
+//! Closes a dropped arena: marks its groups as dropped, and has each group count the slots that are
+//! still in use.
 //!
 //! No thread claims from a closed arena. The drop sets each group's `record` to null and closes the
-//! inbox of each shard. A free that finds either counts its slot down. The thread that counts the
-//! last slot of a group frees the group, and with the last group the store.
+//! inbox of each shard. A free that finds null or a closed inbox takes its slot off the group's
+//! count. The thread that counts the last slot of a group frees the group, and with the last group
+//! the store.
 //!
 //! The count `out` starts with [`ALIVE`], and the closing thread takes off everything but the slots
 //! in use. So a free may count before the closing thread does: on another thread, or within this
@@ -16,11 +17,11 @@ use crate::group::{ALIVE, PageGroup, PageGroupPtr};
 use crate::shard::ShardPtr;
 use crate::store::ArenaStore;
 
-/// Closes a shard: frees its groups without a slot in use, and has the others counted. Returns the
-/// number of these others.
+/// Closes a shard: frees its groups without a slot in use, and has the other groups count their
+/// slots in use. Returns the number of other groups.
 ///
-/// With `queue`, the others are queued for looks and stay until the caller releases the shard's
-/// turn. Otherwise each may be freed at once.
+/// With `queue`, the other groups are queued for looks and stay until the caller releases the
+/// shard's turn. Otherwise other threads may free them at once.
 ///
 /// # Safety
 /// The caller drops the store's arena, and calls this once for each shard. Unless `queue` is set,
@@ -32,8 +33,8 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
         // SAFETY: the caller drops the arena and closes each shard once.
         unsafe { close_inbox(geometry, shard) };
     }
-    // The groups learn of the drop before anything is counted. A free that sees the arena live
-    // after that would set a bit that no thread counts.
+    // This marks all groups as dropped before it counts any slot. A free that saw the arena live
+    // after the count would set a bit that no thread counts.
     let mut before: *mut PageGroup = ptr::null_mut();
     each_group(shard.groups().get(), |group| {
         group.prev().set(before);
@@ -85,7 +86,7 @@ fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
 /// Closes a shard's inbox: notes the remote frees in it, and makes later ones count their slots.
 ///
 /// # Safety
-/// As for [`close_shard`].
+/// The caller drops the arena of the shard's store, and calls this once for each shard.
 unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
     // SAFETY: the caller drops the arena, so no holder takes from this inbox, and it is closed
     // once.
@@ -123,7 +124,7 @@ fn slots_out(geometry: &ArenaGeometry, group: PageGroupPtr) -> usize {
     (0..group.pages()).map(out).sum()
 }
 
-/// Takes a queued group off the list of its shard. The caller has the turn there.
+/// Takes a queued group off the list of its shard. The caller has the turn at that shard.
 pub(crate) fn unlink(shard: ShardPtr, group: PageGroupPtr) {
     let (prev, next) = (group.prev().get(), group.next().get());
     // SAFETY: G1: only the turn-holder frees queued groups.
@@ -144,8 +145,8 @@ pub(crate) fn unlink(shard: ShardPtr, group: PageGroupPtr) {
 /// Takes the closing thread's part off the store, and returns whether that freed the store.
 ///
 /// # Safety
-/// All shards were closed, and `left` is the sum of the results. The caller does not use the store
-/// again.
+/// All shards were closed, and `left` is the sum of the parts of the store that remain of them. The
+/// caller does not use the store again.
 pub(crate) unsafe fn close_store(store: NonNull<ArenaStore>, left: usize) -> bool {
     // SAFETY: the store is live, because this thread's part is not taken off yet.
     unsafe { store.as_ref() }.release_unbound_at_end();
@@ -153,7 +154,8 @@ pub(crate) unsafe fn close_store(store: NonNull<ArenaStore>, left: usize) -> boo
     unsafe { ArenaStore::part(store, ALIVE - left) }
 }
 
-/// Frees a group of a dropped arena that is not queued, and returns whether that freed its store.
+/// Frees a group that is not queued, after its arena was dropped. Returns whether that freed the
+/// store too.
 ///
 /// # Safety
 /// The caller counted the last slot of the group.

@@ -4,13 +4,13 @@ use alloc::alloc::handle_alloc_error;
 use core::alloc::Layout;
 use core::fmt;
 
-/// The error of a request for memory that was refused.
+/// The error of a refused request for memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refused {
-    /// The requested bytes; `usize::MAX` if their number exceeds that.
+    /// The number of requested bytes; `usize::MAX` if it exceeds a `usize`.
     pub asked: usize,
-    /// The bytes that the arena held at the request.
+    /// The bytes that the arena held when the request was refused.
     pub held: usize,
     /// The most bytes that the arena may hold; `usize::MAX` if it has no limit.
     pub limit: usize,
@@ -24,7 +24,8 @@ pub(crate) const ANOTHER_COPY: &str = "another copy of this crate in the process
 
 impl Refused {
     /// Returns whether the arena's own limit refused the request. Otherwise the global allocator
-    /// did, or the request exceeded `isize::MAX` bytes, which no allocator can serve.
+    /// refused it, the request exceeded `isize::MAX` bytes, which no allocator can serve, or
+    /// [`Refused::other_copy`] is set.
     #[must_use]
     pub fn by_limit(&self) -> bool {
         self.held.checked_add(self.asked).is_none_or(|sum| sum > self.limit)
@@ -56,7 +57,8 @@ impl fmt::Display for Refused {
 
 impl core::error::Error for Refused {}
 
-/// The error of a request that got no slot. It returns the caller's argument.
+/// The error of a request that got no slot. It gives the argument of the request back to the
+/// caller.
 ///
 /// `V` is the value or the initialiser that was passed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,7 +78,7 @@ impl<V> TryAllocError<V> {
         self.value
     }
 
-    /// Returns the refused request.
+    /// Returns the reason of the refusal.
     #[must_use]
     pub fn refused(&self) -> Refused {
         self.refused

@@ -1,4 +1,4 @@
-//! Computes where the parts of a group lie: integers in, integers out.
+//! Computes where the parts of a group lie. All arguments and results are integers.
 //!
 //! A **group** is an aligned block of memory with several **pages** in it. A page has up to 63
 //! slots for values of one type. `group` describes the parts.
@@ -24,10 +24,10 @@ const SPACING: usize = 64;
 /// and so move the next group by a whole alignment.
 const SLACK: usize = 16;
 
-/// Size of a cache line. No two parts that different threads write share one.
+/// Size of a cache line, in bytes. Parts that different threads write do not share a line.
 const LINE: usize = 64;
 
-/// Sizes of a group's header, and of each page's share of the three parts.
+/// Sizes in bytes: of a group's header, and of a page's near, far and rare parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) header: usize,
@@ -44,11 +44,13 @@ pub(crate) struct Limits {
     pub(crate) slots: usize,
     /// The largest number of pages in a group.
     pub(crate) pages: usize,
-    /// The number of pages that a group should have, unless that makes it larger than `largest`.
+    /// The number of pages that a type's largest group should have, unless its alignment would then
+    /// exceed `largest`.
     pub(crate) goal: usize,
-    /// The smallest group, in bytes.
+    /// The least alignment of a group, in bytes.
     pub(crate) smallest: usize,
-    /// The largest group whose pages are full ones. A larger group is one page with fewer slots.
+    /// The largest alignment of a group, in bytes. Only types that are too large for such a group
+    /// have groups with a larger alignment.
     pub(crate) largest: usize,
 }
 
@@ -62,15 +64,16 @@ pub(crate) const LIMITS: Limits = if cfg!(ephemera_loom) {
 /// The layout of the groups of one type. It depends on the type's size and alignment only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ArenaGeometry {
-    /// The alignment of groups: a power of two that exceeds the size of every group.
+    /// The alignment of groups in bytes: a power of two that exceeds the size of every group.
     pub(crate) group: usize,
-    /// Offsets of the three parts from the base, in bytes.
+    /// Offsets of the near, far and rare parts from the group's base, in bytes.
     pub(crate) near: usize,
     pub(crate) far: usize,
     pub(crate) rare: usize,
-    /// Offset of the first slot from the base.
+    /// Offset of the first slot from the group's base, in bytes.
     pub(crate) first: usize,
-    /// Distance from one slot to the next: a multiple of the type's alignment, and never zero.
+    /// Distance from one slot to the next, in bytes: a multiple of the type's alignment, and never
+    /// zero.
     pub(crate) stride: usize,
     /// The number of slots in a page.
     pub(crate) slots: usize,
@@ -107,13 +110,14 @@ impl ArenaGeometry {
         }
     }
 
-    /// Returns a layout without pages, for a type that exceeds the address space.
+    /// Returns a layout without pages, for a type that is too large for any group.
     const fn none(limits: Limits, stride: usize) -> Self {
         let (group, slots) = (limits.smallest, limits.slots);
         Self { group, near: 0, far: 0, rare: 0, first: 0, stride, slots, pages: 0 }
     }
 
-    /// Returns the layout for groups of this alignment, if they have room for a slot.
+    /// Returns the layout for groups with the alignment `group`, if such a group has room for a
+    /// slot.
     const fn within(group: usize, stride: usize, align: usize, sizes: Sizes, limits: Limits) -> Option<Self> {
         let room = group - SLACK;
         let mut pages = room / stride.saturating_mul(SPACING) + 1;
@@ -155,7 +159,7 @@ impl ArenaGeometry {
         }
     }
 
-    /// Returns the size of a group of `pages` pages, or `None` if it exceeds the address space.
+    /// Returns the size in bytes of a group of `pages` pages, or `None` if it exceeds a `usize`.
     pub(crate) const fn bytes(&self, pages: usize) -> Option<usize> {
         let Some(before) = pages.saturating_sub(1).checked_mul(SPACING) else { return None };
         let Some(strides) = before.checked_add(self.slots) else { return None };
@@ -165,8 +169,8 @@ impl ArenaGeometry {
         }
     }
 
-    /// Returns the size of the fewest groups that have this number of pages in total, or `None` if
-    /// it exceeds a `usize`.
+    /// Returns the total size in bytes of the fewest groups that together have `pages` pages.
+    /// Returns `None` if the size exceeds a `usize`, or if no group has room for a slot.
     pub(crate) const fn bytes_in_groups(&self, pages: usize) -> Option<usize> {
         if pages == 0 {
             return Some(0);
@@ -189,27 +193,28 @@ impl ArenaGeometry {
         (1 << self.slots) - 1
     }
 
-    /// Returns the slot that begins `offset` bytes after the group's base.
+    /// Returns the position of the slot that begins `offset` bytes after the group's base.
     #[inline]
     pub(crate) const fn position(&self, offset: usize) -> Position {
         let strides = (offset - self.first) / self.stride;
         Position { page: strides / SPACING, slot: strides % SPACING }
     }
 
-    /// Returns the offset of a page's slot 0 from the group's base.
+    /// Returns the offset in bytes of a page's slot 0 from the group's base.
     #[inline]
     pub(crate) const fn page_offset(&self, page: usize) -> usize {
         self.first + page * SPACING * self.stride
     }
 
-    /// Returns the number of pages that this number of slots needs, or `usize::MAX` if no number
-    /// suffices.
+    /// Returns the number of pages that `slots` slots need, or `usize::MAX` if no group has room
+    /// for a slot.
     pub(crate) const fn pages_for(&self, slots: usize) -> usize {
         if slots != 0 && self.pages == 0 { usize::MAX } else { slots.div_ceil(self.slots) }
     }
 }
 
-/// Rounds up. The sum cannot overflow, because headers are small.
+/// Rounds `offset` up to a multiple of `align`. The sum cannot overflow, because the parts in front
+/// of the slots are small.
 const fn up(offset: usize, align: usize) -> usize {
     (offset + align - 1) & !(align - 1)
 }
@@ -267,10 +272,10 @@ mod tests {
     fn usual_types_have_the_documented_groups() {
         let word = of(8, 8);
         assert_eq!((word.group, word.slots), (16 << 10, 63));
-        // The worked example of `DESIGN.md`.
+        // These are the numbers of the worked example in `DESIGN.md`.
         assert_eq!((word.pages, word.near, word.far, word.first), (28, 0x40, 0x200, 0x580));
         assert_eq!(word.position(0xa98), Position { page: 2, slot: 35 });
-        // At most 9.5 bytes of memory for each value of 8 bytes.
+        // A value of 8 bytes takes less than 9.5 bytes of memory.
         assert!(word.group * 2 / (word.pages * word.slots) < 19, "{word:?}");
         let forty = of(40, 8);
         assert_eq!((forty.group, forty.pages), (32 << 10, 12));

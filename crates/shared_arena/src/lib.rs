@@ -1,9 +1,9 @@
 //! Pools of values of one type that threads can share.
 //!
-//! An **arena** has slots for values of one type. A thread claims slots from its own pages, without
-//! a lock or an atomic read-modify-write. Any thread may drop a value; that costs one
-//! read-modify-write if another thread owns the page. Handles are one pointer wide and may outlive
-//! their arena.
+//! An **arena** has slots for values of one type. Each thread owns pages of up to 63 slots, and
+//! claims slots from them without a lock or an atomic read-modify-write. Any thread may drop a
+//! value. That costs one read-modify-write if another thread owns the value's page. Handles are one
+//! pointer wide and may outlive their arena.
 //!
 //! | arena | used by | handles | handles for other threads |
 //! |---|---|---|---|
@@ -33,28 +33,31 @@
 //!
 //! * An arena allocates groups of pages that grow with it: about 3 KiB for a first small value,
 //!   then up to 16 KiB (words), 32 KiB (40 bytes) or 256 KiB (256 bytes and more) at a time. A
-//!   value that lives long keeps its group, and nothing else.
-//! * Memory besides the values: 64 bytes for each group; in each group, 48 bytes for each page that
-//!   the type's largest group can have; the room of one value between two pages; and 8 bytes for
-//!   each slot of a page that ever had a counted handle. In a large arena of words that is less
-//!   than one byte a value.
+//!   long-lived value pins its own group, and no other one.
+//! * Besides the values, an arena holds 64 bytes for each group; in each group, 48 bytes for each
+//!   page that the type's largest group can have; the room of one value between two pages; and 8
+//!   bytes for each slot of a page that ever had a counted handle. In a large arena of words, this
+//!   overhead is less than one byte for each value.
 //! * Each thread that uses an arena has its own pages in it. While a thread lives and does not
 //!   allocate, no other thread can use its empty pages.
 //! * A value forgotten with `mem::forget` keeps its slot, which is never freed.
 //!
 //! # When memory is freed
 //!
-//! * **Without a request**: an arena frees groups that two looks in a row found empty
-//!   ([`Trim::Idle`]). A thread looks now and then when it needs a page.
+//! * **Without a request**: now and then, a thread that needs a page looks for empty groups. The
+//!   thread frees the groups that two looks in a row found empty ([`Trim::Idle`]).
 //! * **On request**: [`SharedArena::trim`] frees empty groups of the calling thread, of threads
-//!   that have exited, and those that no thread has used. It asks the other threads to free theirs
-//!   when they next need a page. The pages of an exited thread are out of reach while a newer
-//!   thread has its record and does not use this arena.
-//! * **Under a limit**: [`Builder::limit`]. The `try_alloc` methods then return the value.
-//!   [`Stats`] reports the memory held.
-//! * **After the arena**: the handles of a dropped arena keep its memory. The last value of a group
-//!   frees the group, and the last group frees the rest. The thread that drops the last value frees
-//!   the memory, and waits for no other thread.
+//!   that have exited, and those that no thread has used. It asks the other threads to free their
+//!   empty groups when they next need a page. A later thread may take over the pages of an exited
+//!   thread. While that later thread runs and does not use this arena, other threads cannot free
+//!   these pages.
+//! * **Under a limit** ([`Builder::limit`]): a request beyond the limit first looks for empty
+//!   pages. If there are too few, the `try_alloc` methods return their argument. [`Stats`] reports
+//!   the memory held.
+//! * **After the arena**: the handles of a dropped arena keep its memory. The drop of the last
+//!   value in a group frees the group. The drop of the last value in the arena also frees the
+//!   arena's state. The thread that drops the value frees the memory, and waits for no other
+//!   thread.
 //!
 //! A thread that sleeps does not look. If other threads drop its values, its groups stay until it
 //! trims, has looked twice or exits, or until the arena is dropped. So let such a thread call
@@ -62,19 +65,20 @@
 //!
 //! One case takes longer. A thread drops a value that it allocated itself, and during that drop
 //! another thread drops the arena. Then the value's group is freed when the first thread next runs
-//! out of slots, drops another value of a dropped arena, or exits. The creation or drop of any
-//! arena frees it too, since it looks at a few such groups; [`trim_all`] looks at all. The state of
-//! such an arena, about a kilobyte, may stay as long.
+//! out of slots, drops another value of a dropped arena, or exits. A thread that creates or drops
+//! any arena may free the group too, because it looks at a few such groups; [`trim_all`] looks at
+//! all of them. The state of such an arena, about a kilobyte, may stay as long.
 //!
 //! # One copy in a process
 //!
-//! A plugin that is linked with its own copy of this crate has its own threads, as far as that copy
-//! knows. **An arena and its handles belong to the copy that made them.** Do not pass them to code
-//! with another copy, even of the same version: two threads would both act as the owner of the same
-//! pages, and values would be overwritten. An arena checks for another copy whenever it has no slot
-//! at hand for the calling thread, and then refuses new values ([`Refused::other_copy`]). Unless
-//! debug assertions are on, it does not check at every value. Let the host make and drop the
-//! values, or link both to one dynamic library that contains this crate.
+//! If a plugin is linked with its own copy of this crate, that copy numbers the threads of the
+//! process by itself. **An arena and its handles belong to the copy that made them.** Do not pass
+//! either to code that is linked with another copy, even of the same version. Two threads would
+//! both act as the owner of the same pages, and values would be overwritten. An arena checks for
+//! another copy whenever it has no slot at hand for the calling thread, and then refuses new values
+//! ([`Refused::other_copy`]). Unless debug assertions are on, it does not check for every value.
+//! Let the host make and drop the values, or link the host and the plugin to one dynamic library
+//! that contains this crate.
 //!
 //! # The global allocator
 //!
@@ -170,12 +174,12 @@ pub use handle::{AllocRc, ArenaRc, PoolBox};
 #[cfg(feature = "alloc")]
 pub use stats::Stats;
 
-/// Looks at all dropped arenas that had values in use at their drop. Frees those whose values were
-/// dropped since, and returns their number.
+/// Looks at all dropped arenas that still had values when they were dropped. Frees those whose last
+/// value was dropped since, and returns the number of arenas that it freed.
 ///
-/// Programs rarely need it: the drop of the last value frees an arena's memory, or else the next
-/// creation or drop of any arena does. It takes time proportional to the number of pages that it
-/// looks through. The memory of a live arena is freed by its own `trim`.
+/// Programs rarely need this function: the drop of the last value frees an arena's memory, or else
+/// the next creation or drop of any arena does. The call takes time linear in the number of pages
+/// that it reads. The memory of a live arena is freed by its own `trim`.
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub fn trim_all() -> usize {
     thread::look_at_all()

@@ -1,7 +1,7 @@
 //! Defines the owner of a shard of a live arena, and how it books remote frees.
 //!
 //! `trim` and `refill` add the slow paths of an owner. Only methods of the arena make an owner. So
-//! the arena is live, and no thread looks at parked shards of it.
+//! while there is an owner, the arena is live and none of its shards is parked.
 
 use ephemera_prim::word::OwnerUsize;
 
@@ -35,12 +35,13 @@ impl<'s> ShardOwner<'s> {
     /// Drains the inbox: books remote frees, and returns the number of slots that they freed.
     pub(crate) fn book_inbox(self) -> usize {
         let (mut pages, mut freed) = (0, 0);
-        // SAFETY: this thread holds the record (O1).
+        // SAFETY: O1: this thread holds the record or is the pool's only thread, so no other thread
+        // takes from this inbox.
         let taken = unsafe { self.shard.inbox().take() };
         for (far, slots) in taken {
             let geometry = self.geometry();
-            // SAFETY: G1: a page in the inbox is this shard's, and its group is not freed before it
-            // is booked.
+            // SAFETY: G1: a page in the inbox belongs to this shard, and its group is not freed
+            // before the page is booked.
             let group = unsafe { PageGroupPtr::around(far, geometry.group) };
             self.shard.book(group.near(geometry, group.page_of_far(geometry, far)), slots);
             pages += 1;

@@ -3,10 +3,10 @@
 //!
 //! Most frees after the drop of an arena count their slot. One kind cannot: a local free that
 //! compared records before the thread that drops the arena (the closing thread) published null in
-//! the group's header. It sets the bit of its slot with a plain store, as if the arena were live. A
-//! second check in each free would be too expensive. Only the owner of the shard can be inside such
-//! a free. So the closing thread pushes the shard into the bag of the owner's record, and a
-//! **look** counts the bits that no free has counted.
+//! the group's header. Such a free sets the bit of its slot with a plain store, as if the arena
+//! were live. A second check in each free would be too expensive. Only the owner of the shard can
+//! be inside such a free. So the closing thread pushes the shard into the bag of the owner's
+//! record, and a **look** counts the bits that no free has counted.
 //!
 //! | thread that looks | when | what it knows |
 //! |---|---|---|
@@ -35,7 +35,7 @@ use crate::shard::{Shard, ShardPtr};
 use crate::store::ArenaStore;
 use crate::world::{ArenaRecord, ArenaWorld, record_of};
 
-/// The most new shards and the most old shards that a visit handles, and the most groups that a
+/// The most new shards that a visit handles, and the most old ones. Also the most groups that a
 /// look by a thread other than the owner reads.
 pub(crate) const LOOKS: usize = if cfg!(miri) { 4 } else { 8 };
 
@@ -52,16 +52,16 @@ const ROUNDS: usize = 16;
 const FINISHED_AT_ONCE: usize =
     if cfg!(ephemera_weaken = "arena_requests_are_one") { LOOKS } else { usize::MAX };
 
-/// Closes a shard whose owner may be inside a free to it. Returns the number of parts of the store
-/// that remain of the shard: its groups, and the shard in its bag.
+/// Closes a shard whose owner may be inside a local free. Returns the number of parts of the store
+/// that remain of the shard: one for each queued group, and one for the shard in its bag.
 ///
 /// # Safety
-/// As for [`close::close_shard`] with `queue` set.
+/// The caller drops the arena of `store`, and parks or closes each of its shards once.
 pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr) -> usize {
-    // SAFETY: the store is live: the caller is closing it.
+    // SAFETY: the caller drops the arena, and the caller's part keeps the store live.
     let this = unsafe { store.as_ref() };
     let record = record_of(shard);
-    // SAFETY: the caller drops the arena, so the arena's turn at this shard is now this thread's.
+    // SAFETY: the caller drops the arena and closes each shard once, and `queue` is set.
     let mut left = unsafe { close::close_shard(this, shard, true) };
     let waits = left != 0;
     if waits {
@@ -70,7 +70,8 @@ pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard:
         world.parked.shards.fetch_add(1, Ordering::Relaxed);
         record.data().parting.shards.push(shard.as_non_null());
     }
-    // SAFETY: this thread has the turn.
+    // SAFETY: the arena's turn at this shard is now this thread's, and the closing thread's part of
+    // the store is not taken off yet.
     unsafe { serve(world, store, shard, 0) };
     if waits {
         note(world, record);
@@ -79,9 +80,9 @@ pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard:
     left
 }
 
-/// Handles the groups and requests that were left for the holder of a record, if no thread holds it
-/// any more. A thread calls this after it left something for the holder, and after it released a
-/// lease.
+/// Handles the shards and requests that were left for the holder of `record`, if no thread holds
+/// the record any more. A thread calls this after it left something for the holder, or after it
+/// released a lease.
 pub(crate) fn look_behind_the_owner(world: &ArenaWorld, record: &Record<ArenaRecord>, most: usize) {
     if cfg!(ephemera_weaken = "arena_no_second_look") {
         return;
@@ -94,8 +95,8 @@ pub(crate) fn look_behind_the_owner(world: &ArenaWorld, record: &Record<ArenaRec
     }
 }
 
-/// Looks at the parked shards of some records. A thread calls this when it creates or drops an
-/// arena. `mine` is the record that it holds, if any.
+/// Looks at parked shards of up to two records. A thread calls this when it creates or drops an
+/// arena. `mine` is the record that the thread holds, if any.
 pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
     if !world.parked.waits() {
         return;
@@ -116,7 +117,8 @@ pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
     }
 }
 
-/// Looks at everything that is parked, and returns the number of freed stores.
+/// Looks at all parked shards, and returns the number of freed stores. `mine` is the record that
+/// this thread holds, if any.
 pub(crate) fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) -> usize {
     let waiting = world.registry.records().filter(|record| !record.data().parting.is_empty());
     waiting.map(|record| visit(world, record, Visitor::of(record, mine), usize::MAX)).sum()
@@ -152,9 +154,9 @@ pub(crate) unsafe fn last_slot_counted(world: &ArenaWorld, group: PageGroupPtr) 
     unsafe { serve(world, store, shard, 0) }
 }
 
-/// Handles everything that was left for the turn-holder, releases the turn, and takes the freed
-/// groups off the store's count. The caller has freed `gone` groups before. Returns the number of
-/// freed stores.
+/// Frees the groups and serves the requests that were left for the turn-holder, releases the turn,
+/// and takes the freed groups off the store's count. That count still includes `gone` groups that
+/// the caller has freed. Returns the number of freed stores.
 ///
 /// # Safety
 /// The caller has the turn at the shard. One part of the store is the caller's own or not taken off
@@ -193,8 +195,8 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
 }
 
 /// Looks at up to `most` groups of a shard whose turn the caller has, and returns the number of
-/// freed groups. The owner's look (`own`) starts at the front and takes the groups off the queue.
-/// Another thread's look continues where the last one stopped.
+/// freed groups. The owner's look (`own`) starts at the front and takes the groups off the queue. A
+/// look by another thread continues where the last such look stopped.
 fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, most: usize) -> usize {
     let (first, cursor) = (shard.groups().get(), shard.cursor().get());
     let mut rest = if own || cursor.is_null() { first } else { cursor };
@@ -212,8 +214,8 @@ fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, m
         }
         if own {
             close::unlink(shard, group);
-            // This is the look's last touch if it found no slots. The thread that counts the last
-            // slot then frees the group itself.
+            // If the look found no slots, this is its last touch of the group. The thread that
+            // counts the last slot then frees the group itself.
             group.queued().publish(0);
         }
         if new != 0 && group.count_down(new) {
@@ -231,8 +233,8 @@ fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, m
     gone
 }
 
-/// Visits the bag of a record: looks at up to `most` new shards and up to `most` old ones. Returns
-/// the number of freed stores, which is 0 if another thread is visiting.
+/// Visits the bag of a record in the role `visitor`: looks at up to `most` new shards and up to
+/// `most` old ones. Returns the number of freed stores, which is 0 if another thread is visiting.
 pub(crate) fn visit(
     world: &ArenaWorld,
     record: &Record<ArenaRecord>,
@@ -262,9 +264,9 @@ pub(crate) fn visit(
         // ORDERING: SeqCst. Pairs with `look_behind_the_owner` and `Bag::visit_or_wish`. Publishes:
         // that the gate is open, and the lease released.
         fence(Ordering::SeqCst);
-        // This thread may be the only one that can notice that the record is free. Its owner may
-        // have exited while this thread had shards of the bag, or a shard was pushed while this
-        // thread had the lease.
+        // This thread may be the only one that can notice that the record is free. The record's
+        // holder may have exited while this thread had shards of the bag, or a shard was pushed
+        // while this thread had the lease.
         let waits = if leased { bag.has_news() } else { visitor != Visitor::Holder && !bag.is_empty() };
         let ended = waits && record.is_free();
         if round == ROUNDS {
@@ -280,8 +282,8 @@ pub(crate) fn visit(
     freed
 }
 
-/// Looks at a shard from a bag, and keeps it in the bag if it has a queued group. Returns the
-/// number of freed stores.
+/// Looks at the shard `item`, which `visit` took out of its bag, and keeps it in the bag if it has
+/// a queued group. Returns the number of freed stores.
 fn look_into(
     world: &ArenaWorld,
     visit: &mut Visit<'_, Shard>,

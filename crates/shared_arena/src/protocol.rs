@@ -1,7 +1,8 @@
-//! The steps of claims, frees and drops that need a record or the state that arenas share.
+//! Defines the steps of claims, frees and drops that need a record, or the state that all arenas of
+//! a process share.
 //!
-//! The functions take that state (the world) and the record by reference. `thread` passes the
-//! process's only world; models and tests make their own.
+//! The functions take that state (the world) and the record by reference. `thread` passes the only
+//! world of the process; models and tests make worlds of their own.
 
 use core::ptr::NonNull;
 
@@ -18,10 +19,10 @@ use crate::store::ArenaStore;
 use crate::trim::Fate;
 use crate::world::{ArenaRecord, ArenaWorld, identity, record_of};
 
-/// Returns a slot for the holder of `record` when it has none at hand.
+/// Claims a slot for the holder of `record`, whose shard has no slot at hand.
 ///
 /// # Safety
-/// The caller holds `record`, which belongs to this world.
+/// The caller holds `record`, which belongs to `world`.
 pub(crate) unsafe fn claim_slow(
     world: &ArenaWorld,
     store: &ArenaStore,
@@ -33,7 +34,7 @@ pub(crate) unsafe fn claim_slow(
     // SAFETY: the caller holds the record.
     let make = || unsafe { store.make_shard(record.data().seat(), identity(record)) };
     let shard = make().or_else(|refused| {
-        // Empty groups of exited threads may take the room that the shard needs.
+        // Empty groups of exited threads may hold the bytes that the shard needs.
         scavenge(world, store, true);
         store.release_unbound();
         look_at_all(world, Some(record), refused);
@@ -53,16 +54,16 @@ pub(crate) unsafe fn claim_slow(
     })
 }
 
-/// Looks at everything that is parked if the global allocator refused. Parked memory does not count
-/// for another arena's limit.
+/// Looks at all parked shards, unless a limit caused `refused`: parked memory does not count
+/// against the limit of another arena. `mine` is the record that this thread holds, if any.
 fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>, refused: Refused) {
     if !refused.by_limit() {
         parked::look_at_all(world, mine);
     }
 }
 
-/// Frees the empty groups that this thread can reach, after a request for something other than a
-/// slot was refused, such as the counts of a page.
+/// Frees memory after `refused`, the refusal of something other than a slot, such as the counts of
+/// a page. Frees the empty groups as [`release_empty`] does, and looks at parked shards.
 ///
 /// # Safety
 /// The caller holds `record`, if it is `Some`.
@@ -77,8 +78,10 @@ pub(crate) unsafe fn make_room(
     look_at_all(world, record, refused);
 }
 
-/// Goes through shards whose record no thread holds, and leaves their empty groups for any shard to
-/// bind. Unless `thorough`, it skips shards in which little can have changed since the last time.
+/// Takes the empty groups off each shard whose record no thread holds, and leaves them for any
+/// shard to bind. Unless `thorough` is set, skips a shard whose record has had no new holder since
+/// `scavenge` last trimmed it. The shard is not skipped if an eighth of its pages or more was
+/// booked since.
 fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     for shard in store.shards() {
         with_lease(world, shard, |record| {
@@ -97,7 +100,7 @@ fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     }
 }
 
-/// Calls `visit` while this thread has the lease of a shard's record. Returns `None` if another
+/// Leases the record of `shard` for the duration of a call of `visit`. Returns `None` if another
 /// thread holds the record.
 fn with_lease<R>(
     world: &ArenaWorld,
@@ -115,9 +118,9 @@ fn with_lease<R>(
     Some(result)
 }
 
-/// Frees the empty groups of the caller's shard, of shards whose record no thread holds, and those
-/// that no shard has. Asks the other threads to trim in their next slow path. Returns whether it
-/// freed a group.
+/// Frees the empty groups of the caller's shard, of shards whose record no thread holds, and the
+/// groups that no shard has. Asks the other threads to trim in their next slow path. Returns
+/// whether it freed a group.
 ///
 /// # Safety
 /// The caller holds `record`, if it is `Some`.
@@ -131,7 +134,8 @@ pub(crate) unsafe fn shrink(
     unsafe { release_empty(world, store, record) != 0 }
 }
 
-/// Frees empty groups as [`shrink`] does, and returns their number.
+/// Frees the same groups as [`shrink`], and returns their number. Does not ask other threads to
+/// trim.
 ///
 /// # Safety
 /// The caller holds `record`, if it is `Some`.
@@ -152,13 +156,13 @@ unsafe fn release_empty(
     count + store.release_unbound()
 }
 
-/// Frees the slot with this bit. The page belongs to another record, or the arena was dropped. If
-/// the result is `Some(last)`, the caller calls [`finish_counted`]; `last` says whether the slot
-/// was the last one of its group.
+/// Frees the slot with the bit `bit` in the page with the far part `far`. The page belongs to a
+/// record of another thread, or the arena was dropped. If the result is `Some(last)`, the caller
+/// calls [`finish_counted`]; `last` says whether the slot was the last live one of its group.
 ///
 /// # Safety
-/// The slot was claimed from the page with this far part in `group`, which belongs to an arena of
-/// this world. The caller does not use the slot again.
+/// The slot was claimed from that page, which is in `group`. The group belongs to an arena of
+/// `world`. The caller does not use the slot again.
 #[inline]
 pub(crate) unsafe fn free_remote(
     world: &ArenaWorld,
@@ -170,45 +174,54 @@ pub(crate) unsafe fn free_remote(
         let last = group.count_down(1);
         return (last || world.parked.waits()).then_some(last);
     }
-    // SAFETY: the slot's bit is not set in its page's words, since the caller has the slot. After a
-    // result of `None`, nothing below touches the group or the store (E2, F4).
+    // SAFETY: the caller owns the slot, so its page is live and its bit is not set in the foreign
+    // word. `push_or_count` passes a returned word on. After a result of `None`, nothing below
+    // touches the group or the store (E2, F4).
     if let Some(old) = unsafe { Inbox::give_back_until_closed(far, bit) } {
-        // SAFETY: `old` is the word that this free found.
+        // SAFETY: this free set `bit` in the word of `far`, which is in `group`, and found `old`
+        // there.
         unsafe { push_or_count(group, far, bit, old, world) };
     }
     None
 }
 
-/// The second half of a remote free that found its page's word at zero, or the inbox closed. The
-/// arguments are in the order in which the first half has them in registers.
+/// Finishes a remote free that found the word of its page at zero or closed: pushes the page, or
+/// counts its slots if the inbox is closed. The arguments are in the order in which [`free_remote`]
+/// has them in registers.
 ///
 /// # Safety
-/// As for [`Inbox::push_or_count`], with the page and the inbox of its shard.
+/// This thread set `bit` in the foreign word of `far`, whose page is in `group`, and found `old`
+/// there.
 #[cold]
 #[inline(never)]
 unsafe fn push_or_count(group: PageGroupPtr, far: NonNull<Far>, bit: u64, old: u64, world: &ArenaWorld) {
-    // SAFETY: one slot of the group is not booked or counted yet, so the group is bound.
+    // SAFETY: the freed slot is not booked or counted yet, so the group is bound.
     let shard = unsafe { ShardPtr::of(group) };
-    // SAFETY: the caller passes the word that its free found.
+    // SAFETY: this thread set `bit` in the word of `far` and found `old` there. The inbox is that
+    // of the page's shard.
     let slots = unsafe { shard.inbox().push_or_count(far, bit, old) }.count_ones() as usize;
     if slots != 0 && group.count_down(slots) {
-        // SAFETY: these were the last slots of the group.
+        // SAFETY: this thread counted the last slot of the group, and does not touch the group
+        // again.
         unsafe { finish_counted(world, group, true) };
     }
 }
 
-/// Completes a free that counted its slot. `last` says whether it was the last one of the group.
+/// Completes a free that counted its slot: if `last`, frees the group or leaves it for the
+/// turn-holder. `last` says whether the slot was the last live one of the group.
 ///
 /// # Safety
 /// If `last`, the caller counted the last slot of the group, and does not touch the group again.
 pub(crate) unsafe fn finish_counted(world: &ArenaWorld, group: PageGroupPtr, last: bool) {
     if last {
-        // SAFETY: the caller counted the last slot of the group.
+        // SAFETY: the caller counted the last slot of the group, and does not touch the group
+        // again.
         unsafe { parked::last_slot_counted(world, group) };
     }
 }
 
-/// Drops the arena of a store. Groups with slots in use stay until their last slot is freed.
+/// Drops the arena of `store`. Groups with live slots stay until their last slot is freed. `mine`
+/// is the record that the caller holds, if any.
 ///
 /// # Safety
 /// The caller drops the arena: no thread uses it except through handles to its slots. The caller
@@ -220,22 +233,23 @@ pub(crate) unsafe fn close(
 ) {
     #[cfg(test)]
     world.parked.tally.stores.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-    // SAFETY: the store lives until `close_store`.
+    // SAFETY: the store lives until `close_store` takes the closing thread's part off.
     let this = unsafe { store.as_ref() };
     let mut left = 0;
     for shard in this.shards() {
-        // SAFETY: this thread drops the arena, and is the shard's owner or has the lease of its
-        // record.
+        // SAFETY: this thread drops the arena and closes each shard once. It is the shard's owner
+        // or has the lease of its record.
         let close = || unsafe { close::close_shard(this, shard, false) };
         let settled = if mine.is_some_and(|mine| identity(mine) == shard.record()) {
             Some(close())
         } else {
             with_lease(world, shard, |_| close())
         };
-        // SAFETY: this thread drops the arena.
+        // SAFETY: this thread drops the arena, and parks or closes each shard once.
         left += settled.unwrap_or_else(|| unsafe { parked::park(world, store, shard) });
     }
-    // SAFETY: all shards were closed, and `left` is the sum of their parts.
+    // SAFETY: all shards were closed, `left` is the sum of the parts that remain of them, and this
+    // thread does not use the store again.
     world.freed(unsafe { close::close_store(store, left) });
     parked::look(world, mine);
 }

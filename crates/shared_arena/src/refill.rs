@@ -1,5 +1,6 @@
-//! The slow path of a claim. The owner of a shard looks for a slot in its own pages, then among
-//! remote frees, then in groups that no shard has, and last asks the global allocator for a group.
+//! Defines the slow path of a claim. The owner of a shard looks for a slot in its own pages, then
+//! among remote frees, then in groups that no shard has. Last, it asks the global allocator for a
+//! group.
 
 use core::ptr::{self, NonNull};
 
@@ -21,7 +22,7 @@ const AHEAD: usize = 4;
 const LOOK_EVERY: usize = 64;
 
 impl ShardOwner<'_> {
-    /// Returns a slot that is available without the global allocator.
+    /// Claims a slot if the shard can find one without allocating a group.
     pub(crate) fn serve(self) -> Option<NonNull<u8>> {
         self.obey();
         loop {
@@ -34,7 +35,8 @@ impl ShardOwner<'_> {
         }
     }
 
-    /// Does the same before a refusal: waits longer at the gate of the groups that no shard has.
+    /// Does what [`Self::serve`] does, before a refusal. So it waits longer for the store's gate
+    /// when it takes a group that no shard has.
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn serve_patiently(self) -> Option<NonNull<u8>> {
         self.serve().or_else(|| {
@@ -43,7 +45,7 @@ impl ShardOwner<'_> {
         })
     }
 
-    /// Returns a slot, and allocates a group if there is none.
+    /// Claims a slot. Allocates a group if the shard finds no slot.
     pub(crate) fn serve_or_grow(self) -> Result<NonNull<u8>, Refused> {
         loop {
             if let Some(slot) = self.serve() {
@@ -53,7 +55,7 @@ impl ShardOwner<'_> {
         }
     }
 
-    /// Trims if another thread asked for it, or if it is time to look for idle groups.
+    /// Trims if another thread asked for a trim, or looks for idle groups if a look is due.
     fn obey(self) {
         let quiet = self.shard.quiet();
         let obeyed = quiet.epoch.get();
@@ -69,9 +71,10 @@ impl ShardOwner<'_> {
     }
 
     /// Makes a page with free slots the current one: the same page again, or the first of the list.
+    /// Returns `false` if there is no such page.
     fn next_page(self) -> bool {
         let shard = self.shard;
-        // SAFETY: G1: the current page is this shard's.
+        // SAFETY: G1: the current page belongs to a group of this shard, so the group is live.
         if let Some(near) = unsafe { NearPtr::from_raw(shard.current().get()) } {
             let slots = near.bits().slots();
             if slots != 0 {
@@ -110,7 +113,7 @@ impl ShardOwner<'_> {
     /// owner would rotate through all its pages, and each look would find every group used.
     fn first_page(self) -> Option<(PageGroupPtr, NearPtr)> {
         let first = || {
-            // SAFETY: G1: pages on the list are this shard's.
+            // SAFETY: G1: pages on the list belong to groups of this shard, so the groups are live.
             let near = unsafe { NearPtr::from_raw(self.shard.avail().get()) }?;
             Some((PageGroupPtr::of_near(self.geometry(), near), near))
         };
@@ -119,7 +122,8 @@ impl ShardOwner<'_> {
             return Some((group, near));
         }
         if self.book_inbox() < self.geometry().slots.div_ceil(2) {
-            // These slots would soon run out. The shard needs another group.
+            // The slots from the inbox would soon run out, so the owner takes the idle group into
+            // use.
             group.idle().set(0);
         }
         first()
@@ -127,7 +131,7 @@ impl ShardOwner<'_> {
 
     /// Prefetches the first cache lines of the page that comes next.
     fn look_ahead(self) {
-        // SAFETY: G1: pages on the list are this shard's.
+        // SAFETY: G1: pages on the list belong to groups of this shard, so the groups are live.
         let Some(near) = (unsafe { NearPtr::from_raw(self.shard.avail().get()) }) else { return };
         prefetch::for_write(near.as_ptr().cast());
         let group = PageGroupPtr::of_near(self.geometry(), near);
@@ -150,7 +154,7 @@ impl ShardOwner<'_> {
         group.shard().set(shard.as_ptr().cast());
         group.record().set(shard.record().cast_mut());
         group.idle().set(0);
-        // Pushed in reverse, so that the first page is claimed from first.
+        // Pushes the pages in reverse, so that the owner claims from the first page first.
         for page in (0..group.pages()).rev() {
             let near = group.near(self.geometry(), page);
             near.next().set(shard.avail().get());
@@ -174,8 +178,8 @@ impl ShardOwner<'_> {
     }
 }
 
-/// Counts a slow path, and returns the number since the last look. A thread in a steady state takes
-/// slow paths, although it may never take a page from the list.
+/// Counts a slow path, and returns the number of slow paths since the last look for idle groups. A
+/// thread in a steady state takes slow paths, although it may never take a page from the list.
 fn served(quiet: &QuietFields) -> usize {
     if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
         return quiet.served.get();

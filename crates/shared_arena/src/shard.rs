@@ -9,9 +9,9 @@
 //! ```
 //!
 //! A claim takes the slot in `hot`, else one of `bits`. Only if both are empty does it take the
-//! slow path (`refill`), which fills `bits` with up to 63 slots. A free fills `hot`, else sets a
-//! bit of its page, and links the page if that was full. A free does nothing else. Methods of the
-//! arena find empty groups, so a free need not know whether the arena is live.
+//! slow path (`refill`), which fills `bits` with up to 63 slots. A free fills `hot`, else sets the
+//! slot's bit in the word of its page, and links the page if it was full. A free does nothing else.
+//! Methods of the arena find empty groups, so a free need not know whether the arena is live.
 
 use core::ptr::{self, NonNull};
 
@@ -41,9 +41,10 @@ pub(crate) struct Shard {
     current: OwnerPtr<Near>,
     avail: OwnerPtr<Near>,
     groups: OwnerPtr<PageGroup>,
-    /// The identity that groups of this shard carry.
+    /// The identity of the owner, which each group of this shard has in its header: the address of
+    /// a record, or the mark of a pool.
     record: *const (),
-    /// The number of pages in all its groups.
+    /// The number of pages in all groups of this shard.
     pages: OwnerUsize,
     quiet: QuietFields,
     remote: ShardRemote,
@@ -55,13 +56,14 @@ pub(crate) struct Shard {
 pub(crate) struct QuietFields {
     /// The store that this shard belongs to. `ArenaStore::of` knows its type.
     store: *const (),
-    /// Slow paths since the shard last looked for idle groups.
+    /// The number of slow paths since the owner last looked for idle groups.
     pub(crate) served: OwnerUsize,
     /// The last trim epoch that the owner obeyed.
     pub(crate) epoch: OwnerUsize,
-    /// Pages booked since `scavenge` last went through this shard.
+    /// The number of pages that were taken out of the inbox since `scavenge` last trimmed this
+    /// shard.
     pub(crate) booked: OwnerUsize,
-    /// The number of holders that the record had had at that pass of `scavenge`.
+    /// The number of holders that the record had had when `scavenge` last trimmed this shard.
     pub(crate) entered: OwnerUsize,
 }
 
@@ -69,18 +71,19 @@ pub(crate) struct QuietFields {
 #[derive(Debug)]
 #[repr(C)]
 struct ShardRemote {
-    /// Aligns the struct. It does not contain the words, because code borrows each of them
-    /// separately.
+    /// Aligns the struct to a cache line. The words are not inside this `CachePadded`, because code
+    /// borrows each of them separately.
     line: CachePadded<()>,
     inbox: Inbox<Far>,
-    /// After the arena's drop: the turn at this shard, and groups whose last slot was counted
-    /// (`turn`).
+    /// The turn at this shard, and the work that other threads leave for the turn-holder after the
+    /// arena's drop (`turn`).
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     turn: Turn,
     /// The link to the next shard in a bag.
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     link: BagLink<Shard>,
-    /// Where the next look by a thread other than the owner begins; null for the first group.
+    /// The group at which the next look by a thread other than the owner begins, or null for the
+    /// first group.
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     cursor: OwnerPtr<PageGroup>,
 }
@@ -101,8 +104,8 @@ impl Shard {
                 served: OwnerUsize::new(0),
                 epoch: OwnerUsize::new(0),
                 booked: OwnerUsize::new(0),
-                // No record has had this number of holders, so the first pass of `scavenge` is
-                // thorough.
+                // No record has had this number of holders, so the first pass of `scavenge` does
+                // not skip the shard.
                 entered: OwnerUsize::new(usize::MAX),
             },
             remote: ShardRemote {
@@ -122,7 +125,8 @@ impl Shard {
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 impl Linked for Shard {
     fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>> {
-        // SAFETY: S1: a shard in a bag keeps its store live, and so itself.
+        // SAFETY: S1: a shard that is in a bag, or that a visitor has, is a part of its store, so
+        // the store and the shard are live.
         let link = unsafe { &raw mut (*item.as_ptr()).remote.link };
         // SAFETY: the address of a field of a live shard is not null.
         unsafe { NonNull::new_unchecked(link) }
@@ -163,7 +167,7 @@ impl ShardPtr {
         NonNull::new(shard).map(Self)
     }
 
-    /// Returns the shard that has a group.
+    /// Returns the shard that `group` is bound to.
     ///
     /// # Safety
     /// The group is bound: one of its slots was claimed and is not freed.
@@ -224,7 +228,8 @@ impl ShardPtr {
         unsafe { (*self.0.as_ptr()).record }
     }
 
-    /// Returns a slot from `hot` or the current page. Only the owner may call this.
+    /// Claims the slot in `hot`, or else one of `bits`. Returns `None` if both are empty. Only the
+    /// owner may call this.
     #[inline]
     pub(crate) fn claim(self, geometry: &ArenaGeometry) -> Option<NonNull<u8>> {
         let slot = match NonNull::new(self.hot().get()) {
@@ -234,13 +239,14 @@ impl ShardPtr {
             }
             None => self.claim_current(geometry)?,
         };
-        // SAFETY: a free slot of a group of this shard, whose bytes nobody else accesses.
+        // SAFETY: the slot was free and lies in a group of this shard, so no other code accesses
+        // its bytes.
         unsafe { unpoison(slot, geometry.stride) };
         used(geometry, slot);
         Some(slot)
     }
 
-    /// Returns a slot of the current page, if it has one.
+    /// Claims a slot of `bits`, the free slots of the current page, if there is one.
     #[inline]
     fn claim_current(self, geometry: &ArenaGeometry) -> Option<NonNull<u8>> {
         let bits = self.bits().get();
@@ -249,15 +255,15 @@ impl ShardPtr {
         }
         self.bits().set(bits & (bits - 1));
         let offset = bits.trailing_zeros() as usize * geometry.stride;
-        // SAFETY: O2: `bits` are slots of the page that begins at `base`.
+        // SAFETY: O2: the bits of `bits` are slots of the page that begins at `base`.
         let slot = unsafe { self.base().get().add(offset) };
         prefetch::for_write(slot.wrapping_add(ahead(geometry)));
         // SAFETY: an address in a group is not null.
         Some(unsafe { NonNull::new_unchecked(slot) })
     }
 
-    /// Frees a slot of a group of this shard. Only the owner may call this. The last store is the
-    /// last touch of the group (E2).
+    /// Frees a slot of a group of this shard. Only the owner may call this. The function does not
+    /// touch the group after its last store (E2).
     ///
     /// # Safety
     /// `slot` was claimed from `group`, which is this shard's, and the caller does not use it
@@ -276,12 +282,13 @@ impl ShardPtr {
         if bits.is_unlisted() {
             return self.put_first(group, near, 1 << position.slot);
         }
-        // This also publishes the end of the slot's use. After it, the group and the shard may be
-        // freed.
+        // This store also publishes the end of the slot's use. After it, another thread may free
+        // the group and the shard.
         near.local().publish(bits.and(1 << position.slot).word());
     }
 
-    /// Frees the first slot of a page that was full. Links the page before the slot is free.
+    /// Frees the slot with the bit `slot` in a page that was full. Links the page first, because
+    /// the group may be freed as soon as the slot is free.
     #[cold]
     #[inline(never)]
     fn put_first(self, group: PageGroupPtr, near: NearPtr, slot: u64) {
@@ -293,7 +300,8 @@ impl ShardPtr {
         near.local().publish(Bits::listed(slot).word());
     }
 
-    /// Links a page that was full. Looks at parked shards read neither the page's link nor `avail`.
+    /// Adds a page that was full to the list `avail`. A look at a parked shard reads neither the
+    /// page's link nor `avail`.
     fn list(self, near: NearPtr) {
         near.next().set(self.avail().get());
         self.avail().set(near.as_ptr());
@@ -320,15 +328,16 @@ impl ShardPtr {
             let position = geometry.position(slot.addr().get() & (geometry.group - 1));
             self.book(group.near(geometry, position.page), 1 << position.slot);
         }
-        // SAFETY: G1: the current page's group is this shard's.
+        // SAFETY: G1: the group of the current page belongs to this shard, so it is live.
         if let Some(near) = unsafe { NearPtr::from_raw(self.current().get()) } {
             near.local().set(near.bits().with(self.bits().get()).word());
         }
         self.bits().set(0);
     }
 
-    /// Returns a page's free slots that are in no page's word: the hot slot, and those in `bits`.
-    /// Only reads, so threads other than the owner may call this.
+    /// Returns the free slots of a page that the page's word does not have: the hot slot and the
+    /// slots in `bits`, if they are of this page. This function only reads, so any thread may call
+    /// it.
     pub(crate) fn front_slots(self, geometry: &ArenaGeometry, group: PageGroupPtr, page: usize) -> u64 {
         let mut slots = 0;
         let hot = self.hot_observed();
@@ -350,7 +359,8 @@ impl ShardPtr {
     }
 }
 
-/// Returns how far ahead of a slot to prefetch, in bytes: four slots, within bounds.
+/// Returns how far ahead of a slot to prefetch, in bytes: four slots, but at least 64 bytes and at
+/// most 512.
 const fn ahead(geometry: &ArenaGeometry) -> usize {
     match geometry.stride {
         0..16 => 64,

@@ -1,7 +1,7 @@
 //! Frees slots, and holds a claimed slot in a guard.
 //!
-//! A slot is claimed completely before user code runs. The guard frees it, even if that code
-//! panics.
+//! An arena claims a slot completely before it calls user code. If that code panics, the guard
+//! frees the slot.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -20,7 +20,7 @@ use crate::store::ArenaStore;
 use crate::thread;
 
 /// The kinds of arena that a handle's slot can come from. The kind determines which threads may
-/// free it, and what a free checks.
+/// free the slot, and what a free checks.
 pub(crate) trait ArenaKind {
     /// Frees a slot without dropping its value.
     ///
@@ -30,17 +30,17 @@ pub(crate) trait ArenaKind {
     unsafe fn free<T>(slot: NonNull<T>);
 }
 
-/// Slots of `SharedArena` and `Arena`, which any thread may free.
+/// The kind of `SharedArena` and `Arena`, whose slots any thread may free.
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 #[derive(Debug)]
 pub(crate) enum Threads {}
 
-/// Slots of a `Pool`.
+/// The kind of `Pool`, whose slots only one thread may free.
 #[derive(Debug)]
 pub(crate) enum OneThread {}
 
-/// Slots of any arena of this crate: those of [`ArenaRc`](crate::ArenaRc), which has one type for
-/// all of them.
+/// Any of the kinds, for [`ArenaRc`](crate::ArenaRc), which has one type for the slots of all
+/// arenas. A free checks which kind of arena the slot belongs to.
 #[derive(Debug)]
 pub(crate) enum Either {}
 
@@ -54,7 +54,8 @@ pub(crate) fn pool_mark() -> *const () {
 /// Poisons a slot that is about to be freed, and returns its group.
 ///
 /// # Safety
-/// As for [`ArenaKind::free`].
+/// The caller owns `slot`, which was claimed from an arena of this crate, and does not use the
+/// value in it again.
 #[inline]
 unsafe fn leave<T>(slot: NonNull<T>) -> PageGroupPtr {
     // SAFETY: the caller owns the slot and needs nothing of its value any more.
@@ -66,19 +67,22 @@ unsafe fn leave<T>(slot: NonNull<T>) -> PageGroupPtr {
 /// Frees a slot to the shard that its group is bound to.
 ///
 /// # Safety
-/// As for [`ArenaKind::free`], and this thread owns the shard.
+/// `slot` was claimed from `group`, and this thread owns the shard that the group is bound to. The
+/// caller does not use the slot again.
 #[inline]
 unsafe fn put<T>(group: PageGroupPtr, slot: NonNull<T>) {
     // SAFETY: a slot of the group is in use, so the group is bound.
     let shard = unsafe { ShardPtr::of(group) };
-    // SAFETY: the caller owns the shard, and frees a slot of its group.
+    // SAFETY: this thread owns the shard. The slot was claimed from `group`, and the caller does
+    // not use it again.
     unsafe { shard.put(&Of::<T>::GEOMETRY, group, slot.cast()) };
 }
 
 /// Frees a slot on a thread that does not own its page, or after the arena's drop.
 ///
 /// # Safety
-/// As for [`ArenaKind::free`].
+/// `slot` was claimed from `group`, which belongs to a `SharedArena` or `Arena`. The caller owns
+/// the slot and does not use it again.
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 #[inline(never)]
 unsafe fn free_remote<T>(group: PageGroupPtr, slot: NonNull<T>) {
@@ -86,7 +90,8 @@ unsafe fn free_remote<T>(group: PageGroupPtr, slot: NonNull<T>) {
     // generic.
     let geometry = &Of::<T>::GEOMETRY;
     let position = geometry.position(slot.addr().get() & (geometry.group - 1));
-    // SAFETY: the caller frees this slot, and `position` has its page and bit.
+    // SAFETY: the slot was claimed from `group`, and `position` names the slot's page and bit. The
+    // caller does not use the slot again.
     unsafe { thread::free_remote(group, group.far(geometry, position.page), 1 << position.slot) };
 }
 
@@ -94,10 +99,11 @@ unsafe fn free_remote<T>(group: PageGroupPtr, slot: NonNull<T>) {
 impl ArenaKind for Threads {
     #[inline]
     unsafe fn free<T>(slot: NonNull<T>) {
-        // SAFETY: the caller frees this slot.
+        // SAFETY: the caller owns this slot and does not use its value again.
         let group = unsafe { leave(slot) };
         if group.record().get().cast_const() == thread::here() {
-            // SAFETY: this thread holds the group's record.
+            // SAFETY: this thread holds the group's record, so it owns the shard. The caller frees
+            // this slot of `group`.
             unsafe { put(group, slot) };
         } else {
             // SAFETY: the caller frees this slot of `group`.
@@ -109,16 +115,17 @@ impl ArenaKind for Threads {
 impl ArenaKind for OneThread {
     #[inline]
     unsafe fn free<T>(slot: NonNull<T>) {
-        // SAFETY: the caller frees this slot.
+        // SAFETY: the caller owns this slot and does not use its value again.
         let group = unsafe { leave(slot) };
         if group.record().get().is_null() {
             // The pool was dropped, and this is its only thread.
             if group.count_down_alone(1) {
-                // SAFETY: the count above was the group's last one.
+                // SAFETY: this free counted the last slot of the group.
                 unsafe { close::release(group) };
             }
         } else {
-            // SAFETY: this is the pool's only thread.
+            // SAFETY: this is the pool's only thread, so it owns the shard. The caller frees this
+            // slot of `group`.
             unsafe { put(group, slot) };
         }
     }
@@ -143,7 +150,8 @@ impl ArenaKind for Either {
 /// Frees a slot of a `SharedArena`, of an `Arena`, or of a dropped pool.
 ///
 /// # Safety
-/// As for [`Either::free`], and the slot does not belong to a live pool.
+/// `slot` was claimed from an arena of this crate, but not from a pool that is live. The calling
+/// thread may free the slot, and the caller does not use it again.
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 #[inline]
 unsafe fn free_other<T>(slot: NonNull<T>) {
@@ -164,16 +172,17 @@ unsafe fn free_other<T>(slot: NonNull<T>) {
 /// Frees a slot of a pool that was dropped.
 ///
 /// # Safety
-/// As for [`Either::free`], and the slot does not belong to a live pool.
+/// `slot` was claimed from an arena of this crate, but not from a pool that is live. The calling
+/// thread may free the slot, and the caller does not use it again.
 #[cfg(not(all(feature = "std", target_has_atomic = "64")))]
 #[inline]
 unsafe fn free_other<T>(slot: NonNull<T>) {
-    // SAFETY: pools are the only arenas on this target.
+    // SAFETY: pools are the only arenas on this target, and the caller frees this slot.
     unsafe { OneThread::free(slot) };
 }
 
-/// A claimed slot that no handle has yet. Dropping it frees the slot, but does not drop a value in
-/// it.
+/// A claimed slot that no handle owns. Dropping this guard frees the slot, but does not drop a
+/// value in it.
 pub(crate) struct ClaimedSlot<T, H: ArenaKind> {
     place: NonNull<T>,
     home: PhantomData<H>,
@@ -188,7 +197,7 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
         Self { place, home: PhantomData }
     }
 
-    /// Returns the slot, which this guard does not free any more.
+    /// Returns the slot without freeing it.
     #[inline]
     pub(crate) fn keep(self) -> NonNull<T> {
         core::mem::ManuallyDrop::new(self).place
@@ -224,7 +233,7 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
     /// Starts the counts of this slot with one strong handle.
     ///
     /// # Errors
-    /// [`Refused`] if there is no memory for the page's counts.
+    /// Returns [`Refused`] if the limit or the global allocator has no room for the page's counts.
     #[inline]
     pub(crate) fn start_counts(&self, store: &ArenaStore) -> Result<(), Refused> {
         let (group, position) = locate(self.place);

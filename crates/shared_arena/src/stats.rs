@@ -11,7 +11,7 @@ use crate::store::ArenaStore;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The number of pages.
+    /// The number of pages, empty ones included.
     pub pages: usize,
     /// The number of pages without a live slot.
     pub empty_pages: usize,
@@ -30,7 +30,8 @@ pub struct Stats {
     pub limit: usize,
     /// Whether the pages could not be read, because another thread kept the arena's gate shut for
     /// long. All numbers of pages, groups and slots are then zero, and so are the bytes of the
-    /// values. In the child of a fork this lasts if a thread of the parent had passed the gate.
+    /// values. In a child that a bare `clone` created, this lasts if another thread of the parent
+    /// had passed the gate.
     pub unread: bool,
 }
 
@@ -47,7 +48,8 @@ impl Stats {
         self.bytes_held.saturating_sub(self.bytes_live)
     }
 
-    /// Returns the statistics of a store whose arena is live.
+    /// Returns the statistics of a store whose arena is live. `value_size` is the size of a value
+    /// in bytes.
     pub(crate) fn of(store: &ArenaStore, value_size: usize) -> Self {
         let account = store.account();
         let mut this = Self { bytes_held: account.held(), limit: account.limit(), ..Self::default() };
@@ -55,7 +57,8 @@ impl Stats {
             Some(_pass) => store.walk(|shard, group| this.add(store, shard, group)),
             None => this.unread = true,
         }
-        // A slot that moves during the pass may be seen twice, or not at all.
+        // If another thread moves a free slot's bit from one word to another during the walk, the
+        // walk may miss the slot.
         this.slots_live = this.slots_live.min(this.slots);
         this.bytes_live = this.slots_live * value_size;
         this

@@ -26,8 +26,8 @@ impl Tenant for ArenaRecord {
     ephemera_prim::tenant_statics!(ArenaRecord, registry: &WORLD.registry, nowhere: ArenaRecord::new(), near: ());
 
     fn enter(&self) {
-        /// The number of the next record that is used for the first time. No record has the number
-        /// 0.
+        /// The seat number of the next record that is used for the first time. No record has the
+        /// number 0.
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         Self::enter(self, || NEXT.fetch_add(1, Ordering::Relaxed));
     }
@@ -43,16 +43,16 @@ impl Tenant for ArenaRecord {
     }
 }
 
-/// Returns the identity of this thread, as groups carry it.
+/// Returns the identity of this thread's record, which the groups of the record carry.
 #[inline]
 pub(crate) fn here() -> *const () {
     identity(local::current::<ArenaRecord>())
 }
 
-/// Returns a slot from this thread's shard of the store.
+/// Claims a slot from this thread's shard in `store`.
 ///
 /// # Errors
-/// [`Refused`] if another copy of this crate made the store, or if there is no memory.
+/// Returns [`Refused`] if another copy of this crate made the store, or if there is no memory.
 #[inline]
 pub(crate) fn claim(store: &ArenaStore, geometry: &ArenaGeometry) -> Result<NonNull<u8>, Refused> {
     let seat = local::current::<ArenaRecord>().data().seat();
@@ -65,8 +65,8 @@ pub(crate) fn claim(store: &ArenaStore, geometry: &ArenaGeometry) -> Result<NonN
     claim_slow(store)
 }
 
-/// Does the same for a thread without a slot at hand. It binds a record first, or leases one for
-/// this operation after the thread's exit guard has run.
+/// Claims a slot for a thread without a slot at hand. Binds a record to the thread first, or leases
+/// one for this operation if the thread's exit guard has run.
 #[cold]
 #[inline(never)]
 fn claim_slow(store: &ArenaStore) -> Result<NonNull<u8>, Refused> {
@@ -85,14 +85,14 @@ fn claim_slow(store: &ArenaStore) -> Result<NonNull<u8>, Refused> {
     slot
 }
 
-/// Frees the empty groups that this thread can reach, and asks other threads to trim. Returns
-/// whether it freed any.
+/// Frees empty groups of the store, and asks other threads to trim, as [`protocol::shrink`] does.
+/// Returns whether it freed a group.
 pub(crate) fn shrink(store: &ArenaStore) -> bool {
     // SAFETY: a thread holds the record that it is bound to.
     unsafe { protocol::shrink(&WORLD, store, local::bound::<ArenaRecord>()) }
 }
 
-/// Looks at some parked shards. Called when an arena is created.
+/// Looks at some parked shards. A thread calls this when it creates an arena.
 pub(crate) fn look() {
     parked::look(&WORLD, local::bound::<ArenaRecord>());
 }
@@ -105,13 +105,13 @@ pub(crate) fn look_at_all() -> usize {
 /// Drops the arena of a store.
 ///
 /// # Safety
-/// As for [`protocol::close`].
+/// The caller drops the arena: no thread uses it except through handles to its slots.
 pub(crate) unsafe fn close(store: NonNull<ArenaStore>) {
     // SAFETY: the caller drops the arena, and a thread holds the record that it is bound to.
     unsafe { protocol::close(&WORLD, store, local::bound::<ArenaRecord>()) };
 }
 
-/// Frees empty groups of the store after this refusal.
+/// Frees empty groups of the store after the refusal `refused`.
 #[cold]
 #[inline(never)]
 pub(crate) fn make_room(store: &ArenaStore, refused: Refused) {
@@ -122,24 +122,28 @@ pub(crate) fn make_room(store: &ArenaStore, refused: Refused) {
 /// Frees a slot of a page that this thread does not own, or whose arena was dropped.
 ///
 /// # Safety
-/// As for [`protocol::free_remote`].
+/// The slot with the bit `bit` was claimed from the page with the far part `far` in `group`. The
+/// caller does not use the slot again.
 pub(crate) unsafe fn free_remote(group: PageGroupPtr, far: NonNull<Far>, bit: u64) {
-    // SAFETY: the caller frees a slot of this group and far part, with this bit.
+    // SAFETY: the slot with the bit `bit` was claimed from the page with this far part in `group`.
+    // The caller does not use the slot again.
     if let Some(last) = unsafe { protocol::free_remote(&WORLD, group, far, bit) } {
         // SAFETY: `last` says whether that free counted the group's last slot.
         unsafe { finish_counted(group, last) };
     }
 }
 
-/// Completes a free that counted its slot: frees the group if `last`. No local free is in progress
-/// on this thread now, so it looks at the parked shards of its own record.
+/// Completes a free that counted its slot: if `last`, frees the group or leaves it for the
+/// turn-holder. No local free is in progress on this thread now, so the thread looks at the parked
+/// shards of its own record.
 ///
 /// # Safety
-/// As for [`protocol::finish_counted`].
+/// If `last`, the caller counted the last slot of the group, and does not touch the group again.
 #[cold]
 #[inline(never)]
 unsafe fn finish_counted(group: PageGroupPtr, last: bool) {
-    // SAFETY: the caller's free counted its slot, and `last` says whether it was the last one.
+    // SAFETY: if `last`, the caller counted the last slot of the group, and does not touch the
+    // group again.
     unsafe { protocol::finish_counted(&WORLD, group, last) };
     let record = local::current::<ArenaRecord>();
     // The bags of NOWHERE and GONE are empty, since these records own nothing. So this thread holds

@@ -26,9 +26,9 @@ pub(crate) enum Which {
 /// Selects the action of a trim for the groups that it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Frees them.
+    /// Frees the groups.
     Release,
-    /// Leaves them for any shard to bind.
+    /// Leaves the groups for any shard to bind.
     #[cfg_attr(
         not(all(feature = "std", target_has_atomic = "64")),
         expect(dead_code, reason = "there is one shard only")
@@ -37,13 +37,15 @@ pub(crate) enum Fate {
 }
 
 impl ShardOwner<'_> {
-    /// Drains the inbox, then takes the empty groups off this shard. Returns their number. It is 0
-    /// if another thread keeps the gate shut for longer than this thread may wait.
+    /// Drains the inbox, takes the empty groups off this shard, and frees or unbinds them as `fate`
+    /// says. Returns their number, which is 0 if another thread keeps the gate shut for longer than
+    /// this thread may wait.
     pub(crate) fn trim(self, fate: Fate) -> usize {
         self.trim_behind(ArenaStore::enter_patiently, Which::Empty, fate).unwrap_or(0)
     }
 
-    /// Does the same during a claim, which waits only briefly. Returns `None` if the gate is shut.
+    /// Frees the groups that `which` selects, during a claim. So it waits only briefly for the
+    /// gate, and returns `None` if the gate stays shut.
     pub(crate) fn trim_in_passing(self, which: Which) -> Option<usize> {
         self.trim_behind(ArenaStore::enter, which, Fate::Release)
     }
@@ -114,7 +116,7 @@ impl ShardOwner<'_> {
     }
 }
 
-/// A list of pages with free slots, while it is built.
+/// A list of pages with free slots that a trim is building.
 #[derive(Default)]
 struct SortedPages {
     first: Option<NearPtr>,
@@ -122,7 +124,8 @@ struct SortedPages {
 }
 
 impl SortedPages {
-    /// Adds a page to the front if it has free slots. Otherwise the page is on no list.
+    /// Adds a page to the front of the list if the page has free slots. Otherwise marks the page as
+    /// being on no list.
     fn push(&mut self, near: NearPtr) {
         let slots = near.bits().slots();
         if slots == 0 {

@@ -66,8 +66,8 @@ impl Turn {
         })
     }
 
-    /// Replaces the word by `to(word)` and returns whether it was null. Changes nothing if `to`
-    /// returns `None`.
+    /// Replaces the word by `to(word)` and returns whether the old word was null. If `to` returns
+    /// `None`, changes nothing and returns `false`.
     fn change(&self, to: impl Fn(*mut PageGroup) -> Option<*mut PageGroup>) -> bool {
         let backoff = Backoff::new();
         let mut word = guess(&self.0);

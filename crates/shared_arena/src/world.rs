@@ -13,7 +13,7 @@ use crate::bag::{Bag, BagLink, Linked};
 use crate::shard::{Shard, ShardPtr};
 use crate::store::Seat;
 
-/// The arena crate's part of a thread's record. It has the place of the record's shard, which is
+/// The arena crate's part of a thread's record. It names the seat of the record's shard, which is
 /// the same in every store.
 #[derive(Debug)]
 pub(crate) struct ArenaRecord {
@@ -27,7 +27,7 @@ pub(crate) struct ArenaRecord {
 
 impl ArenaRecord {
     ephemera_prim::const_unless_loom! {
-        /// Creates the part for a record that no thread has held. It has no seat yet.
+        /// Creates the part for a record that no thread has held. The record has no seat yet.
         pub(crate) fn new() -> Self {
             Self {
                 segment: OwnerUsize::new(0),
@@ -71,7 +71,7 @@ impl ArenaWorld {
 }
 
 impl ArenaWorld {
-    /// Counts freed stores for tests. Returns 1 if `freed`, else 0.
+    /// Returns the number of freed stores: 1 if `freed`, else 0. Counts them for tests.
     pub(crate) fn freed(&self, freed: bool) -> usize {
         #[cfg(test)]
         self.parked.tally.stores.fetch_sub(usize::from(freed), core::sync::atomic::Ordering::Relaxed);
@@ -101,12 +101,12 @@ pub(crate) struct Parting {
     link: BagLink<Record<ArenaRecord>>,
 }
 
-/// All parked shards, for threads that own none of them.
+/// The parked shards of all records, for threads that look at shards of other threads.
 #[derive(Debug)]
 pub(crate) struct ParkedShards {
     /// Records whose bag has shards.
     pub(crate) records: Bag<Record<ArenaRecord>>,
-    /// The number of shards in bags.
+    /// The number of shards in the bags of all records.
     pub(crate) shards: AtomicUsize,
     #[cfg(test)]
     pub(crate) tally: ParkedTally,
@@ -167,10 +167,10 @@ impl ParkedShards {
     }
 }
 
-/// Returns the record that a shard of an arena belongs to.
+/// Returns the record that `shard` belongs to. The shard is not one of a pool.
 pub(crate) fn record_of<'w>(shard: ShardPtr) -> &'w Record<ArenaRecord> {
     let record = shard.record().cast::<Record<ArenaRecord>>();
-    // SAFETY: shards of an arena store the address of their record, and records are never freed
-    // (L3).
+    // SAFETY: a shard that is not one of a pool stores the address of its record, and records are
+    // never freed (L3).
     unsafe { &*record }
 }

@@ -1,5 +1,5 @@
 //! Tests that an arena frees the memory of a burst while it stays in use. No test trims before it
-//! looks.
+//! measures.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -23,11 +23,11 @@ static GLOBAL: CountingGlobal = CountingGlobal::new(16 << 10);
 type Job = [u64; 8];
 
 const BURST: u64 = 20_000;
-/// The values that a hand-over makes after the burst. Two looks for idle groups need fewer claims
-/// than that.
+/// The number of values that a hand-over makes after the burst. Two looks for idle groups need
+/// fewer claims.
 const STEADY: u64 = 60_000;
 
-/// The values that wait at one time between two threads.
+/// The capacity of the channel between two threads, in values.
 const QUEUE: usize = 32;
 
 /// The most bytes that a few live values may hold: a few groups.
@@ -44,8 +44,8 @@ fn drop_elsewhere(values: Vec<ArenaBox<Job>>) {
     thread::spawn(move || drop(values)).join().expect("no drop panics");
 }
 
-/// Makes values here and drops them on another thread. At most `queue + 2` of them are live at a
-/// time. Returns the bytes that the arena holds then.
+/// Makes values on this thread and drops them on another one. At most `queue + 2` of the values are
+/// live at a time. Returns the bytes that the arena holds afterwards.
 fn hand_over(arena: &SharedArena<Job>, queue: usize) -> usize {
     thread::scope(|scope| {
         let (out, from) = sync_channel::<ArenaBox<Job>>(queue);
@@ -155,7 +155,8 @@ fn hand_over_of_large_values_after_a_burst_frees_the_burst() {
     assert!(most >= 15 && kept <= 4, "{kept} of {most} pages kept");
 }
 
-/// Only an owner finds empty groups, so those of a sleeping thread stay for as long as the arena.
+/// Only an owner finds empty groups, so the groups of a sleeping thread stay until the arena is
+/// dropped.
 #[test]
 #[cfg_attr(miri, ignore = "20,000 values take minutes")]
 fn groups_of_a_sleeping_thread_are_freed_with_the_arena() {
@@ -176,7 +177,7 @@ fn groups_of_a_sleeping_thread_are_freed_with_the_arena() {
         asleep.wait();
         let held = arena.statistics().bytes_held;
         drop_elsewhere(values.recv().expect("the owner sends"));
-        // Another thread neither gets these groups nor adds to them by more than a few of its own.
+        // Another thread cannot use these groups, and adds only a few groups of its own.
         let shared = Arc::clone(&arena);
         threads.spawn(move || hand_over(&shared, QUEUE)).join().expect("no panic");
         let after_work = arena.statistics().bytes_held;

@@ -1,5 +1,5 @@
-//! Tests of arenas that are dropped before their values: the memory that stays held, and that no
-//! thread waits for another.
+//! Tests of arenas that are dropped before their values. They check the memory that stays held, and
+//! that no thread waits for another one.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -22,7 +22,7 @@ use turn::turn;
 #[global_allocator]
 static HEAP: Heap = Heap::new();
 
-/// A value of a kilobyte. The first group of an arena of them has 64 KiB.
+/// A value of a kilobyte. The first group of an arena of such values has 64 KiB.
 type Kilobyte = [u8; 1024];
 
 /// Drops an arena, and then its only value.
@@ -33,7 +33,7 @@ fn end_one() {
     drop(value);
 }
 
-/// A place in a free where one thread stops until the test releases it. The tests take turns.
+/// A point in a free at which one thread stops until the test releases it. The tests take turns.
 struct Stop {
     reached: AtomicBool,
     released: AtomicBool,
@@ -67,8 +67,8 @@ impl Stop {
     }
 }
 
-/// Every thread has one arena at a time, so at most one group for each thread is live. Any other
-/// group that is held waits for a thread that frees it for others.
+/// Every thread has one arena at a time, so at most one group for each thread is live. Any further
+/// group that is held waits until another thread frees it.
 #[test]
 fn conc_arenas_dropped_before_their_values_hold_only_live_groups() {
     const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
@@ -92,7 +92,7 @@ fn conc_arenas_dropped_before_their_values_hold_only_live_groups() {
 }
 
 /// One thread stops while it frees a group. In a forked child, a thread of the parent is stopped
-/// like this permanently. All other arenas are freed as if it did not exist.
+/// like this permanently. All other arenas are freed as if the stopped thread did not exist.
 #[test]
 fn conc_a_thread_stopped_in_a_drop_delays_no_other_arena() {
     let _turn = turn();
@@ -123,10 +123,10 @@ fn conc_a_thread_stopped_in_a_drop_delays_no_other_arena() {
     }
 }
 
-/// Lets another thread claim a value and exit.
+/// Lets another thread allocate a value, send it to `to` and exit.
 fn claim_abroad(arena: &SharedArena<Kilobyte>, to: &Sender<ArenaBox<Kilobyte>>) {
     thread::scope(|scope| {
-        // The end of the scope would not wait for the thread's exit guard.
+        // Without the `join`, `thread::scope` might return before the thread's exit guard has run.
         scope.spawn(|| to.send(arena.alloc([1; 1024])).unwrap()).join().unwrap();
     });
 }
@@ -167,7 +167,7 @@ fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
     let (before, held) = (HEAP.groups(), HEAP.held());
     drop(arenas);
     assert!(HEAP.groups() >= before, "values keep their groups");
-    // Drops the values in no particular order.
+    // Drops the values in a pseudo-random order.
     let mut order = 1_usize;
     while !values.is_empty() {
         order = order.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -184,9 +184,10 @@ fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
     assert!(stays <= 16 << 10, "{stays} of {held} bytes stay for {ARENAS} arenas");
 }
 
-/// Another thread drops many arenas in each of which this thread has a value. Then a thread frees
-/// the values. It stops in the bag of this thread's record, while it frees an arena. Others free
-/// the remaining values and find the bag in use. The first thread then serves the requests of all.
+/// Another thread drops many arenas in each of which this thread has a value. Then a third thread
+/// frees some of the values. It stops while it frees an arena during its visit to the bag of this
+/// thread's record. Other threads free the remaining values and find the bag in use. The third
+/// thread then serves the requests of all of them.
 #[test]
 fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
     const ARENAS: usize = if cfg!(miri) { 20 } else { 1_000 };
@@ -226,8 +227,8 @@ fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
     assert!(stays <= ARENAS * 256, "{stays} bytes of {ARENAS} arenas stay");
 }
 
-/// The global allocator drops the last value of a pool while that pool's drop returns a group to
-/// it.
+/// The global allocator drops the last value of a pool while the pool's drop returns a group to the
+/// allocator.
 #[test]
 fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
     std::thread_local! {
@@ -256,7 +257,8 @@ fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
         drop(arena);
         assert_eq!((HEAP.groups(), VALUE.take().is_some(), SHARED.take().is_some()), (0, false, false));
     }
-    // The test harness starts threads during the test. A store left by each round would take more.
+    // The test harness starts threads during the test. If each round left a store behind, these
+    // would take more memory.
     let stays = HEAP.held().saturating_sub(before);
     assert!(stays <= 32 << 10, "{stays} bytes of stores are left");
 }

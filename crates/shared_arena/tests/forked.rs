@@ -15,7 +15,7 @@ use shared_arena::SharedArena;
 #[global_allocator]
 static HEAP: Heap = Heap::new();
 
-/// A value of a kilobyte. The first group of an arena of them has 64 KiB.
+/// A value of a kilobyte. The first group of an arena of such values has 64 KiB.
 type Kilobyte = [u8; 1024];
 
 /// Drops an arena, and then its only value.

@@ -61,7 +61,7 @@ fn zero_sized_values_are_aligned_and_apart() {
 
 #[test]
 fn small_values_are_aligned_and_apart() {
-    // More values than one page has slots.
+    // A page has fewer slots than these values need.
     many(COUNT.max(66), |number| number as u8);
     many(COUNT, |number| (number as u16, 7_u8));
     many(COUNT, |number| [number; 5]);

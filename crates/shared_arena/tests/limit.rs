@@ -1,7 +1,7 @@
 //! Tests of limits: a refusal returns the value, and empty pages are used before a refusal.
 //!
 //! The tests take turns. Otherwise a thread of another test may hold the record of an exited
-//! thread, and the pages of that record are then out of reach.
+//! thread, and no other thread can then free the pages of that record.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -98,7 +98,8 @@ fn capacity_counts_toward_the_limit() {
     assert_eq!(refused.held + refused.asked, held);
 }
 
-/// The empty pages belong to this thread's shard and to that of an exited thread. None has counts.
+/// The empty pages belong to this thread's shard and to that of an exited thread. None of these
+/// pages has counts.
 #[test]
 fn empty_pages_are_freed_for_counts() {
     let _turn = turn();

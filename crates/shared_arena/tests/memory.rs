@@ -1,4 +1,5 @@
-//! Tests of the memory that arenas hold, the cost of a value, and that all memory is freed.
+//! Tests of the memory that arenas hold, and of the bytes that a value costs. They also check that
+//! all memory is freed.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -294,8 +295,8 @@ fn one_value_pins_only_its_group() {
 #[test]
 #[cfg_attr(miri, ignore = "too slow: it fills many pages")]
 fn one_shrink_frees_all_empty_groups() {
-    // The test counts groups, not time. One pass frees them all, although their slots were freed in
-    // any order.
+    // The test counts groups, not time. One trim frees all groups, although their slots were freed
+    // in a pseudo-random order.
     balanced(|| {
         let arena = SharedArena::<[u64; 4]>::new();
         let mut values: Vec<_> = (0..1_000_000_u64).map(|value| arena.alloc([value; 4])).collect();

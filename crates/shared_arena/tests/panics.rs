@@ -1,5 +1,5 @@
-//! Tests with user code that unwinds, re-enters the arena, or breaks its contract, at every place
-//! where it is called.
+//! Tests with user code that unwinds, re-enters the arena, or breaks its contract, at every point
+//! where an arena calls it.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -49,7 +49,7 @@ fn a_panicking_destructor_frees_its_slot() {
     assert_eq!(shared.stats().0, 1);
     drop(weak);
     assert_eq!(shared.stats().0, 0);
-    // Handles of dropped arenas.
+    // These handles outlive their arenas.
     let (one, two) = (shared.alloc(Bomb), pool.alloc(Bomb));
     drop((shared, pool));
     unwinds(|| drop(one));

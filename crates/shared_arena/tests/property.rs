@@ -53,7 +53,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// One of the arenas. A program replaces it by a new one now and then.
+/// An arena of one of the three kinds. Now and then, a program replaces its arena by a new one.
 enum Pick {
     Shared(SharedArena<Counted>),
     Arena(Arena<Counted>),

@@ -39,7 +39,7 @@ impl Drop for TestValue {
 
 const COUNT: usize = if cfg!(miri) { 80 } else { 1_200 };
 
-/// The methods of all arenas that the script needs.
+/// The methods that the script needs of an arena, for all three arenas.
 trait HostileScript: Build {
     type Boxed: core::ops::Deref<Target = TestValue>;
     type Counted: core::ops::Deref<Target = TestValue> + Clone;

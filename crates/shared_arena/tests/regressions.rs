@@ -1,6 +1,7 @@
-//! Bugs of similar crates, each under the name of its report. They must not occur here.
+//! Tests for bugs of similar crates, each with the number of its report. The bugs must not occur in
+//! this crate.
 //!
-//! Other files test these: `Send` and `Sync` without bounds (RUSTSEC-2020-0142,
+//! Other files test the following bugs: `Send` and `Sync` without bounds (RUSTSEC-2020-0142,
 //! lockfree-object-pool 1; in `handles`), a panicking initialiser and a panicking destructor (the
 //! published crate; in `panics`), two boxes on two threads (the published crate; in `threads`), and
 //! a drop that allocates (bumpalo-herd 17; in the unit tests with a refusing allocator).
@@ -110,7 +111,7 @@ fn rustsec_2021_0040_a_panic_drops_nothing_twice() {
     assert_eq!((tally.alive(), arena.stats().0, pool.stats().0), (0, 0, 0));
 }
 
-/// The counts were updated after the destructor had run, so it saw outdated ones
+/// The counts were updated after the destructor had run, so the destructor saw outdated counts
 /// (RUSTSEC-2026-0256).
 #[test]
 fn rustsec_2026_0256_destructors_see_current_counts() {
@@ -133,8 +134,8 @@ fn rustsec_2026_0256_destructors_see_current_counts() {
     assert_eq!((tally.alive(), arena.stats().0), (0, 0));
 }
 
-/// A pool wrote to its memory after its blocks were freed (hrx-system 25). Here the last handle
-/// frees the arena, from inside a value of it.
+/// A pool wrote to its memory after its blocks were freed (hrx-system 25). Here one value of the
+/// arena owns another one, and the drop of the outer value frees the arena.
 #[test]
 fn hrx_system_25_the_last_value_frees_the_arena_around_it() {
     struct Nested {

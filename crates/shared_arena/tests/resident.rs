@@ -34,7 +34,7 @@ fn a_live_word_costs_at_most_16_resident_bytes() {
     assert_eq!(values.iter().map(|value| **value as usize).sum::<usize>(), COUNT * (COUNT - 1) / 2);
 }
 
-/// More producers than cores, each with one arena and one value at a time.
+/// Runs more producers than cores, each with one arena and one value at a time.
 #[test]
 #[cfg_attr(miri, ignore = "resident memory is the interpreter's")]
 #[cfg_attr(ephemera_poison = "asan", ignore = "the sanitizer keeps freed memory")]

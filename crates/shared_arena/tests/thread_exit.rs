@@ -37,7 +37,7 @@ impl Drop for AtExit {
         let sent = (ARENA.alloc(self.tally.value(50)), ARENA.alloc_arc(self.tally.value(51)));
         self.to.send(sent).expect("the receiver is live");
         ARENA.shrink_to_fit();
-        // Uses its own arena and pool, on a thread that is exiting.
+        // The destructor uses an arena and a pool of its own, on a thread that is exiting.
         let (arena, pool) = (SharedArena::new(), Pool::new());
         let (kept, pooled) = (arena.alloc(self.tally.value(60)), pool.alloc_rc(self.tally.value(61)));
         drop((arena, pool));
@@ -54,7 +54,7 @@ std::thread_local! {
 enum Step {
     /// Registers the destructor of the first thread-local.
     Early,
-    /// Registers the destructor of the second one.
+    /// Registers the destructor of the second thread-local.
     Late,
     /// Uses the arena for the first time.
     Use,

@@ -1,7 +1,7 @@
 //! Tests with threads that claim, send, drop, shrink and exit at the same time.
 //!
 //! The tests take turns. Otherwise a thread of another test may hold the record of an exited
-//! thread, and the pages of that record are then out of reach.
+//! thread, and no other thread can then free the pages of that record.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -48,8 +48,8 @@ fn conc_each_thread_claims_and_drops_its_own_values() {
     assert_eq!(arena.stats(), (0, 0));
 }
 
-/// Sends the values that it makes, and drops those that it receives: odd ones at once, even ones in
-/// batches.
+/// Makes values and sends them to `to`. Drops the values that it receives from `from`: odd ones at
+/// once, even ones in batches.
 fn exchange(
     arena: &SharedArena<Counted>,
     tally: &Tally,
@@ -265,7 +265,8 @@ fn conc_an_arena_may_be_dropped_beside_its_values() {
     shared_arena::reclaim();
 }
 
-/// A report by users of the published crate: two threads drop one box each after the arena.
+/// Users of the published crate reported this case: two threads drop one box each after the drop of
+/// the arena.
 #[test]
 fn conc_regression_two_threads_drop_boxes_after_the_arena() {
     let _turn = turn();

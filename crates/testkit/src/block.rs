@@ -1,4 +1,4 @@
-//! A block from some allocator, filled with a pattern.
+//! Defines a block that a test has filled with a pattern.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -41,7 +41,7 @@ impl Block {
         Self { start, layout, seed }
     }
 
-    /// Returns the address of the first byte as a pointer.
+    /// Returns a pointer to the first byte.
     #[must_use]
     pub fn start(&self) -> NonNull<u8> {
         self.start
@@ -59,7 +59,7 @@ impl Block {
         self.start.addr().get()
     }
 
-    /// Checks the whole pattern.
+    /// Checks that the block still has its whole pattern.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Block {
     ///
     /// # Safety
     ///
-    /// `start` is valid for reads of `kept` bytes. Those that `fill` filled are initialised.
+    /// `start` is valid for reads of `kept` bytes. The bytes that `fill` filled are initialised.
     pub(crate) unsafe fn check_kept(&self, start: NonNull<u8>, kept: usize) -> Result<(), Violation> {
         for range in pattern::filled(self.layout.size()) {
             let range = range.start.min(kept)..range.end.min(kept);
@@ -113,11 +113,11 @@ impl Block {
 ///
 /// # Errors
 ///
-/// Returns [`Violation::NotZero`] with the first byte that is not.
+/// Returns [`Violation::NotZero`] with the first byte that is not zero.
 ///
 /// # Safety
 ///
-/// `start` is valid for reads of `layout.size()` bytes. Those from `from` on are initialised.
+/// `start` is valid for reads of `layout.size()` bytes. The bytes from `from` on are initialised.
 pub(crate) unsafe fn check_zeroed(start: NonNull<u8>, layout: Layout, from: usize) -> Result<(), Violation> {
     for range in pattern::filled(layout.size()) {
         let range = range.start.max(from)..range.end.max(from);

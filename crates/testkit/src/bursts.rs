@@ -9,10 +9,10 @@ use std::thread;
 /// The size in bytes of a page of the operating system.
 pub const PAGE: usize = 4 << 10;
 
-/// Returns the resident bytes of the process.
+/// Returns the number of resident bytes of the process.
 ///
 /// # Panics
-/// If `/proc/self/statm` does not have them.
+/// Panics if `/proc/self/statm` cannot be read or does not have that number.
 #[must_use]
 pub fn resident() -> usize {
     let pages = fs::read_to_string("/proc/self/statm").expect("the system has this file");
@@ -23,7 +23,7 @@ pub fn resident() -> usize {
 /// Returns the number of minor page faults of the process so far: those that needed no disk access.
 ///
 /// # Panics
-/// If `/proc/self/stat` does not have them.
+/// Panics if `/proc/self/stat` cannot be read or does not have that number.
 #[must_use]
 pub fn faults() -> usize {
     let stat = fs::read_to_string("/proc/self/stat").expect("the system has this file");
@@ -73,17 +73,18 @@ pub fn freed_elsewhere<B: Send>(
         };
         let memory = (0..bursts).map(|_| measured(next, &free)).collect();
         drop(order);
-        // A scope does not wait for the end of thread exit, which frees memory.
+        // `thread::scope` may return before the end of the thread's exit, which frees memory.
         owner.join().expect("no panic");
         memory
     })
 }
 
-/// Checks that the last two of ten bursts of `bytes` bytes each take few page faults, so that the
-/// allocator kept their pages.
+/// Checks that the last two of ten bursts of `bytes` bytes each take few page faults, which shows
+/// that the allocator kept their pages.
 ///
 /// # Panics
-/// If one of these two takes a fault for a quarter of its pages or more, or if there are not ten.
+/// Panics if one of these two bursts takes a fault for a quarter of its pages or more, or if
+/// `memory` does not have ten bursts.
 pub fn check_pages_are_kept(memory: &[BurstMemory], bytes: usize) {
     let faults: Vec<_> = memory.iter().map(|burst| burst.faults).collect();
     assert_eq!(faults.len(), 10, "the allocator adapts during the first eight of ten bursts");

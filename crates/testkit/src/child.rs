@@ -1,5 +1,5 @@
 //! Support for tests that must end their process. Such a test runs itself again in a child process
-//! and checks how that ends.
+//! and checks how the child ends.
 //!
 //! Miri cannot start processes. The end of a process is only visible from outside, so such tests
 //! are ignored under Miri.
@@ -41,11 +41,11 @@ pub fn end_unless_it_ends(act: impl FnOnce() + UnwindSafe) -> ! {
     std::process::exit(if catch_unwind(act).is_ok() { 0 } else { UNWOUND })
 }
 
-/// How a child process ended.
+/// The end of a child process: its exit status and its messages.
 #[derive(Debug)]
 pub struct Ended {
     status: ExitStatus,
-    /// The standard error of the child.
+    /// The text that the child wrote to its standard error.
     pub said: String,
 }
 
@@ -56,8 +56,8 @@ impl Ended {
         self.status.success()
     }
 
-    /// Returns whether the child panicked instead of ending its process, see
-    /// [`end_unless_it_ends`].
+    /// Returns whether the child panicked instead of ending its process (see
+    /// [`end_unless_it_ends`]).
     #[must_use]
     pub fn unwound(&self) -> bool {
         self.status.code() == Some(UNWOUND)
@@ -68,7 +68,7 @@ impl Ended {
 /// does `part`.
 ///
 /// # Panics
-/// If the system does not report the path of this binary.
+/// Panics if the system does not report the path of this binary.
 #[must_use]
 pub fn command(test: &str, part: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("the path of this test binary"));
@@ -79,7 +79,7 @@ pub fn command(test: &str, part: &str) -> Command {
 /// Runs a [`command`] to its end.
 ///
 /// # Panics
-/// If the command cannot be started, or if there is no test of that name. Such a child would
+/// Panics if the command cannot be started, or if there is no test of that name. Such a child would
 /// succeed without having run anything.
 #[must_use]
 pub fn ended(command: &mut Command) -> Ended {
@@ -89,10 +89,10 @@ pub fn ended(command: &mut Command) -> Ended {
     Ended { status: output.status, said: String::from_utf8_lossy(&output.stderr).into_owned() }
 }
 
-/// Runs one test of this binary as a child.
+/// Runs the test `test` of this binary as a child that does `part`.
 ///
 /// # Panics
-/// Like [`command`] and [`ended`].
+/// Panics if [`command`] or [`ended`] panics.
 #[must_use]
 pub fn run(test: &str, part: &str) -> Ended {
     ended(&mut command(test, part))

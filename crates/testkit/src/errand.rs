@@ -1,4 +1,4 @@
-//! Errands: work that the suite asks a subject to do on another thread.
+//! Defines errands: work that the suite asks a subject to do on another thread.
 //!
 //! A thread that is sent to free blocks frees the later half of them during thread exit. It does so
 //! from a thread-local destructor that was registered before the thread first used the allocator.
@@ -22,9 +22,9 @@ use crate::violation::Violation;
 /// The kinds of errand.
 #[derive(Debug)]
 enum Work {
-    /// Check these blocks and free them.
+    /// Checks these blocks and frees them.
     Free(Vec<Block>),
-    /// Allocate a block and return it.
+    /// Allocates a block with this layout and returns it.
     Allocate(Layout),
     /// Several threads allocate, send blocks to each other, check and free them, all at the same
     /// time.
@@ -43,7 +43,8 @@ pub struct Done {
     pub(crate) thread: ThreadId,
     /// The first violation found in a block.
     pub(crate) outcome: Result<(), Violation>,
-    /// The allocated block, or the refusal. For all other errands, an error without meaning.
+    /// The block that the errand allocated, or the refusal. For an errand that does not allocate,
+    /// this is an error without meaning.
     pub(crate) given: Result<Given, AllocError>,
 }
 
@@ -51,8 +52,8 @@ pub struct Done {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given(pub(crate) NonNull<[u8]>);
 
-// SAFETY: nobody else has the block yet. The allocator that it came from is shared with this thread
-// by `A: Sync`.
+// SAFETY: no other code has the block yet. Only `run_elsewhere` sends it to another thread, and
+// requires there that the allocator is `Sync`.
 unsafe impl Send for Given {}
 
 impl Errand {
@@ -102,7 +103,7 @@ impl Errand {
     ///
     /// # Panics
     ///
-    /// If one of those threads panics.
+    /// Panics if one of those threads panics.
     #[must_use]
     pub fn run_elsewhere<A: Allocator + Sync>(mut self, alloc: &A) -> Done {
         let late_outcome = Mutex::new(Ok(()));
@@ -118,8 +119,8 @@ impl Errand {
                     }
                     self.run_here(alloc)
                 };
-                // Join by the handle, which waits for the thread's destructors. The end of the
-                // scope would not.
+                // Joins by the handle, which waits for the thread's destructors. Without the join,
+                // `thread::scope` might return before they have run.
                 let joined = scope.spawn(errand).join();
                 let mut done = joined.unwrap_or_else(|panic| resume_unwind(panic));
                 let late_outcome = *late_outcome.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,6 +242,6 @@ fn trade<A: Allocator>(
     }
     drop(to);
     kept.into_iter().try_for_each(free)?;
-    // Ends when the sending thread has dropped its sender.
+    // This loop ends when the sending thread has dropped its sender.
     from.iter().try_for_each(free)
 }

@@ -15,12 +15,12 @@ unsafe extern "C" {
 
 /// Forks, runs `part` in the child, and returns whether it returned `true` there.
 ///
-/// The child ends without running destructors or exit handlers. A part that unwinds, crashes or
-/// ends its process counts as `false`.
+/// The child ends without running destructors or exit handlers. A part that unwinds, or that ends
+/// the child with a signal or a failing status, counts as `false`.
 ///
 /// # Panics
 ///
-/// If the system refuses the fork, or the wait for the child.
+/// Panics if the system refuses the fork, or the wait for the child.
 ///
 /// # Examples
 ///

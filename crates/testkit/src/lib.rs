@@ -9,8 +9,8 @@
 //! * [`ops`] and [`program`]: the operations of a test, generated from bytes, from a seed, or by
 //!   proptest.
 //! * [`subject`] and [`suite`]: the allocator under test, and the loop that runs programs on it.
-//! * [`child`]: tests that must end their process.
-//! * `fork`: tests that fork their process, on Unix.
+//! * [`child`]: support for tests that must end their process.
+//! * `fork`: support for tests that fork their process, on Unix.
 //! * `bursts`: the resident memory around a burst of blocks, on Linux.
 //! * [`allocator_suite!`]: creates a module of tests for one subject.
 //!

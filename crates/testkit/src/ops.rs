@@ -21,18 +21,18 @@ pub type Word = [u8; 8];
 /// A size, or a difference of sizes, that is resolved when the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// This many bytes.
+    /// A number of bytes.
     Bytes(usize),
     /// One of the subject's interesting sizes, or a size close to it.
     Edge {
-        /// The index of the size, modulo their number.
+        /// The index of the interesting size, modulo the number of interesting sizes.
         index: u8,
-        /// The number of bytes to add.
+        /// The number of bytes to add to that size.
         delta: i8,
     },
     /// A size that no machine can serve: `isize::MAX`, halved up to three times, minus a few bytes.
     Huge {
-        /// How often it is halved.
+        /// The number of times that `isize::MAX` is halved, at most three.
         halved: u8,
         /// The number of bytes to subtract.
         less: u8,
@@ -40,7 +40,8 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// Returns the size that this stands for, given the subject's interesting sizes.
+    /// Returns the size in bytes that this extent stands for. `edges` are the subject's interesting
+    /// sizes.
     #[must_use]
     pub fn resolve(self, edges: &[usize]) -> usize {
         match self {
@@ -59,16 +60,17 @@ impl Extent {
         matches!(self, Self::Huge { .. })
     }
 
-    /// Returns the size that a block of `old` bytes grows to: larger by this many bytes, or this
-    /// size if it is larger.
+    /// Returns the size that a block of `old` bytes grows to. [`Extent::Bytes`] is the difference.
+    /// Any other extent is the new size, unless `old` is larger.
     #[must_use]
     pub fn grown(self, old: usize, edges: &[usize]) -> usize {
         let size = self.resolve(edges);
         if matches!(self, Self::Bytes(_)) { old.saturating_add(size) } else { old.max(size) }
     }
 
-    /// Returns the size that a block of `old` bytes shrinks to: smaller by this many bytes, or this
-    /// size if it is smaller. A huge extent shrinks to 0.
+    /// Returns the size that a block of `old` bytes shrinks to. [`Extent::Bytes`] is the
+    /// difference, and [`Extent::Edge`] the new size, unless `old` is smaller. [`Extent::Huge`]
+    /// stands for 0.
     #[must_use]
     pub fn shrunk(self, old: usize, edges: &[usize]) -> usize {
         match self {
@@ -109,7 +111,8 @@ pub fn clamped(size: usize, align: usize) -> Layout {
         .expect("the size was clamped, and alignments are powers of two")
 }
 
-/// One operation. `pick` selects a live block by its index, oldest first, modulo their number.
+/// One operation. `pick`, modulo the number of live blocks, is the index of a live block; the
+/// oldest block has index 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Calls `allocate`.
@@ -192,9 +195,9 @@ pub enum Op {
     FreeLifo,
     /// Sends blocks to another thread, which checks and frees them.
     HandOver {
-        /// The first block.
+        /// The index of each block to send, among the blocks that are live at that moment.
         pick: u16,
-        /// The number of blocks.
+        /// The largest number of blocks to send.
         count: u8,
     },
     /// Asks the allocator to return memory to the backing allocator.
@@ -267,14 +270,14 @@ const KINDS: [OpKind; 32] = {
 };
 
 impl OpKind {
-    /// Returns a byte 0 that stands for this kind.
+    /// Returns a value for byte 0 of a word that stands for this kind.
     pub(crate) fn byte(self) -> u8 {
         KINDS.iter().position(|&kind| kind == self).expect("the table contains every kind") as u8
     }
 }
 
-/// Decodes an alignment. Most are those of ordinary types, some reach up to 64 KiB, and one in 256
-/// is [`RARE_ALIGN`].
+/// Decodes an alignment in bytes. Most alignments are those of ordinary types, some reach up to 64
+/// KiB, and one in 256 is [`RARE_ALIGN`].
 fn align(selector: u8) -> usize {
     let selector = usize::from(selector);
     match selector {

@@ -57,7 +57,7 @@ impl Oracle {
         &self.live
     }
 
-    /// Returns the total size of all live blocks.
+    /// Returns the total size of all live blocks in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.live.iter().fold(0, |sum, block| sum.saturating_add(block.layout().size()))
@@ -67,8 +67,8 @@ impl Oracle {
     ///
     /// # Errors
     ///
-    /// Returns the first property that the block violates, of 1 to 4, and 7 if `zeroed`. Nothing is
-    /// written then.
+    /// Returns a violation if the block lacks one of the properties 1 to 4, or 7 if `zeroed`. Then
+    /// the oracle writes nothing to the block.
     ///
     /// # Safety
     ///
@@ -98,11 +98,11 @@ impl Oracle {
     ///
     /// # Errors
     ///
-    /// Returns the first property that the block violates, of 1 to 4, 6, and 7 if `zeroed`.
+    /// Returns a violation if the block lacks one of the properties 1 to 4 and 6, or 7 if `zeroed`.
     ///
     /// # Panics
     ///
-    /// If there is no block `index`.
+    /// Panics if there is no block `index`.
     ///
     /// # Safety
     ///
@@ -141,7 +141,7 @@ impl Oracle {
     ///
     /// # Panics
     ///
-    /// If there is no block `index`.
+    /// Panics if there is no block `index`.
     pub fn remove(&mut self, index: usize) -> Result<Block, Violation> {
         self.live[index].check()?;
         Ok(self.live.remove(index))
@@ -171,7 +171,7 @@ impl Oracle {
         for block in &self.live {
             let other = block.address();
             let other_len = block.layout().size();
-            // Cannot overflow: `other + other_len` was checked when the block was added.
+            // The sum `other + other_len` cannot overflow: it was checked when the block was added.
             if len != 0 && other_len != 0 && address < other + other_len && other < end {
                 return Err(Violation::Overlap { address, len, other, other_len });
             }

@@ -1,6 +1,6 @@
-//! Fill patterns. Each seed gives a sequence of bytes whose period is prime, so that a block copied
-//! to the wrong offset is detected. Blocks are filled and compared by slices, which is fast under
-//! Miri too.
+//! Defines the patterns that fill blocks. Each seed gives a sequence of bytes whose period is
+//! prime, so that a block copied to the wrong offset is detected. Blocks are filled and compared by
+//! slices, which is fast under Miri too.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use crate::config::{FILLED_EDGE, FILLED_WHOLE};
 use crate::rng::SplitMix;
 
-/// The period of every pattern: a prime just below the size of a page.
+/// The period of every pattern in bytes: a prime just below the size of an OS page.
 const PERIOD: usize = 4093;
 
 /// The source of all patterns. The pattern of a seed is the window of [`PERIOD`] bytes that starts
@@ -19,7 +19,7 @@ static TABLE: LazyLock<[u8; PERIOD + 256]> = LazyLock::new(|| {
     core::array::from_fn(|_| (rng.draw() >> 56) as u8)
 });
 
-/// Zeros to compare with.
+/// The zeros that [`first_nonzero`] compares memory with.
 static ZEROS: [u8; 4096] = [0; 4096];
 
 /// A byte that differs from its expected value.
@@ -61,8 +61,8 @@ pub(crate) unsafe fn fill(start: NonNull<u8>, range: Range<usize>, seed: u8) {
 ///
 /// # Safety
 ///
-/// `start` is valid for reads of `range.end` bytes. Those in `range` are initialised, and no other
-/// code writes them during the call.
+/// `start` is valid for reads of `range.end` bytes. The bytes in `range` are initialised, and no
+/// other code writes them during the call.
 pub(crate) unsafe fn first_change(start: NonNull<u8>, range: Range<usize>, seed: u8) -> Option<Difference> {
     // SAFETY: the caller guarantees that the bytes in `range` are readable, initialised and not
     // written.
@@ -73,14 +73,16 @@ pub(crate) unsafe fn first_change(start: NonNull<u8>, range: Range<usize>, seed:
 ///
 /// # Safety
 ///
-/// As for [`first_change`].
+/// `start` is valid for reads of `range.end` bytes. The bytes in `range` are initialised, and no
+/// other code writes them during the call.
 pub(crate) unsafe fn first_nonzero(start: NonNull<u8>, range: Range<usize>) -> Option<Difference> {
     // SAFETY: the caller guarantees that the bytes in `range` are readable, initialised and not
     // written.
     unsafe { first_difference(start, range, |at, end| &ZEROS[..ZEROS.len().min(end - at)]) }
 }
 
-/// Returns the longest piece of the pattern of `seed` that starts at offset `at` and ends by `end`.
+/// Returns a piece of the pattern of `seed` that starts at offset `at`. The piece ends at `end` or
+/// at the end of the pattern's period, whichever comes first.
 fn window(at: usize, end: usize, seed: u8) -> &'static [u8] {
     let phase = at % PERIOD;
     let len = (PERIOD - phase).min(end - at);
@@ -92,7 +94,8 @@ fn window(at: usize, end: usize, seed: u8) -> &'static [u8] {
 ///
 /// # Safety
 ///
-/// As for [`first_change`].
+/// `start` is valid for reads of `range.end` bytes. The bytes in `range` are initialised, and no
+/// other code writes them during the call.
 unsafe fn first_difference(
     start: NonNull<u8>,
     range: Range<usize>,

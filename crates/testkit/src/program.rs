@@ -1,4 +1,4 @@
-//! Programs: sequences of operations, generated from bytes, from a seed, or by proptest.
+//! Defines programs: sequences of operations, generated from bytes, from a seed, or by proptest.
 #![forbid(unsafe_code)]
 
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Deterministic random draws. A seed means the same program on every host.
+//! Defines a deterministic source of random draws. A seed gives the same program on every host.
 #![forbid(unsafe_code)]
 
 use rand::{Rng, SeedableRng};

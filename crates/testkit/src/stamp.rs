@@ -1,6 +1,7 @@
-//! The tests that [`allocator_suite!`](crate::allocator_suite) creates, as functions.
+//! Defines the tests that [`allocator_suite!`](crate::allocator_suite) creates, as functions.
 //!
-//! Each takes a function that creates the subject, and calls it once for every program.
+//! Each test takes a function that creates the subject, and calls that function once for every
+//! program.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
@@ -31,7 +32,7 @@ fn seeds_of<S: Subject>(make: impl Fn() -> S, profile: Profile) -> Report {
 ///
 /// # Panics
 ///
-/// If the allocator fails a program.
+/// Panics if the allocator fails a program.
 pub fn seeds<S: Subject>(make: impl Fn() -> S) {
     seeds_of(&make, Profile::Mixed);
     let report = seeds_of(&make, Profile::Resize);
@@ -43,7 +44,7 @@ pub fn seeds<S: Subject>(make: impl Fn() -> S) {
 ///
 /// # Panics
 ///
-/// If the allocator fails a program.
+/// Panics if the allocator fails a program.
 pub fn fifo<S: Subject>(make: impl Fn() -> S) {
     seeds_of(make, Profile::Fifo);
 }
@@ -52,7 +53,7 @@ pub fn fifo<S: Subject>(make: impl Fn() -> S) {
 ///
 /// # Panics
 ///
-/// If the allocator fails a program.
+/// Panics if the allocator fails a program.
 pub fn lifo<S: Subject>(make: impl Fn() -> S) {
     seeds_of(make, Profile::Lifo);
 }
@@ -60,11 +61,11 @@ pub fn lifo<S: Subject>(make: impl Fn() -> S) {
 /// Runs programs whose blocks are freed, or were allocated, on other threads. Then lets threads
 /// exchange blocks.
 ///
-/// A subject that cannot do this runs the same programs on one thread.
+/// A subject that cannot share its allocator runs the same programs on one thread.
 ///
 /// # Panics
 ///
-/// If the allocator fails a program.
+/// Panics if the allocator fails a program.
 pub fn hand_over<S: Subject>(make: impl Fn() -> S) {
     let report = seeds_of(&make, Profile::HandOver);
     assert!(report.handed_over > 0 || !S::HAND_OVER, "no block was handed over: {report:?}");
@@ -75,7 +76,7 @@ pub fn hand_over<S: Subject>(make: impl Fn() -> S) {
 ///
 /// # Panics
 ///
-/// If the allocator fails a program.
+/// Panics if the allocator fails a program.
 pub fn bytes<S: Subject>(make: impl Fn() -> S) {
     let mut rng = SplitMix::new(0xb17e5);
     for _ in 0..BYTE_STRINGS {
@@ -91,7 +92,7 @@ pub fn bytes<S: Subject>(make: impl Fn() -> S) {
 ///
 /// # Panics
 ///
-/// If the allocator fails a program, with the simplest failing program found.
+/// Panics with the simplest failing program that proptest found, if the allocator fails a program.
 pub fn properties<S: Subject>(make: impl Fn() -> S) {
     let defaults = Config::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { defaults.cases } else { PROPTEST_CASES };
@@ -113,7 +114,7 @@ pub fn properties<S: Subject>(make: impl Fn() -> S) {
 ///
 /// # Panics
 ///
-/// If the allocator fails a program, or if no call was refused.
+/// Panics if the allocator fails a program, or if no request was refused.
 pub fn refusals<S: Subject>(make: impl Fn() -> S) {
     let mut report = Report::default();
     for seed in 0..REFUSAL_SEEDS as u64 {
@@ -129,7 +130,8 @@ pub fn refusals<S: Subject>(make: impl Fn() -> S) {
 ///
 /// # Panics
 ///
-/// If the allocator fails.
+/// Panics if the allocator violates a property of the oracle, refuses an ordinary request without a
+/// reason, or still holds bytes at the end.
 pub fn sizes<S: Subject>(make: impl Fn() -> S) {
     let _turn = S::GLOBAL_STATE.then(turn);
     let subject = make();
@@ -151,7 +153,7 @@ pub fn sizes<S: Subject>(make: impl Fn() -> S) {
                     continue;
                 };
                 // SAFETY: the allocator has just returned `given` for `layout`. The block is freed
-                // only after it is removed.
+                // only after `Oracle::remove` returned it.
                 let kept = unsafe { oracle.insert(given, layout, zeroed) };
                 kept.unwrap_or_else(|violation| panic!("{layout:?}: {violation}"));
             }

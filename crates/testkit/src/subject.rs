@@ -38,10 +38,10 @@ pub trait Subject {
     where
         Self: 's;
 
-    /// Whether [`Subject::elsewhere`] uses another thread. The suite checks that it does.
+    /// Whether [`Subject::elsewhere`] uses another thread. If so, the suite checks that.
     const HAND_OVER: bool = false;
 
-    /// Whether all subjects of this type share state. Then only one program runs at a time.
+    /// Whether all subjects of this type share state. If so, only one program runs at a time.
     ///
     /// Tests outside the suite that use the same state must hold
     /// [`suite::turn`](crate::suite::turn).
@@ -71,7 +71,7 @@ pub trait Subject {
         false
     }
 
-    /// Returns memory to the backing allocator, as far as possible now.
+    /// Has the allocator return as much memory to the backing allocator as it can now.
     fn trim(&self, _alloc: &Self::Alloc<'_>) {}
 
     /// Runs an errand: on another thread if the allocator can be shared, and on the calling thread

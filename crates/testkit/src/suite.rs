@@ -21,23 +21,23 @@ use crate::violation::{Failure, Refusing, Stage, Violation};
 /// The counts of a run's operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Blocks allocated.
+    /// The number of blocks allocated.
     pub served: usize,
-    /// Blocks grown or shrunk.
+    /// The number of successful resizes.
     pub resized: usize,
-    /// Requests refused for an allowed reason.
+    /// The number of requests that were refused for an allowed reason.
     pub refused: usize,
-    /// Operations skipped, because no live block was suitable, or a limit on live blocks or bytes
-    /// was reached.
+    /// The number of operations that were skipped, because no live block was suitable, or a limit
+    /// on live blocks or bytes was reached.
     pub skipped: usize,
-    /// Blocks freed on another thread.
+    /// The number of blocks that another thread freed.
     pub handed_over: usize,
-    /// Largest number of live blocks.
+    /// The largest number of live blocks after an operation.
     pub peak: usize,
 }
 
 impl Report {
-    /// Adds the counts of another run. The peak is the larger of both.
+    /// Adds the counts of another run. The peak is the larger of the two peaks.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -51,7 +51,8 @@ impl Report {
     }
 }
 
-/// Blocks every other run on a subject with global state, until the returned guard is dropped.
+/// Waits until no run on a subject with global state is in progress. No other such run starts until
+/// the returned guard is dropped.
 pub fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -61,7 +62,7 @@ pub fn turn() -> MutexGuard<'static, ()> {
 ///
 /// # Panics
 ///
-/// If a violation is found, with the [`Failure`].
+/// Panics with the [`Failure`] if a violation is found.
 pub fn run<S: Subject>(subject: &S, program: &Program) -> Report {
     try_run(subject, program).unwrap_or_else(|failure| panic!("{failure}"))
 }
@@ -76,18 +77,20 @@ pub fn try_run<S: Subject>(subject: &S, program: &Program) -> Result<Report, Fai
 }
 
 /// Runs `program` twice for each call that it makes to the backing allocator: once with that call
-/// refused, and once with that call and all later ones refused. Each run gets its own subject.
+/// refused, and once with that call and all later ones refused. Each run gets its own subject from
+/// `make`. If the program makes many calls, only [`REFUSAL_POINTS`] of them are refused.
 ///
-/// Returns the sum of all runs. Does nothing for a subject without [`Subject::refusals`].
+/// Returns the sum of the reports of all runs. Does nothing for a subject without
+/// [`Subject::refusals`].
 ///
 /// # Panics
 ///
-/// If a violation is found, with the [`Failure`].
+/// Panics with the [`Failure`] if a violation is found.
 pub fn run_with_failures<S: Subject>(make: impl Fn() -> S, program: &Program) -> Report {
     try_run_with_failures(make, program).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Does the same as [`run_with_failures`], but returns a failure instead of a panic.
+/// Does what [`run_with_failures`] does, but returns a failure instead of panicking.
 ///
 /// # Errors
 ///
@@ -145,7 +148,7 @@ fn try_run_refusing<S: Subject>(
 ///
 /// # Panics
 ///
-/// If a violation is found.
+/// Panics if a violation is found.
 pub fn run_exchange<S: Subject>(subject: &S, seed: u64) {
     let _turn = S::GLOBAL_STATE.then(turn);
     let before = subject.finish(subject.fresh());
@@ -227,7 +230,7 @@ impl<S: Subject> Run<'_, '_, S> {
             Ok(given) => {
                 self.report.served += 1;
                 // SAFETY: the allocator has just returned `given` for `layout`. The block is freed
-                // only after it is removed.
+                // only after `Oracle::remove` returned it.
                 unsafe { self.oracle.insert(given, layout, zeroed) }
             }
             Err(AllocError) => self.refused(layout, refused_before),
@@ -306,7 +309,7 @@ impl<S: Subject> Run<'_, '_, S> {
         self.elsewhere(errand).map(drop)
     }
 
-    /// Frees the remaining blocks, the oldest and the newest in turn.
+    /// Frees the remaining blocks, alternately the oldest and the newest.
     fn close(&mut self) -> Result<(), Violation> {
         self.oracle.check()?;
         while !self.oracle.is_empty() {

@@ -35,14 +35,14 @@ pub enum Violation {
     Misaligned {
         /// Address of the block.
         address: usize,
-        /// The requested alignment.
+        /// The requested alignment in bytes.
         align: usize,
     },
     /// The returned slice does not have the requested length.
     WrongLength {
-        /// The requested length.
+        /// The requested length in bytes.
         asked: usize,
-        /// The returned length.
+        /// The length in bytes of the returned slice.
         given: usize,
     },
     /// The contents of a live block changed, or a resize did not keep its prefix.
@@ -76,7 +76,7 @@ pub enum Violation {
     },
     /// A subject with `HAND_OVER` ran an errand on the thread that sent it.
     NotElsewhere,
-    /// After every block was freed, bytes are still held.
+    /// The subject still holds bytes from the backing allocator after every block was freed.
     BytesLeft {
         /// Bytes held before the program ran: 0 except for subjects with global state.
         before: usize,
@@ -139,10 +139,11 @@ pub enum Stage {
     Finish,
 }
 
-/// Which calls of the backing allocator are refused during a run, counted from 1.
+/// Selects the calls of the backing allocator that are refused during a run. The first call has the
+/// number 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusing {
-    /// None.
+    /// No call.
     Nothing,
     /// This call only.
     Once(u64),
@@ -155,9 +156,9 @@ pub enum Refusing {
 pub struct Failure {
     /// The violation.
     pub violation: Violation,
-    /// Where it was found.
+    /// The point of the run at which the violation was found.
     pub stage: Stage,
-    /// Which calls of the backing allocator were refused.
+    /// The calls of the backing allocator that were refused.
     pub refusing: Refusing,
     /// The program, as [`Program::from_bytes`] decodes it.
     pub program: Vec<u8>,

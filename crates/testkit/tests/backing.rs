@@ -80,7 +80,7 @@ fn every_kind_of_allocating_call_can_be_refused() {
     let small = layout(8, 8);
     let block = backing.allocate(small).expect("served").cast::<u8>();
     backing.refusals().arm(Refusing::From(1));
-    // SAFETY: the block is live with this layout. A refusal leaves it so.
+    // SAFETY: the block is live with this layout. A refusal does not change that.
     assert!(unsafe { backing.grow(block, small, layout(9, 8)) }.is_err());
     // SAFETY: the refusal left the block live with this layout.
     assert!(unsafe { backing.grow_zeroed(block, small, layout(9, 8)) }.is_err());

@@ -1,14 +1,14 @@
-//! The advice: for each of the four crates, the blocks that it could serve, the saving, and whether
-//! the change is worth it.
+//! The advice. For each of the four crates, it says which blocks the crate could serve, what that
+//! would save, and whether the change is worth it.
 //!
 //! The rules are constants here and in `verdict`. They ask for a *saving* first. [`TimeShare`] says
-//! how much processor time the allocator takes. If even the high end of that is small, the rules
-//! change nothing. Then they check for each crate whether it can serve the blocks, and how much
-//! memory it would hold.
+//! how much processor time the allocator takes. If even the high end of that share is small, the
+//! verdict is to keep the allocator. Otherwise, the rules check for each crate whether it can serve
+//! the blocks, and how much memory it would hold.
 //!
 //! The allocator's time and the time that its share divides by are both processor times of all
-//! threads together. A trace without processor times only has the wall time of its threads, which
-//! includes waiting.
+//! threads together. For a trace without processor times, the share divides by the wall time of its
+//! threads, which includes waiting.
 #![forbid(unsafe_code)]
 
 use super::costs::{Cost, CostSource, Costs};
@@ -23,36 +23,37 @@ use ephemera_measure::stats;
 pub use super::offer::Offer;
 pub use super::verdict::Recommendation;
 
-/// `ring-alloc` may hold this many times the peak of live bytes, or this many bytes more.
+/// `ring-alloc` fits if it holds at most this many times the peak of live bytes, or at most
+/// [`HOLDS_MORE`] bytes more than it.
 const HOLDS: f64 = 2.0;
 const HOLDS_MORE: u64 = 4 << 20;
 /// The extra nanoseconds of an allocation and its free if neither the block nor the allocator's
 /// data are in a cache: two accesses to memory.
 const COLD: f64 = 200.0;
-/// The largest block of `ring-alloc`'s chunks.
+/// The largest block in `ring-alloc`'s chunks, in bytes.
 const RING_MOST: u64 = 64 << 10;
-/// The largest object of a pool, and the number of sizes that a program would make pools for.
+/// The largest object of a pool in bytes, and the most sizes for which a program would make pools.
 const POOL_MOST: u64 = 1 << 10;
 const POOL_SIZES: usize = 8;
-/// The sizes that suit a ring of buffers, and the share of blocks that must be freed at once or
-/// oldest first.
+/// The sizes in bytes that suit a ring of buffers, above the first and up to the second, and the
+/// share of blocks that must be freed at once or oldest first.
 const BUFFERS: (u64, u64) = (64, 64 << 10);
 const IN_ORDER: f64 = 0.9;
 /// The least share of all blocks that a crate must serve.
 const SERVES: f64 = 0.3;
 
-/// The advice.
+/// The advice for one trace.
 #[derive(Clone, Debug)]
 pub struct Advice {
     /// The most likely time in the allocator, in nanoseconds.
     pub heap_time: f64,
-    /// The same as a share of `run`; `None` if the trace has no times.
+    /// `heap_time` as a share of `run`; `None` if the trace has no times.
     pub heap_share: Option<f64>,
-    /// The allocator's shares of processor time and of wall time, as ranges.
+    /// The allocator's shares of processor time and of wall time, as intervals.
     pub share: TimeShare,
-    /// The time that every share divides by, in words.
+    /// The words for the time that every share divides by.
     pub whole: String,
-    /// The same time in nanoseconds.
+    /// The time that every share divides by, in nanoseconds.
     pub run: f64,
     /// The number of threads whose time is added up.
     pub threads: u64,
@@ -66,8 +67,8 @@ pub struct Advice {
     pub reasons: Vec<String>,
 }
 
-/// Returns the nanoseconds that the calls for these blocks take in the system's allocator, or in
-/// one with this cost. `small` selects the price of blocks of up to 1 KiB.
+/// Returns the nanoseconds that the calls for these blocks take in an allocator with this cost;
+/// `None` means the system's allocator. `small` selects the price of blocks of up to 1 KiB.
 fn price(counts: &BlockCounts, small: bool, cost: Option<&Cost>) -> f64 {
     let [low, high, far] = Costs::recorded().system;
     let here = if small { low } else { high };
@@ -81,7 +82,7 @@ fn price(counts: &BlockCounts, small: bool, cost: Option<&Cost>) -> f64 {
         + resized
 }
 
-/// Returns the nanoseconds of the size classes that `wanted` selects.
+/// Returns the nanoseconds that the calls for the size classes take that `wanted` selects.
 fn cost_of(profile: &TraceProfile, cost: Option<&Cost>, wanted: impl Fn(usize) -> bool) -> f64 {
     profile
         .classes
@@ -102,7 +103,7 @@ fn mib(bytes: u64) -> String {
 }
 
 impl Advice {
-    /// Judges a profile, with the figures of a replay if there are any.
+    /// Returns the advice for a profile, with the figures of a replay if there are any.
     #[must_use]
     pub fn of(profile: &TraceProfile, replayed: Option<&Replayed>) -> Self {
         let estimated = cost_of(profile, None, |_| true);
@@ -112,8 +113,8 @@ impl Advice {
         let known = share.of_processor().or(share.of_wall());
         let run = share.processor.or(share.wall).map_or(heap_time, |whole| whole.mid).max(1.0);
         let heap_share = known.map(|share| share.mid);
-        // A replay measures the cost of all calls together. The table says how it is spread over
-        // the classes.
+        // A replay measures the cost of all calls together. The harness's table says how that cost
+        // is spread over the classes.
         let scale = if estimated > 0.0 { heap_time / estimated / run } else { 0.0 };
         let whole = match (share.processor, share.wall) {
             (Some(_), _) => "the program's processor time".to_owned(),
@@ -136,12 +137,13 @@ struct OfferJudge<'a> {
     /// Converts nanoseconds of the table into a share of the run.
     scale: f64,
     replayed: Option<&'a Replayed>,
-    /// The time that savings divide by, in words.
+    /// The words for the time that savings divide by.
     whole: &'a str,
 }
 
 impl OfferJudge<'_> {
-    /// Returns an offer for the blocks and bytes that are served.
+    /// Returns an offer without a decision. `served` has the numbers of blocks and bytes that the
+    /// crate could serve.
     fn offer(&self, name: &'static str, served: (u64, u64), saving: f64, source: CostSource) -> Offer {
         Offer {
             name,
@@ -154,14 +156,15 @@ impl OfferJudge<'_> {
         }
     }
 
-    /// Returns the saving of one of our contenders in the replay, if it took part.
+    /// Returns the saving and the row of one of our contenders, if it took part in the replay.
     fn measured(&self, key: &str) -> Option<(f64, &ReplayRow)> {
         let row = self.replayed.and_then(|replayed| replayed.row(key))?;
         let less = if row.verdict == stats::Verdict::Same { 0.0 } else { 1.0 - row.ratio.mid };
         Some((cost_of(self.profile, None, |_| true) * less * self.scale, row))
     }
 
-    /// Decides whether an offer fits: it serves enough, saves enough, and nothing is against it.
+    /// Decides whether an offer fits. It fits if it serves the share `least` of the blocks and
+    /// saves enough, and if there is no reason against it.
     fn settle(&self, mut offer: Offer, against: Option<String>, least: f64) -> Offer {
         let against = against.or_else(|| {
             if offer.blocks < least {
@@ -201,7 +204,7 @@ impl OfferJudge<'_> {
         self.settle(offer, against, SERVES)
     }
 
-    /// Returns at most `most` of the sizes that a pool could serve, the commonest ones.
+    /// Returns the `most` commonest sizes that a pool could serve.
     fn common(&self, most: usize) -> Vec<(u64, u64, u64)> {
         let small = |&&(size, _, _): &&(u64, u64, u64)| size > 0 && size <= POOL_MOST;
         self.profile.sizes.iter().filter(small).take(most).copied().collect()

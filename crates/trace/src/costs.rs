@@ -1,8 +1,9 @@
-//! The cost of a call in a trace that was not replayed. The figures are those of the harness's
-//! recorded run, and are compiled in.
+//! The assumed cost of a call in a trace that was not replayed. The figures are those of the
+//! harness's recorded run, which is compiled in.
 //!
-//! The figures come from loops on another machine. Every report says that they are an assumption
-//! for the trace. A table that is marked untrusted counts only if no trusted one has the figure.
+//! The harness measured them in loops on another machine. Every report says that they are an
+//! assumption for the trace. A table that is marked untrusted counts only if no trusted table has
+//! the figure.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -26,7 +27,7 @@ pub enum CostSource {
 }
 
 impl CostSource {
-    /// Returns the words for a report.
+    /// Returns the words that name this origin in a report.
     #[must_use]
     pub fn said(self) -> &'static str {
         match self {
@@ -47,11 +48,11 @@ impl CostSource {
 /// The time of an allocator divided by the time of the system's allocator.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// For blocks that are freed at once, LIFO or FIFO.
+    /// The quotient for blocks that are freed at once, LIFO or FIFO.
     pub ordered: f64,
-    /// For blocks that are freed in no order.
+    /// The quotient for blocks that are freed in no order.
     pub unordered: f64,
-    /// For remote frees.
+    /// The quotient for blocks with a remote free.
     pub elsewhere: f64,
     /// The origin of the figures.
     pub source: CostSource,
@@ -60,20 +61,20 @@ pub struct Cost {
 /// The costs of the system's allocator and of our crates.
 #[derive(Clone, Debug)]
 pub(crate) struct Costs {
-    /// Nanoseconds of an allocation and its free over the system's allocator: up to 1 KiB, above 1
-    /// KiB, and with a remote free.
+    /// Nanoseconds of an allocation and its free in the system's allocator: for blocks up to 1 KiB,
+    /// for larger blocks, and with a remote free.
     pub(crate) system: [f64; 3],
-    /// `OneRingAlloc`.
+    /// The cost of `OneRingAlloc`.
     pub(crate) ring: Cost,
-    /// `PooledAllocator`.
+    /// The cost of `PooledAllocator`.
     pub(crate) pool: Cost,
-    /// `SharedArena`.
+    /// The cost of `SharedArena`.
     pub(crate) arena: Cost,
-    /// `RingAl`.
+    /// The cost of `RingAl`.
     pub(crate) buffers: Cost,
 }
 
-/// The workloads for blocks that are freed in order, in no order, and remotely.
+/// The names of the workloads for blocks that are freed in order, in no order, and remotely.
 type Loops = [&'static [&'static str]; 3];
 
 const SYSTEM: Loops = [
@@ -99,7 +100,7 @@ const POOLS: Loops = [
     &["S3-objects/slots"],
     &["S8-objects/handoff/64x40", "S8-objects/handoff/4096x40", "S8-objects/handoff/4096x32"],
 ];
-/// Buffers are offered only for blocks in order.
+/// Buffers are offered only for blocks that are freed in order.
 const BUFFERS: Loops = [
     &["S1-buffers/fixed/64", "S1-buffers/fixed/4096", "S1-buffers/extend", "S7-buffers/packet/1024"],
     &["S7-buffers/packet/1024"],
@@ -127,7 +128,8 @@ struct RecordedFigure {
 }
 
 impl RecordedRun {
-    /// Returns the geometric mean of a contender's figures in some workloads.
+    /// Returns the geometric mean of a contender's figures in the workloads `loops`; `None` if
+    /// there are no figures.
     fn mean(&self, loops: &[&str], key: &str, figure: fn(&RecordedFigure) -> Option<f64>) -> Option<f64> {
         let mean = |trusted: bool| {
             let wanted = |table: &&RecordedWorkload| table.trusted == trusted && loops.contains(&&*table.id);

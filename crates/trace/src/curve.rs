@@ -1,17 +1,17 @@
-//! Live bytes over the run, in a bounded number of points.
+//! The live bytes over the run, kept in a bounded number of points.
 #![forbid(unsafe_code)]
 
-/// The largest number of points.
+/// The largest number of points of a curve.
 const POINTS: usize = 1024;
 
-/// The highest value in each stretch of events. The stretches double in length when there are too
-/// many.
+/// The highest value in each stretch of events. When there are too many stretches, each pair of
+/// them becomes one.
 #[derive(Clone, Debug)]
 pub struct LiveCurve {
     peaks: Vec<u64>,
-    /// Events in a stretch.
+    /// The number of events in a stretch.
     stretch: u64,
-    /// Events in the last stretch.
+    /// The number of events in the last stretch; 0 if it is complete.
     filled: u64,
 }
 
@@ -22,7 +22,7 @@ impl Default for LiveCurve {
 }
 
 impl LiveCurve {
-    /// Adds the value after the next event.
+    /// Adds the value that follows the next event.
     #[inline]
     pub fn add(&mut self, value: u64) {
         if self.filled == 0 {

@@ -1,5 +1,5 @@
-//! The file with the figures of a replay. A replay writes it beside its trace, and the advice reads
-//! it.
+//! The file with the figures of a replay. A replay writes the file beside its trace, and the advice
+//! reads it.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::replay::{Digest, Replayed};
 
-/// The contents of the file.
+/// The contents of a file with figures.
 #[derive(Debug, Serialize, Deserialize)]
 struct FiguresFile {
     /// The digest of the trace's operations. Older files have none.
@@ -19,7 +19,7 @@ struct FiguresFile {
     figures: Replayed,
 }
 
-/// Returns the path of the figures of a trace.
+/// Returns the path of the file with the figures of a trace.
 fn path(trace: &Path) -> PathBuf {
     let mut name = trace.as_os_str().to_owned();
     name.push(".replay.json");
@@ -30,7 +30,7 @@ fn path(trace: &Path) -> PathBuf {
 ///
 /// # Errors
 ///
-/// If the file cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn keep(trace: &Path, digest: Digest, figures: Replayed) -> io::Result<PathBuf> {
     let out = path(trace);
     let kept = FiguresFile { digest: digest.to_string(), figures };
@@ -39,8 +39,8 @@ pub fn keep(trace: &Path, digest: Digest, figures: Replayed) -> io::Result<PathB
     Ok(out)
 }
 
-/// Returns the figures of an earlier replay of this trace. The command and the operations must
-/// agree; the times of the files do not matter.
+/// Returns the figures of an earlier replay of this trace; `None` if there are none, or if their
+/// command or operations differ from the trace's. The times of the files do not matter.
 pub fn of(path_of_trace: &Path, trace: &Trace) -> Option<Replayed> {
     let figures = path(path_of_trace);
     let text = fs::read_to_string(&figures).ok()?;
@@ -62,7 +62,7 @@ fn usable(text: &str, trace: &Trace) -> Result<Replayed, String> {
     if digest != found.to_string() {
         return Err("it is about another recording of the command; replay this one".to_owned());
     }
-    // A terminal would obey control characters. No replay writes any.
+    // A terminal would obey control characters, which no replay writes.
     let names = figures.rows.iter().flat_map(|row| [&row.key, &row.name]);
     let left_out = figures.left_out.iter().flat_map(|(key, why)| [key, why]);
     if names.chain(left_out).chain(&figures.notes).any(|said| said.contains(char::is_control)) {

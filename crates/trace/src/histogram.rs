@@ -1,4 +1,4 @@
-//! Counts of values by powers of two.
+//! A histogram over powers of two.
 #![forbid(unsafe_code)]
 
 /// A histogram with a bucket for each power of two. Bucket 0 counts the value 0, and bucket `b`
@@ -43,8 +43,8 @@ impl LogHistogram {
         if bucket == 0 { 0 } else { 1 << (bucket - 1) }
     }
 
-    /// Returns the least value and the count of each bucket, from the first that is not empty to
-    /// the last.
+    /// Returns the least value and the count of each bucket, from the first bucket that is not
+    /// empty to the last.
     #[must_use]
     pub fn rows(&self) -> Vec<(u64, u64)> {
         let used = |count: &u64| *count > 0;
@@ -56,8 +56,8 @@ impl LogHistogram {
         (first..=last).map(|bucket| (Self::low(bucket), self.counts[bucket])).collect()
     }
 
-    /// Returns the end of the bucket that contains the quantile `share`; `None` if there are no
-    /// values.
+    /// Returns the greatest value of the bucket that contains the quantile `share`; `None` if there
+    /// are no values.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let total = self.total();

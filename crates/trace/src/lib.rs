@@ -1,9 +1,9 @@
-//! Reads traces of the recorder, advises on another allocator, and replays them.
+//! Reads traces of the recorder, advises whether another allocator would help, and replays traces.
 //!
 //! `ephemera-recorder` writes the files and reads them back. One pass over a trace gathers a
-//! [`TraceProfile`]. [`advise`] turns it into a verdict; [`text`] and [`page`] print that.
-//! [`replay`] runs a trace over any allocators that its caller passes in, so this crate depends on
-//! none.
+//! [`TraceProfile`]. [`advise`] turns the profile into a verdict; [`text`] and [`page`] print the
+//! verdict. [`replay`] runs a trace over any allocators that its caller passes in, so this crate
+//! depends on no allocator.
 
 #![expect(
     clippy::std_instead_of_alloc,

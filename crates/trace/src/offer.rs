@@ -1,4 +1,4 @@
-//! The offer of one crate to the recorded program.
+//! The offer of one crate: what it could do for the recorded program.
 #![forbid(unsafe_code)]
 
 use super::costs::CostSource;
@@ -11,7 +11,7 @@ pub(super) const WORTH: f64 = 0.02;
 pub struct Offer {
     /// The name of the crate.
     pub name: &'static str,
-    /// The blocks that it could serve, as a share of all blocks.
+    /// The blocks that the crate could serve, as a share of all blocks.
     pub blocks: f64,
     /// The bytes of these blocks, as a share of all bytes.
     pub bytes: f64,
@@ -22,7 +22,7 @@ pub struct Offer {
     pub source: CostSource,
     /// Whether the crate passes the rules.
     pub fits: bool,
-    /// The reasons for and against it.
+    /// The reasons for and against the crate.
     pub reasons: Vec<String>,
 }
 

@@ -12,18 +12,18 @@ use ephemera_recorder::Id;
 /// The order in which a block is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeOrder {
-    /// Before its thread allocates another block.
+    /// The block is freed before its thread allocates another one.
     AtOnce,
-    /// When it is the youngest live block of its thread.
+    /// The block is freed while it is the youngest live block of its thread.
     Lifo,
-    /// When it is one of the oldest live blocks of its thread.
+    /// The block is freed while it is one of the oldest live blocks of its thread.
     Fifo,
     /// The free has none of these orders.
     None,
 }
 
 impl FreeOrder {
-    /// Returns the heading of a column.
+    /// Returns the heading of the order's column in tables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -35,19 +35,19 @@ impl FreeOrder {
     }
 }
 
-/// The number of neighbours on each side.
+/// The number of neighbours on each side that decide about FIFO.
 const NEIGHBOURS: u64 = 8;
-/// How many neighbours may disagree.
+/// The number of neighbours on each side that may disagree.
 const ASTRAY: u32 = if cfg!(ephemera_weaken = "order_no_tolerance") { 0 } else { 1 };
 
-/// Stands for no block.
+/// The value of a link that leads to no block.
 const NOBODY: Id = Id::MAX;
 
-/// The place of a block in the list of its thread's live blocks.
+/// The links of a block in the list of its thread's live blocks.
 #[derive(Clone, Copy, Debug)]
 struct BlockLink {
     thread: u32,
-    /// The number of blocks that the thread allocated before.
+    /// The number of blocks that the thread allocated before this one.
     birth: u64,
     older: Id,
     younger: Id,
@@ -57,7 +57,7 @@ struct BlockLink {
 #[derive(Clone, Debug)]
 struct ThreadBlocks {
     births: u64,
-    /// One bit for each block that the thread allocated: whether it is live.
+    /// One bit for each block that the thread allocated. The bit is 1 while the block is live.
     alive: Vec<u64>,
     youngest: Id,
 }
@@ -95,7 +95,7 @@ impl LiveBlocks {
         self.links[id as usize] = link;
     }
 
-    /// Removes a freed block and returns its order.
+    /// Removes a freed block, and returns the order of its free.
     pub(crate) fn gone(&mut self, id: Id) -> FreeOrder {
         let link = self.links[id as usize];
         let row = &mut self.rows[link.thread as usize];

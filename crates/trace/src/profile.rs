@@ -9,37 +9,38 @@ use super::order::{FreeOrder, LiveBlocks};
 use super::rings::RingModel;
 use ephemera_recorder::{Book, BookStep, Id, RunEnd, Timing, Trace, TraceError, TraceEvent, What};
 
-/// The number of size classes: to 16 bytes, to 32 bytes, and so on. The last one has no end.
+/// The number of size classes: up to 16 bytes, up to 32 bytes, and so on. The last class has no
+/// end.
 pub const CLASSES: usize = 24;
-/// The number of sizes that are counted separately.
+/// The greatest number of different sizes that are counted.
 const SIZES: usize = 65_536;
-/// A block with at least this alignment counts as over-aligned.
+/// A block counts as over-aligned if the base-2 logarithm of its alignment is at least this.
 const OVER_ALIGNED_LOG2: u8 = 5;
 
-/// Counts of blocks by the way they are freed.
+/// The counts of a set of blocks, such as a size class.
 #[derive(Clone, Debug, Default)]
 pub struct BlockCounts {
-    /// Allocated blocks.
+    /// The number of allocated blocks.
     pub blocks: u64,
-    /// The bytes of these blocks.
+    /// The sum of the first requested sizes of these blocks, in bytes.
     pub bytes: u64,
-    /// Freed blocks.
+    /// The number of freed blocks.
     pub freed: u64,
-    /// Remote frees.
+    /// The number of remote frees.
     pub elsewhere: u64,
-    /// Freed blocks by order, in the order of the variants of [`FreeOrder`].
+    /// The number of freed blocks for each variant of [`FreeOrder`].
     pub orders: [u64; 4],
-    /// Calls of `realloc`.
+    /// The number of calls of `realloc` that succeeded.
     pub resizes: u64,
-    /// Lifetimes, as the number of blocks that all threads allocated while the block was live, plus
-    /// one.
+    /// Lifetimes, as the number of blocks that all threads allocated while the block was live, the
+    /// block included.
     pub lives: LogHistogram,
     /// Lifetimes in nanoseconds.
     pub times: LogHistogram,
 }
 
 impl BlockCounts {
-    /// Returns the number of blocks that were freed in an order.
+    /// Returns the number of blocks that were freed in this order.
     #[must_use]
     pub fn of(&self, order: FreeOrder) -> u64 {
         self.orders[order as usize]
@@ -52,13 +53,13 @@ impl BlockCounts {
         part(count, self.freed)
     }
 
-    /// Returns the share of remote frees.
+    /// Returns the share of the freed blocks that were freed remotely.
     #[must_use]
     pub fn share_elsewhere(&self) -> f64 {
         part(self.elsewhere, self.freed)
     }
 
-    /// Adds the counts of another class.
+    /// Adds the counts of another set of blocks.
     pub fn merge(&mut self, other: &Self) {
         self.blocks += other.blocks;
         self.bytes += other.bytes;
@@ -71,7 +72,7 @@ impl BlockCounts {
     }
 }
 
-/// Returns a part divided by the whole; 0 if the whole is 0.
+/// Returns `count` divided by `of`; 0 if `of` is 0.
 pub(crate) fn part(count: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { count as f64 / of as f64 }
 }
@@ -85,10 +86,10 @@ pub struct TraceProfile {
     pub caveats: Vec<String>,
     /// The number of events.
     pub events: u64,
-    /// Threads that called the allocator.
+    /// The number of threads that called the allocator.
     pub threads: u64,
-    /// Nanoseconds from the start to the end of the program. If the trace has no end, they count
-    /// to the last event.
+    /// Nanoseconds from the start of the recording to the end of the program, or to the last event
+    /// if the trace has no end.
     pub time: u64,
     /// The sum over all threads of the nanoseconds from the first call to the last.
     pub threads_time: u64,
@@ -98,7 +99,7 @@ pub struct TraceProfile {
     pub end: Option<RunEnd>,
     /// Processor time of the process at the start of the recording, in nanoseconds.
     pub start_processor: u64,
-    /// Nanoseconds that the clock adds to a measured interval.
+    /// Nanoseconds that two clock readings add to a measured interval.
     pub clock_cost: f64,
     /// Counts for each size class. A block belongs to the class of its first size.
     pub classes: Vec<BlockCounts>,
@@ -106,22 +107,22 @@ pub struct TraceProfile {
     pub peak_bytes: u64,
     /// The most blocks that are live at one time.
     pub peak_blocks: u64,
-    /// Blocks that are live at the end.
+    /// The number of blocks that are live at the end.
     pub left: u64,
-    /// Frees of blocks that were allocated before the recording began.
+    /// The number of calls for blocks that were allocated before the recording began.
     pub unknown: u64,
-    /// Blocks that were freed twice.
+    /// The number of calls for blocks that had been freed already.
     pub twice: u64,
-    /// Blocks whose free is missing in the trace.
+    /// The number of blocks whose free is missing in the trace.
     pub lost: u64,
-    /// Blocks with a larger alignment than `malloc` gives.
+    /// The number of blocks with a larger alignment than `malloc` gives.
     pub over_aligned: u64,
-    /// The commonest sizes, the commonest first: the size, its blocks, and the most of them that
-    /// are live at one time.
+    /// The commonest sizes, the commonest first: the size, its number of blocks, and the most of
+    /// its blocks that are live at one time.
     pub sizes: Vec<(u64, u64, u64)>,
-    /// Live bytes over the run.
+    /// The live bytes over the run.
     pub alive: LiveCurve,
-    /// The most bytes that `ring-alloc`'s chunks would take.
+    /// The most bytes that `ring-alloc` would hold at one time.
     pub ring_peak: u64,
 }
 
@@ -132,7 +133,7 @@ pub(crate) fn class_of(size: u64) -> usize {
     log2.saturating_sub(4).min(CLASSES - 1)
 }
 
-/// Returns the largest size of a class; `None` for the last class, which has no end.
+/// Returns the largest size of a class in bytes; `None` for the last class, which has no end.
 #[must_use]
 pub(crate) fn class_end(class: usize) -> Option<u64> {
     (class + 1 < CLASSES).then(|| 16 << class)
@@ -146,7 +147,7 @@ struct BlockLife {
     first_size: u64,
 }
 
-/// Gathers a profile event by event.
+/// Builds a profile event by event.
 #[derive(Default)]
 struct ProfileBuilder {
     book: Book,
@@ -154,7 +155,8 @@ struct ProfileBuilder {
     rings: RingModel,
     lives: Vec<BlockLife>,
     alive: u64,
-    /// For each size: blocks, live blocks, and the most live blocks.
+    /// For each size: the number of blocks, the number of live blocks, and the most live blocks at
+    /// one time.
     sizes: HashMap<u64, (u64, u64, u64)>,
     /// The times of each thread's first and last call.
     seen: Vec<Option<(u64, u64)>>,
@@ -162,11 +164,11 @@ struct ProfileBuilder {
 }
 
 impl TraceProfile {
-    /// Reads a whole trace. `progress` is called at every millionth event.
+    /// Reads a whole trace. Calls `progress` with the number of events at every millionth event.
     ///
     /// # Errors
     ///
-    /// As [`Trace::events`].
+    /// Returns the first error of [`Trace::events`].
     pub fn of(trace: &Trace, mut progress: impl FnMut(u64)) -> Result<Self, TraceError> {
         let mut gatherer = ProfileBuilder::default();
         gatherer.profile.classes.resize_with(CLASSES, BlockCounts::default);
@@ -276,7 +278,7 @@ impl ProfileBuilder {
         self.profile.peak_blocks = self.profile.peak_blocks.max(self.book.live());
     }
 
-    /// Removes a block. `seen` says whether the trace has its free.
+    /// Removes a block. `seen` says whether the trace contains the block's free.
     fn gone(&mut self, id: Id, event: &TraceEvent, seen: bool) {
         let life = self.lives[id as usize];
         let order = self.lists.gone(id);
@@ -303,8 +305,7 @@ impl ProfileBuilder {
         self.profile.classes[usize::from(life.class)].resizes += 1;
         self.alive -= core::mem::replace(&mut life.size, block.size);
         self.grow(block.size);
-        // The model of the chunks sees a new block. The old block's bytes become free only with
-        // its chunk.
+        // The model of the chunks sees a free and a new block.
         self.rings.gone(id);
         let align = if block.align_log2 == 0 { 16 } else { 1 << block.align_log2 };
         self.rings.born(id, block.thread, block.size, align);

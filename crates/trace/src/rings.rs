@@ -1,18 +1,18 @@
 //! A model of `ring-alloc`: how many bytes its chunks would hold for the trace.
 //!
-//! The model has chunks, fronts and empty chunks, and no addresses. There are two classes of
-//! blocks. Each thread fills its front chunk of each class from below. A chunk is reusable when all
-//! its blocks are freed, and a thread keeps four empty chunks of each class. The sizes are those of
-//! `ring_alloc`'s geometry.
+//! The model has chunks, fronts and empty chunks, but no addresses. It has two classes of blocks.
+//! Each thread fills its front chunk of each class from the start. A chunk is reusable when all its
+//! blocks are freed, and a thread keeps up to four empty chunks of each class. The sizes are those
+//! of `ring_alloc`'s geometry.
 #![forbid(unsafe_code)]
 
 use ephemera_recorder::Id;
 
-/// The largest block and the chunk size of each class.
+/// The largest block and the chunk size of each class, in bytes.
 const GEOMETRY: [(u64, u64); 2] = [(2 << 10, 32 << 10), (64 << 10, 256 << 10)];
 /// The bytes of a chunk that hold no blocks.
 const HEADER: u64 = 128;
-/// The number of empty chunks of each class that a thread keeps.
+/// The most empty chunks of each class that a thread keeps.
 const KEPT: u32 = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +36,8 @@ pub(crate) struct RingModel {
     chunks: Vec<ModelChunk>,
     unused: Vec<u32>,
     threads: Vec<ModelThread>,
-    /// For each block: its chunk plus one, or 0 for a large block; its first byte; its size.
+    /// For each block: the index of its chunk plus one, or 0 for a large block; its offset in the
+    /// chunk; its size in bytes.
     places: Vec<(u32, u64, u64)>,
     held: u64,
     /// The most bytes held at one time.
@@ -44,7 +45,7 @@ pub(crate) struct RingModel {
 }
 
 impl RingModel {
-    /// Places an allocated block.
+    /// Adds an allocated block to a chunk of its thread.
     pub(crate) fn born(&mut self, id: Id, thread: u32, size: u64, align: u64) {
         if self.places.len() <= id as usize {
             self.places.resize(id as usize + 1, (0, 0, 0));
@@ -160,7 +161,7 @@ mod tests {
         let mut rings = RingModel::default();
         for stays in 0..100 {
             rings.born(stays, 1, 16, 16);
-            // This traffic exceeds a chunk, so the next block that stays is in another chunk.
+            // These blocks exceed a chunk, so the next block that stays is in another chunk.
             let traffic = 1000..3100;
             traffic.clone().for_each(|id| rings.born(id, 1, 16, 16));
             traffic.for_each(|id| rings.gone(id));

@@ -1,10 +1,10 @@
 //! The share of the run that the allocator takes: of processor time and of wall time.
 //!
-//! A trace has three measurements: the processor time of the process, the time of some calls in the
-//! allocator, and the time of the same calls in the recorder. The share is the allocator's time
-//! divided by the processor time without the recorder's part. None of the three is exact, so the
-//! share is an [`Interval`]. The constants below give its width. Neither end is a bound, because
-//! the share leaves out the effect of the placement of blocks on the caches.
+//! A trace contains three measurements: the processor time of the process, and for some calls the
+//! time in the allocator and the time in the recorder. The share is the allocator's time divided by
+//! the processor time without the recorder's part. None of the three is exact, so the share is an
+//! [`Interval`]. The constants below determine the width of the interval. Neither end is a bound,
+//! because the share leaves out how the placement of blocks affects the caches.
 #![forbid(unsafe_code)]
 
 use super::costs::CostSource;
@@ -15,23 +15,24 @@ use ephemera_recorder::TimeSample;
 /// The least number of measured calls that an estimate needs.
 const LEAST: u64 = 50;
 /// The time that measuring adds to an interval, as a multiple of the clock's cost. The three
-/// factors lead to the low, the middle and the high figure. A short call overlaps with the clock's
-/// own work, so measuring adds less. The processor does not predict a measured call, so measuring
-/// adds more. These factors and the next two were estimated from six programs on one machine.
+/// factors lead to the low, the middle and the high figure. Measuring may add less than the clock's
+/// cost, because a short call overlaps with the clock's own work. It may add more, because the
+/// processor predicts a measured call badly. These factors, `AROUND` and `UNMEASURED` were
+/// estimated from six programs on one machine.
 const CLOCK: [f64; 3] = [1.3, 1.0, 0.6];
-/// The fewest nanoseconds of a call: some fifty instructions.
+/// The least nanoseconds that an estimate assumes for a call: some fifty instructions.
 const FLOOR: f64 = 3.0;
-/// Nanoseconds of a recorded call outside the measured interval: the jump to the real function,
-/// and the count of calls.
+/// Nanoseconds that the recorder takes for a call outside the measured interval: for the jump to
+/// the real function and the count of calls.
 const AROUND: [f64; 3] = [1.0, 4.0, 8.0];
 /// The recorder's time in an unmeasured call, as a multiple of its time in a measured one.
 const UNMEASURED: [f64; 3] = [0.9, 1.05, 1.3];
 /// Nanoseconds that a measured call takes to write its note, in addition to three clock readings.
 const NOTE: f64 = 15.0;
-/// Nanoseconds that the recorder takes for an event, if the trace does not say. On one machine, a
-/// loop of `malloc` took 65.
+/// Nanoseconds that the recorder takes for an event, if the trace does not say. On one machine, it
+/// took 65 ns in a loop of `malloc`.
 const ASSUMED_RECORDER: [f64; 3] = [0.0, 60.0, 100.0];
-/// The width of a sampled figure on either side, in standard errors.
+/// The distance from a sampled figure to each end of its interval, in standard errors.
 const ERRORS: f64 = 2.0;
 /// The allocator's time as a multiple of its time in a replay, which has other cache contents.
 const REPLAY: [f64; 3] = [2.0 / 3.0, 1.0, 1.5];
@@ -55,8 +56,8 @@ impl Interval {
         Self { low, mid, high }
     }
 
-    /// Returns whether the middle figure lies within a third of `known`, and whether `known` lies
-    /// within the range widened by a third.
+    /// Returns whether the middle figure differs from `known` by at most a third of `known`, and
+    /// `known` lies within the interval widened by a third.
     #[must_use]
     pub fn is_near(self, known: f64) -> bool {
         (self.mid - known).abs() <= known * THIRD
@@ -76,42 +77,46 @@ impl Interval {
         }
     }
 
-    /// Divides by `whole`. The low end is the share of the largest whole.
+    /// Divides by `whole`. The low end of the result is the low end of `self` divided by the high
+    /// end of `whole`.
     fn share(self, whole: Self) -> Self {
         let of = |part: f64, whole: f64| if whole > 0.0 { (part / whole).min(1.0) } else { 1.0 };
         Self { low: of(self.low, whole.high), mid: of(self.mid, whole.mid), high: of(self.high, whole.low) }
     }
 }
 
-/// The allocator's time, and the figures that it is compared with, in nanoseconds.
+/// The allocator's time, and the times that it is compared with, in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct TimeShare {
     /// The time in the allocator, summed over all threads.
     pub heap: Interval,
     /// The time in the recorder, summed over all threads.
     pub recorder: Interval,
-    /// The program's processor time without the recorder; `None` if the trace has none.
+    /// The program's processor time without the recorder; `None` if the trace has no processor
+    /// times.
     pub processor: Option<Interval>,
-    /// The processor time of the recorded run.
+    /// The processor time of the recorded run, with the recorder; `None` if the trace has no
+    /// processor times.
     pub recorded: Option<Interval>,
     /// The wall time of the program's threads without the recorder; `None` if the trace has no
     /// times.
     pub wall: Option<Interval>,
     /// The origin of the allocator's time.
     pub source: CostSource,
-    /// The reasons for the width of the ranges.
+    /// The reasons for the width of the intervals.
     pub reasons: Vec<String>,
 }
 
 impl TimeShare {
-    /// Computes the shares of a profile. `table` has two costs of the calls by the harness's
-    /// tables: with warm and with cold caches. `replay` is their cost in a replay.
+    /// Computes the shares of a profile. `table` has the time of all calls according to the
+    /// harness's tables, with warm and with cold caches. `replay` is their time in a replay. All
+    /// times are in nanoseconds.
     pub(super) fn of(profile: &TraceProfile, table: [f64; 2], replay: Option<f64>) -> Self {
         let mut reasons = Vec::new();
         let (heap, source) = allocator(profile, table, replay, &mut reasons);
         let recorder = recorder(profile, &mut reasons);
         let recorded = recorded(profile, &mut reasons);
-        // The recorder's time is at most the time that the allocator leaves.
+        // The recorder can take at most the processor time that the allocator leaves.
         let recorder =
             recorded.map_or(recorder, |all| recorder.map(|ns| ns.min(all.high - heap.low).max(0.0)));
         let processor = recorded.map(|recorded| recorded.without(recorder, heap));
@@ -182,7 +187,7 @@ fn sampled(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval
     let mut sum = Interval::default();
     let mut variance = 0.0;
     for kind in timing.kinds() {
-        // An operation with few measured calls takes the mean of all operations.
+        // For an operation with few measured calls, the mean of all operations is used.
         let sample = if kind.allocator.count < LEAST { &all } else { &kind.allocator };
         let events = kind.events as f64;
         let each = |clock: f64| (sample.mean() - profile.clock_cost * clock).max(FLOOR) * events;
@@ -214,7 +219,7 @@ fn sampled(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval
     Some(Interval { low: (sum.low - error).max(floor), mid: sum.mid, high: sum.high + error })
 }
 
-/// Returns the time in the recorder.
+/// Returns the time of all calls in the recorder, in nanoseconds.
 fn recorder(profile: &TraceProfile, reasons: &mut Vec<String>) -> Interval {
     let events = profile.events as f64;
     let sample = profile.timing.recorder();
@@ -233,7 +238,7 @@ fn recorder(profile: &TraceProfile, reasons: &mut Vec<String>) -> Interval {
     Interval { low: cost(0, -error), mid: cost(1, 0.0), high: cost(2, error) }
 }
 
-/// Returns the processor time of the recorded run.
+/// Returns the processor time of the recorded run in nanoseconds; `None` if the trace has none.
 fn recorded(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval> {
     if let Some(end) = profile.end {
         return Some(Interval::of([end.processor as f64; 3]));
@@ -243,8 +248,8 @@ fn recorded(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interva
     if seen == 0 || processor <= 0.0 {
         return None;
     }
-    // The program did not exit, or the recording ended before it did. The processor time of the
-    // last calls is then unknown.
+    // The program did not exit, or the recording ended earlier. The processor time since the last
+    // note is then unknown.
     let rest = profile.time.saturating_sub(seen) as f64;
     let threads = profile.threads.max(1) as f64;
     let likely = rest * (processor / seen as f64).min(threads);

@@ -1,4 +1,4 @@
-//! Profiles, advice and programs of traces with known figures.
+//! Tests of profiles, advice and programs, with traces whose figures are known.
 
 use std::path::PathBuf;
 
@@ -66,7 +66,7 @@ impl Script {
     }
 }
 
-/// A window of blocks. Each new block replaces the oldest.
+/// Returns a trace of a window of blocks, in which each new block replaces the oldest.
 fn queue(blocks: u64, window: u64, size: u64) -> Script {
     let mut script = Script::new();
     for i in 0..blocks {
@@ -78,7 +78,7 @@ fn queue(blocks: u64, window: u64, size: u64) -> Script {
     script
 }
 
-/// Stacks of blocks that are filled and emptied repeatedly.
+/// Returns a trace of a stack of blocks that is filled and emptied repeatedly.
 fn stacks(rounds: u64, depth: u64, size: u64) -> Script {
     let mut script = Script::new();
     for _ in 0..rounds {
@@ -88,7 +88,7 @@ fn stacks(rounds: u64, depth: u64, size: u64) -> Script {
     script
 }
 
-/// Slots. Each new block replaces a random one.
+/// Returns a trace in which each new block replaces a random one.
 fn slots(blocks: u64, count: u64, size: u64) -> Script {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
     let mut script = Script::new();
@@ -218,7 +218,8 @@ fn the_page_is_complete_and_loads_nothing() {
     }
 }
 
-/// Four threads that free and resize each other's blocks, and leave some.
+/// Returns a trace of four threads that free and resize each other's blocks, and leave some of them
+/// live.
 fn crowd(calls: u64) -> Script {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let mut script = Script::new();

@@ -10,7 +10,7 @@ use super::histogram::LogHistogram;
 use super::profile::{BlockCounts, TraceProfile, class_end, part};
 use super::share::{between, times};
 
-/// The number of threads whose processor time is listed.
+/// The greatest number of threads whose processor time is listed.
 const BUSIEST: usize = 4;
 
 /// Returns the name of a size class.
@@ -24,13 +24,14 @@ pub fn class_name(class: usize) -> String {
     }
 }
 
-/// Returns the median of a histogram, or a dash.
+/// Returns the median of a histogram as `show` prints it, or `dash` if there are no values.
 pub(super) fn median(histogram: &LogHistogram, show: impl Fn(u64) -> String, dash: &str) -> String {
     histogram.quantile(0.5).map_or_else(|| dash.to_owned(), show)
 }
 
-/// Returns the figures of a size class: blocks, shares of all blocks and bytes, shares of the freed
-/// blocks by order and of remote frees, resizes, and the medians of the lifetimes.
+/// Returns the figures of a size class: its blocks, its shares of all blocks and bytes, the shares
+/// of its frees by order, the share of its remote frees, its resizes, and the medians of its
+/// lifetimes.
 pub(super) fn figures(counts: &BlockCounts, all: &BlockCounts, dash: &str) -> [String; 11] {
     let [at_once, lifo, fifo, none] = counts.orders.map(|count| percent(part(count, counts.freed)));
     [
@@ -48,7 +49,7 @@ pub(super) fn figures(counts: &BlockCounts, all: &BlockCounts, dash: &str) -> [S
     ]
 }
 
-/// The widths of the columns after the first.
+/// The widths in characters of the columns after the first.
 const WIDTHS: [usize; 12] = [13, 4, 4, 4, 5, 5, 5, 5, 5, 8, 10, 9];
 
 fn row(out: &mut String, name: &str, counts: &BlockCounts, all: &BlockCounts) {

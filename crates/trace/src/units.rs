@@ -1,4 +1,4 @@
-//! Numbers with their units, as tables print them.
+//! Formats numbers with their units, as tables print them.
 #![forbid(unsafe_code)]
 
 pub use ephemera_recorder::grouped;

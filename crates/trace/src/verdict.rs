@@ -1,8 +1,8 @@
-//! The verdict. Measured savings come first.
+//! Decides on the verdict. Measured savings come before assumed ones.
 //!
-//! A replay measures general allocators and some of our crates. The verdict names the one that
-//! saves most. If none of them saves enough, it names the crate whose saving is assumed to be the
-//! largest.
+//! A replay measures general allocators and some of our crates. The verdict names the allocator
+//! that saves most. If none of these saves enough, the verdict names the crate whose saving is
+//! assumed to be the largest.
 #![forbid(unsafe_code)]
 
 use super::costs::CostSource;
@@ -11,10 +11,10 @@ use super::profile::TraceProfile;
 use super::replay::Replayed;
 use super::share::{Interval, between};
 
-/// Fewer calls than this are no bottleneck.
+/// A program with fewer calls keeps its allocator.
 const FEW: u64 = 10_000;
 
-/// The verdict.
+/// The recommendation of the advice.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recommendation {
     /// Keep the present allocator.
@@ -32,7 +32,7 @@ pub(super) struct AdviceCase<'a> {
     pub(super) share: Option<Interval>,
     /// The origin of that share.
     pub(super) source: CostSource,
-    /// The time that shares divide by, in words.
+    /// The words for the time that shares divide by.
     pub(super) whole: &'a str,
     pub(super) offers: &'a [Offer],
     pub(super) replayed: Option<&'a Replayed>,
@@ -81,7 +81,8 @@ impl AdviceCase<'_> {
         (verdict, reasons)
     }
 
-    /// Returns the crate that saves most, of those whose saving was measured or of the others.
+    /// Returns the offer that saves most, of those that fit and whose saving was measured, or was
+    /// not.
     fn best(&self, measured: bool) -> Option<&Offer> {
         let offers = self.offers.iter().filter(|offer| offer.fits && offer.source.is_measured() == measured);
         offers.max_by(|a, b| a.saving.total_cmp(&b.saving))
@@ -108,7 +109,8 @@ impl AdviceCase<'_> {
             );
             (offer.saving, Recommendation::Try(offer.name, offer.source), said)
         });
-        // Of two equal savings, the one that needs less work comes first.
+        // The sort is stable: of two equal savings, the general allocator comes first, because it
+        // needs less work.
         let mut found: Vec<_> = general.into_iter().chain(ours).filter(|one| one.0 >= WORTH).collect();
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         let (saving, verdict) = found.first().map(|one| (one.0, one.1.clone()))?;

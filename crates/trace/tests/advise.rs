@@ -1,4 +1,4 @@
-//! The program `ephemera-trace` as its users call it.
+//! Tests that run the program `ephemera-trace` as its users do.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn printed(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Leaves the figures of a replay beside a trace, and returns their file.
+/// Writes the figures of a replay beside a trace, and returns the path of their file.
 fn replayed(path: &Path) -> std::path::PathBuf {
     let trace = Trace::open(path).expect("the test wrote it");
     let program = ReplayProgram::of(&trace).expect("the trace is whole");
@@ -50,7 +50,7 @@ fn replayed(path: &Path) -> std::path::PathBuf {
     figures::keep(path, program.digest(), figures).expect("cargo's directory is writable")
 }
 
-/// Runs `advise`. Returns whether it used the figures of a replay, and its messages.
+/// Runs `advise`. Returns whether it used the figures of a replay, and its error messages.
 fn uses_figures(path: &Path) -> (bool, String) {
     let output = run(&["advise", &path.to_string_lossy()]);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -80,7 +80,7 @@ fn figures_are_used_for_the_operations_that_they_were_measured_on() {
     assert!(!uses_figures(&path).0);
     let figures = replayed(&path);
     assert!(uses_figures(&path).0);
-    // A newer file with the same operations is the same trace.
+    // A newer file with the same operations counts as the same trace.
     let bytes = std::fs::read(&path).expect("the test wrote it");
     std::thread::sleep(core::time::Duration::from_millis(20));
     std::fs::write(&path, &bytes).expect("cargo's directory is writable");

@@ -1,4 +1,4 @@
-//! The heap that the replay of a long trace takes.
+//! Tests how much heap memory the replay of a long trace takes.
 
 #[expect(dead_code, reason = "this file needs no trace of several threads")]
 mod support;
@@ -12,7 +12,7 @@ use ephemera_trace::{Trace, What};
 
 use self::support::TestDir;
 
-/// The live bytes of the heap.
+/// The number of live bytes of the heap.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 /// The peak of [`LIVE`].
 static PEAK: AtomicUsize = AtomicUsize::new(0);
@@ -39,7 +39,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Returns the largest growth of the heap while a trace of this number of calls is read and played.
+/// Returns the largest growth of the heap in bytes while a trace of this number of calls is read
+/// and played.
 fn peak_of_a_replay(calls: u64) -> usize {
     let dir = TestDir::new("length");
     let churn = (0..calls).map(|i| {

@@ -1,4 +1,4 @@
-//! Plays programs over allocators that check every call.
+//! Tests that play programs over an allocator that checks every call, and over one that refuses.
 
 mod support;
 
@@ -33,7 +33,7 @@ struct Strict(Mutex<Ledger>);
 
 impl Strict {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // A failed assertion panics while it holds the lock. The map is whole then.
+        // A failed assertion panics while its thread holds the lock. The map is intact then.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

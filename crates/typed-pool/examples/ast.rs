@@ -1,4 +1,4 @@
-//! A parser's nodes: arithmetic is parsed into a tree, evaluated and dropped. `pooled!` gives the
+//! Parses arithmetic into trees of nodes, evaluates the trees and drops them. `pooled!` gives the
 //! node type a pool on each thread, as an `operator new` gives one to a class in C++.
 //!
 //! Run it with `cargo run --release -p typed-pool --example ast`.
@@ -14,7 +14,7 @@ static HEAP: CountingGlobal = CountingGlobal::new(1);
 
 const TEXTS: usize = 300;
 
-/// A kind of box. The parser below works with any.
+/// A kind of box. The parser below works with any such kind.
 trait Boxes: Sized {
     type Of: Deref<Target = Node<Self>>;
 

@@ -17,7 +17,7 @@ static HEAP: CountingGlobal = CountingGlobal::new(1);
 const LINES: u32 = 10_000;
 const WORDS: u32 = 5_000;
 
-/// Where each word occurs.
+/// The index: for each word, the numbers of the lines that contain it.
 type Index<A> = HashMap<u32, Vec<u32, A>, DefaultHashBuilder, A>;
 
 /// Returns the words of a line, as numbers. A few words are common and most are rare.

@@ -7,18 +7,19 @@ use ephemera_prim::sync::{AtomicUsize, Ordering};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Abandoned {
-    /// The number of such pools.
+    /// The number of pools that were dropped with live slots.
     pub pools: usize,
-    /// The number of their live slots.
+    /// The number of live slots in these pools when they were dropped.
     pub slots: usize,
-    /// Bytes of their units, and of their blocks without a unit. This memory is never freed.
+    /// The bytes of these pools' units, and of their blocks without a unit. This memory is never
+    /// freed.
     pub bytes: usize,
 }
 
 #[cfg(not(ephemera_loom))]
 static TOTAL: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// Counts a pool that is dropped with `slots` live slots and leaves `bytes`.
+/// Counts a pool that is dropped with `slots` live slots and never frees `bytes` bytes.
 #[cold]
 pub(crate) fn add(slots: usize, bytes: usize) {
     #[cfg(not(ephemera_loom))]
@@ -46,11 +47,12 @@ pub(crate) fn complain(words: core::fmt::Arguments<'_>) {
 /// Returns whether the caller may run in the destructor of a thread-local. A panic there ends the
 /// process.
 ///
-/// The standard library has no function that tells. A destroyed thread-local would prove it, but a
-/// live one proves nothing, because destructors run in the reverse order of first use. So this
-/// function searches the backtrace for a function of the standard library's thread-locals. It
-/// returns `true` for their first use as well, and if functions have no names (a stripped program).
-/// If a future version renames these functions, the panic ends the process, as it does under Miri.
+/// The standard library has no function that tells this. A destroyed thread-local would prove it,
+/// but a live one proves nothing, because destructors run in the reverse order of first use. So
+/// this function searches the backtrace for a function of the standard library's thread-locals. It
+/// also returns `true` during the first use of a thread-local, and if functions have no names (a
+/// stripped program). If a future version renames these functions, the panic ends the process, as
+/// it does under Miri.
 #[cfg(all(feature = "std", debug_assertions))]
 #[inline(never)]
 fn thread_may_be_ending() -> bool {

@@ -1,4 +1,4 @@
-//! Size classes of the pooled allocators. Pure arithmetic.
+//! Size classes of the pooled allocators. The module is pure arithmetic.
 //!
 //! Strides are the multiples of 8 up to 64. From there each doubling has four strides, up to 32
 //! KiB. The classes up to 1,024 bytes are *small*: the fast paths look them up in a table. The
@@ -16,10 +16,10 @@ use crate::geometry::{ALIGN_MAX, STRIDE_MAX, unit_of};
 pub(crate) const CLASSES: usize = 44;
 /// The number of small classes.
 const SMALL: usize = 24;
-/// The largest size and alignment that has a small class.
+/// The largest size and the largest alignment of small classes, in bytes.
 pub(crate) const CLASS_MAX: usize = 1_024;
 
-/// The largest size that has a medium class.
+/// The largest size of medium classes, in bytes.
 pub(crate) const MEDIUM_MAX: usize = STRIDE_MAX;
 
 /// Strides up to this one are the multiples of 8.
@@ -29,14 +29,14 @@ const FINE_MAX: usize = 64;
 /// size of zero wraps around, to an offset beyond all classes.
 #[inline]
 const fn last_byte(layout: Layout) -> usize {
-    // The alignment is a power of two, so the last byte before a multiple of it has all of these
-    // low bits.
+    // The alignment is a power of two, so the offset of the last byte before a multiple of it has
+    // all bits of `align - 1`.
     let low = if cfg!(ephemera_weaken = "class_ignores_alignment") { 0 } else { layout.align() - 1 };
     layout.size().wrapping_sub(1) | low
 }
 
-/// Returns the small class of a layout. `None` for size zero, and for layouts that have a medium
-/// class or none.
+/// Returns the small class of a layout, or `None` for size zero and for layouts that have a medium
+/// class or no class.
 #[inline]
 pub(crate) const fn of(layout: Layout) -> Option<usize> {
     let last = last_byte(layout);
@@ -46,14 +46,15 @@ pub(crate) const fn of(layout: Layout) -> Option<usize> {
     Some(OF[last / STEP] as usize)
 }
 
-/// Returns the medium class of a layout that has no small one. `None` for size zero and for layouts
-/// without a class.
+/// Returns the medium class of a layout that has no small one, or `None` for size zero and for
+/// layouts without a class.
 #[inline]
 pub(crate) const fn medium(layout: Layout) -> Option<usize> {
     if layout.align() > ALIGN_MAX {
         return None;
     }
-    // A size of zero wraps around, as do the steps of small classes, and exceeds the table.
+    // Size zero wraps around in `last_byte`, and a small size wraps around here. Both results are
+    // beyond the table.
     let step = (last_byte(layout) / MEDIUM_STEP).wrapping_sub(CLASS_MAX / MEDIUM_STEP);
     if step >= OF_MEDIUM.len() {
         return None;
@@ -61,8 +62,8 @@ pub(crate) const fn medium(layout: Layout) -> Option<usize> {
     Some(OF_MEDIUM[step] as usize)
 }
 
-/// Returns the class of a layout, small or medium. `None` for size zero and for layouts without a
-/// class.
+/// Returns the class of a layout, small or medium, or `None` for size zero and for layouts without
+/// a class.
 #[inline]
 pub(crate) const fn any(layout: Layout) -> Option<usize> {
     match of(layout) {
@@ -71,11 +72,11 @@ pub(crate) const fn any(layout: Layout) -> Option<usize> {
     }
 }
 
-/// Every stride is a multiple of this.
+/// Every stride is a multiple of this number of bytes.
 const STEP: usize = 8;
 
-/// The class of each multiple of `STEP`, from the first on. It is a table because a branch on a
-/// random size is mispredicted.
+/// Element n is the class of sizes above n × `STEP` and up to (n + 1) × `STEP`. It is a table
+/// because the processor mispredicts a branch on a random size.
 const OF: [u8; CLASS_MAX / STEP] = {
     let mut of = [0; CLASS_MAX / STEP];
     let (mut at, mut class) = (0, 0);
@@ -89,10 +90,10 @@ const OF: [u8; CLASS_MAX / STEP] = {
     of
 };
 
-/// Every medium stride is a multiple of this.
+/// Every medium stride is a multiple of this number of bytes.
 const MEDIUM_STEP: usize = 256;
 
-/// The class of each multiple of `MEDIUM_STEP`, from the first one beyond `CLASS_MAX` on.
+/// Element n is the class of sizes above 1,024 + 256 × n and up to 1,024 + 256 × (n + 1).
 const OF_MEDIUM: [u8; (STRIDE_MAX - CLASS_MAX) / MEDIUM_STEP] = {
     let mut of = [0; (STRIDE_MAX - CLASS_MAX) / MEDIUM_STEP];
     let (mut at, mut class) = (0, SMALL);
@@ -106,7 +107,7 @@ const OF_MEDIUM: [u8; (STRIDE_MAX - CLASS_MAX) / MEDIUM_STEP] = {
     of
 };
 
-/// Returns the distance between the slots of a class.
+/// Returns the distance between the starts of neighbouring slots of a class, in bytes.
 #[inline]
 pub(crate) const fn stride(class: usize) -> usize {
     if class < 8 {
@@ -139,7 +140,8 @@ const UNITS: [usize; CLASSES.next_power_of_two()] = {
     units
 };
 
-/// Returns the alignment of the units of a class. The address of a slot is masked with it.
+/// Returns the alignment of the units of a class. It gives the mask that turns the address of a
+/// slot into that of its unit.
 #[inline]
 pub(crate) const fn unit_size(class: usize) -> usize {
     // The mask never changes the index.

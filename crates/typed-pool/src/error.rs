@@ -1,4 +1,4 @@
-//! `TryAllocError`: the error of a failed allocation. It returns the caller's value or initialiser.
+//! `TryAllocError`: the error of a failed allocation. It holds the caller's value or initialiser.
 
 use core::alloc::Layout;
 use core::error::Error;

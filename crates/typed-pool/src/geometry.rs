@@ -1,4 +1,4 @@
-//! Maps the size and alignment of a value to the layout of its unit. Pure arithmetic.
+//! Maps the size and alignment of a value to the layout of its unit. The module is pure arithmetic.
 //!
 //! The address of a slot, masked, is the address of its unit's header. The mask depends only on the
 //! size and alignment of the value. So a `PooledBox<dyn Trait>`, which knows these two at run time
@@ -10,26 +10,28 @@ use core::alloc::Layout;
 use crate::local_frees::LINK;
 use crate::unit_header::header;
 
-/// The largest stride that has units. Larger values are blocks of the backing allocator.
+/// The largest stride, in bytes, of slots in units. Larger values are blocks of the backing
+/// allocator.
 pub(crate) const STRIDE_MAX: usize = 32 << 10;
-/// The largest alignment that has units.
+/// The largest alignment, in bytes, of values in units.
 pub(crate) const ALIGN_MAX: usize = 4 << 10;
 
-/// The smallest alignment of a unit.
+/// The smallest alignment of a unit, in bytes.
 pub(crate) const UNIT_MIN: usize = 32 << 10;
-/// The largest alignment of a unit.
+/// The largest alignment of a unit, in bytes.
 pub(crate) const UNIT_MAX: usize = 256 << 10;
-/// A unit has room for about this number of slots, within `UNIT_MIN` and `UNIT_MAX`.
+/// A unit has the smallest alignment that gives room for about this number of slots, but at least
+/// `UNIT_MIN` and at most `UNIT_MAX`.
 const SLOTS: usize = 64;
 
 /// A unit is this number of bytes smaller than its alignment. General allocators put a header in
 /// front of each block, and this space leaves room for it between adjacent units.
 const SLACK: usize = 16;
 
-/// The number of empty units that a heap keeps. A heap of a family keeps fewer large ones
-/// (`KEPT_BYTES`).
+/// The number of empty units that a heap keeps. A heap of a family keeps fewer if its units are
+/// large (`KEPT_BYTES`).
 pub(crate) const KEPT: usize = 4;
-/// The bytes of empty units that a heap of a family keeps, but at least one unit.
+/// The bytes of empty units that a heap of a family keeps. It keeps at least one unit.
 const KEPT_BYTES: usize = 128 << 10;
 /// The most bytes of empty units that a heap of a family learns to keep.
 const KEPT_MOST: usize = 4 << 20;
@@ -38,19 +40,19 @@ const KEPT_MOST: usize = 4 << 20;
 /// countdown.
 pub(crate) const GROUP: usize = if cfg!(ephemera_loom) { 2 } else { 63 };
 
-/// The first slot starts a cache line.
+/// The size of a cache line in bytes. The first slot of a unit starts a cache line.
 const LINE: usize = 64;
 
 /// The layout of slots of one kind in their units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnitSpec {
-    /// The distance between slots.
+    /// The distance between the starts of neighbouring slots, in bytes.
     pub(crate) stride: usize,
-    /// The alignment of a unit, a power of two. No unit has more bytes.
+    /// The alignment of a unit in bytes, a power of two. No unit is larger than its alignment.
     pub(crate) unit: usize,
-    /// The number of slots that fit a unit.
+    /// The number of slots in a whole unit.
     pub(crate) slots: usize,
-    /// The alignment of the first slot in its unit.
+    /// The alignment of the first slot in its unit, in bytes.
     align: u32,
     /// Whether other threads may free slots of such units.
     shared: bool,
@@ -60,13 +62,14 @@ impl UnitSpec {
     /// The layout of a heap without slots.
     pub(crate) const NONE: Self = Self { stride: 0, unit: 1, slots: 0, align: 1, shared: false };
 
-    /// Returns the layout for values that any thread may free. `None` for size zero and for values
-    /// without units.
+    /// Returns the layout for values that any thread may free, or `None` for values without units:
+    /// of size zero, too large, or with too large an alignment.
     pub(crate) const fn of(layout: Layout) -> Option<Self> {
         Self::new(layout, true)
     }
 
-    /// Returns the same layout for a pool for one thread, whose units have no groups.
+    /// Returns the layout as [`Self::of`] does, but for a pool for one thread, whose units have no
+    /// groups.
     pub(crate) const fn of_one_thread(layout: Layout) -> Option<Self> {
         Self::new(layout, false)
     }
@@ -78,8 +81,8 @@ impl UnitSpec {
         let (stride, unit) = (stride_of(layout), unit_of(layout));
         let align = if layout.align() > LINE { layout.align() } else { LINE } as u32;
         let mut spec = Self { stride, unit, slots: 0, align, shared };
-        // The header for `room / stride` slots leaves room for fewer slots, whose header may be
-        // smaller.
+        // The first estimate subtracts a header for `room / stride` slots. Fewer slots than that
+        // fit, and their header may be smaller, so the loop adds slots while there is room.
         let room = unit - SLACK;
         spec.slots = (room - spec.first(room / stride)) / stride;
         while spec.end(spec.slots + 1) <= room {
@@ -136,7 +139,7 @@ impl UnitSpec {
         }
     }
 
-    /// Returns the bytes of a request for `slots` slots, in whole units and a last shorter one.
+    /// Returns the bytes of a request for `slots` slots, in whole units and a last shorter one, or
     /// `None` if the sum exceeds `isize::MAX`.
     pub(crate) const fn bytes(self, slots: usize) -> Option<usize> {
         let Some(bytes) = (slots / self.slots).checked_mul(self.layout(self.slots).size()) else {
@@ -152,7 +155,7 @@ impl UnitSpec {
         }
     }
 
-    /// Returns the offset of the end of the last slot.
+    /// Returns the offset of the end of the last slot in a unit of `slots` slots.
     pub(crate) const fn end(self, slots: usize) -> usize {
         self.first(slots) + slots * self.stride
     }
@@ -165,7 +168,7 @@ pub(crate) const fn is_pooled(layout: Layout) -> bool {
     layout.size().wrapping_sub(1) < STRIDE_MAX && layout.align() <= ALIGN_MAX
 }
 
-/// Returns the alignment of the units of a layout that has units.
+/// Returns the alignment of the units for values of this layout, which must have units.
 #[inline]
 pub(crate) const fn unit_of(layout: Layout) -> usize {
     let unit = (stride_of(layout) * SLOTS).next_power_of_two();
@@ -192,7 +195,8 @@ pub(crate) const fn inverse_of(stride: usize) -> u32 {
     (1_u64 << 32).div_ceil(stride as u64) as u32
 }
 
-/// Returns the index of the slot that lies `distance` bytes after the first one.
+/// Returns the index of the slot that lies `distance` bytes after the first one. `inverse` is the
+/// [`inverse_of`] the stride.
 ///
 /// The result is exact for the start of a slot: n × `stride` × `inverse` exceeds n × 2³² by at most
 /// the distance, which is far below 2³².
@@ -201,9 +205,9 @@ pub(crate) const fn index_of(distance: usize, inverse: u32) -> usize {
     ((distance as u64 * inverse as u64) >> 32) as usize
 }
 
-/// Returns the index of the slot that starts `distance` bytes after the first one. `None` if no
-/// slot starts there. If the distance is negative, or exceeds the unit, the index exceeds the unit
-/// too.
+/// Returns the index of the slot that starts `distance` bytes after the first one, or `None` if no
+/// slot starts there. If the distance is negative or beyond the unit, an index that this returns is
+/// beyond the unit's slots too.
 ///
 /// Let `inverse` × `stride` be 2³² + e. At byte r of slot n, `distance` × `inverse` is
 /// n × 2³² + n × e + r × `inverse`. So its lower half is less than `inverse` exactly if r is zero,

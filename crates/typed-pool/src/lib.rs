@@ -1,8 +1,9 @@
 //! Pools for values of one kind. Values may outlive the thread that made them.
 //!
-//! A pool allocates slots of one size from aligned blocks of memory, its *units*. It uses one unit
-//! at a time: first the slots that were freed, the last one first, then slots that were never used.
-//! A slot has no header. A slot that another thread frees returns to the pool that allocated it.
+//! A pool allocates slots of one size from aligned blocks of memory, its *units*. It allocates from
+//! one unit at a time: first the slots that were freed, the most recent first, then slots that were
+//! never used. A slot has no header. A slot that another thread frees returns to the pool that
+//! allocated it.
 //!
 //! | type | use | how values are freed |
 //! |---|---|---|
@@ -40,12 +41,13 @@
 //!
 //! # Trade-offs
 //!
-//! * One live value keeps its unit: 32 KiB for values of up to 512 bytes, up to 256 KiB for larger
-//!   ones (less in pools of few values). Other values of the same kind use the rest of the unit,
-//!   and nothing else can. If a thousand long-lived values lie scattered among a million
-//!   short-lived ones, they can hold a thousand units (32 MB).
-//! * A full unit is allocated from again when an eighth of it is free. In a heap of 256 units or
-//!   more, a 64th is enough, but at least 4 slots. So up to that share of the slots may be unused.
+//! * One live value keeps its whole unit from being freed: 32 KiB for values of up to 512 bytes, up
+//!   to 256 KiB for larger ones (less in pools of few values). Other values of the same kind use
+//!   the rest of the unit, and nothing else can. If a thousand long-lived values lie scattered
+//!   among a million short-lived ones, they can hold a thousand units (32 MB).
+//! * A pool allocates from a full unit again once an eighth of its slots is free. In a heap of 256
+//!   units or more, a 64th of the slots is enough, but at least 4 slots. So up to that share of the
+//!   slots may be unused.
 //! * Each thread has its own units for each type that it uses. If there are many types with few
 //!   values each, [`PooledAllocator`] holds less, because types of similar size share its classes.
 //! * A general allocator suits long-lived values of many sizes. An arena suits values that are
@@ -58,36 +60,37 @@
 //!   they run empty. Each time it needs a unit after it freed one, it keeps one more. If the load
 //!   does not need these units for a while, each later slow path frees one of them. The pools of
 //!   [`PooledBox`] and [`PooledAllocator`] keep 128 KiB of empty units instead, but at least one
-//!   unit. They never keep more than 4 MiB in this way.
-//! * These pools take their units, and blocks that are too large for a unit, from [`pages`]. It
-//!   keeps the pages of freed ones: up to 4 MiB or an eighth of the bytes in use, whichever is
-//!   more. It keeps more if the process needs them again. A thread keeps up to 768 KiB of freed
-//!   large blocks for itself. The blocks that it does not use go to the cache of the process.
+//!   unit. Pools of these two kinds never keep more than 4 MiB in this way.
+//! * The pools of [`PooledBox`] and [`PooledAllocator`] take their units, and blocks that are too
+//!   large for a unit, from the module [`pages`]. It keeps the pages of freed units and blocks: up
+//!   to 4 MiB or an eighth of the bytes in use, whichever is more. It keeps more pages if the
+//!   process needs them again. A thread keeps up to 768 KiB of freed large blocks for itself.
+//!   Blocks that the thread does not use go to the cache of the process.
 //! * A thread frees all its empty units when it ends. A unit with live values is freed with the
-//!   last of them, whichever thread drops it.
+//!   last of these values, whichever thread drops it.
 //! * [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`], and the methods of the
 //!   allocators free empty units on request.
 //! * [`Builder::limit`] and [`PooledBox::set_limit`] bound the bytes held. Before a request is
-//!   refused, the thread asks the others to free their empty units at their next slow path.
+//!   refused, the thread asks the other threads to free their empty units at their next slow path.
 //!
-//! [`Stats`] says how much is held.
+//! [`Stats`] says how many bytes a pool holds, and how many of them are live.
 //!
 //! A *remote free* is a free on a thread that does not own the slot's unit. The owner *books* it,
-//! and can then allocate the slot again. It books remote frees when it has no unit with a free
-//! slot, at every 64th visit to its slow path, when it trims, and when it ends. A unit that runs
-//! empty by remote frees counts as empty from then on.
+//! and can then allocate the slot again. The owner books remote frees when it has no unit with a
+//! free slot, at every 64th visit to its slow path, when it trims, and when it ends. A unit whose
+//! last live slot was freed remotely counts as empty once its owner has booked that free.
 //!
 //! A thread publishes remote frees in bundles. If it frees several slots in a row that are close
-//! together, up to 63 of them wait until it frees elsewhere, takes a slow path, trims or ends. So a
-//! thread that frees and then sleeps keeps one unit of 32 KiB from its owner. [`Stats`] count the
-//! waiting slots as freed. Slots of larger units, of scopes, of pools with a limit and of ended
-//! threads do not wait.
+//! together, up to 63 of these frees wait until the thread frees elsewhere, takes a slow path,
+//! trims or ends. So a thread that frees and then sleeps can keep one unit of 32 KiB from being
+//! freed by its owner. [`Stats`] count the waiting slots as freed. Slots of larger units, of
+//! scopes, of pools with a limit and of ended threads do not wait.
 //!
-//! If the owner sleeps instead, other threads return the pages of such a unit's slots to the
-//! operating system, as part of their own slow paths. They do so once the owner has taken no slow
-//! path for 100 ms, or once other threads have freed more than 4 MiB of its memory since its last
-//! one. The page with the unit's header stays, and so does the unit that the owner allocates from.
-//! On Linux this needs the system call `membarrier`.
+//! If other threads free all slots of a unit whose owner sleeps, these threads return the pages of
+//! the slots to the operating system, as part of their own slow paths. They do so once the owner
+//! has taken no slow path for 100 ms, or once other threads have freed more than 4 MiB of the
+//! owner's memory since its last slow path. The page with the unit's header stays, and so does the
+//! unit that the owner allocates from. On Linux this needs the system call `membarrier`.
 //!
 //! In a forked child, the one remaining thread frees and trims its own memory. The units of the
 //! parent's other threads stay. If one of those threads was reading statistics, up to two units of
@@ -98,9 +101,10 @@
 //! The allocators implement the `Allocator` of allocator-api2 0.2, and with the feature
 //! `allocator-api2-04` that of 0.4. They implement the standard library's `Allocator` without a
 //! feature wherever the compiler has it without a gate (Rust 1.100). If a crate in the build turns
-//! on `allocator-api2/nightly`, two of these traits are one and the same. Turn on the feature
-//! `nightly` here too, or build with `--cfg ephemera_no_std_allocator`. A backing allocator that
-//! implements only one of the other traits is wrapped in `Std` or `Api04` of [`backing`].
+//! on `allocator-api2/nightly`, two of these traits are one and the same. In that case, turn on the
+//! feature `nightly` of this crate too, or build with `--cfg ephemera_no_std_allocator`. A backing
+//! allocator that implements only one of the other traits is wrapped in `Std` or `Api04` of
+//! [`backing`].
 //!
 //! The module [`design`] explains how the crate works.
 #![no_std]

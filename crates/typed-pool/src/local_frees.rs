@@ -9,7 +9,7 @@ use ephemera_prim::word::OwnerUsize;
 /// Bytes at the start of a free slot that hold the link to the next one.
 pub(crate) const LINK: usize = size_of::<*mut u8>();
 
-/// The initial `until` of a heap, which has no meaning for the front. Frees without a size
+/// The initial `until` of a heap. For the front, `until` has no meaning: frees without a size
 /// (`give_known`) decrement it, and reset it to this value before it reaches zero.
 pub(crate) const NEVER: usize = usize::MAX;
 
@@ -17,7 +17,7 @@ pub(crate) const NEVER: usize = usize::MAX;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct LocalFrees {
-    /// The linked free slots.
+    /// The first of the linked free slots, or null.
     pub(crate) free: Cell<*mut u8>,
     /// The number of frees after which the slow path looks at the unit. For the front it has no
     /// meaning, and starts at [`NEVER`].
@@ -32,14 +32,14 @@ impl LocalFrees {
         }
     }
 
-    /// Links a slot.
+    /// Pushes a freed block's slot to the list. `size` and `reach` are those of [`link`].
     ///
     /// # Safety
-    /// The contract of [`link`] holds. These are the words of the slot's unit, or of its heap if
+    /// The contract of [`link`] holds. `self` has the words of the slot's unit, or of its heap if
     /// the unit is the front.
     #[inline]
     pub(crate) unsafe fn push(&self, block: NonNull<u8>, size: usize, reach: Reach) {
-        // SAFETY: the caller frees this slot.
+        // SAFETY: the caller ensures the contract of `link`.
         self.free.set(unsafe { link(block, size, reach, self.free.get()) });
     }
 

@@ -73,8 +73,8 @@ impl SlotGroupPtr {
     }
 
     /// Returns the slots that were freed through the group's foreign word, whose value is `word`. A
-    /// word that counts down also has the bits of slots that were free before. Only an abandoned
-    /// unit counts down.
+    /// word that counts down also has the bits of slots that were free before the countdown. Only
+    /// an abandoned unit counts down.
     pub(crate) fn freed(self, word: u64) -> u64 {
         if word & COUNTDOWN == 0 { word } else { word & self.slots() & !self.home().get() }
     }
@@ -114,14 +114,14 @@ impl SlotGroupPtr {
         (word != 0 || cfg!(ephemera_weaken = "booked_groups_wait")) && word & COUNTDOWN == 0
     }
 
-    /// Marks these slots as free and not linked. Only the owner calls this.
+    /// Marks the slots of these bits as free and not linked. Only the owner calls this.
     pub(crate) fn keep_home(self, slots: u64) {
         ephemera_prim::invariant!(self.home().get() & slots == 0, "a slot is booked as free twice");
         self.home().set(self.home().get() | slots);
     }
 
-    /// Links free slots in front of `free`, so that the first of them is allocated next. Only the
-    /// owner calls this.
+    /// Links the free slots of these bits in front of the list `free`, so that the heap allocates
+    /// the first of them next. Returns the list. Only the owner calls this.
     pub(crate) fn link(self, mut slots: u64, spec: UnitSpec, mut free: *mut u8) -> *mut u8 {
         while let Some(last) = slots.checked_ilog2() {
             slots &= !(1 << last);
@@ -181,8 +181,8 @@ impl UnitPtr {
         (SlotGroupPtr { unit: self, number: index / GROUP }, 1 << (index % GROUP))
     }
 
-    /// Returns the stride of the unit's slots, if one of them starts at this address. The unit has
-    /// the slots of a class. Any thread may call this.
+    /// Returns the stride of the unit's slots, if one of them starts at this address. The unit's
+    /// slots must be those of a size class. Any thread may call this.
     #[cfg(not(ephemera_loom))]
     #[inline]
     pub(crate) fn stride_of_slot(self, block: NonNull<u8>) -> Option<usize> {

@@ -7,33 +7,35 @@ use crate::unit::{UnitPtr, UnitState};
 
 /// The memory that a pool holds from its backing allocator, and the part of it that is live.
 ///
-/// A call walks all units, so that allocations and frees do not have to count. The result is exact
-/// while no other thread runs an operation. A running thread does not publish which slots of its
-/// front, the unit that it allocates from, are live. The slots of such units count in
-/// `unsettled_slots` and not in `slots_live`.
+/// A call that returns statistics walks all units, so allocations and frees need not count
+/// anything. The result is exact while no other thread runs an operation. A running thread does not
+/// publish which slots of its front, the unit that it allocates from, are live. The slots of these
+/// fronts count in `unsettled_slots` and not in `slots_live`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Units held.
+    /// The number of units that the pool holds.
     pub units: usize,
-    /// Units held that have no live slot, including those that scopes keep for the next one.
+    /// The number of held units without a live slot, including those that an ended scope left for
+    /// the next one.
     pub empty_units: usize,
-    /// Units without a live slot whose owner is idle: it took no slow path for 100 ms, or other
-    /// threads freed more than 4 MiB of its memory since its last one. Other threads returned the
-    /// pages of their slots to the operating system. Their headers stay, and they count in
-    /// `bytes_held` and `empty_units`, until their owner takes a slow path or ends.
+    /// The number of empty units whose pages other threads returned to the operating system,
+    /// because the owner was idle. An owner is idle if it took no slow path for 100 ms, or if other
+    /// threads freed more than 4 MiB of its memory since its last slow path. The pages of the
+    /// headers stay. Purged units count in `bytes_held` and `empty_units`, until their owner takes
+    /// a slow path or ends.
     pub purged_units: usize,
-    /// Slots of all units.
+    /// The number of slots of all units, live or free.
     pub slots: usize,
-    /// Live slots.
+    /// The number of live slots, except for those in `unsettled_slots`.
     pub slots_live: usize,
-    /// Slots of the fronts of other running threads. Only those threads know which of them are
-    /// live.
+    /// The number of slots of the fronts of other running threads. Only those threads know which of
+    /// these slots are live.
     pub unsettled_slots: usize,
-    /// Live blocks without a unit, because they are too large or have too large an alignment. They
-    /// come directly from the backing allocator.
+    /// The number of live blocks that are too large or too strictly aligned for a unit. They come
+    /// directly from the backing allocator.
     pub large_blocks: usize,
-    /// The requested bytes of these blocks.
+    /// The requested bytes of the blocks that `large_blocks` counts.
     pub large_bytes: usize,
     /// Bytes held from the backing allocator: the requested sizes of units and large blocks.
     pub bytes_held: usize,
@@ -41,15 +43,15 @@ pub struct Stats {
     pub bytes_live: usize,
     /// The limit on `bytes_held`; `usize::MAX` means no limit.
     pub limit: usize,
-    /// Heaps of other threads that this call could not read, because another reader was in the way
-    /// for long. The other fields do not include them.
+    /// The number of heaps of other threads that this call could not read completely, because
+    /// another reader was in the way for long. The other fields may lack units of these heaps.
     pub unread_heaps: usize,
-    /// Bytes of the heaps' own state. There is one set of heaps for each thread of the largest
-    /// number that ran at the same time, and for scopes likewise. This memory is never freed and is
-    /// not part of `bytes_held`.
-    pub state_bytes: usize,
-    /// Thread records beyond the static ones. They are never freed and are not part of
+    /// Bytes of the heaps' own state. There are as many sets of heaps as threads ran at the same
+    /// time at most, and likewise for scopes. This memory is never freed and is not part of
     /// `bytes_held`.
+    pub state_bytes: usize,
+    /// The number of thread records beyond the static ones. They are never freed and are not part
+    /// of `bytes_held`.
     pub extra_records: usize,
 }
 
@@ -76,10 +78,10 @@ impl Stats {
         }
     }
 
-    /// Replaces a negative sum by zero. While other threads work, a free may be seen before the
-    /// allocation that it belongs to.
+    /// Sets `large_blocks` and `large_bytes` to zero if they are negative. While other threads
+    /// work, a free may be seen before the allocation that it belongs to.
     pub(crate) fn no_less_than_none(&mut self) {
-        // A larger sum is a wrapped negative one, unless that much is held.
+        // A sum above `most` is a negative one that wrapped around.
         let most = self.bytes_held.max(usize::MAX / 4 * 3);
         for sum in [&mut self.large_blocks, &mut self.large_bytes] {
             if *sum > most {
@@ -103,8 +105,7 @@ impl Stats {
                 }
                 _ => unit.live(),
             };
-            // The words are read at different moments while the owner works: a negative difference
-            // means 0.
+            // The owner may change these words between the reads, so a negative difference means 0.
             let live = out.saturating_sub(unit.unbooked() + waiting(unit));
             self.slots_live += live;
             self.bytes_live += live * heap.spec().stride;

@@ -23,8 +23,8 @@ pub(crate) use crate::unit_header::Unit;
 use crate::unit_header::{SlotGroups, UnitRemote};
 
 /// The bit of a unit's owner word that marks an abandoned unit. The heap's owner then frees the
-/// unit's slots as other threads do, because countdowns count the frees that arrive in the foreign
-/// words.
+/// unit's slots as other threads do, because a countdown counts only the frees that arrive in its
+/// foreign word.
 const ABANDONED: usize = 1;
 /// The bit of a unit's owner word that marks a unit of a counting scope. Every free of its slots
 /// takes the path of remote frees, so each one is counted.
@@ -36,49 +36,56 @@ pub(crate) fn counted(heap: *const ()) -> *const () {
     heap.map_addr(|addr| addr | COUNTED)
 }
 
-/// The bits of the state word that hold the state. Those above them hold the birth.
+/// The number of low bits of the state word that hold the state. The bits above them hold the
+/// birth.
 const STATE_BITS: u32 = 8;
 
-/// Where a unit is in its heap: the front, or one of the lists.
+/// The state of a unit in its heap: the front, on one of the heap's lists, or on none until a free
+/// queues, keeps or frees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnitState {
-    /// The front. The heap has its free slots.
+    /// The unit is the front. The heap has its free slots, unless the front is set aside.
     Front = 0,
-    /// On the list of full units. The unit had no free slot when it stopped being the front, and
-    /// too few of its slots were freed since to make it the front again.
+    /// The unit is on the list of full units. It had no free slot when it stopped being the front,
+    /// and too few of its slots were freed since to queue it.
     Full = 1,
-    /// Full, and visited by a scrape, which found no free slot. The next free of a slot queues the
-    /// unit. It is on no list of the owner.
+    /// A scrape has visited the full unit and found no free slot. The unit is on no list of the
+    /// owner, and the next free of one of its slots queues it.
     ///
-    /// A unit that the heap may not allocate from has this state too. It is queued or freed when
-    /// its last slot is freed.
+    /// A unit that the heap may not allocate from has this state too. After the free of its last
+    /// live slot, the heap keeps the unit as an empty one, or frees it.
     Visited = 2,
-    /// In the queue of the next fronts.
+    /// The unit is in the queue of the next fronts.
     Partial = 3,
-    /// On the stack of empties. No slot is live.
+    /// The unit is on the stack of empties. None of its slots is live.
     Empty = 4,
-    /// In the queue. The unit's thread ended, and some of the unit's groups may count down.
+    /// The unit is in the queue. Its thread ended, and some of its groups may count down.
     Abandoned = 5,
 }
 
 /// A pointer to a unit.
 ///
 /// # Invariant
-/// **U1** It points at the header of a unit that is not freed while the pointer is used, and it may
-/// access the whole unit. The code that creates one ensures this, and all methods rely on it.
+/// **U1** The pointer points at the header of a unit that is not freed while the pointer is used,
+/// and may access the whole unit. The code that creates a pointer ensures this, and all methods
+/// rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnitPtr(NonNull<Unit>);
 
 impl UnitPtr {
+    /// Creates the pointer.
+    ///
     /// # Safety
-    /// U1.
+    /// U1 holds for `unit`.
     #[inline]
     pub(crate) unsafe fn new(unit: NonNull<Unit>) -> Self {
         Self(unit)
     }
 
+    /// Creates the pointer, or returns `None` for a null pointer.
+    ///
     /// # Safety
-    /// U1, unless the pointer is null.
+    /// U1 holds for `unit`, unless it is null.
     #[inline]
     pub(crate) unsafe fn from_raw(unit: *mut Unit) -> Option<Self> {
         NonNull::new(unit).map(Self)
@@ -89,7 +96,7 @@ impl UnitPtr {
         self.0.as_ptr()
     }
 
-    /// Makes an empty unit in fresh memory.
+    /// Makes an empty unit of `slots` slots in fresh memory, with this owner word and this birth.
     ///
     /// # Safety
     /// `memory` was acquired with the layout of `spec` for `slots` slots, and the caller has
@@ -132,22 +139,23 @@ impl UnitPtr {
         this
     }
 
-    /// The linked free slots. Null while the unit is the front and not set aside: the heap has the
-    /// list then.
+    /// The list of linked free slots. It is null while the unit is the front and not set aside,
+    /// because the heap has the list then.
     #[inline]
     pub(crate) fn free(&self) -> &Cell<*mut u8> {
         // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).local.free }
     }
 
-    /// The first slot that was never used. Meaningless while the unit is the front and not set
-    /// aside.
+    /// The first slot that was never used. The word has no meaning while the unit is the front and
+    /// not set aside.
     pub(crate) fn cursor(&self) -> &Cell<*mut u8> {
         // SAFETY: U1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).cursor }
     }
 
-    /// The number of frees after which the slow path looks at this unit. Meaningless for a front.
+    /// The number of frees after which the slow path looks at this unit. For a front it has no
+    /// meaning.
     #[inline]
     pub(crate) fn until(&self) -> &OwnerUsize {
         // SAFETY: U1. The reference covers the word alone.
@@ -264,8 +272,9 @@ impl UnitPtr {
         self.state_word().publish(self.birth() << STATE_BITS | state as u64);
     }
 
-    /// Returns the number of the scope that the unit counts for, or 0. In a counting scope it
-    /// changes only while no slot is live, so a thread that frees a slot reads the right number.
+    /// Returns the number of the scope that the unit counts for, or 0. In a counting scope this
+    /// number changes only while no slot is live, so a thread that frees a slot reads the right
+    /// one.
     pub(crate) fn birth(self) -> u64 {
         self.state_word().get() >> STATE_BITS
     }
@@ -275,34 +284,36 @@ impl UnitPtr {
         self.state_word().publish(birth << STATE_BITS | self.state() as u64);
     }
 
-    /// Returns the number of live slots, unbooked remote frees included. Meaningless for a front.
+    /// Returns the number of live slots, unbooked remote frees included. For a front it has no
+    /// meaning.
     pub(crate) fn live(self) -> usize {
         self.until().get() + self.further().get()
     }
 
-    /// Sets `until` and `further` of a unit with `live` live slots: the slow path looks at it after
-    /// `until` frees. No caller moves slots from `until` to `further`, except for a front.
+    /// Sets `until` and `further` of a unit with `live` live slots: the slow path looks at the unit
+    /// after `until` frees. No caller moves slots from `until` to `further`, except for a front.
     pub(crate) fn set_live(self, live: usize, until: usize) {
-        // `observe_live` must not see a sum that is too small, so the greater part comes first.
+        // `observe_live` must not see a sum that is too small, so the part that grows is stored
+        // first.
         self.until().publish(until);
         self.further().publish(live - until);
     }
 
     /// Makes the slow path look at the unit after the next free of one of its `live` live slots.
     pub(crate) fn look_after_next_free(self, live: usize) {
-        // As in `set_live`, the greater part comes first.
+        // As in `set_live`, the part that grows is stored first.
         self.further().publish(live - 1);
         self.until().publish(1);
     }
 
-    /// Returns the number of live slots as [`Self::live`] does, on a thread that is not the owner,
-    /// or more. Returns `None` if the owner changes the parts of the sum at this moment.
+    /// Returns the number of live slots or a larger one, on a thread that is not the owner. Returns
+    /// `None` if the owner is changing the parts of the sum.
     pub(crate) fn observe_live(self) -> Option<usize> {
         let further = self.further().observe();
         let until = self.until().observe();
-        // The owner stores the part that grows first. Before the unit is a front again, `further`
-        // is most of the slots, then all but one (`scrape`), then none (`enqueue`). So no value of
-        // it occurs again.
+        // The owner stores the part that grows first. Until the unit is a front again, `further` is
+        // at first most of the slots, then all but one (`scrape`), then none (`enqueue`). So no
+        // value of `further` occurs twice.
         (self.further().get() == further).then_some(further + until)
     }
 

@@ -43,8 +43,8 @@ unsafe impl Listed for Unit {
     }
 }
 
-/// The line that other threads write to. It also holds words that rarely change, because remote
-/// frees read this line anyway, and `prev`, for which the owner's line has no room.
+/// The cache line of a header that other threads write to. It also holds words that rarely change,
+/// because remote frees read this line anyway, and `prev`, for which the owner's line has no room.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitRemote {
@@ -71,8 +71,8 @@ pub(crate) const fn header(groups: usize) -> usize {
 #[cfg(not(ephemera_loom))]
 const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
 
-/// The foreign word of up to 63 slots. The owner's word is next to it, because the owner writes it
-/// right after it takes the foreign word.
+/// The foreign word of up to 63 slots, and beside it the owner's word, `home`. The owner writes
+/// `home` right after it has taken the foreign word.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct SlotGroup {
@@ -127,7 +127,7 @@ impl SlotGroups {
         }
     }
 
-    /// Returns the bytes from here to the end of the last group.
+    /// Returns the bytes from the start of this struct to the end of the last of `groups` groups.
     pub(crate) const fn bytes(groups: usize) -> usize {
         offset_of!(Self, group) + groups * size_of::<SlotGroup>()
     }

@@ -52,7 +52,7 @@ fn a_pool_dropped_with_live_slots_keeps_and_reports_their_units() {
     let left = abandoned();
     assert_eq!((left.pools, left.slots, left.bytes), (1, 4, backing.held().bytes));
     assert_eq!(backing.outstanding().len(), 1);
-    // The values are still there.
+    // The leaked values are unchanged.
     for (number, value) in leaked.into_iter().enumerate() {
         // SAFETY: the value is leaked and never freed.
         assert_eq!(unsafe { *value }, [number as u64; 4]);

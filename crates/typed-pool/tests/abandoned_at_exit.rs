@@ -14,7 +14,7 @@ std::thread_local! {
     static BYTES: TypedPool<[u8; 3]> = TypedPool::new();
 }
 
-/// Leaves live slots in pools of this thread. Another pool ends without any.
+/// Leaves live slots in pools of this thread. Another pool is dropped without a live slot.
 fn leave_slots_out() {
     let usual = TypedPool::<i8>::new();
     drop(usual.alloc(1));

@@ -187,7 +187,7 @@ fn initialisers_and_destructors_that_panic_lose_no_slot() {
     let erased = PooledBox::erase(PooledBox::new(Bomb(3)));
     assert!(catch_unwind(AssertUnwindSafe(|| drop(erased))).is_err());
     assert_eq!(live(), 0);
-    // The same for a pool for one thread.
+    // A pool for one thread loses no slot either.
     let pool = typed_pool::TypedPool::new();
     assert!(catch_unwind(AssertUnwindSafe(|| drop(pool.alloc(Bomb(4))))).is_err());
     assert!(
@@ -196,7 +196,7 @@ fn initialisers_and_destructors_that_panic_lose_no_slot() {
     );
     assert_eq!(pool.len(), 0);
     drop(pool.alloc(Bomb(0)));
-    // A clone panics.
+    // A clone that panics loses no slot.
     struct Sticky(Cell<bool>);
     pooled!(Sticky);
     impl Clone for Sticky {

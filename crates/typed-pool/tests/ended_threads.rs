@@ -17,7 +17,7 @@ use ephemera_testkit::suite::turn;
 use support::{here_or_miri, joined};
 use typed_pool::{PooledBox, pooled, pooled_allocator};
 
-/// Two of these fill a unit.
+/// Two of these values fill a unit.
 struct Value([u64; 4]);
 pooled!(Value, chunk_len = 2);
 
@@ -62,8 +62,8 @@ fn conc_a_remote_free_during_thread_exit_leaves_no_unit() {
     });
 }
 
-/// A thread leaves a live value in each of many units. Half of them are freed before it ends, and
-/// half while it ends.
+/// A thread leaves a live value in each of many units. Another thread frees half of these values
+/// before that thread ends, and half while it ends.
 #[test]
 fn conc_remote_frees_before_and_during_thread_exit_leave_no_unit() {
     let _turn = turn();

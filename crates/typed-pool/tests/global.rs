@@ -1,8 +1,8 @@
 //! Tests `PooledAllocator` as the global allocator of this program, wherever Rust code allocates.
 //!
-//! Miri does not run it. The compiler treats each block of a global allocator as a new object, but
-//! Miri does so for its own allocator only. So Miri reports the reuse of a slot while the function
-//! that got the slot's last block as a `Box` still runs.
+//! Miri does not run this program. The compiler treats each block of a global allocator as a new
+//! object, but Miri does so for its own allocator only. So Miri reports the reuse of a slot while
+//! the function that got the slot's last block as a `Box` still runs.
 #![cfg(all(feature = "std", target_has_atomic = "64", not(miri)))]
 
 extern crate alloc;
@@ -75,8 +75,8 @@ fn conc_destructors_of_thread_locals_allocate_and_free() {
     const ROUNDS: usize = 50;
     for _ in 0..ROUNDS {
         thread::spawn(|| {
-            // The destructors of these run in the reverse order of first use, around the
-            // allocator's own.
+            // The destructors of these thread-locals run in the reverse order of first use, around
+            // the allocator's own destructor.
             FIRST.with(|late| {
                 late.borrow_mut().0.extend((0..50).map(|number| format!("late {number}")));
             });

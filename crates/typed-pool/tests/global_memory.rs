@@ -110,7 +110,7 @@ fn a_block_that_grows_by_small_steps_moves_seldom() {
         moves += usize::from(at != bytes.as_ptr());
         at = bytes.as_ptr();
     }
-    // For each doubling: four classes up to 32 KiB, one span up to 1 MiB, then eight sizes of a
+    // Each doubling has four classes up to 32 KiB, one span up to 1 MiB, then eight sizes of a
     // mapping.
     assert!(moves < 12 + 6 + 6 * 8, "{moves}");
 }

@@ -1,7 +1,7 @@
 //! The macros use the names of the standard library, even if these names mean something else in the
 //! module that invokes them.
 #![cfg(feature = "std")]
-// These items have the names of the prelude and of derives.
+// The items below have the names of the prelude and of derives.
 #![expect(unused_imports, reason = "what matters is that they are in scope")]
 
 use core::fmt::Debug as Clone;

@@ -26,8 +26,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// The number of large blocks that another thread allocates after each pause.
 const VISITS: usize = 4_000;
 
-/// The bound on the pauses, and with [`VISITS`] on the operations, until the memory has left. Two
-/// pauses suffice if the queue holds no other heaps. Heaps of ended tests may be in it.
+/// The most pauses until the memory has left. Together with [`VISITS`], this bounds the operations.
+/// Two pauses suffice if the queue holds no other heaps. Heaps of ended tests may be in it.
 const PAUSES: usize = 8;
 
 type Block = Box<[u64]>;
@@ -102,7 +102,7 @@ fn none(blocks: Vec<Block>) -> Vec<Block> {
     Vec::new()
 }
 
-/// The header of each unit stays, with its page: an eighth of 32 KiB.
+/// The bytes that stay because the page of each unit's header stays: an eighth of units of 32 KiB.
 const HEADERS: usize = BURST / 8;
 const SLACK: usize = 6 * MIB;
 
@@ -130,7 +130,7 @@ fn memory_leaves_after_its_owner_frees_one_half_and_another_thread_the_other() {
 
 #[test]
 fn memory_of_large_classes_leaves_except_for_the_headers() {
-    // Units of 256 KiB: the page of the header is a small part of it.
+    // The units have 256 KiB, of which the page of the header is a small part.
     check(1_000, all, none, BURST / 32 + SLACK);
 }
 

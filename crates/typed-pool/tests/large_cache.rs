@@ -1,5 +1,5 @@
-//! Freed large blocks that a thread keeps for itself: the process gets them when the thread trims
-//! or ends.
+//! Tests of the freed large blocks that a thread keeps for itself: the process gets them when the
+//! thread trims or ends.
 #![cfg(all(feature = "std", any(target_os = "linux", target_os = "macos"), not(miri)))]
 
 use core::alloc::Layout;

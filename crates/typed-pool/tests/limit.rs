@@ -12,7 +12,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_testkit::backing::Counting;
 use typed_pool::{Builder, PooledBox, TypedBox, TypedPool, pooled};
 
-/// 32 bytes.
+/// A value of 32 bytes.
 type Value = [u64; 4];
 
 /// A backing allocator that serves blocks up to a maximum size, and counts them.

@@ -1,4 +1,4 @@
-//! Threads that share a limit.
+//! Tests of threads that share a limit.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

@@ -94,7 +94,7 @@ fn long_lived_values_keep_only_their_units() {
     let stats = PooledBox::<Value>::stats();
     assert_eq!(stats.slots_live, 6);
     assert!(stats.units <= 6 + 4 + 1, "{stats:?}");
-    // Later values fill the slots around them.
+    // Later values fill the slots around the values that stay.
     let units = stats.units;
     let more: Vec<_> = (0..here_or_miri(300, 100)).map(|number| PooledBox::new(Value([number; 4]))).collect();
     assert_eq!(PooledBox::<Value>::stats().units, units);

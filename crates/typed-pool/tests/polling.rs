@@ -57,7 +57,7 @@ fn conc_units_freed_while_statistics_are_read_are_not_kept() {
         let after = PooledBox::<Value>::stats();
         assert!(after.units <= 4 + 1 + 2, "{after:?}");
         assert_eq!(after.slots_live, 0);
-        // Those two are freed with the next units that run empty.
+        // The two protected units are freed with the next units that run empty.
         let more: Vec<_> = (0..10).map(|number| PooledBox::new(Value(number))).collect();
         drop(more);
         let after = PooledBox::<Value>::stats();

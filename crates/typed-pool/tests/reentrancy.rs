@@ -1,4 +1,4 @@
-//! A backing allocator that uses the pool above it while the pool calls it.
+//! Tests of backing allocators that use the pool above them while the pool calls them.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -159,7 +159,8 @@ unsafe impl<T> Allocator for Counts<T> {
     }
 }
 
-/// Frees the memory of a pool that is at its limit.
+/// Frees the memory of a pool that is at its limit, and checks that the pool never exceeds the
+/// limit.
 fn keeps_its_limit_while_it_gives_back<T>(limit: usize) {
     let (pool, slots) = (RefCell::new(None), RefCell::new(Vec::new()));
     let out = Rc::new(Out { pool, slots, held: Cell::new(0), peak: Cell::new(0) });
@@ -227,7 +228,7 @@ fn a_panic_of_deallocate_leaves_values_and_accounts_correct() {
     drop(values);
     pool.trim();
     assert_eq!(pool.stats().bytes_held, 0);
-    // The same for blocks without units.
+    // The account of blocks without units is correct too.
     let large = TypedPool::<[u8; 40_000], _>::new_in(&backing);
     let value = large.alloc([7; 40_000]);
     backing.0.set(true);

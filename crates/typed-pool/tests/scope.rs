@@ -1,5 +1,5 @@
-//! Scopes, with values that name their allocator. Miri runs these tests; `scope_global` has those
-//! of a whole program.
+//! Tests of scopes, with values that name their allocator. Miri runs these tests; `scope_global`
+//! has the tests of a whole program.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -106,7 +106,8 @@ fn scopes_nest_and_each_block_is_in_the_innermost_one() {
             let second = inner.run(|| block(2));
             assert_eq!(outer.usage().bytes_held, before);
             assert_eq!(inner.usage().bytes_held, held() - before);
-            // The outer scope within the inner one: this thread takes a further record.
+            // This thread enters the outer scope within the inner one, so it takes a further
+            // record.
             let third = outer.run(|| block(3));
             (first, second, third)
         });

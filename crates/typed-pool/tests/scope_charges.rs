@@ -1,4 +1,4 @@
-//! The scope that a block counts for: the one that allocated it, wherever and whenever it is freed.
+//! Tests that a block counts for the scope that allocated it, wherever and whenever it is freed.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

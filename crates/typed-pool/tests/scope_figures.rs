@@ -52,7 +52,8 @@ fn refused_requests_neither_mark_a_scope_nor_change_its_peak() {
         assert_eq!(scope.usage().bytes_peak, 0);
         let blocks = scope.run(|| {
             pages::refuse_call(usize::MAX);
-            // Cached pages serve the first units. The list is large enough for their blocks.
+            // Cached pages serve the first units. The list is large enough for the blocks in these
+            // units.
             let mut blocks = alloc::vec::Vec::with_capacity(1 << 16);
             while let Ok(block) = request() {
                 blocks.push(block);

@@ -63,7 +63,7 @@ fn check_exact(rounds: usize) {
     }
 }
 
-// Each of these runs beside the others.
+// Each of the next two tests runs beside the other tests.
 #[test]
 fn conc_measure_is_exact_beside_other_tests_1() {
     check_exact(200);

@@ -97,7 +97,7 @@ fn scopes_that_use_other_classes_in_turn_need_no_new_units() {
         });
         let held: alloc::vec::Vec<_> = visits.skip(MANY).collect();
         let most = held.iter().max();
-        // Two of these scopes free what they did not use.
+        // Two of these scopes free the units that they did not use.
         let fewer = held.iter().filter(|&bytes| Some(bytes) != most).count();
         assert!(fewer <= 4, "{held:?}");
     });

@@ -119,7 +119,7 @@ impl Subject for Scopes {
 
 allocator_suite!(each_operation_in_a_scope, Scopes::new());
 
-/// Bytes that all are the lowest byte of the block's number, which also determines their length.
+/// Bytes with one value: the lowest byte of the block's number, which also determines their count.
 type Block = PoolVec<u8, PooledAllocator>;
 
 fn block(number: usize) -> Block {

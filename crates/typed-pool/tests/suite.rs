@@ -17,7 +17,7 @@ fn at_rest(stats: Stats) -> usize {
     stats.bytes_held
 }
 
-/// The allocator of all threads.
+/// `PooledAllocator` as a subject of the suite.
 struct Pooled;
 
 impl Subject for Pooled {
@@ -49,7 +49,7 @@ impl Subject for Pooled {
 
 allocator_suite!(all_threads, Pooled);
 
-// Miri runs each path once, and the run without a limit covers these.
+// Miri runs each path once, and the run without a limit covers these paths.
 #[cfg(not(miri))]
 mod limited {
     use core::alloc::Layout;
@@ -66,7 +66,8 @@ mod limited {
         struct Limited;
     }
 
-    /// The limit: a few units, and few of the larger blocks that the suite draws.
+    /// The limit, in bytes. It has room for a few units, and for few of the larger blocks of the
+    /// suite.
     const LIMIT: usize = 256 << 10;
 
     /// The number of bytes by which shrinks may exceed the limit.

@@ -165,7 +165,7 @@ fn conc_a_record_is_taken_over_while_values_of_its_last_thread_are_live() {
     });
 }
 
-/// A destructor makes values while the thread that took over its record makes some as well.
+/// A thread-local whose destructor makes values while the next holder of the record makes some too.
 struct Behind {
     here: Sender<Sender<Vec<Both>>>,
 }

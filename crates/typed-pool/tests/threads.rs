@@ -1,6 +1,6 @@
 //! Values move from thread to thread and outlive their threads, and none is lost.
 //!
-//! One test runs at a time: a thread that takes over another test's record books its frees late.
+//! One test runs at a time: a thread that takes over a test's record books that test's frees late.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -384,7 +384,7 @@ fn conc_blocks_are_resized_and_freed_on_another_thread() {
     let mut blocks: Vec<_> = (0..2 * HALF).map(filled).collect();
     let blocks = joined(thread::spawn(move || {
         blocks.iter().enumerate().for_each(|(number, bytes)| check(number, bytes));
-        // This thread grows and shrinks them, and frees half of them.
+        // This thread grows and shrinks the blocks, and frees half of them.
         for (number, bytes) in blocks.iter_mut().enumerate() {
             bytes.resize(bytes.len() + 9, number as u8);
             bytes.shrink_to_fit();

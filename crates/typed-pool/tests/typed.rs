@@ -1,4 +1,4 @@
-//! `TypedPool`: slots, handles, chunks, limits.
+//! Tests of `TypedPool`: its slots, handles, chunks and limits.
 #![cfg(feature = "std")]
 
 extern crate alloc;

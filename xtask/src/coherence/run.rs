@@ -14,14 +14,14 @@ use ephemera_coherence::{Measured, Replay};
 use crate::cpeers::Support;
 use crate::workspace::Workspace;
 
-/// The package and its program.
+/// The package of the traced program, and the name of the program.
 const PACKAGE: &str = "ephemera-coherence";
 const PROGRAM: &str = "coherence-program";
 
 /// The profile of traced builds: optimised, and the same on every host.
 const PROFILE: &str = "icount";
 
-/// The runs of a command.
+/// The runs of a command: every workload over every contender with every number of threads.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) threads: Vec<usize>,
@@ -44,7 +44,8 @@ pub(super) struct Traced {
     program: PathBuf,
 }
 
-/// Builds the program with those contenders that can be built here, and removes the others.
+/// Builds the program with those contenders that can be built here, and removes the others from
+/// `contenders`.
 pub(super) fn prepare(ws: &Workspace, contenders: &mut Vec<TracedContender>) -> Result<Traced> {
     let works = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
     match works {
@@ -72,19 +73,19 @@ pub(super) fn prepare(ws: &Workspace, contenders: &mut Vec<TracedContender>) -> 
     Ok(Traced { program: ws.target_dir(PROFILE).join(PROGRAM) })
 }
 
-/// Returns the number of counted rounds. Each thread has one turn in a round. A few threads take
-/// more rounds, so that slow paths weigh as much as with many threads.
+/// Returns the number of counted rounds. Each thread has one turn in a round. With few threads
+/// there are more rounds, so that slow paths weigh as much as with many threads.
 fn rounds(threads: usize) -> usize {
     (256 / threads).clamp(8, 64)
 }
 
 impl Traced {
-    /// Traces programs whose figures are known.
+    /// Traces workloads whose figures are known, and compares the figures.
     ///
     /// # Errors
     ///
-    /// Returns an error if a figure differs. valgrind then prints another format, or the program
-    /// was built in an unexpected way.
+    /// Returns an error if a figure differs. In that case valgrind prints another format, or the
+    /// program was built in an unexpected way.
     pub(super) fn check(&self) -> Result<()> {
         for (workload, lines) in TracedWorkload::KNOWN {
             let ours = |threads| -> Result<(u64, u64)> {
@@ -105,8 +106,8 @@ impl Traced {
         Ok(())
     }
 
-    /// Runs everything that the plan names. Returns the figures in no particular order. Prints why
-    /// a run has none.
+    /// Runs everything that the plan names. Returns the figures in no particular order. If a run
+    /// has no figure, prints the reason.
     pub(super) fn count(&self, plan: &Plan) -> Vec<Figure> {
         let mut runs = Vec::new();
         // The longest runs come first, so that all lanes end at about the same time.
@@ -161,8 +162,8 @@ impl Traced {
     }
 }
 
-/// A pipe that is read in large pieces. valgrind writes each line on its own, and a reader that
-/// wakes up for each line would take most of the time.
+/// A pipe that is read in large pieces, because each read waits first. valgrind writes each line on
+/// its own, and a reader that wakes up for each line would take most of the time.
 #[derive(Debug)]
 struct Patient<R>(R);
 
@@ -173,8 +174,8 @@ impl<R: Read> Read for Patient<R> {
     }
 }
 
-/// Returns the command of valgrind without its arguments for the program. The environment is
-/// minimal, so that variables of the user do not configure an allocator.
+/// Returns the command that runs `program` under valgrind, without arguments for the program. The
+/// environment is minimal, so that variables of the user do not configure an allocator.
 fn valgrind(program: &Path) -> Command {
     let mut command = Command::new("valgrind");
     command.env_clear();

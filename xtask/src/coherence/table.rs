@@ -9,7 +9,7 @@ use ephemera_measure::host;
 
 use super::run::{Figure, Plan};
 
-/// Returns the facts of the run and a table for each workload.
+/// Returns the page: the facts of the run, and a table for each workload.
 pub(super) fn page(root: &Path, plan: &Plan, figures: &[Figure]) -> String {
     let valgrind = host::first_line("valgrind", &["--version"]).unwrap_or_else(host::unknown);
     let rustc = host::first_line("rustc", &["--version"]).unwrap_or_else(host::unknown);
@@ -25,8 +25,8 @@ pub(super) fn page(root: &Path, plan: &Plan, figures: &[Figure]) -> String {
     page
 }
 
-/// Returns the table of a workload: totals for each number of threads, and the parts of the last
-/// one.
+/// Returns the table of a workload: totals for each number of threads, and the parts of the total
+/// for the largest number.
 fn table(plan: &Plan, workload: TracedWorkload, figures: &[Figure]) -> String {
     let Some(&most) = plan.threads.last() else { return String::new() };
     let mut text = String::from("| allocator |");
@@ -69,7 +69,7 @@ fn dash() -> String {
     "–".to_owned()
 }
 
-/// Returns a count for each operation.
+/// Returns `count`, divided by the number of operations.
 fn each(measured: Measured, count: u64) -> String {
     if count == 0 {
         return "0".to_owned();

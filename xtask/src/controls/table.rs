@@ -22,7 +22,7 @@ pub(crate) struct Control {
     pub(crate) name: String,
     /// The package whose test must fail. The weakened code may be in another package.
     pub(crate) package: String,
-    /// How the test is run.
+    /// The way in which the test is run.
     pub(crate) kind: ControlKind,
     /// The filter that chooses the test.
     pub(crate) test: String,
@@ -37,7 +37,7 @@ pub(crate) struct Control {
     pub(crate) what: String,
 }
 
-/// How a control's test is run.
+/// The way in which a control's test is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ControlKind {
@@ -71,7 +71,7 @@ fn seeds() -> u32 {
     SEEDS
 }
 
-/// Reads the table and checks its rows.
+/// Reads the table and checks its rows. Returns an error that names the first faulty row.
 pub(crate) fn load(ws: &Workspace) -> Result<Vec<Control>> {
     let text = std::fs::read_to_string(ws.root.join(FILE)).with_context(|| format!("cannot read {FILE}"))?;
     parse(&text, ws).with_context(|| FILE.to_owned())

@@ -1,9 +1,9 @@
 //! Passes the cfg of a control to the workspace's own crates only: xtask wraps rustc for cargo.
 //!
 //! With the cfg in `RUSTFLAGS` every control would rebuild loom, proptest and all other
-//! dependencies. Cargo calls `RUSTC_WORKSPACE_WRAPPER` for members of the workspace only, and keeps
-//! their builds apart by its path. So a copy of this program named `weaken-NAME` adds the cfg, and
-//! all controls share the dependencies.
+//! dependencies. Cargo calls `RUSTC_WORKSPACE_WRAPPER` for members of the workspace only, and
+//! separates the builds of different wrappers by the path of the wrapper. So a copy of this program
+//! named `weaken-NAME` adds the cfg, and all controls share the dependencies.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use crate::shell::Cmd;
 use crate::workspace::Workspace;
 
-/// The prefix of the name of such a copy.
+/// The start of the file name of a copy of xtask that adds a cfg. The name of the control follows.
 const PREFIX: &str = "weaken-";
 
 /// Makes `cargo` compile the workspace's crates with the cfg of `control`.
@@ -26,8 +26,8 @@ pub(crate) fn wrap(ws: &Workspace, control: &str, cargo: Cmd) -> Result<Cmd> {
     Ok(cargo.env("RUSTC_WORKSPACE_WRAPPER", copy))
 }
 
-/// Returns a path to the file of this program. Cargo may have built another one in its place, for
-/// the tests of xtask itself; Linux still leads to the file that runs.
+/// Returns a path to the file of this program. Cargo may have replaced that file when it built the
+/// tests of xtask; on Linux, `/proc/self/exe` still leads to the file that runs.
 fn this_program() -> Result<PathBuf> {
     let running = Path::new("/proc/self/exe");
     if running.exists() {
@@ -36,14 +36,15 @@ fn this_program() -> Result<PathBuf> {
     std::env::current_exe().context("cannot find the file of this program")
 }
 
-/// Creates the copy by a rename, so that a concurrent build never starts a partly written file.
+/// Copies the file `ours` to `copy` by a rename, so that a concurrent build never starts a partly
+/// written file.
 fn place(ours: &Path, copy: &Path) -> std::io::Result<()> {
     let fresh = copy.with_extension(format!("new-{}", std::process::id()));
     std::fs::copy(ours, &fresh)?;
     std::fs::rename(&fresh, copy)
 }
 
-/// Returns the control's name if this process runs from such a copy.
+/// Returns the control's name if this process is a copy of xtask that adds a cfg.
 pub(crate) fn control() -> Option<String> {
     control_of(&std::env::args_os().next()?)
 }
@@ -53,7 +54,8 @@ fn control_of(program: &OsString) -> Option<String> {
     name.strip_prefix(PREFIX).map(str::to_owned)
 }
 
-/// Runs the compiler named by the first argument, with the cfg added. Returns its exit status.
+/// Runs the compiler that the first argument names, with the cfg of `control` added. Returns the
+/// exit status of the compiler.
 pub(crate) fn compile(control: &str) -> Result<i32> {
     let mut args = std::env::args_os().skip(1);
     let rustc = args.next().context("this is a wrapper for rustc, and cargo starts it")?;

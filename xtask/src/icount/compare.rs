@@ -10,8 +10,8 @@ use crate::steps::Outcome;
 /// The description of the build in the table. A count is valid for one build only.
 pub(super) const BUILD: &str = "profile icount (thin LTO), without the contenders in C";
 
-/// A count fails if it exceeds its record by more than this share and by more than this number of
-/// instructions.
+/// A count fails if it exceeds its record by more than this share of the record, and by more than
+/// [`INSTRUCTIONS`].
 const SHARE: f64 = 0.01;
 const INSTRUCTIONS: f64 = 2.0;
 
@@ -40,7 +40,7 @@ struct WorkloadCounts {
     instructions: BTreeMap<String, f64>,
 }
 
-/// The result of a comparison.
+/// The result of the comparison of a count with its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CountVerdict {
     /// The count is within the bounds.
@@ -49,7 +49,7 @@ enum CountVerdict {
     More,
     /// The count is below the bounds.
     Fewer,
-    /// The record has no such count.
+    /// The record lacks this count.
     New,
     /// The count is shown for comparison only.
     Context,
@@ -97,10 +97,10 @@ impl InstructionCounts {
     }
 }
 
-/// Returns the record with new counts in place of the old ones.
+/// Returns the record with `counts` in place of the old counts of the same workloads.
 ///
 /// # Errors
-/// The conditions differ.
+/// Returns an error if the conditions differ.
 pub(super) fn merged(mut record: InstructionCounts, counts: InstructionCounts) -> Result<InstructionCounts> {
     let differs = counts.differs(&record);
     if !differs.is_empty() {
@@ -114,8 +114,8 @@ pub(super) fn merged(mut record: InstructionCounts, counts: InstructionCounts) -
     Ok(InstructionCounts { workloads: record.workloads, ..counts })
 }
 
-/// Prints the table and returns the result. With `whole`, the result names records that were not
-/// counted.
+/// Prints the table and returns the result. With `whole`, the result also names recorded counts
+/// that this run lacks.
 pub(super) fn judged(counts: &InstructionCounts, record: &InstructionCounts, whole: bool) -> Outcome {
     let differs = counts.differs(record);
     if !differs.is_empty() {

@@ -1,5 +1,5 @@
-//! `cargo xtask loom`: runs the models in every interleaving. With `--controls` it also runs the
-//! negative controls, which show that the models can fail.
+//! `cargo xtask loom`: runs the models in every interleaving up to a bound on preemptions. With
+//! `--controls` it also runs the negative controls, which show that the models can fail.
 
 use anyhow::Result;
 use clap::Args;

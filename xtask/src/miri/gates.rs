@@ -1,6 +1,6 @@
 //! The packages that Miri checks, and the part of their tests that each command runs.
 
-/// The part of the tests that runs.
+/// The part of a package's tests that Miri runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StackedExtent {
     /// All tests.
@@ -21,8 +21,8 @@ pub(super) struct MiriGate {
     /// Whether Miri checks strict provenance. A crate that masks an address to find a header cannot
     /// pass that check, since the header's pointer comes from an integer.
     pub(super) strict: bool,
-    /// Whether `ci` and `test` check the package too. They have little time, and testkit's suite
-    /// runs in `ci` as part of the tests of other crates.
+    /// Whether `ci` and `test` also check the package. They have little time, and leave out
+    /// `testkit`: its suite runs in `ci` as part of the tests of other crates.
     pub(super) always: bool,
     /// The integration tests that `ci` runs under Stacked Borrows, beside the unit tests. `None`
     /// means all. Large crates name the comparisons with an oracle, which call the whole interface.
@@ -38,7 +38,7 @@ pub(super) struct MiriGate {
 }
 
 impl MiriGate {
-    /// A small crate whose provenance is strict, and of which `ci` and `test` skip nothing.
+    /// The defaults of a row: strict provenance, and no test that `ci` or `test` skips.
     const WHOLE: Self = Self {
         dir: "",
         strict: true,
@@ -49,7 +49,7 @@ impl MiriGate {
         skipped_in_test: &[],
     };
 
-    /// Returns the names of tests that this selection skips under both models.
+    /// Returns the names of the tests that a run of `extent` skips under both models.
     pub(super) fn skipped(&self, extent: StackedExtent) -> &'static [&'static str] {
         match extent {
             StackedExtent::Whole => &[],
@@ -67,8 +67,8 @@ pub(super) const GATES: [MiriGate; 6] = [
         dir: "ring-alloc",
         strict: false,
         stacked_in_ci: Some(&["suite"]),
-        // Random programs with refusals. The tests `failing` remain, which refuse each call in turn
-        // to rings with tiny and with standard chunks.
+        // These tests run random programs with refusals. The tests `failing` still run: they refuse
+        // each call in turn, to rings with tiny and with standard chunks.
         skipped_in_ci: &["tiny_chunks_limited::refusals", "standard_chunks::refusals"],
         whole_only: &["hashbrown", "layouts", "limit", "namesake", "pinning", "pressure", "std_trait"],
         skipped_in_test: &["one::idle_tests"],
@@ -86,7 +86,7 @@ pub(super) const GATES: [MiriGate; 6] = [
         dir: "typed-pool",
         strict: false,
         stacked_in_ci: Some(&["suite"]),
-        // Each size in a scope. The suite has each size without one.
+        // This test tries each size in a scope. The suite tries each size without a scope.
         skipped_in_ci: &["each_operation_in_a_scope::sizes"],
         whole_only: &[
             "burst",

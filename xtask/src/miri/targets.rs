@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use crate::libtest::THREADED;
 use crate::workspace::{Package, Workspace};
 
-/// Returns the arguments that select the targets with threaded tests. One command for all of them
-/// starts cargo once.
+/// Returns the arguments that select the targets with threaded tests. With one command for all
+/// targets, cargo starts only once.
 pub(super) fn threaded_targets(ws: &Workspace, package: &Package) -> Result<Vec<String>> {
     let folder = package_folder(ws, package);
     // Several targets may include a file of this folder.
@@ -27,7 +27,7 @@ pub(super) fn threaded_targets(ws: &Workspace, package: &Package) -> Result<Vec<
 }
 
 /// Returns the arguments that select the unit tests, and the integration tests that Miri can run,
-/// except those in `left_out`. To start a program without a test would cost a few seconds.
+/// except those in `left_out`. A test program without a test would cost a few seconds to start.
 pub(super) fn targets(ws: &Workspace, package: &Package, left_out: &[&str]) -> Result<Vec<String>> {
     let folder = package_folder(ws, package).join("tests");
     let mut targets = vec!["--lib".to_owned()];

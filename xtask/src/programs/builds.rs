@@ -12,13 +12,15 @@ use crate::workspace::Workspace;
 /// The package with the programs, which is a workspace of its own.
 pub(super) const DIRECTORY: &str = "benches/programs";
 
-/// Executables or libraries by the allocator's key. An error says why one does not build.
+/// The path of an executable or library, by the allocator's key. An error says why the allocator
+/// does not build.
 pub(super) type BuiltPaths = BTreeMap<&'static str, Result<PathBuf, String>>;
 
 /// Builds an executable for each allocator.
 ///
 /// # Errors
-/// Cargo cannot be started.
+/// Returns an error if cargo cannot be started. If an allocator does not build, its entry in the
+/// map has the reason.
 pub(super) fn build(
     ws: &Workspace,
     programs: &[MeasuredProgram],
@@ -34,7 +36,8 @@ pub(super) fn build(
     if cargo(ws, &target, programs, allocators).quiet("building the programs")?.success {
         return Ok(paths());
     }
-    // At least one does not build. Each is tried alone, so that the others take part.
+    // At least one executable does not build. The loop builds each one alone, so that the others
+    // can take part.
     let mut built: BuiltPaths = paths();
     for allocator in allocators {
         let command = cargo(ws, &target, programs, core::slice::from_ref(allocator));
@@ -52,7 +55,7 @@ pub(super) fn directory(ws: &Workspace) -> PathBuf {
     ws.target_dir("programs")
 }
 
-/// Returns the command that builds the executables of these allocators.
+/// Returns the command that builds the executables of `allocators`, with `programs` in each.
 pub(super) fn cargo(
     ws: &Workspace,
     target: &Path,
@@ -77,8 +80,8 @@ pub(super) fn first_error(text: &str) -> &str {
     text.lines().find(is_error).unwrap_or("see the messages above")
 }
 
-/// Returns the versions of packages as the lock file has them, by name. Of several versions of a
-/// package the newest is last and wins.
+/// Returns the version of each package in the lock file, by name. If the file has several versions
+/// of a package, the newest is last and counts.
 pub(super) fn versions(ws: &Workspace) -> Result<BTreeMap<String, String>> {
     let path = ws.root.join(DIRECTORY).join("Cargo.lock");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

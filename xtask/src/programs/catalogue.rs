@@ -3,17 +3,17 @@
 use anyhow::{Context, Result, bail};
 use regex_lite::Regex;
 
-/// The programs and allocators of a run, and its length.
+/// The programs, the allocators, the number of rounds and the seed of a run.
 #[derive(Debug)]
 pub(super) struct ProgramPlan {
     pub(super) programs: Vec<MeasuredProgram>,
     pub(super) allocators: Vec<GeneralAllocator>,
     pub(super) rounds: u32,
-    /// The seed of the order in each round.
+    /// The seed of the random orders and of the paddings.
     pub(super) seed: u64,
 }
 
-/// A program.
+/// A program that the command measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MeasuredProgram {
     /// The program's name, which is also its feature in the package and its argument on command
@@ -27,23 +27,23 @@ pub(super) struct MeasuredProgram {
 /// The way in which a program gets its allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProgramWay {
-    /// It is linked with each allocator. The page states the version of `package`.
+    /// The program is linked with each allocator. The page states the version of `package`.
     Linked { package: &'static str },
-    /// It is installed on the system, and each allocator is preloaded.
+    /// The program is installed on the system, and each allocator is preloaded.
     Preloaded(SystemCommand),
 }
 
-/// A command of the system.
+/// A program that is installed on the system, and its command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SystemCommand {
     pub(super) program: &'static str,
     /// The arguments with which the program prints the path of its executable, because a script of
-    /// the same name may start the program. Empty if such scripts are not usual.
+    /// the same name may start the program. Empty for a program that no script usually starts.
     pub(super) finds_itself: &'static [&'static str],
     pub(super) arguments: &'static [&'static str],
-    /// Variables that make its output the same in each run.
+    /// Environment variables that make the output the same in each run.
     pub(super) variables: &'static [(&'static str, &'static str)],
-    /// A file that it reads in its directory.
+    /// A file that the program reads in its working directory.
     pub(super) input: Option<SystemInput>,
 }
 
@@ -51,18 +51,19 @@ pub(super) struct SystemCommand {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SystemInput {
     pub(super) name: &'static str,
-    /// The number of functions in it.
+    /// The number of functions in the file.
     functions: u32,
 }
 
 /// A general allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GeneralAllocator {
-    /// The allocator's name in options and in files, which is also the name of its executable.
+    /// The allocator's name in options and files. The name of its executable ends with this name.
     pub(super) key: &'static str,
     /// The allocator's name in tables.
     pub(super) label: &'static str,
-    /// The package that contains it, with the feature `over-KEY`. The reference has none.
+    /// The package that contains the allocator. The feature `over-KEY` links it. The reference has
+    /// no package.
     pub(super) package: Option<&'static str>,
 }
 
@@ -72,7 +73,7 @@ pub(super) const REFERENCE: usize = 0;
 /// The key of this workspace's allocator.
 pub(super) const OURS: &str = "pooled-allocator";
 
-/// The allocators. The second is the reference again.
+/// The allocators, in the order of the tables. The second entry is the reference again.
 pub(super) const ALLOCATORS: [GeneralAllocator; 6] = [
     GeneralAllocator { key: "glibc", label: "glibc", package: None },
     GeneralAllocator { key: TWIN, label: "A/A (glibc again)", package: None },
@@ -241,21 +242,22 @@ impl MeasuredProgram {
 }
 
 impl GeneralAllocator {
-    /// Returns the name of its executable, without the system's ending.
+    /// Returns the name of the allocator's executable, without the system's suffix.
     pub(super) fn executable(&self) -> String {
         format!("programs-{}", if self.key == TWIN { ALLOCATORS[REFERENCE].key } else { self.key })
     }
 
-    /// Returns the feature that links it.
+    /// Returns the feature that links the allocator, or `None` for the reference.
     pub(super) fn feature(&self) -> Option<String> {
         self.package.map(|_| format!("over-{}", self.key))
     }
 }
 
-/// Returns the programs whose names match a regular expression, or all of them without one.
+/// Returns the programs whose names match the regular expression `filter`, or all programs without
+/// a filter.
 ///
 /// # Errors
-/// The expression is faulty or matches no program.
+/// Returns an error if the expression is faulty or matches no program.
 pub(super) fn programs(filter: Option<&str>) -> Result<Vec<MeasuredProgram>> {
     let Some(filter) = filter else { return Ok(PROGRAMS.to_vec()) };
     let wanted = Regex::new(filter).with_context(|| format!("`{filter}` is no regular expression"))?;
@@ -266,11 +268,11 @@ pub(super) fn programs(filter: Option<&str>) -> Result<Vec<MeasuredProgram>> {
     Ok(chosen)
 }
 
-/// Returns the allocators with these keys, separated by commas, or all of them without a list. The
-/// reference and its second entry are always included.
+/// Returns the allocators whose keys `peers` lists, separated by commas, or all allocators without
+/// a list. The reference and its second entry are always included.
 ///
 /// # Errors
-/// A key is unknown.
+/// Returns an error if a key is unknown.
 pub(super) fn allocators(peers: Option<&str>) -> Result<Vec<GeneralAllocator>> {
     let Some(peers) = peers else { return Ok(ALLOCATORS.to_vec()) };
     let keys: Vec<_> = peers.split(',').map(str::trim).filter(|key| !key.is_empty()).collect();

@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::catalogue::{ALLOCATORS, GeneralAllocator, REFERENCE, TWIN};
 use super::process::ProcessFigures;
 
-/// The seed of the draws for intervals. The same runs always give the same intervals.
+/// The seed of the random draws for confidence intervals. The same runs always give the same
+/// intervals.
 const DRAWN_WITH: u64 = 1;
 
 /// The number of points in a curve of memory over time.
@@ -23,22 +24,22 @@ pub(super) struct ProgramRun {
     pub(super) ended: ProgramEnd,
 }
 
-/// The end of a process.
+/// The outcome of a process.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub(super) enum ProgramEnd {
     /// The process succeeded.
     Ran {
-        /// Identifies its output.
+        /// The checksum or the hash of the output of the process.
         checksum: String,
         #[serde(flatten)]
         figures: ProcessFigures,
     },
-    /// It failed, or could not be started.
+    /// The process failed, or could not be started.
     Failed { reason: String },
 }
 
-/// A program over one allocator.
+/// The result of one program over one allocator.
 #[derive(Debug, Clone)]
 pub(super) struct ProgramCell {
     pub(super) allocator: GeneralAllocator,
@@ -48,7 +49,7 @@ pub(super) struct ProgramCell {
 /// The state of a cell.
 #[derive(Debug, Clone)]
 pub(super) enum ProgramState {
-    /// Every round has a figure.
+    /// Every process succeeded, and its output is that of the reference.
     Ran(Box<CellFigures>),
     /// A process failed.
     Failed(String),
@@ -59,12 +60,13 @@ pub(super) enum ProgramState {
 /// The figures of a cell. Ratios are to the reference.
 #[derive(Debug, Clone)]
 pub(super) struct CellFigures {
-    /// Elapsed time. `None` if no round has a reference.
+    /// The ratio of the elapsed time, or `None` if no round has a figure of the reference.
     pub(super) ratio: Option<Estimate>,
     pub(super) verdict: Option<Verdict>,
-    /// Processor time, in and outside of the kernel.
+    /// The ratio of the processor time, in and outside of the kernel.
     pub(super) cpu: Option<Estimate>,
-    /// The median times in milliseconds.
+    /// The medians over rounds, in milliseconds, of the elapsed time and of the processor time
+    /// outside of and in the kernel.
     pub(super) wall_ms: f64,
     pub(super) user_ms: f64,
     pub(super) system_ms: f64,
@@ -72,9 +74,10 @@ pub(super) struct CellFigures {
     pub(super) peak: f64,
     /// The median over rounds of the mean of resident bytes over time.
     pub(super) mean: f64,
-    /// Resident bytes at even distances from start to end, as medians over rounds.
+    /// The resident bytes in the middle of each tenth of the elapsed time, as medians over rounds.
     pub(super) over_time: [f64; POINTS],
-    /// The logarithms of both ratios for each round, or `None` without a pair.
+    /// The logarithms of both ratios in each round, or `None` if the contender or the reference has
+    /// no figure in the round.
     logs: Vec<Option<f64>>,
     cpu_logs: Vec<Option<f64>>,
 }
@@ -84,11 +87,11 @@ pub(super) struct CellFigures {
 pub(super) struct ProgramTable {
     pub(super) program: String,
     pub(super) cells: Vec<ProgramCell>,
-    /// The reference against itself.
+    /// The ratio of the reference's second entry to the reference.
     pub(super) aa: Option<Estimate>,
 }
 
-/// One allocator over all programs that every allocator ran.
+/// The means of one allocator over the programs that every allocator ran.
 #[derive(Debug)]
 pub(super) struct ProgramMeans {
     pub(super) allocator: GeneralAllocator,
@@ -96,7 +99,7 @@ pub(super) struct ProgramMeans {
     pub(super) ratio: Option<Estimate>,
     /// The geometric mean of the ratios of processor time.
     pub(super) cpu: Option<Estimate>,
-    /// The geometric mean of the ratios of the peak.
+    /// The geometric mean of the ratios of peak memory.
     pub(super) peak: f64,
     /// The geometric mean of the ratios of the mean resident bytes.
     pub(super) mean: f64,
@@ -128,7 +131,7 @@ pub(super) fn table(
 }
 
 impl ProgramCell {
-    /// Returns the figures, if every round has one.
+    /// Returns the figures, or `None` if the allocator failed the program or gave a wrong result.
     pub(super) fn figures(&self) -> Option<&CellFigures> {
         match &self.state {
             ProgramState::Ran(figures) => Some(figures),
@@ -211,8 +214,9 @@ fn figures(runs: &[&ProgramRun], reference: &[&ProgramRun], rounds: u32) -> Opti
     })
 }
 
-/// Estimates a ratio from its logarithm in each round. Each round has processes of its own. The
-/// interval of a single round is unbounded, because nothing is known about its error.
+/// Estimates a ratio from its logarithm in each round. The rounds are independent samples, because
+/// each has processes of its own. The interval of a single round is unbounded, because nothing is
+/// known about the error of the round.
 fn ratio(logs: &[Option<f64>]) -> Option<Estimate> {
     let rounds: Vec<_> = logs.iter().flatten().map(|&log| vec![log]).collect();
     let mut found = estimate(&rounds, DRAWS, DRAWN_WITH)?;
@@ -223,7 +227,7 @@ fn ratio(logs: &[Option<f64>]) -> Option<Estimate> {
     Some(found.map(f64::exp))
 }
 
-/// Returns the mean of the resident bytes over time. Each observation holds until the next one.
+/// Returns the mean of the resident bytes over time. Each reading holds until the next one.
 fn mean(figures: &ProcessFigures) -> f64 {
     let ends = figures.resident.iter().skip(1).map(|&(at, _)| at).chain([figures.wall_ns]);
     let (mut area, mut time) = (0.0, 0.0);
@@ -244,8 +248,8 @@ fn course(figures: &ProcessFigures) -> [f64; POINTS] {
     })
 }
 
-/// Returns the means of each allocator over the programs that all of them ran, and the number of
-/// these programs. An allocator that ran none is left out.
+/// Returns the means of each allocator over the programs that every allocator ran, and the number
+/// of these programs. An allocator that ran no program is left out.
 pub(super) fn means(tables: &[&ProgramTable]) -> (Vec<ProgramMeans>, usize) {
     let Some(first) = tables.first() else { return (Vec::new(), 0) };
     let ran = |allocator: &GeneralAllocator| tables.iter().any(|table| table.of(allocator.key).is_some());

@@ -13,15 +13,17 @@ use super::catalogue::{
 use super::figures::{self, POINTS, ProgramMeans, ProgramRun, ProgramState, ProgramTable};
 use crate::workspace::Workspace;
 
-/// The allocators that ours is compared with.
+/// The keys of the allocators that the bars compare ours with.
 const RIVALS: [&str; 3] = ["mimalloc", "jemalloc", "snmalloc"];
 
-/// The bars: the greatest ratios of our allocator to the others that the project accepts.
+/// The bar for our mean time over all programs, as a ratio to that of the best of [`RIVALS`].
 const TIME_OF_ALL: f64 = 0.90;
+/// The bar for our time of each program, as a ratio to that of the best rival for this program.
 const TIME_OF_ONE: f64 = 1.05;
+/// The bars for our peak memory, as ratios to the peak of the rivals with these keys.
 const PEAK: [(&str, f64); 2] = [("jemalloc", 1.0), ("mimalloc", 0.7)];
 
-/// The head of a program's table.
+/// The heads of the columns in a program's table.
 const HEAD: [&str; 11] = [
     "allocator",
     "ratio (95 % CI)",
@@ -36,30 +38,30 @@ const HEAD: [&str; 11] = [
     NOTES,
 ];
 
-/// The head of the column with reasons, which are long.
+/// The head of the last column. Its cells hold the reason if a row has no figures, and are long.
 const NOTES: &str = "notes";
 
-/// The meaning of the columns.
+/// The text that explains the columns to a reader of the report.
 const LEGEND: &str = "Ratios are to glibc, and below 1 is faster or smaller. The ratio of elapsed time is a median of paired rounds with a 95 % \
 interval, and so is that of processor time (cpu: user and system). Times and memory are medians of rounds. Peak: the most resident memory. Mean: resident memory, averaged over the \
 run's time.";
 
-/// Rows of cells; the first is the head.
+/// The rows of a table, as cells. The first row is the head.
 type Grid = Vec<Vec<String>>;
 
-/// The results of a run.
+/// The conditions and the results of a run, ready to be printed.
 #[derive(Debug)]
 pub(super) struct ProgramReport {
     /// The conditions of the run, as pairs of a name and a value.
     facts: Vec<(&'static str, String)>,
-    /// The programs of the run, each with its version and what it does.
+    /// The programs of the run: each name with its version, and what the program does.
     programs: Vec<(String, &'static str)>,
     tables: Vec<ProgramTable>,
     /// The names of programs that run over preloaded libraries.
     preloaded: Vec<&'static str>,
 }
 
-/// The conditions of a run: facts of the machine, and the programs with their versions.
+/// The conditions of a run: facts about the machine, and the programs with their versions.
 #[derive(Debug)]
 pub(super) struct ProgramFacts {
     facts: Vec<(&'static str, String)>,
@@ -67,7 +69,7 @@ pub(super) struct ProgramFacts {
 }
 
 impl ProgramFacts {
-    /// Returns the conditions as a list of Markdown.
+    /// Returns the conditions as a Markdown list, without the programs.
     pub(super) fn list(&self) -> String {
         self.facts.iter().map(|(what, value)| format!("* {what}: {value}\n")).collect()
     }
@@ -76,13 +78,13 @@ impl ProgramFacts {
 /// Returns the conditions of a run that begins now.
 ///
 /// # Errors
-/// The lock file of the programs cannot be read.
+/// Returns an error if the lock file of the programs cannot be read.
 pub(super) fn facts(ws: &Workspace, plan: &ProgramPlan) -> Result<ProgramFacts> {
     let known = |fact: Option<String>| fact.unwrap_or_else(host::unknown);
     let versions = builds::versions(ws)?;
     let versioned = |name: &str, package: &str| {
         let version = versions.get(package).map_or("of an unknown version", String::as_str);
-        // The version of jemalloc's package ends with a commit.
+        // The version of jemalloc's package ends with a commit, which the page leaves out.
         format!("{name} {}", version.split_once("-0-g").map_or(version, |(version, _)| version))
     };
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
@@ -135,7 +137,7 @@ impl ProgramReport {
         self.tables.iter().flat_map(|table| &table.cells).all(|cell| cell.figures().is_some())
     }
 
-    /// Returns the report for a terminal.
+    /// Returns the report as text for a terminal.
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
         for (what, value) in &self.facts {
@@ -151,7 +153,7 @@ impl ProgramReport {
         out
     }
 
-    /// Returns the report as a page.
+    /// Returns the report as a Markdown page.
     pub(super) fn markdown(&self) -> String {
         let mut out = String::from(
             "# Real programs\n\n`cargo xtask bench --programs --record` writes this page. Each program is linked with each allocator, or runs over its preloaded library. \
@@ -175,7 +177,8 @@ impl ProgramReport {
         out
     }
 
-    /// Returns the sections: a title, a table and a remark that may be empty.
+    /// Returns the sections of the report. Each has a title, a table, and a remark that may be
+    /// empty.
     fn sections(&self) -> Vec<(String, Grid, String)> {
         let mut sections = Vec::new();
         let is_preloaded = |table: &&ProgramTable| self.preloaded.contains(&table.program.as_str());
@@ -203,8 +206,8 @@ impl ProgramReport {
         sections
     }
 
-    /// Returns the table that compares our allocator with the others. Returns `None` if the run
-    /// lacks one of them.
+    /// Returns the table that compares our allocator with [`RIVALS`] and with the bars. Returns
+    /// `None` if the run lacks our allocator or a rival.
     fn bars(&self, means: &[ProgramMeans]) -> Option<Grid> {
         let of = |key: &str| means.iter().find(|means| means.allocator.key == key);
         let ours = of(OURS)?;
@@ -246,7 +249,7 @@ impl ProgramReport {
     }
 }
 
-/// Returns a warning if the reference differs from itself.
+/// Returns a warning if the reference differs from itself, or an empty text.
 fn caveat(table: &ProgramTable) -> String {
     match table.aa {
         Some(aa) if aa.excludes_one() || (aa.mid - 1.0).abs() > 0.1 => {
@@ -335,8 +338,8 @@ fn mib(bytes: f64) -> String {
     format!("{:.1}", bytes / f64::from(1 << 20))
 }
 
-/// Returns a table as text. The first column and the notes are aligned to the left, the others to
-/// the right.
+/// Returns a table as text. The first column and the notes are aligned to the left, the other
+/// columns to the right.
 fn aligned(grid: &Grid) -> String {
     let columns = grid.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

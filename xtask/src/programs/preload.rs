@@ -1,5 +1,5 @@
-//! Builds each allocator as a library for `LD_PRELOAD`: those of others from the sources in their
-//! packages, and ours from `ephemera-c`.
+//! Builds each allocator as a library for `LD_PRELOAD`: other people's allocators from the sources
+//! in their packages, and ours from `ephemera-c`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,8 +18,8 @@ use crate::workspace::Workspace;
 const OUR_PACKAGE: &str = "ephemera-c";
 const OUR_LIBRARY: &str = "libephemera_c.so";
 
-/// The flags of all libraries in C and C++. Their thread-locals are at fixed offsets, which is what
-/// the allocators' own builds choose for preloaded libraries.
+/// The compiler flags for the libraries of mimalloc and snmalloc. The last one puts thread-locals
+/// at fixed offsets, as the allocators' own builds do for preloaded libraries.
 const FLAGS: [&str; 7] =
     ["-O3", "-DNDEBUG", "-w", "-fPIC", "-shared", "-fvisibility=hidden", "-ftls-model=initial-exec"];
 
@@ -38,7 +38,8 @@ struct RegistryPackage {
 /// not build.
 ///
 /// # Errors
-/// Cargo cannot be started, or the directory of the libraries cannot be created.
+/// Returns an error if cargo cannot list the packages, or if the directory of the libraries cannot
+/// be created or named in `LD_PRELOAD`.
 pub(super) fn build(ws: &Workspace, allocators: &[GeneralAllocator]) -> Result<BuiltPaths> {
     let dir = ws.target_dir("programs").join("preload");
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
@@ -65,7 +66,7 @@ pub(super) fn build(ws: &Workspace, allocators: &[GeneralAllocator]) -> Result<B
     Ok(built)
 }
 
-/// Returns the directory of each package of the programs' workspace.
+/// Returns the source directory of each package that the programs depend on, by name.
 fn sources(ws: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let asked = Command::new(cargo)
@@ -84,7 +85,7 @@ fn sources(ws: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
     Ok(metadata.packages.into_iter().filter_map(directory).collect())
 }
 
-/// Builds our own library.
+/// Builds the library of our allocator. The inner error says why it does not build.
 fn ours(ws: &Workspace) -> Result<Result<PathBuf, String>> {
     // This build has a directory of its own, because other builds use other options.
     let target = ws.target_dir("programs-ours");
@@ -93,7 +94,8 @@ fn ours(ws: &Workspace) -> Result<Result<PathBuf, String>> {
     Ok(tried(&cargo, OUR_PACKAGE)?.map(|()| target.join("release").join(OUR_LIBRARY)))
 }
 
-/// Builds the library of another allocator, unless one of this version exists.
+/// Builds the library of the allocator `key` from the sources in `source`, unless `dir` already has
+/// a library of this version.
 fn theirs(key: &str, source: &Path, dir: &Path) -> Result<Result<PathBuf, String>> {
     let version = source.file_name().unwrap_or_default().to_string_lossy();
     let library = dir.join(format!("{version}.so"));
@@ -127,7 +129,8 @@ fn commands(key: &str, source: &Path, dir: &Path, library: &Path) -> Vec<Cmd> {
         "snmalloc" => {
             let root = source.join("upstream/src");
             let flags = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-mcx16"];
-            // In the package's own build, CMake detects these. Linux with glibc 2.25 has them all.
+            // CMake detects these features in the package's own build. Linux with glibc 2.25 has
+            // all of them.
             let found = [
                 "SNMALLOC_USE_WAIT_ON_ADDRESS",
                 "SNMALLOC_HAS_LINUX_FUTEX_H",

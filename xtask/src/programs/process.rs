@@ -13,41 +13,44 @@ use std::time::Instant;
 use ephemera_measure::os;
 use serde::{Deserialize, Serialize};
 
-/// The time between the first readings of a process's memory.
+/// The initial time between two readings of a process's memory. It doubles each time that readings
+/// are dropped.
 const BETWEEN: Duration = Duration::from_millis(5);
 
-/// The most readings that are kept.
+/// The number of readings at which every second one is dropped.
 const READINGS: usize = 400;
 
-/// The end of the loader's message if it ignores a preloaded library.
+/// A part of the message that the loader prints if it ignores a preloaded library.
 const IGNORED: &str = "cannot be preloaded";
 
 /// The figures of a process that ended with status 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct ProcessFigures {
-    /// The time from the start of the process to its end.
+    /// The time from the start of the process to its end, in nanoseconds.
     pub(super) wall_ns: u64,
-    /// The processor time outside of the kernel.
+    /// The processor time outside of the kernel, in nanoseconds.
     pub(super) user_ns: u64,
-    /// The processor time in the kernel.
+    /// The processor time in the kernel, in nanoseconds.
     pub(super) system_ns: u64,
     /// The most bytes that were resident at one time.
     pub(super) peak_bytes: u64,
-    /// Nanoseconds since the start, and the resident bytes at that time.
+    /// The readings: nanoseconds since the start, and the resident bytes at that time.
     pub(super) resident: Vec<(u64, u64)>,
 }
 
-/// The memory of a running process.
+/// The resident bytes of a running process, and their peak so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct ProcessMemory {
     resident: u64,
     peak: u64,
 }
 
-/// Runs a command and returns its figures and its output. Keeps the output in `dir` until then.
+/// Runs a command and returns its figures and its standard output. Files in `dir` keep the output
+/// while the command runs.
 ///
 /// # Errors
-/// The command does not start, does not end within `limit`, or fails. The text is the reason.
+/// Returns an error if the command does not start, runs longer than `limit` or fails, or if the
+/// loader ignores a preloaded library. The text is the reason.
 pub(super) fn run(
     mut command: Command,
     limit: Duration,
@@ -59,7 +62,8 @@ pub(super) fn run(
     command.stdin(Stdio::null()).stdout(file("stdout")?).stderr(file("stderr")?);
     let floor = os::resident_peak();
     let start = Instant::now();
-    // `wait4` reaps the child, since std's own functions do not return its resources.
+    // `wait4` reaps the child, because std's functions do not return the resources that a child
+    // used.
     let child = command.spawn().map_err(|error| format!("it does not start: {error}"))?;
     let id = libc::pid_t::try_from(child.id()).map_err(|_| "its process has no valid number")?;
     let (end, watched) = thread::scope(|scope| {
@@ -97,11 +101,11 @@ pub(super) fn run(
     Ok((figures, output))
 }
 
-/// Returns the peak of a process from the kernel's figure at its end and the largest one that was
-/// seen before.
+/// Returns the peak of a process in bytes, from `at_end`, the kernel's figure at its end, and
+/// `seen`, the largest figure that was read before.
 ///
-/// A new process inherits the kernel's figure from the process that starts it, here `floor`. A
-/// figure at or below that says nothing.
+/// A new process inherits the kernel's figure from the process that starts it, here `floor`. So
+/// `at_end` counts only if it is above `floor`.
 fn peak(at_end: u64, seen: u64, floor: Option<u64>) -> u64 {
     if floor.is_some_and(|floor| at_end > floor) { at_end.max(seen) } else { seen }
 }
@@ -116,12 +120,12 @@ fn reason(status: ExitStatus, messages: &str) -> String {
     }
 }
 
-/// The observations of a running process.
+/// The readings of a running process, and the peak of its memory in bytes.
 #[derive(Debug, Default)]
 struct Watched {
     resident: Vec<(u64, u64)>,
     peak: u64,
-    /// Whether the process was killed because it exceeded its time.
+    /// Whether the process was killed because it ran longer than its time limit.
     stopped: bool,
 }
 
@@ -150,7 +154,7 @@ fn watch(id: libc::pid_t, start: Instant, limit: Duration, stop: &Receiver<()>) 
     }
 }
 
-/// Drops every second reading, so that those of a long process stay few.
+/// Drops every second reading, so that the number of readings of a long process is bounded.
 fn halve(readings: &mut Vec<(u64, u64)>) {
     let mut keep = false;
     readings.retain(|_| {
@@ -165,16 +169,18 @@ fn children(id: libc::pid_t) -> Vec<libc::pid_t> {
     list.split_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
-/// Kills a process and its descendants. A compiler's driver would leave the compiler running.
+/// Kills a process and its descendants. If only a compiler's driver were killed, the compiler would
+/// go on running.
 fn kill_tree(id: libc::pid_t) {
     let children = children(id);
-    // SAFETY: the call takes numbers and accesses no memory. The runner reaps its own child later,
-    // so its number still names it. The other numbers are those of processes that ran a moment ago.
+    // SAFETY: `kill` takes numbers and accesses no memory. The runner reaps its own child later, so
+    // `id` still names that child. For a descendant, `id` named a process a moment ago.
     unsafe { libc::kill(id, libc::SIGKILL) };
     children.into_iter().for_each(kill_tree);
 }
 
-/// Returns the memory of a process, with the resident bytes of its descendants.
+/// Returns the memory of a process, including the resident bytes of its descendants. Returns `None`
+/// if the process has ended.
 fn memory_of_tree(id: libc::pid_t) -> Option<ProcessMemory> {
     let own = memory(id)?;
     let of_children: u64 =
@@ -200,10 +206,10 @@ fn parse_memory(status: &str) -> Option<ProcessMemory> {
 /// Waits for the end of a child and does not reap it.
 fn wait(id: libc::pid_t) -> io::Result<()> {
     loop {
-        // SAFETY: the structure has only numbers, for which zeros are valid.
+        // SAFETY: all fields of the structure are numbers, for which zeros are valid.
         let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
         let number = libc::id_t::try_from(id).unwrap_or(0);
-        // SAFETY: the pointer is to a structure of the right type.
+        // SAFETY: `info` is writable and has the type that the call writes.
         let status =
             unsafe { libc::waitid(libc::P_PID, number, &raw mut info, libc::WEXITED | libc::WNOWAIT) };
         if status == 0 {
@@ -213,13 +219,13 @@ fn wait(id: libc::pid_t) -> io::Result<()> {
     }
 }
 
-/// Reaps a child and returns its status and the resources that it and its own children took.
+/// Reaps a child. Returns its status and the resources that the child and its own children used.
 fn reap(id: libc::pid_t) -> io::Result<(ExitStatus, libc::rusage)> {
     loop {
         let mut status = 0;
-        // SAFETY: the structure has only numbers, for which zeros are valid.
+        // SAFETY: all fields of the structure are numbers, for which zeros are valid.
         let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
-        // SAFETY: both pointers are to places of the right type.
+        // SAFETY: `status` and `usage` are writable and have the types that the call writes.
         if unsafe { libc::wait4(id, &raw mut status, 0, &raw mut usage) } == id {
             return Ok((ExitStatus::from_raw(status), usage));
         }
@@ -227,7 +233,7 @@ fn reap(id: libc::pid_t) -> io::Result<(ExitStatus, libc::rusage)> {
     }
 }
 
-/// Returns the last error unless it is an interruption by a signal.
+/// Returns the last error of the operating system, or `Ok` if a signal interrupted the call.
 fn interrupted() -> io::Result<()> {
     let error = io::Error::last_os_error();
     if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
@@ -241,7 +247,7 @@ mod tests {
     use super::{ProcessMemory, halve, memory, memory_of_tree, parse_memory, peak, run};
     use crate::workspace::Workspace;
 
-    /// Runs a line of shell in a directory of its own.
+    /// Runs a line of shell with the output in the directory `name`, for at most `limit` seconds.
     fn shell(name: &str, line: &str, limit: u64) -> Result<(super::ProcessFigures, Vec<u8>), String> {
         let dir = Workspace::load().unwrap().target_dir("xtask-tests").join(name);
         std::fs::create_dir_all(&dir).unwrap();
@@ -294,7 +300,7 @@ mod tests {
         super::kill_tree(id);
         child.wait().unwrap();
         assert!(all > own, "{all} bytes of the tree, {own} of its root");
-        // A killed process may have memory for a moment.
+        // A killed process may keep its memory for a moment.
         while children.iter().any(|&child| memory(child).is_some()) {
             std::thread::yield_now();
         }

@@ -30,19 +30,20 @@ use super::process::{self, ProcessFigures};
 use crate::bench::BenchOptions;
 use crate::workspace::Workspace;
 
-/// The time limit of a process. The slowest takes some seconds.
+/// The time limit of a process. The slowest process takes some seconds.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The greatest length of the variable that moves a process's stack.
+/// The bound, in bytes and exclusive, on the length of the variable that moves a process's stack.
 const PADDING: usize = 4096;
 
-/// The user's variables that an installed program keeps, because it finds its own programs by them.
+/// The user's environment variables that an installed program keeps, because it finds its own
+/// programs by them.
 const INHERITED: [&str; 2] = ["PATH", "HOME"];
 
-/// The path from the root of the page that `--record` writes.
+/// The page that `--record` writes, as a path from the root of the workspace.
 const PAGE: &str = "docs/benchmarks/programs.md";
 
-/// Runs the command. Returns `true` if every chosen contender ran every chosen program.
+/// Runs `bench --programs`. Returns `true` if every chosen contender ran every chosen program.
 pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     if options.processes.list {
         print!("{}", list());
@@ -60,7 +61,7 @@ pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     };
     fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
     let built = BuiltPrograms::build(ws, &plan)?;
-    // The page states the conditions at the start.
+    // The page states the conditions at the start of the run.
     let head = page::facts(ws, &plan)?;
     let lines = out.join("programs.jsonl");
     let mut file = BufWriter::new(File::create(&lines).context("cannot write the samples")?);
@@ -102,7 +103,7 @@ fn list() -> String {
     text
 }
 
-/// Returns a seed that differs in each run.
+/// Returns the seconds since 1970, as a seed that differs in each run.
 pub(super) fn now() -> u64 {
     // A clock before 1970 gives the seed 0, which is as good as any other.
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
@@ -119,7 +120,7 @@ fn progress(plan: &ProgramPlan) -> ProgressBar {
     bar(processes)
 }
 
-/// Returns the progress of this number of processes.
+/// Returns a progress bar for this number of processes.
 pub(super) fn bar(processes: usize) -> ProgressBar {
     let bar = ProgressBar::new(processes as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} [{elapsed}, {eta} left]") {
@@ -128,12 +129,12 @@ pub(super) fn bar(processes: usize) -> ProgressBar {
     bar
 }
 
-/// Runs every program over every allocator in each round. A contender that fails a program does
-/// not run it in later rounds. `start` runs one process, and `done` receives each run and the
-/// number of runs so far.
+/// Runs every program over every allocator in each round. A contender that fails a program does not
+/// run that program in later rounds. `start` runs one process with a padding of the given number of
+/// bytes. `done` receives each run and the number of runs so far.
 ///
 /// # Errors
-/// `done` fails.
+/// Returns an error if `done` returns one.
 pub(super) fn measure(
     plan: &ProgramPlan,
     start: impl Fn(&MeasuredProgram, &GeneralAllocator, usize) -> Result<(ProcessFigures, String), String>,
@@ -180,16 +181,17 @@ fn executable_of(command: &SystemCommand) -> OsString {
     asked.flatten().unwrap_or_else(|| command.program.to_owned()).into()
 }
 
-/// The executables of linked programs, and the libraries for the programs of the system.
+/// The executables of linked programs, and the libraries for programs that are installed on the
+/// system.
 struct BuiltPrograms {
     executables: BuiltPaths,
     libraries: BuiltPaths,
-    /// The executables of the system's programs, by name.
+    /// The executables of the installed programs, by the name of the command.
     found: BTreeMap<&'static str, OsString>,
 }
 
 impl BuiltPrograms {
-    /// Builds what the plan needs.
+    /// Builds the executables and libraries that the plan needs.
     fn build(ws: &Workspace, plan: &ProgramPlan) -> Result<Self> {
         let any = |wanted: fn(&MeasuredProgram) -> bool| plan.programs.iter().any(wanted);
         let commands = plan.programs.iter().filter_map(MeasuredProgram::command);
@@ -204,7 +206,9 @@ impl BuiltPrograms {
         Ok(built)
     }
 
-    /// Runs a program over an allocator and returns its figures and its checksum.
+    /// Runs a program over an allocator and returns the figures and the checksum of the process.
+    /// `padding` is the number of bytes that move the stack. `out` keeps the output until it is
+    /// read.
     fn start(
         &self,
         ws: &Workspace,
@@ -247,7 +251,8 @@ impl BuiltPrograms {
     }
 }
 
-/// Returns the path for an allocator. Returns `None` for the reference if it needs no library.
+/// Returns the path that was built for an allocator, or the reason why there is none. Returns
+/// `None` for a reference that needs no library.
 fn path<'built>(
     built: &'built BuiltPaths,
     allocator: &GeneralAllocator,
@@ -259,7 +264,8 @@ fn path<'built>(
     }
 }
 
-/// Leaves out the programs of the system that are not installed, and names them.
+/// Returns the programs without those that are not installed on the system. Prints the names of the
+/// programs that it leaves out.
 fn installed(programs: Vec<MeasuredProgram>) -> Result<Vec<MeasuredProgram>> {
     let starts = |command: SystemCommand| {
         let mut asked = Command::new(command.program);
@@ -277,14 +283,15 @@ fn installed(programs: Vec<MeasuredProgram>) -> Result<Vec<MeasuredProgram>> {
     Ok(there)
 }
 
-/// Returns the hash of a program's output. Every run of one build of xtask gives the same hash.
+/// Returns the hash of a program's output. All runs of one build of xtask give the same hash for
+/// the same output.
 fn hashed(output: &[u8]) -> String {
     let mut hasher = DefaultHasher::new();
     hasher.write(output);
     format!("{:016x}", hasher.finish())
 }
 
-/// Reads the checksum that a program printed.
+/// Returns the checksum that a program printed, or a message if it printed none.
 pub(super) fn checksum(output: &[u8]) -> Result<String, String> {
     let text = String::from_utf8_lossy(output);
     let found = text.lines().find_map(|line| line.strip_prefix("checksum "));

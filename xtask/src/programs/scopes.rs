@@ -2,7 +2,8 @@
 //! request in a scope.
 //!
 //! The samples of single operations come from `programs-scopes`, which takes one sample of each row
-//! in turn. Each service runs in a process of its own, and the order differs in each round.
+//! in turn. Each service runs in a process of its own, and the order of the services is random in
+//! each round.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -24,19 +25,19 @@ use crate::workspace::Workspace;
 /// The executable that samples single operations, and the feature that it needs.
 pub(super) const COSTS: (&str, &str) = ("programs-scopes", "scope-costs");
 
-/// The key of the allocator whose memory is the bar.
+/// The key of the allocator that the bars on memory compare ours with.
 const JEMALLOC: &str = "jemalloc";
 
-/// The time limit of a process. The slowest takes half a minute.
+/// The time limit of a process. The slowest process takes half a minute.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The path from the root of the page that `--record` writes.
+/// The page that `--record` writes, as a path from the root of the workspace.
 const PAGE: &str = "docs/benchmarks/scopes.md";
 
-/// The seed of the draws for intervals.
+/// The seed of the random draws for confidence intervals.
 const DRAWN_WITH: u64 = 1;
 
-/// The processes of a round: the key of an allocator, and a program.
+/// The services that run in each round: the key of an allocator, and a program.
 const SERVICES: [(&str, &str); 5] = [
     (JEMALLOC, "service-long"),
     (OURS, "service-long"),
@@ -53,13 +54,14 @@ type CostSamples = BTreeMap<String, Vec<f64>>;
 struct ServiceFigures {
     wall_ns: f64,
     peak: f64,
-    /// The resident memory after the last request, or 0 if the program does not print it.
+    /// The resident bytes after the last request, or 0 if the program does not print them.
     resident: f64,
-    /// The largest ratio of the resident memory after a burst to that before it.
+    /// The largest ratio of the resident memory after a burst to the resident memory before it, or
+    /// 0 if the program has no bursts.
     after_burst: f64,
 }
 
-/// A row of the table.
+/// A row of the table: a figure, and the bar that it must not exceed.
 #[derive(Debug)]
 struct ScopeBar {
     what: &'static str,
@@ -68,7 +70,7 @@ struct ScopeBar {
     bar: f64,
 }
 
-/// Runs the command. Returns `true` if everything ran, even if a bar was missed.
+/// Runs `bench --scopes`. Returns `true` if everything ran, even if a bar was missed.
 pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     let chosen = |one: &&GeneralAllocator| [JEMALLOC, OURS].contains(&one.key);
     let plan = ProgramPlan {
@@ -165,7 +167,7 @@ fn serve(ws: &Workspace, (key, program): (&str, &str), out: &Path) -> Result<(Se
     Ok((figures, checksum))
 }
 
-/// Reads the lines that a service prints about its memory.
+/// Returns the figures in the lines that a service prints about its memory.
 fn told(output: &str) -> ServiceFigures {
     let mut figures = ServiceFigures::default();
     for line in output.lines() {
@@ -183,10 +185,10 @@ fn told(output: &str) -> ServiceFigures {
     figures
 }
 
-/// Computes the rows of the table.
+/// Returns the rows of the table.
 fn rows(costs: &[CostSamples], services: &[[ServiceFigures; SERVICES.len()]]) -> Vec<ScopeBar> {
     let row = |what, unit, bar, figure| ScopeBar { what, unit, figure, bar };
-    // Computes a figure from two rows, for each round of each process.
+    // Computes a figure from the samples of two rows, for each round of each process.
     let cost = |of: [&str; 2], figure: fn(f64, f64) -> f64| {
         let process = |samples: &CostSamples| {
             let [first, second] = of.map(|name| samples.get(name).map_or(&[][..], Vec::as_slice));
@@ -266,7 +268,7 @@ fn markdown(facts: &str, rows: &[ScopeBar]) -> String {
     );
     for row in rows {
         let figure = row.figure.map_or("–".to_owned(), |one| {
-            // A ratio or a time near one has three digits.
+            // A figure below 2 has three decimals, any other has two.
             let digits = if one.mid < 2.0 { 3 } else { 2 };
             format!("{:.digits$}{} [{:.digits$}, {:.digits$}]", one.mid, row.unit, one.low95, one.high95)
         });

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::recorded::RecordedBench;
 
-/// Writes the section of these tables, if the run has any.
+/// Writes the section of the tables in `recorded.alone`, if there are any.
 pub(super) fn section(out: &mut String, recorded: &RecordedBench) -> Result<()> {
     if recorded.alone.is_empty() {
         return Ok(());

@@ -61,10 +61,10 @@ pub(super) const PAGES: [CostsPage; 4] = [
     },
 ];
 
-/// Returns the table of a crate. The record may lack a row.
+/// Returns the table of a crate, without the rows that the record lacks.
 ///
 /// # Errors
-/// The record has none of the rows.
+/// Returns an error if the record has none of the rows.
 pub(super) fn table(recorded: &RecordedBench, page: &CostsPage) -> Result<String> {
     let mut lines = String::new();
     for (id, key) in page.rows {

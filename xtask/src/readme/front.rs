@@ -8,8 +8,8 @@ use super::recorded::{RecordedBench, RecordedRow, RecordedTable};
 use super::results::{OURS, best, ends};
 
 /// One table: its heading, the title of its column of peers, and its rows. A row is a workload, the
-/// key of the contender that the page recommends for it, and the key of the peer. A namesake is the
-/// published crate with the name of ours.
+/// key of the contender that the page recommends for this workload, and the key of the peer. A
+/// namesake is the published crate with the name of ours.
 struct FrontTable {
     heading: &'static str,
     peer: &'static str,
@@ -126,8 +126,8 @@ fn anchor(id: &str) -> String {
     format!("{}#{}", super::RESULTS, slug.to_ascii_lowercase())
 }
 
-/// Returns the table of the greatest certain losses to the best general allocator, at most one for
-/// each family of workloads.
+/// Returns the table of the greatest certain losses to the best general allocator. Of workloads
+/// whose ids differ only in the last part, the table has at most one.
 fn losses(recorded: &RecordedBench) -> Result<String> {
     let mut all: Vec<(f64, &RecordedTable, &RecordedRow, &RecordedRow)> = Vec::new();
     for workload in recorded.workloads.iter().filter(|workload| workload.trusted) {

@@ -1,15 +1,15 @@
-//! The picture of the first page. Each workload of the recorded run is a dot. Each class has three
-//! lanes: our allocator, the best general allocator, and the crate that ours replaces.
+//! The picture of the first page. Each dot is a workload of the recorded run. Each class has three
+//! rows: our allocator, the best general allocator, and the crate that ours replaces.
 //!
-//! The picture has other colours on a dark page. It is narrow, so that its text can be read on a
-//! phone.
+//! The picture uses other colours if the reader's page is dark. It is narrow, so that its text can
+//! be read on a phone.
 
 use core::fmt::Write as _;
 
 use super::recorded::{RecordedBench, RecordedTable};
 
-/// One class: its heading, and its lanes of ours and of the peer. A lane is the key of a contender
-/// and the name that the picture shows.
+/// One class: its heading, and its rows of ours and of the peer. A row is given by the key of a
+/// contender and the name that the picture shows.
 struct PictureClass {
     class: &'static str,
     heading: &'static str,
@@ -44,20 +44,20 @@ const CLASSES: [PictureClass; 4] = [
     },
 ];
 
-/// The general allocators, without the reference.
+/// The keys of the general allocators, without the reference.
 const GENERAL: [&str; 3] = ["mimalloc", "jemalloc", "snmalloc"];
 
 /// The ratios at the two ends of the scale. A dot beyond them lies at the end.
 const SCALE: (f64, f64) = (1.0 / 20.0, 20.0);
 
-/// The marks on the scale.
+/// The ratios that have a mark on the scale, each with its label.
 const MARKS: [(f64, &str); 5] = [(0.0625, "1/16"), (0.25, "1/4"), (1.0, "glibc"), (4.0, "4"), (16.0, "16")];
 
-/// The width of the picture, and the left and right ends of the scale in it.
+/// The width of the picture in pixels, and the x coordinates of the two ends of the scale.
 const WIDTH: u32 = 480;
 const PLOT: (f64, f64) = (142.0, 428.0);
 
-/// The height of a lane.
+/// The height of a row in pixels.
 const LANE: u32 = 23;
 
 const STYLE: &str = "\
@@ -123,7 +123,7 @@ pub(super) fn standing(recorded: &RecordedBench) -> String {
     )
 }
 
-/// The ratios of one class. All lanes have the same workloads, so their medians can be compared.
+/// The ratios of one class. All rows have the same workloads, so their medians can be compared.
 #[derive(Default)]
 struct ClassFigures {
     ours: Vec<f64>,
@@ -151,7 +151,7 @@ fn general(workload: &RecordedTable) -> Option<f64> {
     GENERAL.iter().filter_map(|key| workload.ratio(key)).min_by(f64::total_cmp)
 }
 
-/// Draws the lines of the scale between two heights.
+/// Draws the lines of the scale between the heights `top` and `bottom`.
 fn grid(out: &mut String, top: u32, bottom: u32) {
     for (ratio, _) in MARKS {
         let (x, class) = (at(ratio), if ratio == 1.0 { "one" } else { "line" });
@@ -188,7 +188,7 @@ fn text(out: &mut String, x: f64, y: u32, class: &str, anchor: &str, text: &str)
     );
 }
 
-/// Returns the place of a ratio on the logarithmic scale.
+/// Returns the x coordinate of a ratio on the logarithmic scale.
 fn at(ratio: f64) -> f64 {
     let part = (ratio.clamp(SCALE.0, SCALE.1) / SCALE.0).ln() / (SCALE.1 / SCALE.0).ln();
     PLOT.0 + part * (PLOT.1 - PLOT.0)
@@ -231,7 +231,7 @@ mod tests {
         let picture = standing(&RecordedBench::load(&root.join(RECORD)).unwrap());
         assert_eq!(picture.matches("height=\"18\"").count(), 3 * CLASSES.len());
         assert!(picture.contains("prefers-color-scheme: dark"));
-        // The three lanes of a class have the same workloads.
+        // The three rows of a class have the same workloads.
         let dots = |kind: &str| picture.matches(&format!("<circle class=\"{kind}\"")).count();
         assert!(dots("ours") >= 30 && dots("ours") == dots("general") && dots("ours") == dots("peer"));
     }

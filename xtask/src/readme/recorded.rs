@@ -16,22 +16,22 @@ const FORMAT: u64 = 1;
 /// The beginning of a report's description of its build, if cargo's profile was `bench`.
 const MEASURED_BUILD: &str = "release,";
 
-/// A workload without rounds: one table.
+/// The table of a workload without rounds.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct RecordedGrid {
     pub(super) id: String,
     pub(super) title: String,
     /// The meaning of the figures.
     pub(super) legend: String,
-    /// The head and the cells.
+    /// The rows of the table, as cells. The first row is the head.
     pub(super) grid: Vec<Vec<String>>,
 }
 
-/// A run.
+/// The summary of a run of the harness.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct RecordedBench {
     format: u64,
-    /// `quick` or `full`.
+    /// The mode of the run: `quick` or `full`.
     pub(super) mode: String,
     pub(super) seed: u64,
     pub(super) processes: u32,
@@ -48,7 +48,7 @@ pub(super) struct RecordedBench {
     pub(super) alone: Vec<RecordedGrid>,
 }
 
-/// The machine and the build.
+/// The machine and the build of a run.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct RecordedHost {
     pub(super) commit: String,
@@ -61,7 +61,7 @@ pub(super) struct RecordedHost {
     pub(super) profile: String,
 }
 
-/// A workload: one table.
+/// The table of a workload.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct RecordedTable {
     pub(super) id: String,
@@ -86,7 +86,7 @@ pub(super) struct RecordedRow {
     pub(super) allocator: String,
     #[serde(default)]
     pub(super) version: String,
-    /// `ran`, `missing`, `crashed` or `wrong`.
+    /// The outcome of the contender: `ran`, `missing`, `crashed` or `wrong`.
     pub(super) state: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
@@ -102,7 +102,7 @@ pub(super) struct RecordedRow {
     pub(super) peak_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) peak_live_bytes: Option<u64>,
-    /// `backing allocator` or `resident set`.
+    /// The source of `peak_bytes`: `backing allocator` or `resident set`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) peak_counted_by: Option<String>,
     /// The share of requests that the contender refused and the heap served.
@@ -114,7 +114,7 @@ impl RecordedBench {
     /// Reads a summary or a record.
     ///
     /// # Errors
-    /// The file is missing or has another format.
+    /// Returns an error if the file is missing or has another format.
     pub(super) fn load(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&text).with_context(|| path.display().to_string())
@@ -143,8 +143,8 @@ impl RecordedBench {
         Ok(self)
     }
 
-    /// Rounds all figures to four digits. Further digits are noise, and would change every line in
-    /// every commit.
+    /// Rounds all figures to four significant digits. Further digits are noise, and would change
+    /// every line in every commit.
     pub(super) fn rounded(mut self) -> Self {
         for workload in &mut self.workloads {
             round(&mut workload.aa);

@@ -22,7 +22,7 @@ pub(super) const OURS: [&str; 9] =
 /// The keys of the general allocators, which serve every request of a program.
 const GENERAL: [&str; 4] = ["glibc", "mimalloc", "jemalloc", "snmalloc"];
 
-/// Returns the page.
+/// Returns the text of the page.
 pub(super) fn page(recorded: &RecordedBench) -> Result<String> {
     let RecordedBench { mode, seed, processes, rounds, document, host, .. } = recorded;
     let mut out = String::from(
@@ -105,15 +105,15 @@ fn behind(out: &mut String, recorded: &RecordedBench) -> Result<()> {
     Ok(())
 }
 
-/// Returns the general allocator with the lowest ratio.
+/// Returns the row of the general allocator with the lowest ratio.
 pub(super) fn best(workload: &RecordedTable) -> Option<&RecordedRow> {
     let general =
         workload.rows.iter().filter(|row| GENERAL.contains(&row.key.as_str()) && row.ratio.is_some());
     general.min_by(|one, other| one.ratio.unwrap_or(f64::MAX).total_cmp(&other.ratio.unwrap_or(f64::MAX)))
 }
 
-/// Returns the ends of a row's interval. Without an interval, as for the reference, both are the
-/// ratio.
+/// Returns the ends of a row's interval. If the row has no interval, as for the reference, both
+/// ends are the ratio.
 pub(super) fn ends(row: &RecordedRow) -> Option<(f64, f64)> {
     row.interval.or(row.ratio.map(|ratio| (ratio, ratio)))
 }
@@ -153,7 +153,7 @@ fn ratio(row: &RecordedRow) -> String {
     }
 }
 
-/// Formats the peak in a readable unit, with its ratio to the live bytes if those are 64 KiB or
+/// Returns the peak in a readable unit, with its ratio to the live bytes if those are 64 KiB or
 /// more.
 pub(super) fn peak(row: &RecordedRow) -> String {
     let Some(peak) = row.peak_bytes else { return "–".to_owned() };
@@ -169,7 +169,8 @@ pub(super) fn peak(row: &RecordedRow) -> String {
     }
 }
 
-/// Returns why a row has no figures, or which requests they exclude.
+/// Returns the reason why a row has no figures, or the share of requests that its contender
+/// refused.
 fn note(row: &RecordedRow) -> String {
     match (row.state.as_str(), &row.reason, row.refused) {
         ("ran", _, Some(share)) => format!("refused {:.2} %, heap instead", share * 100.0),

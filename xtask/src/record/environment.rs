@@ -12,7 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::parent_id;
 use std::path::Path;
 
-/// Variables by name.
+/// Environment variables: their values, by name.
 type Variables = BTreeMap<OsString, OsString>;
 
 /// Variables that `cargo run` sets for the program that it runs, in addition to those that begin
@@ -31,8 +31,8 @@ const CARGO: [&str; 8] = [
 /// Variables that rustup sets for each tool that it starts.
 const RUSTUP: [&str; 2] = ["RUSTUP_TOOLCHAIN_SOURCE", "RUST_RECURSION_COUNT"];
 
-/// Variables that rustup sets even if the user did not, and the default directories below the home
-/// directory that they name.
+/// Variables that rustup sets if the user did not, each with its default directory below the home
+/// directory.
 const HOMES: [(&str, &str); 2] = [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")];
 
 /// Returns the variables of the user's shell, as far as they can be determined. `target` is cargo's
@@ -67,7 +67,8 @@ fn restored(mut ours: Variables, parent: &Variables, target: &Path) -> Variables
         }
     }
     ours.retain(|name, _| !name.as_bytes().starts_with(b"CARGO_PKG_"));
-    // Rustup states the source of the toolchain: `env` is a variable that the user set.
+    // `RUSTUP_TOOLCHAIN_SOURCE` is `env` if the user set `RUSTUP_TOOLCHAIN`. Otherwise rustup added
+    // that variable.
     let source = ours.remove(OsStr::new("RUSTUP_TOOLCHAIN_SOURCE"));
     if source.is_none_or(|source| source != "env") {
         ours.remove(OsStr::new("RUSTUP_TOOLCHAIN"));
@@ -85,8 +86,8 @@ fn restored(mut ours: Variables, parent: &Variables, target: &Path) -> Variables
     ours
 }
 
-/// Removes the directory of cargo's programs from the front of `PATH` if the shell's `PATH` is the
-/// rest. Rustup adds that directory.
+/// Removes the directory that rustup adds to the front of `PATH`, that of cargo's programs. Leaves
+/// `PATH` as it is unless the rest is the `PATH` of the shell.
 fn restore_path(ours: &mut Variables, parent: &Variables, cargo_home: Option<&OsStr>) {
     let (Some(path), Some(cargo_home)) = (ours.get(OsStr::new("PATH")), cargo_home) else { return };
     let mut entries = env::split_paths(path);
@@ -155,7 +156,8 @@ mod tests {
         ]));
         let parent = variables(&user);
         assert_eq!(restored(ours.clone(), &parent, Path::new("/t")), parent);
-        // The directory remains if the shell has it too, or if the shell's variables are unknown.
+        // The directory of cargo's programs remains if the shell has it too, or if the shell's
+        // variables are unknown.
         let kept = restored(ours, &Variables::new(), Path::new("/t"));
         assert_eq!(kept[OsStr::new("PATH")], "/u/.cargo/bin:/usr/bin:/bin");
     }

@@ -1,5 +1,5 @@
-//! Records a program: locks a place for the traces, runs the program with the recorder preloaded,
-//! and describes the result.
+//! Records a program: locks the directory of the traces, runs the program with the recorder
+//! preloaded, and describes the result.
 
 use core::fmt::Write as _;
 use std::ffi::{OsStr, OsString};
@@ -23,11 +23,12 @@ const RECORDER: &str = "ephemera-recorder";
 /// The number of processes that the summary lists in addition to the largest.
 const LISTED: usize = 8;
 
-/// With fewer recorded calls than this, the program may use its own allocator. The summary then
-/// names it.
+/// The number of recorded calls below which the program may use its own allocator. The summary then
+/// names the allocators that the program contains.
 const FEW: u64 = 10_000;
 
-/// The exit statuses of the tool's own failures, which are those of `env` and `nice`.
+/// The exit statuses of the tool's own failures: the recording failed, the program cannot be run,
+/// or there is no such program. `env` and `nice` use the same statuses.
 const FAILED: u8 = 125;
 const NOT_RUNNABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -39,19 +40,20 @@ struct RecordedProcess {
     bytes: u64,
     pid: u32,
     command: String,
-    /// Whether its trace has at least one call.
+    /// Whether the trace of the process has at least one call.
     called: bool,
-    /// Whether its executable has a `malloc` in front of the recorder's.
+    /// Whether the executable of the process has a `malloc` that takes precedence over the
+    /// recorder's.
     bypassed: bool,
 }
 
-/// Runs the command. The exit status is that of the program.
+/// Runs `record`. Returns the exit status of the program, or of the tool if the recording failed.
 pub(super) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
     let mut status = FAILED;
     if let Err(error) = record(ws, options, &mut status) {
         eprintln!("error: {error:#}");
-        // A failed program keeps its own exit status. After a successful one, the status reports
-        // that no trace was kept.
+        // A failed program keeps its own exit status. After a program that succeeded, the status
+        // reports that no trace was kept.
         status = if status == 0 { FAILED } else { status };
     }
     ExitCode::from(status)
@@ -104,7 +106,8 @@ fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()
 /// Builds the recorder and returns its path.
 fn library(ws: &Workspace) -> Result<PathBuf> {
     ws.package(RECORDER)?;
-    // The build has its own directory, because other builds create the library without the feature.
+    // The build has its own directory, because other builds create the library without the feature
+    // `preload`.
     let dir = ws.target_dir("recorder");
     nameable(&dir)?;
     let build = ws
@@ -116,7 +119,7 @@ fn library(ws: &Workspace) -> Result<PathBuf> {
     Ok(dir.join("release").join("libephemera_recorder.so"))
 }
 
-/// Returns an error if the loader would split the path into several.
+/// Returns an error if the loader would split the path `dir` into several paths.
 fn nameable(dir: &Path) -> Result<()> {
     let separates = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
     if dir.as_os_str().as_encoded_bytes().iter().any(separates) {
@@ -223,7 +226,7 @@ fn describe(
     Ok(out)
 }
 
-/// Lists the other processes that made a call, and counts the remaining ones.
+/// Lists the other processes that made a call, and counts those that made none.
 fn list(out: &mut String, parts: &Path, others: &[RecordedProcess]) {
     let (calling, idle): (Vec<_>, Vec<_>) = others.iter().partition(|other| other.called);
     if !calling.is_empty() {
@@ -241,7 +244,7 @@ fn list(out: &mut String, parts: &Path, others: &[RecordedProcess]) {
     }
 }
 
-/// Returns the beginning of a command.
+/// Returns a command, shortened to at most 60 characters.
 fn shortened(command: &str) -> String {
     const WIDTH: usize = 60;
     if command.chars().count() <= WIDTH {

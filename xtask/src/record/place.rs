@@ -1,7 +1,7 @@
-//! Manages the place of a recording: TRACE, and the directory TRACE.processes next to it. One
-//! recording holds the place at a time.
+//! Manages the output of a recording: the file TRACE, and the directory TRACE.processes next to it.
+//! A lock lets one recording at a time write there.
 //!
-//! A recording removes or replaces earlier traces at its place, and nothing else.
+//! A recording removes or replaces earlier traces there, and nothing else.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -14,7 +14,7 @@ use ephemera_recorder::{LONGEST_PATH, format};
 /// The size of the smallest trace in bytes: its file header and one packet.
 const LEAST: usize = format::FILE_HEADER + format::PACKET;
 
-/// The place of a recording. Dropping it releases the lock on the place.
+/// The paths of a recording's output. Dropping this value releases the lock on the directory.
 #[derive(Debug)]
 pub(super) struct TracePlace {
     /// The path that the largest trace gets at the end.
@@ -26,7 +26,8 @@ pub(super) struct TracePlace {
 }
 
 impl TracePlace {
-    /// Locks the place of `out`, and removes the traces of an earlier recording from its directory.
+    /// Locks the directory for the trace `out`, and removes the traces of an earlier recording from
+    /// it.
     pub(super) fn take(out: PathBuf) -> Result<Self> {
         replaceable(&out)?;
         let parts = beside(&out, ".processes");
@@ -63,8 +64,8 @@ impl TracePlace {
         Ok(Self { out, parts, _held: held })
     }
 
-    /// Gives a trace of the directory its final name. If its process still runs, the trace also
-    /// keeps its first name, because the process extends the file by that name.
+    /// Moves the trace `trace` from the directory to its final path. If its process still runs, the
+    /// trace also keeps its first name, because the process extends the file by that name.
     pub(super) fn keep(&self, trace: &Path, still_runs: bool) -> Result<()> {
         let kept = || {
             replaceable(&self.out)?;
@@ -79,7 +80,7 @@ impl TracePlace {
     }
 }
 
-/// The advice for a place that cannot be used.
+/// The advice if the output cannot be written.
 const CHOOSE: &str = "Choose a place that you may write to with --out";
 
 /// Returns an error if the file at `out` exists and is no trace.
@@ -96,8 +97,8 @@ fn replaceable(out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the traces that an earlier recording left in a directory. Returns an error that names
-/// the first other file, if there is one.
+/// Returns the traces that an earlier recording left in a directory. Returns an error if the
+/// directory has any other file.
 fn earlier(parts: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(parts).with_context(|| format!("cannot read {}", parts.display()))? {
@@ -119,8 +120,9 @@ fn earlier(parts: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Returns whether a recording left the file: it is a trace, or its process was killed before it
-/// wrote the head. Such a file has zeros and the name of a trace.
+/// Returns whether a recording left the file at `path`. Such a file is a trace, or belongs to a
+/// process that was killed before it wrote the head of its trace. A file without a head has the
+/// name of a trace and only zeros.
 fn is_ours(path: &Path, name: &OsStr) -> bool {
     let Ok(head) = begins(path) else { return false };
     let named = || {
@@ -161,7 +163,8 @@ fn try_writing(parts: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the limit on the size of files, which child processes inherit. `None` without a limit.
+/// Returns the limit on the size of files in bytes, which child processes inherit. Returns `None`
+/// if there is no limit.
 fn most_bytes_of_a_file() -> Option<u64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max file size"))?;

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 /// The size in bytes of the largest file that is searched for an allocator.
 const SEARCHED: u64 = 512 << 20;
 
-/// The bytes at the start of a file that have the ELF header and the program headers.
+/// The number of bytes that are read at the start of a file. They include the ELF header and the
+/// program headers.
 const HEADS: u64 = 64 << 10;
 
-/// Texts that only a program with the allocator of that name contains, even if its symbols were
-/// stripped.
+/// The names of allocators, each with a text that only a program with that allocator contains. Even
+/// a stripped program has the text.
 const TEXTS: [(&str, &[u8]); 4] = [
     ("jemalloc", b"<jemalloc>"),
     ("mimalloc", b"mimalloc: "),
@@ -24,7 +25,7 @@ const TEXTS: [(&str, &[u8]); 4] = [
     ("tcmalloc", b"tcmalloc"),
 ];
 
-/// Returns the file that a shell runs for `name`.
+/// Returns the file that a shell with the search path `path` runs for `name`.
 pub(super) fn find(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Some(name.into());
@@ -34,7 +35,8 @@ pub(super) fn find(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
     })
 }
 
-/// Returns why a library cannot be preloaded into a program. `None` if the file shows no reason.
+/// Returns why a library cannot be preloaded into a program. Returns `None` if the file shows no
+/// reason.
 pub(super) fn obstacle(file: &Path) -> Option<&'static str> {
     let mut head = Vec::new();
     File::open(file).ok()?.take(HEADS).read_to_end(&mut head).ok()?;
@@ -53,10 +55,10 @@ pub(super) fn obstacle(file: &Path) -> Option<&'static str> {
     binary(&head)
 }
 
-/// Returns why a library cannot be preloaded into an ELF file that begins with `head`. `None` if
-/// the head shows no reason, or is not that of an ELF file.
+/// Returns why a library cannot be preloaded into an ELF file that begins with `head`. Returns
+/// `None` if the head shows no reason, or is not that of an ELF file.
 fn binary(head: &[u8]) -> Option<&'static str> {
-    /// A program header that names the dynamic loader.
+    /// The type of the program header that names the dynamic loader.
     const INTERPRETER: u64 = 3;
     let number = |at: usize, bytes: usize| -> Option<u64> {
         let bytes = head.get(at..at.checked_add(bytes)?)?;
@@ -66,7 +68,7 @@ fn binary(head: &[u8]) -> Option<&'static str> {
         return None;
     }
     let own = fs::read("/proc/self/exe").ok()?;
-    // Class, byte order, and machine.
+    // These bytes hold the class, the byte order, and the machine.
     if head.get(4..6) != own.get(4..6) || head.get(18..20) != own.get(18..20) {
         return Some("it is built for another kind of processor than the recorder, or for 32 bits");
     }
@@ -80,7 +82,7 @@ fn binary(head: &[u8]) -> Option<&'static str> {
     Some("it is linked statically, so no library can be preloaded")
 }
 
-/// Returns the allocators that the text of a program's file reveals.
+/// Returns the names of the allocators that the texts in a program's file reveal.
 pub(super) fn brings(file: &Path) -> Vec<&'static str> {
     if fs::metadata(file).is_ok_and(|data| data.len() > SEARCHED) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Runs the program, and survives the signals that end it.
+//! Runs the recorded program, and survives the signals that end the program.
 //!
 //! A terminal sends Ctrl-C to the tool and to the program alike. The tool catches the signal and
 //! waits, so that it can keep the trace when the program has ended. A signal from another process
@@ -16,15 +16,17 @@ use std::process::{Command, ExitStatus};
 /// The signals by which a user or a supervisor ends a program.
 const CAUGHT: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// The process that runs the program; 0 before it is started and after it has ended.
+/// The id of the process that runs the program; 0 before the process is started and after it has
+/// ended.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 /// A signal that arrived before the program was started; 0 for none.
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
-/// Passes on a signal from another process. A terminal's signal reaches the program from the
-/// kernel.
+/// Passes a signal from another process on to the program. The program receives a terminal's signal
+/// from the kernel.
 extern "C" fn caught(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
-    // SAFETY: a handler with SA_SIGINFO receives a valid structure.
+    // SAFETY: the handler is installed with `SA_SIGINFO`, so the kernel passes a valid structure in
+    // `info`.
     let sender = unsafe { (*info).si_code };
     if sender > 0 {
         return;
@@ -37,8 +39,8 @@ extern "C" fn caught(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
 
 /// Sends a signal to the program.
 fn send(program: c_int, signal: c_int) {
-    // SAFETY: the call takes numbers. `PROGRAM` names a process only until it is reaped, so the
-    // number is not reused.
+    // SAFETY: `kill` takes numbers and accesses no memory. `PROGRAM` names a process only until it
+    // is reaped, so the number is not reused.
     unsafe { libc::kill(program, signal) };
 }
 
@@ -46,7 +48,8 @@ fn send(program: c_int, signal: c_int) {
 struct Handlers(Vec<(c_int, libc::sigaction)>);
 
 impl Handlers {
-    /// Catches the signals, except those that are ignored. The program inherits the ignored ones.
+    /// Catches the signals except those that xtask ignores. The program inherits the ignored
+    /// signals.
     fn install() -> Self {
         let mut before = Vec::new();
         for signal in CAUGHT {
@@ -76,8 +79,8 @@ impl Drop for Handlers {
 /// Sets the handler of a signal, unless `new` is null. Returns the previous handler.
 fn action(signal: c_int, new: *const libc::sigaction) -> libc::sigaction {
     let mut old = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: `new` is null or a whole structure whose handler calls nothing but `kill`, and the
-    // place is valid.
+    // SAFETY: `new` is null or a whole structure, and `old` is writable. The handler that this
+    // module installs uses only atomics and `kill`, which are safe in a handler.
     unsafe { libc::sigaction(signal, new, old.as_mut_ptr()) };
     // SAFETY: zeros are a valid structure, and the kernel replaced them by a valid one.
     unsafe { old.assume_init() }
@@ -105,7 +108,7 @@ pub(super) fn run(command: &mut Command) -> io::Result<ExitStatus> {
 fn wait_unreaped(pid: u32) -> io::Result<()> {
     loop {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-        // SAFETY: the place is valid for the structure that the call writes.
+        // SAFETY: `info` is valid for the structure that the call writes.
         let status =
             unsafe { libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), libc::WEXITED | libc::WNOWAIT) };
         if status == 0 {

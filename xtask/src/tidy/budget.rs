@@ -1,4 +1,4 @@
-//! Limits the length of a file, and requires a `//!` comment at its start.
+//! Limits the length of a Rust file, and requires a `//!` comment at the start of the file.
 
 use super::{Finding, SourceFile};
 

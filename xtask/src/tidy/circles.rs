@@ -1,9 +1,10 @@
 //! Requires that the files of a crate use each other in one direction. In a circle, no file can be
 //! understood before the others.
 //!
-//! A file uses another one if a path in it leads there: a path that starts with `crate`, `super` or
-//! `self`, or a `use` of one of its modules. A public `use` is a table of contents and uses
-//! nothing. A path through a public `use` leads to the file of the item. Tests may use every file.
+//! A file uses another file if one of its paths leads there: a path that starts with `crate`,
+//! `super` or `self`, or a `use` of one of its modules. A public `use` is a table of contents and
+//! does not count. A path through a public `use` leads to the file of the item. Tests may use every
+//! file.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,9 +14,11 @@ use super::{Finding, SourceFile};
 
 /// A path in a file.
 struct CodePath<'a> {
-    /// Its parts, from the root of the crate. The part `{}` stands for a module without a file.
+    /// The parts of the path, from the root of the crate. The part `{}` stands for a module without
+    /// a file.
     parts: Vec<&'a str>,
-    /// Whether its first word is a name in scope, so that it may lead to another crate.
+    /// Whether the first word of the path is a name in scope, so that the path may lead to another
+    /// crate.
     is_relative: bool,
     /// The name that a `use` brings into scope.
     name: &'a str,
@@ -23,10 +26,10 @@ struct CodePath<'a> {
     line: usize,
 }
 
-/// The parts of a module's name. The root has none.
+/// The parts of a module's name. The root of the crate has none.
 type Name<'a> = Vec<&'a str>;
 
-/// The files of a crate, and their paths.
+/// The files of a crate, by module, with the paths in each file.
 type Modules<'a> = BTreeMap<Name<'a>, (&'a SourceFile, Vec<CodePath<'a>>)>;
 
 /// Checks every crate.
@@ -48,7 +51,7 @@ fn crates(files: &[SourceFile]) -> BTreeMap<&str, Modules<'_>> {
     crates
 }
 
-/// Returns the paths of a module.
+/// Returns the paths in `tokens`, the code of the file of `module`.
 fn paths<'a>(module: &[&'a str], tokens: &[Token<'a>]) -> Vec<CodePath<'a>> {
     let (mut found, mut at) = (Vec::new(), 0);
     let mut here = module.to_vec();
@@ -126,7 +129,8 @@ fn path<'a>(here: &[&'a str], words: &[&'a str], line: usize) -> CodePath<'a> {
     CodePath { parts: [base, &words[skip..]].concat(), is_relative, name: "", is_public_use: false, line }
 }
 
-/// Returns the module of the item that a path of `module` leads to, if it is in this crate.
+/// Returns the module of the item that a path of `module` leads to, if the item is in this crate.
+/// `depth` is the number of imports that the search has followed.
 fn target<'m, 'a>(
     modules: &'m Modules<'a>,
     module: &Name<'a>,
@@ -142,7 +146,7 @@ fn target<'m, 'a>(
     let import =
         imports.iter().find(|import| import.name == *item || import.name == "*" && import.is_public_use);
     match import.filter(|import| depth < 8 && !core::ptr::eq(*import, path)) {
-        // The item may be one of those that the star stands for.
+        // The item may be one of the items that the star stands for.
         Some(import) if import.name == "*" => None,
         Some(import) => target(modules, owner, import, depth + 1),
         None => Some(owner),
@@ -155,7 +159,7 @@ fn circles(modules: &Modules<'_>) -> Vec<Finding> {
     for (module, (_, paths)) in modules {
         let paths = paths.iter().filter(|path| !path.is_public_use).rev();
         let used = paths.filter_map(|path| Some((target(modules, module, path, 0)?, path.line)));
-        // A module inside a file may use the file.
+        // A module that is defined inside a file may use that file.
         uses.insert(module, used.filter(|(other, _)| *other != module).collect());
     }
     let (mut findings, mut reported) = (Vec::new(), BTreeSet::new());

@@ -1,12 +1,12 @@
-//! Separates code from comments and from the contents of strings, line by line. It knows just
-//! enough Rust for that: nested comments, raw strings, and that `'a` may be a lifetime.
+//! Separates code from comments and from the contents of strings, line by line. The lexer knows
+//! just enough Rust to do so: nested comments, raw strings, and that `'a` may be a lifetime.
 
 /// A line of a Rust file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct SourceLine {
     /// The code of the line. Strings and characters keep their quotes and lose their contents.
     pub(crate) code: String,
-    /// Its comment, with the slashes. Several comments on one line are joined.
+    /// The comment of the line, with the slashes. Several comments on one line are joined.
     pub(crate) comment: String,
 }
 
@@ -21,14 +21,14 @@ impl SourceLine {
 enum LexerState {
     Code,
     LineComment,
-    /// The depth of nesting.
+    /// The number of comments that are open, since block comments nest.
     BlockComment(u32),
     Text,
     /// The number of `#` that close the string.
     RawText(usize),
 }
 
-/// Splits a file into lines.
+/// Splits a file into lines, each with its code and its comment.
 pub(crate) fn lex(text: &str) -> Vec<SourceLine> {
     let chars: Vec<char> = text.chars().collect();
     let at = |index: usize| chars.get(index).copied().unwrap_or('\0');
@@ -98,7 +98,8 @@ pub(crate) fn lex(text: &str) -> Vec<SourceLine> {
                 }
             }
             LexerState::Text => match (c, next) {
-                // A backslash at the end of a line does not escape the line break.
+                // A backslash skips the next character, but not a line break, which begins a new
+                // line.
                 ('\\', '\n') => {}
                 ('\\', _) => step = 2,
                 ('"', _) => {
@@ -123,7 +124,7 @@ pub(crate) fn lex(text: &str) -> Vec<SourceLine> {
     lines
 }
 
-/// Returns whether an `r` at this point continues a word. The prefixes of `br"…"` and `cr"…"` are
+/// Returns whether an `r` after `code` continues a word. The prefixes of `br"…"` and `cr"…"` are
 /// not words.
 fn ends_in_word(code: &str) -> bool {
     let word: String = code.chars().rev().take_while(|c| c.is_alphanumeric() || *c == '_').collect();

@@ -10,8 +10,8 @@ const MACROS: [(&str, &str); 3] = [
     ("dbg", "remove it"),
 ];
 
-/// Words that may not be committed in a comment. They are concatenated so that this file does not
-/// contain them.
+/// Words that may not be committed in a comment. The array concatenates them so that this file does
+/// not contain them.
 const WORDS: [&str; 2] = [concat!("FIX", "ME"), concat!("X", "XX")];
 
 /// Checks every Rust file of a package.

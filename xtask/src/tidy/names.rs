@@ -13,7 +13,7 @@ const SHARED: &[(&str, &str)] = &[
     ("TryAllocError", "the error of a `try_alloc` that has the value or the reason"),
 ];
 
-/// Where a type is defined.
+/// The definition of a type: the name, the file and the line.
 #[derive(Debug, PartialEq)]
 struct Definition<'a> {
     name: &'a str,
@@ -38,7 +38,7 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     findings.collect()
 }
 
-/// Returns the definitions of every name that has more than one.
+/// Returns the definitions of every name that more than one file defines.
 fn repeated(files: &[SourceFile]) -> BTreeMap<&str, Vec<Definition<'_>>> {
     let mut names: BTreeMap<&str, Vec<_>> = BTreeMap::new();
     for (file, tokens) in library(files) {
@@ -77,7 +77,7 @@ fn is_source(file: &SourceFile) -> bool {
     file.is_package_code() && !elsewhere && file.name() != "build.rs" && file.name() != "tests.rs"
 }
 
-/// Returns the tokens of a file, without items that only tests build. Adds its modules that only
+/// Returns the tokens of a file, without items that only tests build. Adds the modules that only
 /// tests build to `tests`, as paths without `.rs`.
 fn without_tests<'a>(file: &'a SourceFile, tests: &mut BTreeSet<String>) -> Vec<Token<'a>> {
     let tokens = file.tokens();
@@ -103,7 +103,7 @@ fn without_tests<'a>(file: &'a SourceFile, tests: &mut BTreeSet<String>) -> Vec<
     kept
 }
 
-/// Returns the directory of a file's modules.
+/// Returns the directory that holds the modules of the file at `path`.
 pub(super) fn directory(path: &str) -> &str {
     let module = path.trim_end_matches(".rs");
     ["/lib", "/main", "/mod"].iter().find_map(|end| module.strip_suffix(end)).unwrap_or(module)

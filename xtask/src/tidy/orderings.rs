@@ -12,7 +12,7 @@ const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 /// The most lines between the start of the comment and the ordering.
 const ABOVE: usize = 6;
 
-/// The start of such a comment.
+/// The start of a comment about an ordering.
 const MARK: &str = "ORDERING:";
 
 /// Checks the orderings in library code, and the `ORDERING` comments of all packages.
@@ -76,7 +76,7 @@ fn is_library_code(path: &str) -> bool {
         .is_some_and(|(_, rest)| rest.starts_with("src/"))
 }
 
-/// Returns the names that follow `fn`.
+/// Returns the names of the functions that a file defines.
 fn functions(file: &SourceFile) -> Vec<String> {
     let tokens = file.tokens();
     let after = tokens.windows(2).filter(|pair| pair[0].text == "fn");
@@ -117,7 +117,8 @@ fn starts_use(tokens: &[Token<'_>], index: usize) -> bool {
     tokens[index].text == "use" && matches!(before, None | Some(";" | "{" | "}" | ")" | "]" | "pub"))
 }
 
-/// Adds what one `use` imports: other names of the type, and orderings by their bare names.
+/// Adds the imports of one `use`: other names of the type to `types`, and the bare names of
+/// orderings to `bare`.
 fn imports<'a>(tokens: &[Token<'a>], types: &mut BTreeSet<&'a str>, bare: &mut BTreeSet<&'a str>) {
     let mut seen = false;
     for (index, token) in tokens.iter().enumerate() {

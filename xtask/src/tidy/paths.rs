@@ -2,7 +2,7 @@
 
 use super::{Finding, SourceFile};
 
-/// Directories of one machine. They are concatenated so that this file does not contain them.
+/// Directories of one machine. The array concatenates them so that this file does not contain them.
 const DIRS: [&str; 3] = [concat!("/", "work/"), concat!("/", "root/"), concat!("/", "home/")];
 
 /// Checks all text files.

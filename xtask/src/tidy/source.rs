@@ -15,7 +15,7 @@ pub(crate) struct SourceFile {
     pub(crate) path: String,
     /// The file's contents.
     pub(crate) text: String,
-    /// Its lines, with code and comments separated. Empty unless the file is Rust.
+    /// The file's lines, with code and comments separated. Empty unless the file is Rust.
     pub(crate) lines: Vec<SourceLine>,
 }
 
@@ -81,7 +81,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Reads all files of the repository. Skips those that are not UTF-8.
+/// Reads all files of the repository. Skips files that are not UTF-8.
 pub(super) fn load(root: &Path) -> Result<Vec<SourceFile>> {
     let mut paths = listed_by_git(root).map_or_else(|| walk(root), Ok)?;
     paths.sort();

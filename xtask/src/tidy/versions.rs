@@ -1,4 +1,4 @@
-//! Compares versions that prose repeats with the versions in force.
+//! Compares the versions that prose repeats with the versions in force.
 
 use super::{Finding, SourceFile};
 
@@ -7,7 +7,7 @@ use super::{Finding, SourceFile};
 pub(super) struct Facts {
     /// The channel of `rust-toolchain.toml`.
     pub(super) channel: String,
-    /// `rust-version` of the workspace, with three numbers.
+    /// The `rust-version` of the workspace, with three numbers.
     pub(super) oldest: String,
     /// The nightly that xtask uses.
     pub(super) nightly: String,
@@ -68,7 +68,7 @@ pub(super) fn check(files: &[SourceFile], facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Returns whether one of these is `version`, or `version` without its last numbers.
+/// Returns whether one of `versions` is `version`, or `version` without its last numbers.
 fn has(versions: &[&str], version: &str) -> bool {
     versions.iter().any(|said| is_prefix(said, version))
 }

@@ -1,4 +1,5 @@
-//! Compares the weakenings in the code with the table of negative controls: each needs the other.
+//! Compares the weakenings in the code with the table of negative controls. Each weakening needs a
+//! row, and each row a weakening.
 
 use super::{Finding, SourceFile};
 use crate::controls::FILE;
@@ -6,7 +7,7 @@ use crate::controls::FILE;
 /// The cfg that compiles a weakening in.
 const CFG: &str = concat!("ephemera_", "weaken");
 
-/// Compares the crates with the names in the table.
+/// Compares the weakenings in the crates with `names`, the names in the table.
 pub(super) fn check(files: &[SourceFile], names: &[String]) -> Vec<Finding> {
     let crates = || files.iter().filter(|file| file.is_rust() && file.path.starts_with("crates/"));
     let mut findings = Vec::new();

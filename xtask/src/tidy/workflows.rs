@@ -3,7 +3,7 @@
 
 use super::{Finding, SourceFile};
 
-/// The job that waits for the others.
+/// The name of the job that waits for all others.
 const LAST: &str = "conclusion";
 
 /// Checks the workflows.

@@ -27,7 +27,8 @@ const WORKERS: usize = 2;
 const CLIENTS: u64 = 24;
 const REQUESTS: u64 = 400;
 
-/// Starts the service and its clients. The repository's files are not read.
+/// Starts the service and its clients, and returns the checksum of all answers. Reads no file of
+/// the repository.
 pub(crate) fn run(_root: &Path) -> Outcome {
     let runtime = Builder::new_multi_thread().worker_threads(WORKERS).enable_io().build()?;
     runtime.block_on(async {

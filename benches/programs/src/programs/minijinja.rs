@@ -24,7 +24,7 @@ const TEMPLATE: &str = r##"<!doctype html>
 {% endfor %}
 "##;
 
-/// How many times the listing is rendered.
+/// The number of times that the listing is rendered.
 const PASSES: usize = 20;
 
 /// Renders the listing from new values in each pass.

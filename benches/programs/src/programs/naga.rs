@@ -68,11 +68,11 @@ fn stepN(start: Particle, bias: f32) -> Particle {
 }
 ";
 
-/// The number of shaders, and of repeated functions in each.
+/// The number of shaders, and the number of repeated functions in each shader.
 const SHADERS: usize = 60;
 const STEPS: usize = 40;
 
-/// Translates each shader. The repository's files are not read.
+/// Translates each shader into the three languages. Reads no file of the repository.
 pub(crate) fn run(_root: &Path) -> Outcome {
     let mut checksum = Checksum::new();
     for shader in 0..SHADERS {

@@ -7,10 +7,10 @@ use pulldown_cmark::{Options, Parser, html};
 use crate::checksum::Checksum;
 use crate::{Outcome, files};
 
-/// How many times the pages are rendered.
+/// The number of times that the pages are rendered.
 const PASSES: usize = 200;
 
-/// Renders every page. All HTML of a pass lives until its end.
+/// Renders every page. All HTML of a pass lives until the end of the pass.
 pub(crate) fn run(root: &Path) -> Outcome {
     let mut pages = files::texts(&root.join("docs"), "md")?;
     pages.extend(files::texts(&root.join("crates"), "md")?);

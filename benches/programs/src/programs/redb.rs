@@ -8,7 +8,7 @@ use redb::{Builder, ReadableDatabase, ReadableTable, ReadableTableMetadata, Tabl
 use crate::checksum::Checksum;
 use crate::{Outcome, files};
 
-/// The lines by file and number, and the number of times that a word occurs.
+/// Two tables: each line by file and line number, and the number of times that each word occurs.
 const LINES: TableDefinition<'_, (u32, u32), &str> = TableDefinition::new("lines");
 const WORDS: TableDefinition<'_, &str, u64> = TableDefinition::new("words");
 
@@ -19,7 +19,8 @@ const CACHE: usize = 16 << 20;
 const FILES: usize = 8;
 
 /// Writes every line and counts its words, [`FILES`] files in each transaction. A transaction also
-/// removes every third line of its first file. After each transaction, a range of lines is read.
+/// removes every third line of its first file. After each transaction, the program reads a range of
+/// lines.
 pub(crate) fn run(root: &Path) -> Outcome {
     let sources = files::texts(&root.join("crates"), "rs")?;
     let store = Builder::new().set_cache_size(CACHE).create_with_backend(InMemoryBackend::new())?;

@@ -7,7 +7,8 @@ use rhai::{Engine, Scope};
 use crate::checksum::Checksum;
 use crate::{Outcome, files};
 
-/// The script. `text` holds the pages, and its value is the text of a table.
+/// The script. The variable `text` holds the pages, and the script evaluates to the text of a
+/// table.
 const SCRIPT: &str = r#"
     let counts = #{};
     for line in text.split("\n") {
@@ -36,7 +37,7 @@ const SCRIPT: &str = r#"
 /// The number of bytes of pages that the script reads.
 const INPUT: usize = 200_000;
 
-/// Compiles the script and runs it over the pages.
+/// Compiles the script once and runs it twice over the pages.
 pub(crate) fn run(root: &Path) -> Outcome {
     let mut text = files::texts(&root.join("docs"), "md")?.concat();
     text.truncate(text.floor_char_boundary(INPUT));

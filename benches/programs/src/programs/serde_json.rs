@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::Outcome;
 use crate::checksum::Checksum;
 
-/// How many times the document is read and written.
+/// The number of times that the document is read and written.
 const PASSES: usize = 100;
 
 /// The number of documents that are live at a time.

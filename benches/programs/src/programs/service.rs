@@ -1,5 +1,5 @@
-//! A service with a cache: each request parses a document of 10 KB, and every second one leaves a
-//! string of 100 bytes in the cache. In a variant with bursts, a few requests also fill 64 MB.
+//! A service with a cache: each request parses a document of 10 KB, and every second request leaves
+//! a string of 100 bytes in the cache. In a variant with bursts, a few requests also fill 64 MB.
 
 use std::path::Path;
 
@@ -34,27 +34,28 @@ pub(super) const BURSTS: ServiceLoad =
 /// The number of blocks in a burst, and the size of each in bytes.
 const BURST: (usize, usize) = (64_000, 1_000);
 
-/// The resident memory is read this number of requests after a burst.
+/// The number of requests from a burst to the reading of the resident memory after it.
 const AFTER: u64 = 10;
 
-/// The number of items in a document, and of different documents.
+/// The number of items in a document, and the number of different documents.
 const ITEMS: u64 = 110;
 const DOCUMENTS: u64 = 16;
 
 /// The length of a cached string in bytes.
 const KEPT: usize = 100;
 
-/// Answers the requests one after the other. The repository's files are not read.
+/// Runs the program `service`, which answers its requests one after the other. It reads no file of
+/// the repository.
 pub(crate) fn run(_root: &Path) -> Outcome {
     serve(&SHORT, |request| request())
 }
 
-/// Runs the service of `cargo xtask bench --scopes`.
+/// Runs the program `service-long` of `cargo xtask bench --scopes`.
 pub(crate) fn run_long(_root: &Path) -> Outcome {
     serve(&LONG, |request| request())
 }
 
-/// Runs the service with bursts.
+/// Runs the program `service-bursts`.
 pub(crate) fn run_bursts(_root: &Path) -> Outcome {
     serve(&BURSTS, |request| request())
 }
@@ -62,8 +63,8 @@ pub(crate) fn run_bursts(_root: &Path) -> Outcome {
 /// The result of a request: a number for its client, and a string for the cache.
 type Answer = serde_json::Result<(u64, Option<String>)>;
 
-/// Answers the requests. `around` runs each of them. Prints the resident memory before each burst
-/// and [`AFTER`] requests after it.
+/// Answers the requests of `load`, each by a call of `around`. For each burst, prints the resident
+/// memory before it and [`AFTER`] requests after it.
 pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> Answer) -> Outcome {
     let documents: Vec<String> = (0..DOCUMENTS).map(document).collect();
     let mut cache: Vec<Option<String>> = vec![None; load.cached];
@@ -71,7 +72,7 @@ pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> 
     let mut checksum = Checksum::new();
     for number in 0..load.requests {
         let text = &documents[(number % DOCUMENTS) as usize];
-        // The first requests warm the service up.
+        // The first requests have no burst, because they warm the service up.
         let since = load.burst_every.filter(|&every| number >= every).map(|every| number % every);
         if since == Some(0) {
             before = resident()?;
@@ -87,7 +88,7 @@ pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> 
         }
         checksum.number(total);
         if kept.is_some() {
-            // A new string replaces one of any age.
+            // A new string replaces a cached string of any age.
             let place = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
             cache[place as usize % load.cached] = kept;
         }
@@ -114,7 +115,8 @@ fn resident() -> Result<u64, Box<dyn core::error::Error>> {
     Ok(kib.parse::<u64>()? * 1024)
 }
 
-/// Parses a document, and adds up its prices. Every second request returns a string to keep.
+/// Parses a document and adds up its prices. For an even `number`, also returns a string to keep in
+/// the cache.
 fn answer(text: &str, number: u64) -> Answer {
     let document: Value = serde_json::from_str(text)?;
     let items = document["items"].as_array().map(Vec::as_slice).unwrap_or_default();

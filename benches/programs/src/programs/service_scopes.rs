@@ -6,26 +6,28 @@ use std::path::Path;
 use super::service::{BURSTS, LONG, SHORT, serve};
 use crate::Outcome;
 
-/// The limit of a request in bytes.
+/// The limit on the memory of a request's scope, in bytes.
 #[cfg(feature = "over-pooled-allocator")]
 const LIMIT: usize = 64 << 20;
 
-/// Answers the requests one after the other. The repository's files are not read.
+/// Runs the program `service-scopes`, which answers its requests one after the other. It reads no
+/// file of the repository.
 pub(crate) fn run(_root: &Path) -> Outcome {
     serve(&SHORT, |request| in_scope(request))
 }
 
-/// Runs the service of `cargo xtask bench --scopes`.
+/// Runs the program `service-scopes-long` of `cargo xtask bench --scopes`.
 pub(crate) fn run_long(_root: &Path) -> Outcome {
     serve(&LONG, |request| in_scope(request))
 }
 
-/// Runs the service with bursts.
+/// Runs the program `service-scopes-bursts`.
 pub(crate) fn run_bursts(_root: &Path) -> Outcome {
     serve(&BURSTS, |request| in_scope(request))
 }
 
-/// Runs a request in a scope. Over another global allocator there are no scopes.
+/// Runs a request in a scope. The request runs without a scope if none can be created, for example
+/// because another allocator is the global one.
 #[cfg(feature = "over-pooled-allocator")]
 fn in_scope<R>(request: impl FnOnce() -> R) -> R {
     match typed_pool::Scope::builder().name("request").limit(LIMIT).try_build() {

@@ -7,10 +7,10 @@ use syn::visit::{self, Visit};
 use crate::checksum::Checksum;
 use crate::{Outcome, files};
 
-/// How many times the sources are parsed.
+/// The number of times that the sources are parsed.
 const PASSES: usize = 2;
 
-/// Parses every source file. All trees of a pass live until its end.
+/// Parses every source file. All trees of a pass live until the end of the pass.
 pub(crate) fn run(root: &Path) -> Outcome {
     let sources = files::texts(&root.join("crates"), "rs")?;
     let mut found = Names(Checksum::new());
@@ -21,7 +21,7 @@ pub(crate) fn run(root: &Path) -> Outcome {
     Ok(found.0)
 }
 
-/// Adds every identifier of a tree to a checksum.
+/// The checksum of the identifiers in all visited trees.
 struct Names(Checksum);
 
 impl<'tree> Visit<'tree> for Names {

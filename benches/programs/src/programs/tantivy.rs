@@ -11,11 +11,13 @@ use crate::Outcome;
 use crate::checksum::Checksum;
 use crate::files::texts;
 
-/// The number of indexing threads, and the bytes that they may fill before they write a segment.
+/// The number of indexing threads, and the number of bytes that they may fill before they write a
+/// segment.
 const THREADS: usize = 2;
 const BUDGET: usize = 32 << 20;
 
-/// How many times the index is built, and how many times each index answers all queries.
+/// The number of times that the index is built, and the number of times that each index answers all
+/// queries.
 const PASSES: usize = 6;
 const ROUNDS: usize = 4;
 

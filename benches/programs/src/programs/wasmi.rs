@@ -8,11 +8,11 @@ use wasmi::{Engine, Linker, Module, Store};
 use crate::Outcome;
 use crate::checksum::Checksum;
 
-/// The number of modules, and of functions in each.
+/// The number of modules, and the number of functions in each module.
 const MODULES: u64 = 30;
 const FUNCTIONS: u64 = 400;
 
-/// Assembles, validates, translates and runs each module. The repository's files are not read.
+/// Assembles, validates, translates and runs each module. Reads no file of the repository.
 pub(crate) fn run(_root: &Path) -> Outcome {
     let engine = Engine::default();
     let mut checksum = Checksum::new();

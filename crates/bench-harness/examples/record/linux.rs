@@ -46,7 +46,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Records `serde_json` from the text to the end of the value's life.
+/// Records `serde_json` from the parse of a text to the drop of its value.
 fn json(out: &Path) -> Result<(), Box<dyn Error>> {
     let text = Document::generated(SEED, LENGTH).text;
     let file = begin(out)?;
@@ -56,7 +56,7 @@ fn json(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(fs::remove_file(file)?)
 }
 
-/// Records `syn` from the texts to the end of the trees' lives.
+/// Records `syn` from the parse of the texts to the drop of their trees.
 fn syn(out: &Path) -> Result<(), Box<dyn Error>> {
     let mut files = Corpus::load(None, FILES).files;
     files.truncate(FILES);
@@ -86,7 +86,7 @@ fn begin(out: &Path) -> io::Result<PathBuf> {
     Ok(format!("{}.{}", out.display(), process::id()).into())
 }
 
-/// Rewrites the calls of a trace. Addresses become small numbers, and freed ones are used again
+/// Rewrites the calls of a trace. Addresses become small numbers, and freed addresses are reused
 /// first. Events follow each other without gaps and without times.
 fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
     let trace = Trace::open(from)?;

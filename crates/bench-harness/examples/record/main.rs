@@ -1,4 +1,4 @@
-//! Makes the traces of R6 in `data/`, whose page says how each was made.
+//! Makes the traces of R6 in `data/`, whose `README.md` says how each was made.
 //!
 //! ```text
 //! record json OUT          records serde_json over a generated document

@@ -22,22 +22,24 @@ pub const REFERENCE: usize = 1;
 /// The index of the reference's second entry, whose ratio must be 1, in the registry of each class.
 pub const TWIN: usize = 2;
 
-/// The keys of these three entries, the same in each class.
+/// The keys of the allocator that does nothing, the reference and its second entry, in this order.
+/// They are the same in each class.
 pub const ALWAYS: [&str; 3] = ["nothing", ephemera_trace::replay::REFERENCE, ephemera_trace::replay::TWIN];
 
 /// Whether the allocators of this workspace take part in the comparison.
 const OURS: bool = true;
 
-/// Whether the published crates of the same names and the best-known contenders in Rust take part.
-/// If not, the compiler generates no code for them, which saves most of the build time.
+/// Whether the published crates with the names of this workspace's crates take part, and the
+/// best-known contenders in Rust. If not, the compiler generates no code for them, which saves most
+/// of the build time.
 const PEERS: bool = cfg!(feature = "rust-peers");
 
-/// Whether all other contenders in Rust take part.
+/// Whether the contenders in Rust take part that belong to neither `OURS` nor `PEERS`.
 const MORE_PEERS: bool = cfg!(feature = "more-rust-peers");
 
-/// Returns the registry of a class in the order of its tables. It starts with `$nothing`, followed
-/// by `$over` each third-party general allocator. The other contenders follow if their group takes
-/// part.
+/// Returns the registry of a class in the order of its tables. It starts with `$nothing`. The
+/// reference, its second entry and the allocators in C and C++ follow, each through `$over`, then
+/// the other contenders whose group takes part.
 macro_rules! registry {
     ($entry:ident, $nothing:ty, $over:ident; $($group:ident $key:literal: $contender:ty,)*) => {{
         let mut all = vec![
@@ -75,10 +77,11 @@ pub struct Entry {
     pub absent: Option<&'static str>,
     /// Builds a cell that the runner times.
     pub timed: Build,
-    /// Builds a cell for the check and for the memory pass. It counts calls and verifies contents,
-    /// over a counting backing allocator if the contender accepts one.
+    /// Builds a cell for the check and for the memory pass. The cell counts calls and verifies
+    /// contents, over a counting backing allocator if the contender accepts one.
     pub counted: Build,
-    /// Builds a player of traces. `None` for contenders that do not hand out blocks.
+    /// The function that builds a player of traces. `None` for contenders that do not hand out
+    /// blocks.
     pub replay: Option<ephemera_trace::replay::BuildPlayer>,
 }
 

@@ -3,7 +3,8 @@
 
 use core::fmt::Write;
 
-/// Pads columns to their widest cell. With `bars`, writes Markdown.
+/// Returns a grid as text, with each column padded to its widest cell. If `bars` is `true`, the
+/// text is a Markdown table.
 pub(super) fn align(grid: &[Vec<String>], bars: bool) -> String {
     let columns = grid.first().map_or(0, Vec::len);
     let wide = |column: usize| grid.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

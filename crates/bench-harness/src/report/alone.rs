@@ -14,8 +14,8 @@ use crate::host::Host;
 use crate::runner::{AloneRun, ContenderState, Latencies, WorkloadOutcome};
 use crate::workloads::{AfterBurst, SHOWN};
 
-/// A contender counts as one that returns memory if it keeps at most this many bytes a second after
-/// the burst.
+/// A contender counts as one that returns memory if it keeps at most this many bytes one second
+/// after the burst.
 pub const RETURNED: u64 = 8 << 20;
 
 const MIB: f64 = (1 << 20) as f64;
@@ -29,8 +29,8 @@ pub struct AloneRow {
     pub name: String,
     /// The contender's state.
     pub state: ContenderState,
-    /// Its processes. There are none if it did not run, or if the system does not report resident
-    /// memory.
+    /// The runs of the contender's processes. There are none if the contender did not run, or if
+    /// the system does not report resident memory.
     pub runs: Vec<AloneRun>,
     /// The latencies of single calls, if they were timed.
     pub latencies: Option<Latencies>,
@@ -38,23 +38,23 @@ pub struct AloneRow {
     pub notes: &'static str,
 }
 
-/// One workload.
+/// The table of one workload.
 #[derive(Clone, Debug)]
 pub struct AloneTable {
     /// The name of the workload.
     pub id: String,
-    /// What it does.
+    /// The description of the workload in one line.
     pub title: String,
     /// The kind of memory that its contenders hand out.
     pub class: ContenderClass,
-    /// Whether it is a burst. Otherwise it is a heap that ages.
+    /// Whether the workload is a burst. Otherwise it is a heap that ages.
     pub burst: bool,
     /// The contenders in the order of the registry.
     pub rows: Vec<AloneRow>,
 }
 
 impl AloneRow {
-    /// Returns the process with this activity after the burst.
+    /// Returns the run with this activity after the burst, if there is one.
     #[must_use]
     pub fn run(&self, after: Option<AfterBurst>) -> Option<&AloneRun> {
         self.runs.iter().find(|run| run.after == after)
@@ -129,14 +129,15 @@ impl AloneTable {
         }
     }
 
-    /// Returns the moments of the columns that some contender has.
+    /// Returns the moments that have a column: those at which the memory of some contender was
+    /// read.
     fn moments(&self) -> Vec<f64> {
         let read =
             |at: &f64| self.rows.iter().flat_map(|row| &row.runs).any(|run| run.taken_at(*at).is_some());
         SHOWN.into_iter().filter(read).collect()
     }
 
-    /// Returns the head and the cells.
+    /// Returns the rows of cells, with the head first.
     #[must_use]
     pub fn grid(&self) -> Vec<Vec<String>> {
         if self.burst { self.burst_grid() } else { self.ageing_grid() }
@@ -144,7 +145,7 @@ impl AloneTable {
 
     fn burst_grid(&self) -> Vec<Vec<String>> {
         let moments = self.moments();
-        // While nothing has happened since the burst, both activities are the same.
+        // At moment 0 nothing has happened since the burst, so both activities have one column.
         let later = moments.iter().filter(|&&at| at > 0.0);
         let columns: Vec<(AfterBurst, f64)> = moments
             .iter()
@@ -248,13 +249,13 @@ impl AloneTable {
     }
 }
 
-/// Returns such a table for a terminal.
+/// Returns the table of a workload without rounds, for a terminal.
 #[must_use]
 pub fn terminal_alone(table: &AloneTable) -> String {
     format!("\n{}: {}\n{}\n{}", table.id, table.title, table.legend(), align(&table.grid(), false))
 }
 
-/// Returns these tables for a Markdown page.
+/// Returns the tables of workloads without rounds, for a Markdown page.
 pub(super) fn markdown(tables: &[AloneTable]) -> String {
     let mut text = String::new();
     for table in tables {

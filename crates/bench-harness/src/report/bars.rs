@@ -6,16 +6,16 @@ use crate::runner::WorkloadOutcome;
 use crate::stats::Estimate;
 use crate::workloads::AfterBurst;
 
-/// The moment of a judgement about memory, after the burst, in seconds.
+/// The moment after a burst at which the bars of memory are judged, in seconds.
 pub const JUDGED_AT: f64 = 1.0;
 
-/// A row of the file.
+/// A row of `bars.json`.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(untagged, bound(deserialize = "'de: 'static"))]
 pub(super) enum BarRow {
     /// A limit of a ratio.
     Ratio(Bar),
-    /// A limit of memory.
+    /// A limit of resident memory.
     Held(HeldBar),
 }
 
@@ -26,11 +26,11 @@ pub struct Bar {
     pub workload: String,
     /// The contender's key.
     pub of: &'static str,
-    /// The key of the contender with which it is compared.
+    /// The key of the contender that `of` is compared with.
     pub to: &'static str,
-    /// Whether the cost of the loop is subtracted.
+    /// The times that are compared: with or without that of the loop.
     pub pairs: Pairs,
-    /// The limit.
+    /// The largest ratio that meets the bar.
     pub at_most: f64,
 }
 
@@ -43,7 +43,7 @@ pub struct HeldBar {
     pub of: &'static str,
     /// The activity after the burst.
     pub after: AfterBurst,
-    /// The limit in MiB, a second after the burst.
+    /// The limit in MiB, one second after the burst.
     pub at_most_mib: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Returns whether the median is at most the limit.
+    /// Returns whether the median is at most the limit. `None` if one of the two did not run.
     #[must_use]
     pub fn met(&self) -> Option<bool> {
         self.measured.map(|measured| measured.mid <= self.bar.at_most)
@@ -69,7 +69,7 @@ pub(super) fn rows() -> Vec<BarRow> {
     serde_json::from_str(include_str!("bars.json")).expect("rows of bars")
 }
 
-/// Returns all bars of ratios. Those of the pools apply to whole costs, as users pay them.
+/// Returns all bars of ratios. The bars of the pools apply to whole costs, as users pay them.
 #[must_use]
 pub fn bars() -> Vec<Bar> {
     let ratio = |row| match row {

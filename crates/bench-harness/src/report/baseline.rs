@@ -2,7 +2,8 @@
 //!
 //! Within a run, a ratio is taken between samples that are milliseconds apart. Two runs have no
 //! pairs. So the change of a ratio is the quotient of two medians, and its interval is made of
-//! theirs, as for independent estimates. It includes all other differences between the runs.
+//! their intervals, as for independent estimates. The change includes all other differences between
+//! the runs.
 
 use std::fs;
 use std::path::Path;
@@ -18,8 +19,8 @@ use crate::contenders::ALWAYS;
 use crate::host::Host;
 use crate::stats::{self, Estimate, Verdict, verdict};
 
-/// The version of `summary.json`. It increases when a field that is read again changes its meaning
-/// or is removed.
+/// The version of `summary.json`. It increases when a field that [`Baseline`] reads changes its
+/// meaning or is removed.
 pub const FORMAT: u64 = 1;
 
 /// The meaning of the columns.
@@ -66,7 +67,8 @@ pub struct Change {
     pub key: &'static str,
     /// The name of the contender.
     pub name: &'static str,
-    /// The earlier ratio. Only its 95 % interval is known, and the other one follows from it.
+    /// The earlier ratio. The file has only its 95 % interval, from which the 99 % interval is
+    /// derived.
     pub then: Estimate,
     /// The present ratio.
     pub now: Estimate,
@@ -78,7 +80,7 @@ pub struct Change {
     pub untrusted: bool,
 }
 
-/// Two runs that are compared.
+/// The comparison of a run with an earlier one.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The commit of the earlier run.
@@ -96,7 +98,7 @@ impl Baseline {
     ///
     /// # Errors
     ///
-    /// If there is no such file, or if it has another format.
+    /// Returns an error if the file cannot be read, or if it has another format.
     pub fn load(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path)
             .map_err(|error| format!("the baseline {} cannot be read: {error}", path.display()))?;
@@ -118,7 +120,7 @@ impl Baseline {
         serde_json::from_value(file).map_err(no_summary)
     }
 
-    /// Compares a run with this one.
+    /// Compares a later run with this one.
     #[must_use]
     pub fn compare(&self, report: &BenchReport) -> Comparison {
         let mut comparison = Comparison {
@@ -167,8 +169,8 @@ impl Baseline {
 }
 
 impl OldRow {
-    /// Returns the ratio with its interval. `None` if there is none, or if the number cannot be a
-    /// ratio.
+    /// Returns the ratio with its interval. Returns `None` if the row has none, or if the numbers
+    /// cannot be those of a ratio.
     fn ratio(&self, wider: f64) -> Option<Estimate> {
         let (mid, (low, high)) = self.ratio.zip(self.interval)?;
         let sound = 0.0 < low && low <= mid && mid <= high && high.is_finite();
@@ -176,8 +178,8 @@ impl OldRow {
     }
 }
 
-/// Returns an estimate from its middle, the factors to the ends of its 95 % interval, and the
-/// factor, on logarithms, from these to the ends at 99 %.
+/// Returns an estimate from its middle and the factors to the two ends of its 95 % interval. On
+/// logarithms, the 99 % interval is `wider` times as wide.
 fn spread(mid: f64, down: f64, up: f64, wider: f64) -> Estimate {
     Estimate {
         mid,
@@ -266,7 +268,7 @@ impl Comparison {
         )
     }
 
-    /// For a terminal.
+    /// Returns the comparison for a terminal.
     #[must_use]
     pub fn terminal(&self) -> String {
         let mut text = format!("\n{}\n", self.title());
@@ -280,7 +282,7 @@ impl Comparison {
         text + &format!("{LEGEND}\n")
     }
 
-    /// For the page.
+    /// Returns the comparison for the Markdown page.
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut text = format!("\n## {}\n\n", self.title());
@@ -293,7 +295,7 @@ impl Comparison {
         text + &format!("\n{}\n{LEGEND}\n", align(&self.grid(), true))
     }
 
-    /// For `summary.json`.
+    /// Returns the comparison for `summary.json`.
     #[must_use]
     pub fn json(&self) -> Value {
         let shown = |e: &Estimate| json!({"ratio": e.mid, "interval": [e.low95, e.high95]});
@@ -318,7 +320,7 @@ impl Comparison {
 }
 
 impl OldRow {
-    /// Returns why the earlier run has no ratio for it.
+    /// Returns why the earlier run has no ratio for this row.
     fn told(&self) -> String {
         self.reason.as_ref().map_or(self.state.clone(), |reason| format!("{}: {reason}", self.state))
     }

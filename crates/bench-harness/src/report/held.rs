@@ -14,13 +14,13 @@ pub struct HeldJudged {
 }
 
 impl HeldJudged {
-    /// Returns whether the bytes are at most the limit.
+    /// Returns whether the bytes are at most the limit. `None` if the contender did not run.
     #[must_use]
     pub fn met(&self) -> Option<bool> {
         self.measured.map(|measured| measured <= self.bar.at_most_mib << 20)
     }
 
-    /// Returns the cells of its row in the table of bars.
+    /// Returns the cells of the bar's row in the table of bars. `name` is the contender's name.
     pub(super) fn cells(&self, name: String) -> Vec<String> {
         let HeldBar { workload, after, at_most_mib, .. } = &self.bar;
         let measured = self.measured.map(|bytes| format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64));

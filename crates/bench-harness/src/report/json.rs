@@ -65,11 +65,11 @@ fn table(table: &ReportTable) -> Value {
     })
 }
 
-/// Returns the whole report.
+/// Returns the whole report as JSON.
 ///
 /// # Errors
 ///
-/// If a part cannot be written as JSON.
+/// Returns an error if a part cannot be written as JSON.
 pub fn summary(report: &BenchReport) -> Result<Value, serde_json::Error> {
     let bars = report.bars.iter().map(|judged| {
         json!({
@@ -115,7 +115,7 @@ pub fn summary(report: &BenchReport) -> Result<Value, serde_json::Error> {
 ///
 /// # Errors
 ///
-/// If writing fails.
+/// Returns an error if writing fails.
 pub fn write_samples(outcomes: &[WorkloadOutcome], out: &mut dyn Write) -> io::Result<()> {
     for sample in outcomes.iter().flat_map(|outcome| &outcome.samples) {
         serde_json::to_writer(&mut *out, sample)?;

@@ -12,13 +12,13 @@ pub(super) struct Matrix<'a> {
     pub(super) heads: Vec<&'a str>,
     /// A row for each workload, with a cell for each contender.
     pub(super) rows: Vec<(&'a ReportTable, Vec<&'a ReportRow>)>,
-    /// The geometric means over the workloads that all contenders ran, and the number of these.
-    /// `None` for fewer than two.
+    /// The number of workloads that all contenders ran, and each contender's geometric mean over
+    /// these workloads. `None` if there are fewer than two.
     pub(super) means: Option<(usize, Vec<f64>)>,
 }
 
 impl<'a> Matrix<'a> {
-    /// Returns the matrices of the classes of which at least two workloads were run.
+    /// Returns the matrix of each class of which at least two workloads were run.
     pub(super) fn all(report: &'a BenchReport) -> Vec<(ContenderClass, Self)> {
         let matrix = |class| Some((class, Self::new(report, class)?));
         ContenderClass::ALL.into_iter().filter_map(matrix).collect()

@@ -22,19 +22,19 @@ pub struct ReportRow {
     pub version: String,
     /// The contender's state.
     pub state: ContenderState,
-    /// The ratio of its cost to the reference's.
+    /// The ratio of the contender's cost to the reference's.
     pub ratio: Option<Estimate>,
-    /// The verdict on the ratio. `None` for the reference and the loop.
+    /// The verdict on the ratio. `None` for the reference and for the allocator that does nothing.
     pub verdict: Option<Verdict>,
-    /// The nanoseconds of an operation.
+    /// The median cost of an operation, in nanoseconds.
     pub ns: Option<f64>,
     /// The smallest sample, in nanoseconds per operation.
     pub least_ns: Option<f64>,
-    /// The nanoseconds of an operation without the loop's.
+    /// The median cost of an operation without that of the loop, in nanoseconds.
     pub net_ns: Option<f64>,
-    /// The ratio of the net costs.
+    /// The ratio of the contender's net cost to the reference's.
     pub net_ratio: Option<Estimate>,
-    /// The most bytes taken at a time.
+    /// The most bytes that the contender took at a time.
     pub peak: Option<u64>,
     /// The most bytes that the workload held at a time.
     pub peak_live: Option<u64>,
@@ -42,32 +42,32 @@ pub struct ReportRow {
     pub peak_exact: bool,
     /// Memory over time, if it was watched.
     pub over_time: Vec<HeldAt>,
-    /// The share of requests that it refused and the heap served.
+    /// The share of requests that the contender refused and the heap served. `None` without
+    /// refusals.
     pub refused: Option<f64>,
-    /// The latencies under a load.
+    /// The latencies, if they were measured.
     pub latencies: Option<Latencies>,
     /// A note for the reader.
     pub notes: &'static str,
 }
 
-/// One workload.
+/// The table of one workload.
 #[derive(Clone, Debug)]
 pub struct ReportTable {
     /// The workload's name.
     pub id: String,
-    /// What it does.
+    /// The description of the workload in one line.
     pub title: String,
     /// The kind of memory that its contenders hand out.
     pub class: ContenderClass,
     /// The name of an operation.
     pub op: &'static str,
-    /// The operations of a sample.
+    /// The number of operations in each sample.
     pub ops_per_sample: Option<u64>,
     /// The ratio of the reference to itself.
     pub aa: Option<Estimate>,
-    /// Whether the reference is equal to itself by the rules for any contender: its interval
-    /// contains 1, and its ratio is within a tenth of 1. A wide interval alone makes no table
-    /// trustworthy.
+    /// Whether the reference came out equal to itself: the 95 % interval of its ratio contains 1,
+    /// and the ratio is within a tenth of 1. A wide interval alone makes no table trustworthy.
     pub trusted: bool,
     /// The share of contaminated rounds.
     pub contaminated: f64,
@@ -75,10 +75,10 @@ pub struct ReportTable {
     pub rows: Vec<ReportRow>,
 }
 
-/// The largest acceptable distance of the reference's ratio to itself from 1.
+/// The largest distance from 1 of the reference's ratio to itself in a trusted table.
 const ASTRAY: f64 = 0.1;
 
-/// Returns whether the reference is equal to itself.
+/// Returns whether a table with this ratio of the reference to itself is trusted.
 fn is_trusted(aa: &Estimate) -> bool {
     !aa.excludes_one() && (aa.mid - 1.0).abs() <= ASTRAY
 }
@@ -88,30 +88,30 @@ fn is_trusted(aa: &Estimate) -> bool {
 pub struct BenchReport {
     /// `quick` or `full`.
     pub mode: String,
-    /// The seed of tables and orders.
+    /// The seed of the workloads' tables and of the bootstrap.
     pub seed: u64,
-    /// The host.
+    /// The facts about the host and the build.
     pub host: Host,
     /// The costs of the host and the harness.
     pub calibration: Calibration,
     /// The origin of R1's text, and its fingerprint.
     pub document: String,
-    /// The number of processes, and of rounds in each.
+    /// The number of processes, and the planned number of rounds in each.
     pub trials: (u32, u32),
     /// The names of workloads that only a full run has.
     pub left_to_full: Vec<String>,
-    /// The tables.
+    /// The tables of workloads with rounds.
     pub tables: Vec<ReportTable>,
     /// The tables of workloads that give each contender a process of its own.
     pub alone: Vec<AloneTable>,
-    /// The bars of the project, evaluated on this run.
+    /// The bars of ratios, evaluated on this run.
     pub bars: Vec<Judged>,
     /// The bars of memory, evaluated on this run.
     pub held_bars: Vec<HeldJudged>,
 }
 
 impl ReportTable {
-    /// Returns the table of an outcome.
+    /// Creates the table of an outcome over the contenders of its class.
     #[must_use]
     pub fn new(outcome: &WorkloadOutcome, entries: &[Entry], host: &Host, seed: u64) -> Self {
         let key = |index: usize| entries[index].key;
@@ -195,7 +195,7 @@ fn refused(outcome: &WorkloadOutcome, key: &str) -> Option<f64> {
 }
 
 impl BenchReport {
-    /// Adds the table of a workload that is measured, and returns it.
+    /// Adds the table of a workload with rounds, and returns the table.
     pub fn add(&mut self, outcome: &WorkloadOutcome, entries: &[Entry]) -> &ReportTable {
         let class = outcome.spec.class;
         let entries: Vec<Entry> = entries.iter().filter(|entry| entry.class == class).copied().collect();
@@ -210,7 +210,7 @@ impl BenchReport {
         self.held_bars = judge_held(&held_bars(), outcomes);
     }
 
-    /// Adds the table of a workload without rounds, and returns it.
+    /// Adds the table of a workload without rounds, and returns the table.
     pub fn add_alone(&mut self, outcome: &WorkloadOutcome, entries: &[Entry]) -> &AloneTable {
         let class = outcome.spec.class;
         let entries: Vec<Entry> = entries.iter().filter(|entry| entry.class == class).copied().collect();

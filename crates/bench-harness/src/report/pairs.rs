@@ -5,19 +5,20 @@ use std::collections::{BTreeMap, HashMap};
 use crate::runner::TimedSample;
 use crate::stats::{self, DRAWS, Estimate, estimate};
 
-/// If a process has fewer clean rounds, its contaminated ones are used too.
+/// If a process has fewer clean rounds than this, or than a third of its rounds, its contaminated
+/// rounds are used too.
 const FEW: usize = 5;
 
 /// The samples of a round, by contender.
 #[derive(Debug, Default)]
 struct Round<'a>(HashMap<&'a str, &'a TimedSample>);
 
-/// The time that is compared.
+/// The times that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 pub enum Pairs {
-    /// The whole time.
+    /// The whole time of a sample.
     Whole,
-    /// The time without the loop's.
+    /// The time of a sample without that of the loop.
     Net,
 }
 
@@ -31,7 +32,8 @@ pub struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    /// Sorts samples into rounds.
+    /// Sorts samples into rounds. `void` is the key of the allocator that does nothing, and `seed`
+    /// is the seed of the bootstrap.
     #[must_use]
     pub fn new(samples: &'a [TimedSample], void: &'a str, seed: u64) -> Self {
         let mut sorted: BTreeMap<u32, BTreeMap<i32, Round<'a>>> = BTreeMap::new();
@@ -51,8 +53,8 @@ impl<'a> Rounds<'a> {
         dirty as f64 / all().count().max(1) as f64
     }
 
-    /// Returns one number per round from the samples of `keys`, by process. Contaminated rounds are
-    /// left out if there are enough clean ones.
+    /// Returns, for each process, one number per round, which `f` computes from the costs of
+    /// `keys`. Contaminated rounds are left out if there are enough clean ones.
     fn values(&self, keys: &[&str], f: impl Fn(&[f64]) -> Option<f64>) -> Vec<Vec<f64>> {
         let of = |round: &Round<'_>| {
             let samples =
@@ -69,7 +71,8 @@ impl<'a> Rounds<'a> {
         self.processes.iter().map(process).collect()
     }
 
-    /// Returns the ratio of two contenders' costs.
+    /// Returns the ratio of the cost of `of` to the cost of `to`. Returns `None` if there are no
+    /// rounds with both, or if the net cost of `to` is not above zero.
     #[must_use]
     pub fn ratio(&self, of: &str, to: &str, pairs: Pairs) -> Option<Estimate> {
         match pairs {
@@ -88,8 +91,7 @@ impl<'a> Rounds<'a> {
                 let mut quotients = Vec::new();
                 for (own, base) in own.iter().zip(&base) {
                     let (Some(own), Some(base)) = (median(own), median(base)) else { continue };
-                    // The contender is not slower than the loop, so nothing remains to compare
-                    // with.
+                    // `to` is not slower than the loop, so nothing remains to compare with.
                     if base <= 0.0 {
                         return None;
                     }
@@ -100,13 +102,14 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Returns the median nanoseconds of an operation.
+    /// Returns the median cost of an operation, in nanoseconds.
     #[must_use]
     pub fn cost(&self, of: &str) -> Option<f64> {
         estimate(&self.values(&[of], |costs| Some(costs[0])), 0, self.seed).map(|estimate| estimate.mid)
     }
 
-    /// Returns the median nanoseconds of an operation without the loop's, paired by round.
+    /// Returns the median cost of an operation without that of the loop, in nanoseconds, paired by
+    /// round.
     #[must_use]
     pub fn net_cost(&self, of: &str) -> Option<f64> {
         let values = self.values(&[of, self.void], |costs| Some(costs[0] - costs[1]));
@@ -140,7 +143,8 @@ mod tests {
         }
     }
 
-    /// Three processes of twelve rounds drift: the second half is twice as slow for all contenders.
+    /// Returns the samples of three processes of twelve rounds, which drift: the second half is
+    /// twice as slow for all contenders.
     fn drifting() -> Vec<TimedSample> {
         let mut samples = Vec::new();
         for process in 0..3 {

@@ -5,7 +5,8 @@
 use super::model::{BenchReport, ReportTable};
 use crate::contenders::VOID;
 
-/// Workloads that differ only in the number of threads: alone, together, and that number.
+/// Pairs of workloads that differ only in the number of threads: the one with a single thread, the
+/// one with several, and the number of these.
 const TABLES: [(&str, &str, usize); 6] = [
     ("S9/larson/1", "S9/larson/2", 2),
     ("S9/larson/1", "S9/larson/4", 4),
@@ -21,11 +22,12 @@ pub(super) struct Scaling<'a> {
     /// The workload with several threads.
     pub(super) together: &'a ReportTable,
     pub(super) threads: usize,
-    /// The contenders that ran both, with the nanoseconds of an operation of one thread.
+    /// The contenders that ran both workloads, with their costs.
     pub(super) rows: Vec<Paces<'a>>,
 }
 
-/// The times of one contender.
+/// The costs of one thread's operation over one contender, in nanoseconds: on one thread alone, and
+/// together with other threads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paces<'a> {
     pub(super) name: &'a str,
@@ -34,7 +36,7 @@ pub(super) struct Paces<'a> {
 }
 
 impl Paces<'_> {
-    /// Returns the time alone divided by the time together.
+    /// Returns the cost alone divided by the cost together.
     pub(super) fn share(&self) -> f64 {
         self.alone / self.together
     }

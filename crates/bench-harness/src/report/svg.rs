@@ -12,11 +12,12 @@ use super::model::{BenchReport, ReportRow, ReportTable};
 use crate::contenders::{REFERENCE, VOID};
 
 const WIDTH: u32 = 900;
-/// The room for a panel's title.
+/// The height of a panel's title, in pixels.
 const HEAD: i32 = 28;
 const GAP: i32 = 16;
 
-/// Returns the plot of a table: all contenders with a ratio except the loop and the reference.
+/// Returns the plot of a table: all contenders with a ratio, except the allocator that does nothing
+/// and the reference.
 pub(super) fn forest(table: &ReportTable) -> Forest<'_> {
     let rows = table.rows.iter().enumerate().filter(|(index, _)| ![VOID, REFERENCE].contains(index));
     let line = |(_, row): (usize, &'_ ReportRow)| Some((row.name, row.ratio?, row.verdict));
@@ -27,7 +28,7 @@ pub(super) fn forest(table: &ReportTable) -> Forest<'_> {
 ///
 /// # Errors
 ///
-/// If drawing or writing fails.
+/// Returns an error if drawing or writing fails.
 pub fn write_pictures(report: &BenchReport, directory: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     fs::create_dir_all(directory)?;
     let family = |table: &ReportTable| table.id.split('/').next().unwrap_or_default().to_owned();

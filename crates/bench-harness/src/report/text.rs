@@ -26,15 +26,15 @@ const HEAD: [&str; 9] = [
     "notes",
 ];
 
-/// From this number of live bytes, the peak is shown as a multiple of them.
+/// The least number of live bytes at which a table shows the peak as a multiple of them.
 const SHARE_FROM: u64 = 64 * 1024;
 
-/// The meaning of the columns, printed once.
+/// The meaning of the columns. A report prints it once.
 pub(super) const LEGEND: &str = "ratio: median of paired ratios to the reference, below 1 is faster. net: the ratio without the cost of the \
 loop. peak: bytes taken from the system in a separate process; `*`: counted by a backing allocator, otherwise the \
 growth of the resident set. `–`: cannot run this workload.";
 
-/// Returns bytes in a readable unit.
+/// Returns a number of bytes as text, in a readable unit.
 pub(super) fn bytes(count: u64) -> String {
     match count {
         0..10_240 => format!("{count} B"),
@@ -43,7 +43,7 @@ pub(super) fn bytes(count: u64) -> String {
     }
 }
 
-/// Returns a cost with the digits that are significant.
+/// Returns a cost in nanoseconds as text, with the digits that are significant.
 pub(super) fn ns(cost: f64) -> String {
     match cost.abs() {
         0.0..100.0 => format!("{cost:.2}"),
@@ -52,7 +52,7 @@ pub(super) fn ns(cost: f64) -> String {
     }
 }
 
-/// Returns an estimate with its interval.
+/// Returns an estimate and its 95 % interval as text.
 pub(super) fn interval(e: Estimate) -> String {
     format!("{:.3} [{:.3}, {:.3}]", e.mid, e.low95, e.high95)
 }
@@ -103,7 +103,8 @@ pub(super) fn grid(table: &ReportTable) -> Vec<Vec<String>> {
     page::grid(HEAD, table.rows.iter().map(|row| cells(row, Some(row.key) == reference)))
 }
 
-/// Adds the latencies of a table, if it has any, below a line that states the load.
+/// Returns a line that states the load, and the latencies of a table as rows. Returns `None` if the
+/// table has no latencies.
 pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>)> {
     let measured = || table.rows.iter().filter_map(|row| Some((row.name, row.latencies.as_ref()?)));
     let (_, first) = measured().next()?;
@@ -168,7 +169,7 @@ fn isolation() -> String {
     format!("{pinned}; involuntary switches {switches}; stolen time {steal}")
 }
 
-/// Returns the host and its costs as lines.
+/// Returns the facts about the host and its costs, each with a name.
 #[must_use]
 pub fn host_block(report: &BenchReport) -> Vec<(&'static str, String)> {
     let (host, cal) = (&report.host, &report.calibration);
@@ -250,7 +251,7 @@ pub fn terminal_end(report: &BenchReport) -> String {
     text
 }
 
-/// Returns the report as a page.
+/// Returns the report as a Markdown page.
 #[must_use]
 pub fn markdown(report: &BenchReport) -> String {
     let mut text = format!("# Allocators compared ({})\n\n| | |\n|---|---|\n", report.mode);

@@ -1,5 +1,5 @@
-//! Workloads that give each contender a process of its own: starts the processes, several at a
-//! time, and compares their checksums.
+//! Runs the workloads that give each contender a process of its own: starts the processes, several
+//! at a time, and compares their checksums.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -11,11 +11,12 @@ use super::record::{AloneRun, AnswerLine, ContenderState, Job, WorkloadOutcome};
 use crate::contenders::{ALWAYS, REFERENCE, TWIN, VOID};
 use crate::workloads::{AfterBurst, AloneOrder};
 
-/// Runs each contender in processes of its own. A process that dies becomes a cell.
+/// Runs each contender in processes of its own, with the jobs that `job` makes. If a process dies,
+/// its contender's cell says so.
 ///
 /// # Errors
 ///
-/// If a child does not start, or if its answer cannot be read.
+/// Returns an error if a child cannot be started, or if a lane panics.
 pub(super) fn run(plan: &RunPlan, outcome: &mut WorkloadOutcome, job: impl Fn() -> Job) -> io::Result<()> {
     let keys = outcome.states.iter().filter(|(key, state)| state.ran() && **key != ALWAYS[TWIN]);
     let orders = outcome.spec.alone_orders(plan.isolated);
@@ -71,7 +72,7 @@ pub(super) fn compare(outcome: &mut WorkloadOutcome) {
         Some(reference) if run.ops != reference.ops => {
             Some(format!("{} calls, the reference {}", run.ops, reference.ops))
         }
-        // Blocks of the allocator that does nothing overlap.
+        // Blocks of the allocator that does nothing overlap, so its checksum may differ.
         Some(reference) if run.checksum != reference.checksum && run.contender != ALWAYS[VOID] => {
             Some("checksum differs from the reference's".to_owned())
         }

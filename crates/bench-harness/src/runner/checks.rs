@@ -4,7 +4,8 @@ use super::record::{Checked, ContenderState, WorkloadOutcome};
 use crate::card::ContenderClass;
 use crate::contenders::{ALWAYS, REFERENCE, VOID};
 
-/// Compares the checks with arithmetic, with the contents written, and with the reference.
+/// Compares each check with the expected number of allocations, with the contents that were
+/// written, and with the reference's check.
 pub(super) fn compare(outcome: &mut WorkloadOutcome) {
     let reference = outcome.checks.iter().find(|check| check.contender == ALWAYS[REFERENCE]).cloned();
     let class = outcome.spec.class;
@@ -18,8 +19,8 @@ pub(super) fn compare(outcome: &mut WorkloadOutcome) {
     }
 }
 
-/// Returns how a check differs from the expected one. If the reference died, arithmetic and
-/// contents remain.
+/// Returns how a check differs from the expected one, or `None` if it does not. If the reference
+/// died, only the number of allocations and the contents are compared.
 fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) -> Option<String> {
     let asked = check.asked.or(reference.map(|reference| reference.tally.allocs));
     if let Some(asked) = asked
@@ -38,7 +39,8 @@ fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) ->
             check.tally.frees, check.tally.resizes, reference.tally.frees, reference.tally.resizes
         ));
     }
-    // Blocks of the allocator that does nothing overlap, so only their number is checked.
+    // Blocks of the allocator that does nothing overlap, so only the number of allocations is
+    // checked.
     if check.contender == ALWAYS[VOID] {
         return None;
     }
@@ -86,8 +88,7 @@ mod tests {
             wrong(ContenderClass::Blocks, &check(ALWAYS[VOID], 0, 0, 77), among).is_some(),
             "the loop must be the same loop"
         );
-        // If the reference died, the others are compared with arithmetic and with the contents that
-        // they read back.
+        // If the reference died, only the number of allocations and the contents are compared.
         assert!(wrong(ContenderClass::Blocks, &check("x", 9, 0, 77), None).is_some());
         assert!(wrong(ContenderClass::Blocks, &check("x", 10, 1, 77), None).is_some());
         assert_eq!(wrong(ContenderClass::Blocks, &check("x", 10, 0, 78), None), None);

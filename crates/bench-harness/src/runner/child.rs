@@ -23,26 +23,26 @@ use crate::workloads::nodes::Sources;
 use crate::workloads::{Cell, Context, WorkloadSpec, catalogue};
 use crate::{backing, os, tally};
 
-/// Samples of each contender before the first round. One is enough if samples are long.
+/// The number of samples of each contender before round 0; only one if samples are long.
 const WARM_UP: i32 = 3;
 /// The least number of rounds of a process, even if they exceed its budget.
 const FEWEST: i32 = 5;
-/// The share of contaminated rounds above which a child runs half as many again.
+/// The share of contaminated rounds above which a child runs up to half as many rounds again.
 const TOO_MANY: f64 = 0.2;
-/// The shortest useful sample of the reference, however long the slowest contender takes.
+/// The shortest useful sample of the reference, in ns, whatever the slowest contender takes.
 const SHORTEST_NS: f64 = 300_000.0;
 
-/// The number of points of memory over time.
+/// About the number of points at which a child records memory over time.
 const POINTS: u64 = 60;
 
-/// Names a contender that crashes. Tests use it to see that a crash becomes a cell.
+/// The variable in which tests name a contender that crashes, to see that a crash becomes a cell.
 const FAULT: &str = "EPHEMERA_TEST_FAULT";
 
 /// Runs a job and writes the answer to `out`, one JSON object per line.
 ///
 /// # Errors
 ///
-/// If the job names an unknown workload or contender, or if writing fails.
+/// Returns an error if the job names an unknown workload or contender, or if writing fails.
 pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     let start = Instant::now();
     let unknown = |what: &str| io::Error::other(format!("no such {what}"));
@@ -56,7 +56,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
 
     let mut cpus = os::cpus();
     if let Some(order) = &job.alone {
-        // Processes that run at the same time share the processors.
+        // Processes that run at the same time are spread over the processors.
         let turn = order.lane % cpus.len().max(1);
         cpus.rotate_right(turn);
     }
@@ -94,8 +94,8 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Reads the sources of R4 and R5 if the workload needs them. This happens before any time or
-/// memory is measured.
+/// Returns the sources of R4 and R5. Reads the input of the workload now, before any time or memory
+/// is measured.
 fn sources(spec: &WorkloadSpec, job: &Job) -> Sources {
     let sources = Sources::new(job.corpus.as_deref());
     sources.prepare(spec, job.seed);
@@ -172,7 +172,7 @@ impl Child<'_> {
     fn time(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         let mut rng = stream(self.job.chance, 6);
         // The order of set-up decides where each contender's memory lies. Each process draws its
-        // own.
+        // own order.
         let mut set_up: Vec<usize> = (0..self.entries.len()).collect();
         set_up.shuffle(&mut rng);
         let mut cells: Vec<Option<Box<dyn Cell>>> = self.entries.iter().map(|_| None).collect();
@@ -235,7 +235,7 @@ impl Child<'_> {
                 }));
             }
         }
-        // Each cell ends in its contender's turn too, because a contender may crash at its end.
+        // Each cell is dropped in its contender's turn, because a contender may crash in the drop.
         for (entry, cell) in self.entries.iter().zip(cells) {
             turn.of(entry.key)?;
             drop(cell);
@@ -276,7 +276,7 @@ impl Child<'_> {
         }
     }
 
-    /// Returns the units of a sample, the same for all contenders: on average they take the target.
+    /// Returns the units of each sample. Averaged over the contenders, a sample takes the target.
     fn sample_size(&self, cells: &mut [Box<dyn Cell>], turn: &mut TurnNote) -> io::Result<u64> {
         let mut all = 0.0;
         let mut reference: f64 = 0.0;
@@ -383,7 +383,7 @@ fn tail(contender: &str, rate: Option<f64>, latencies: &Histogram<u64>) -> Laten
     }
 }
 
-/// Returns the growth of the resident set.
+/// Returns the growth in bytes of the resident set, which had `before` bytes.
 fn grown(before: Option<u64>) -> Option<u64> {
     os::resident().zip(before).map(|(now, before)| now.saturating_sub(before))
 }

@@ -1,4 +1,5 @@
-//! The parent process: starts children, reads their answers, and turns a death into a cell.
+//! The parent process: starts children, reads their answers, and turns the death of a child into a
+//! cell of the report.
 
 use core::hash::BuildHasher;
 use core::time::Duration;
@@ -24,8 +25,8 @@ const LOAD: f64 = 0.6;
 ///
 /// # Errors
 ///
-/// If a child does not start, if its answer cannot be read, or if it dies before it notes a turn. A
-/// contender that crashes is no error but a [`ContenderState`].
+/// Returns an error if a child cannot be started, or if it dies before it notes a turn. A contender
+/// that crashes is no error but a [`ContenderState`].
 pub fn run(
     plan: &RunPlan,
     mut watch: impl FnMut(Progress<'_>),
@@ -33,7 +34,8 @@ pub fn run(
 ) -> io::Result<Vec<WorkloadOutcome>> {
     let mut outcomes: Vec<WorkloadOutcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
     let steps = plan.steps();
-    // The time of workloads without rounds is fixed, so it is not taken from the others.
+    // Workloads without rounds take a fixed time. It is added to the total, so the others lose
+    // none.
     let fixed: Duration =
         steps.iter().filter(|step| step.work == StepWork::Alone).map(|step| step.weight).sum();
     let mut clock = Clock::start(plan.total + fixed, steps.iter().map(|step| step.weight));
@@ -59,7 +61,8 @@ pub fn run(
                 super::alone::run(plan, outcome, || Job { chance: chance(), ..blank.clone() })?;
                 super::alone::compare(outcome);
             }
-            // The loop takes no memory, and the twin takes as much as the reference.
+            // The allocator that does nothing takes no memory, and the reference's second entry
+            // takes as much as the reference.
             StepWork::Memory => {
                 alone(plan, outcome, Mode::Memory, None, |key| ![ALWAYS[VOID], ALWAYS[TWIN]].contains(&key))?;
             }
@@ -76,7 +79,8 @@ pub fn run(
     Ok(outcomes)
 }
 
-/// Runs each contender in its own child. A child that dies becomes a cell.
+/// Runs each contender whose key is `wanted` in its own child. If a child dies, its contender's
+/// cell says so.
 fn alone(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,
@@ -97,7 +101,7 @@ fn alone(
     Ok(())
 }
 
-/// Returns the words for the moment of a death, for the cell.
+/// Returns the words with which a cell says in which pass a child died.
 fn pass(mode: Mode) -> &'static str {
     match mode {
         Mode::Check => "when checked",
@@ -108,8 +112,8 @@ fn pass(mode: Mode) -> &'static str {
     }
 }
 
-/// Returns the nanoseconds of an operation with the reference: the median of all samples, or 0
-/// without samples.
+/// Returns the median cost of an operation over the reference, in nanoseconds. It is 0 without
+/// samples.
 fn median_cost(outcome: &WorkloadOutcome) -> f64 {
     let samples = outcome.samples.iter().filter(|sample| sample.round >= 0);
     let mut costs: Vec<f64> = samples
@@ -119,11 +123,11 @@ fn median_cost(outcome: &WorkloadOutcome) -> f64 {
     stats::median(&mut costs).unwrap_or(0.0)
 }
 
-/// Runs every workload once with verification and without figures.
+/// Runs every workload once with verification and without figures. Calls `watch` before each.
 ///
 /// # Errors
 ///
-/// As for [`run`].
+/// Returns an error if a child cannot be started, or if it dies before it notes a turn.
 pub fn smoke(plan: &RunPlan, mut watch: impl FnMut(Progress<'_>)) -> io::Result<Vec<WorkloadOutcome>> {
     let mut outcomes: Vec<WorkloadOutcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
     let mut clock = Clock::start(Duration::ZERO, outcomes.iter().map(|_| Duration::from_secs(1)));
@@ -188,7 +192,8 @@ fn job(plan: &RunPlan, outcome: &WorkloadOutcome, mode: Mode, (process, budget):
     }
 }
 
-/// Runs a child until it ends well, each time without the contender that killed it.
+/// Runs children until one ends well. After a death, the next child leaves out the contender in
+/// whose turn the last one died.
 fn attempt(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,

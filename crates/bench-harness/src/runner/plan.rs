@@ -9,48 +9,52 @@ use crate::contenders::Entry;
 use crate::os;
 use crate::workloads::WorkloadSpec;
 
-/// The time that a child takes besides its samples: its start, and the set-up, the check and the
-/// end of one contender.
+/// An estimate of the time that a child takes besides its samples: its start, and the set-up, the
+/// check and the end of one contender.
 const CHILD: Duration = Duration::from_millis(60);
 
 /// The plan of a run: its measurements and their times.
 #[derive(Clone, Debug)]
 pub struct RunPlan {
-    /// The workloads.
+    /// The workloads to run.
     pub specs: Vec<WorkloadSpec>,
-    /// The contenders. Each class starts with the loop, the reference and its twin.
+    /// The contenders. Each class starts with the allocator that does nothing, the reference and
+    /// its second entry.
     pub entries: Vec<Entry>,
-    /// The number of processes of each workload.
+    /// The number of processes that time each workload with rounds.
     pub processes: u32,
-    /// The rounds of each process. There are fewer if they exceed its share of the time.
+    /// The number of rounds in each process. A process runs fewer if all of them would exceed its
+    /// share of the time.
     pub rounds: u32,
-    /// The average time of a sample.
+    /// The time of a sample, averaged over the contenders of its workload.
     pub target: Duration,
-    /// The time of all workloads with rounds, for any number of them.
+    /// The time that all workloads with rounds share, whatever their number.
     pub total: Duration,
-    /// The time in which latencies are measured, for workloads that have them.
+    /// The time for which the latencies of each contender are measured, in workloads that have
+    /// latencies.
     pub latencies: Duration,
-    /// Whether a separate process checks each contender before it shares one with the others.
+    /// Whether a separate process checks each contender before the contender shares a process with
+    /// the others. This is so in a full run, so it also selects the work of workloads without
+    /// rounds.
     pub isolated: bool,
-    /// Whether the first workload is measured without interruption, so that its table appears at
-    /// once.
+    /// Whether all steps of the first workload come first, so that its table appears early.
     pub first_at_once: bool,
-    /// The seed of tables and orders.
+    /// The seed of the workloads' tables. The same seed gives the same operations.
     pub seed: u64,
     /// The file with the text of R1, if there is one.
     pub document: Option<PathBuf>,
-    /// The length of the generated text.
+    /// The least length, in bytes, of the text that is generated for R1 if there is no file.
     pub document_length: usize,
     /// The directory with the sources of R4 and R5, if there is one.
     pub corpus: Option<PathBuf>,
-    /// The directory for the notes of the children.
+    /// The directory of the files in which children note the contender of each turn.
     pub scratch: PathBuf,
 }
 
-/// The kind of a step.
+/// The work of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepWork {
-    /// Time all contenders in one process, which has this number. The first process also checks
+    /// Time all contenders in one process, which has this number. The step of process 0 also checks
     /// them.
     Time(u32),
     /// Measure memory.
@@ -61,13 +65,13 @@ pub(super) enum StepWork {
     Alone,
 }
 
-/// A step: measure one workload.
+/// A step of the plan: one kind of work on one workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RunStep {
     /// The index of the workload in the plan.
     pub(super) spec: usize,
     pub(super) work: StepWork,
-    /// The time that the step takes without any limit.
+    /// An estimate of the time that the step takes if nothing limits it.
     pub(super) weight: Duration,
 }
 
@@ -79,9 +83,9 @@ impl RunPlan {
 
     /// Returns all steps in order. Steps that cannot be shortened come early, so that later ones
     /// can make up for them. Workloads without rounds come last, in a time of their own. The
-    /// processes of a workload are spread over the run, so that a busy minute affects one process
-    /// of many workloads. With `first_at_once` the steps of the first workload come before all
-    /// others.
+    /// processes of a workload are spread over the run, so that a minute of other load on the host
+    /// affects only one process of each workload. With `first_at_once` the steps of the first
+    /// workload come before all others.
     pub(super) fn steps(&self) -> Vec<RunStep> {
         let all = |work: StepWork, wanted: fn(&WorkloadSpec) -> bool| {
             let specs = self.specs.iter().enumerate().filter(move |(_, spec)| wanted(spec));
@@ -96,7 +100,7 @@ impl RunPlan {
         }
         steps.extend(all(StepWork::Alone, WorkloadSpec::is_alone));
         if self.first_at_once {
-            // The sort is stable.
+            // The sort is stable, so the other steps keep their order.
             steps.sort_by_key(|step| step.spec > 0);
         }
         steps
@@ -116,13 +120,15 @@ impl RunPlan {
     }
 }
 
-/// Returns the time that a workload without rounds takes over `contenders` contenders.
+/// Returns the estimated time of a workload without rounds over `contenders` contenders. `full`
+/// says whether this is a full run.
 fn alone_weight(spec: &WorkloadSpec, full: bool, contenders: u32) -> Duration {
     let processes = contenders * spec.alone_orders(full).len() as u32;
     spec.alone_time(full) * processes.div_ceil(lanes(spec, full) as u32)
 }
 
-/// Returns the number of processes that run at the same time.
+/// Returns the number of processes of a workload without rounds that run at the same time. `full`
+/// says whether this is a full run.
 pub(super) fn lanes(spec: &WorkloadSpec, full: bool) -> usize {
     spec.lanes(full, os::cpus().len())
 }
@@ -130,15 +136,15 @@ pub(super) fn lanes(spec: &WorkloadSpec, full: bool) -> usize {
 /// The progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// The step that starts now.
+    /// The name of the step that starts now.
     pub step: &'a str,
     /// The number of that step, counted from 1.
     pub number: usize,
     /// The number of all steps.
     pub steps: usize,
-    /// The share of the work that is done.
+    /// The share of the work that is done, from 0 to 1.
     pub done: f64,
-    /// The time that remains. `None` until there is a basis for an estimate.
+    /// An estimate of the time that remains. `None` before the first step has ended.
     pub left: Option<Duration>,
 }
 
@@ -147,13 +153,14 @@ pub struct Progress<'a> {
 pub(super) struct Clock {
     start: Instant,
     total: Duration,
-    /// The weight of each step and all later ones, and 0 at the end.
+    /// For each step, the sum of its weight and those of all later steps, in seconds. The last
+    /// entry is 0.
     ahead: Vec<f64>,
     next: usize,
 }
 
 impl Clock {
-    /// Starts the clock.
+    /// Starts the clock of a run that takes `total` and whose steps have these weights.
     pub(super) fn start(total: Duration, weights: impl Iterator<Item = Duration>) -> Self {
         let weights: Vec<f64> = weights.map(|weight| weight.as_secs_f64()).collect();
         let mut ahead = vec![0.0; weights.len() + 1];
@@ -163,12 +170,13 @@ impl Clock {
         Self { start: Instant::now(), total, ahead, next: 0 }
     }
 
-    /// Starts the next step. Returns its progress and its time.
+    /// Starts the next step, whose name is `step`. Returns the progress of the run and the time for
+    /// the step.
     pub(super) fn begin<'a>(&mut self, step: &'a str) -> (Progress<'a>, Duration) {
         self.at(step, self.start.elapsed())
     }
 
-    /// Does `work`, which is not part of the run.
+    /// Calls `work`, whose time does not count as time of the run.
     pub(super) fn pause(&mut self, work: impl FnOnce()) {
         let before = Instant::now();
         work();
@@ -236,8 +244,8 @@ mod tests {
         assert_eq!(at_once.len(), steps.len());
     }
 
-    /// Walks through steps of the given weights. Each takes `took` of its allowed time. Returns the
-    /// sum.
+    /// Walks through steps of the given weights. From the index and the allowed time of a step,
+    /// `took` returns the time that the step takes. Returns the sum of these times.
     fn walk(total: Duration, weights: &[u32], took: impl Fn(usize, Duration) -> Duration) -> Duration {
         let mut clock = Clock::start(total, weights.iter().map(|&weight| weight * SECOND));
         let mut gone = Duration::ZERO;

@@ -11,10 +11,14 @@ use rand::RngExt;
 use super::record::{AnswerLine, Job};
 use crate::workloads::draws::stream;
 
-/// A child that takes longer than this is taken for hung.
+/// The time after which the parent takes a child for hung and kills it.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Runs one child. Returns its lines, or how it died.
+/// Runs one child. Returns the lines of its answer, or the way in which it died.
+///
+/// # Errors
+///
+/// Returns an error if the child cannot be started, or if its end cannot be awaited.
 pub(super) fn child(job: &Job) -> io::Result<Result<Vec<AnswerLine>, String>> {
     let unrun = |error: io::Error| io::Error::other(format!("a measuring process could not be run: {error}"));
     let _ = fs::remove_file(&job.marker);
@@ -35,7 +39,7 @@ pub(super) fn child(job: &Job) -> io::Result<Result<Vec<AnswerLine>, String>> {
     let stderr = child.stderr.take().map(reader);
     let answer = stdout.and_then(|text| text.recv_timeout(LIMIT).ok());
     if answer.is_none() {
-        // The child may have ended on its own just now.
+        // The kill fails if the child has just ended on its own.
         let _ = child.kill();
     }
     let status = child.wait().map_err(unrun)?;
@@ -53,14 +57,15 @@ fn reader(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if pipe.read_to_end(&mut bytes).is_ok() {
-            // The receiver has timed out, so no code needs the text.
+            // The send fails if the receiver has timed out. Then no code needs the text.
             let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
         }
     });
     receive
 }
 
-/// Returns in a few words how a process died.
+/// Returns in a few words how a process died, from its status and the text `said` on its standard
+/// error.
 fn death(status: ExitStatus, said: &str) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

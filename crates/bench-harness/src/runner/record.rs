@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::tally::CallTally;
 use crate::workloads::{AfterBurst, AloneFigures, AloneOrder, Load, ResidentAt, WorkloadSpec};
 
-/// The kinds of work of a child.
+/// The kind of work that a child does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// Run every contender once, counted and verified, and once as it is timed. There are no
-    /// figures.
+    /// Run every contender once with counters and verification, and once as it is timed. Measure
+    /// nothing.
     Check,
-    /// Do the same, then take samples.
+    /// Do the work of [`Mode::Check`], then take samples.
     CheckAndTime,
     /// Take samples.
     Time,
@@ -26,7 +26,7 @@ pub enum Mode {
     Alone,
 }
 
-/// The orders of a child, passed as JSON in one argument.
+/// The orders for a child. The parent passes them as JSON in one argument.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The work of the child.
@@ -35,29 +35,32 @@ pub struct Job {
     pub workload: String,
     /// The keys of the contenders that can run the workload.
     pub contenders: Vec<String>,
-    /// The number of the process in the plan.
+    /// The number of the process in the plan, counted from 0.
     pub process: u32,
     /// The number of rounds, without the warm-up.
     pub rounds: u32,
-    /// The time of the process in nanoseconds. There are fewer rounds if they would exceed it.
+    /// The time budget of the process, in nanoseconds. The child runs fewer rounds if all of them
+    /// would exceed the budget.
     pub budget_ns: f64,
-    /// The units of a sample. `None` if the child finds them.
+    /// The number of units of work in each sample, the same for all contenders. `None` if the child
+    /// determines it.
     pub units: Option<u64>,
-    /// The average time of a sample, in nanoseconds.
+    /// The time of a sample in nanoseconds, averaged over the contenders.
     pub target_ns: f64,
     /// The seed of the tables, the same for all processes.
     pub seed: u64,
-    /// The seed of the orders, which differs in each child and each run.
+    /// The seed of the order of the contenders and of the length of the environment. It differs in
+    /// each child and each run.
     pub chance: u64,
     /// The file with the text of R1, if there is one.
     pub document: Option<PathBuf>,
-    /// The length of the generated text if there is no file.
+    /// The least length, in bytes, of the text that is generated for R1 if there is no file.
     pub document_length: usize,
     /// The directory with the sources of R4 and R5, if there is one.
     pub corpus: Option<PathBuf>,
-    /// The load under which latencies are measured.
+    /// The load under which latencies are measured. Without it, the child measures none.
     pub load: Option<Load>,
-    /// The work of a process that has one contender and no rounds.
+    /// The work of a process that has one contender and no rounds. `None` in all other modes.
     pub alone: Option<AloneOrder>,
     /// The file in which the child notes the contender of each turn.
     pub marker: PathBuf,
@@ -70,20 +73,21 @@ pub struct TimedSample {
     pub workload: String,
     /// The contender's key.
     pub contender: String,
-    /// The number of the process in the plan.
+    /// The number of the process in the plan, counted from 0.
     pub process: u32,
-    /// The round, below zero in the warm-up.
+    /// The number of the round in its process, below zero in the warm-up.
     pub round: i32,
-    /// The time in nanoseconds.
+    /// The time of the sample, in nanoseconds.
     pub ns: f64,
-    /// The number of operations.
+    /// The number of operations in the sample.
     pub ops: u64,
-    /// The interruptions of the measured threads by others. `None` on systems that do not count
-    /// them.
+    /// The number of times that other threads interrupted the measured ones. `None` on systems that
+    /// do not count this.
     pub involuntary_switches: Option<u64>,
-    /// The page faults that needed no disk.
+    /// The number of page faults that needed no disk. `None` on systems that do not count them.
     pub minor_faults: Option<u64>,
-    /// The ticks that the hypervisor gave to other guests during the round, over all CPUs.
+    /// The ticks that the hypervisor gave to other guests during the round, over all CPUs. `None`
+    /// on systems that do not report them.
     pub steal: Option<u64>,
 }
 
@@ -104,7 +108,7 @@ pub struct Checked {
     pub asked: Option<u64>,
     /// The calls that reached the contender.
     pub tally: CallTally,
-    /// A checksum over everything that was read back.
+    /// A checksum over everything that the workload read back.
     pub checksum: u64,
 }
 
@@ -113,12 +117,12 @@ pub struct Checked {
 pub struct PeakMemory {
     /// The contender's key.
     pub contender: String,
-    /// The most bytes at a time: those that the backing allocator counts, or else the growth of the
-    /// process.
+    /// The most bytes that the contender took at a time: as its backing allocator counts them, or
+    /// else the growth of the process's resident set.
     pub peak: u64,
     /// The most bytes that the workload held at a time.
     pub peak_live: u64,
-    /// Whether a backing allocator counted.
+    /// Whether a backing allocator counted the peak.
     pub exact: bool,
     /// About sixty points of memory over time, for the workloads that show them.
     #[serde(default)]
@@ -130,9 +134,9 @@ pub struct PeakMemory {
 pub struct HeldAt {
     /// The number of allocations so far.
     pub ops: u64,
-    /// The bytes taken, counted as for the peak.
+    /// The bytes that the contender had taken, counted like [`PeakMemory::peak`].
     pub taken: u64,
-    /// The bytes that the workload held.
+    /// The bytes that the workload held at that moment.
     pub live: u64,
 }
 
@@ -153,19 +157,19 @@ pub struct RefusalCount {
 pub struct Latencies {
     /// The contender's key.
     pub contender: String,
-    /// The number of requests, or of timed units.
+    /// The number of requests, frames or calls that were timed.
     pub requests: u64,
-    /// The requests per second, if they leave at fixed times.
+    /// The number of requests per second. `None` if they do not leave at fixed times.
     pub rate: Option<f64>,
-    /// The median.
+    /// The median latency.
     pub p50: u64,
-    /// The latency at 99 %.
+    /// The latency that 99 % of the requests do not exceed.
     pub p99: u64,
-    /// The latency at 99.9 %.
+    /// The latency that 99.9 % of the requests do not exceed.
     pub p999: u64,
     /// The longest latency.
     pub max: u64,
-    /// Latencies with the share of requests that took longer.
+    /// Latencies, each with the share of the requests that took longer.
     #[serde(default)]
     pub above: Vec<(u64, f64)>,
 }
@@ -177,29 +181,30 @@ pub struct AloneRun {
     pub contender: String,
     /// The activity after the burst. `None` if there was no burst.
     pub after: Option<AfterBurst>,
-    /// A checksum of everything that was read back, and of the number of calls.
+    /// A checksum of everything that the workload read back, and of the number of blocks or calls.
     pub checksum: u64,
-    /// The calls that allocate or free.
+    /// The number of calls that allocated or freed a block.
     pub ops: u64,
-    /// The duration of the work in seconds.
+    /// The time of these calls and of the work between them, in seconds.
     pub seconds: f64,
     /// The most live bytes at a time.
     pub peak_live: u64,
-    /// The most resident bytes, above those before the first allocation.
+    /// The peak of the resident bytes, minus those before the first allocation.
     pub peak: u64,
     /// Resident memory over time.
     pub held: Vec<ResidentAt>,
 }
 
 impl AloneRun {
-    /// Returns the figures of a process as an answer.
+    /// Creates the answer of a process from its order and its figures.
     pub(super) fn new(contender: &str, order: &AloneOrder, figures: AloneFigures) -> Self {
         let AloneFigures { checksum, ops, seconds, peak_live, peak, held, calls: _ } = figures;
         let contender = contender.to_owned();
         Self { contender, after: order.after, checksum, ops, seconds, peak_live, peak, held }
     }
 
-    /// Returns the resident bytes at a moment after the burst, if they were read then.
+    /// Returns the resident bytes at `seconds` after the burst. `None` if they were not read at
+    /// that moment.
     #[must_use]
     pub fn taken_at(&self, seconds: f64) -> Option<u64> {
         self.held.iter().find(|held| (held.at - seconds).abs() < 1e-9).map(|held| held.taken)
@@ -212,11 +217,11 @@ impl AloneRun {
 pub enum AnswerLine {
     /// The result of a check, which the parent compares.
     Checked(Checked),
-    /// The size of a sample.
+    /// The size of each sample.
     Size {
-        /// The units of a sample.
+        /// The number of units of work in each sample, the same for all contenders.
         units: u64,
-        /// The operations of a unit.
+        /// The number of operations in each unit.
         ops_per_unit: u64,
     },
     /// A sample.
@@ -237,22 +242,22 @@ pub enum ContenderState {
     /// The contender ran.
     #[default]
     Ran,
-    /// The contender cannot run this workload, for this reason.
+    /// The contender cannot run this workload. The text is the reason.
     Missing(String),
-    /// The contender's process died, in this way.
+    /// The contender's process died. The text says how and when.
     Crashed(String),
-    /// The contender ran, but differed from the others, in this way.
+    /// The contender ran, but its results were wrong. The text says how.
     Wrong(String),
 }
 
 impl ContenderState {
-    /// Returns whether there are figures to show.
+    /// Returns whether the contender ran, so that there are figures to show.
     #[must_use]
     pub fn ran(&self) -> bool {
         *self == Self::Ran
     }
 
-    /// Returns the state in a word, and the reason if the contender did not run.
+    /// Returns the state in a word, and the reason unless the state is [`Ran`](Self::Ran).
     #[must_use]
     pub fn told(&self) -> (&'static str, Option<&str>) {
         match self {
@@ -273,7 +278,7 @@ pub struct WorkloadOutcome {
     pub states: BTreeMap<String, ContenderState>,
     /// All samples, including the warm-up.
     pub samples: Vec<TimedSample>,
-    /// All checks.
+    /// The results of all checks.
     pub checks: Vec<Checked>,
     /// The peaks of memory, if they were measured.
     pub memory: Vec<PeakMemory>,
@@ -283,8 +288,9 @@ pub struct WorkloadOutcome {
     pub latencies: Vec<Latencies>,
     /// The runs in processes of their own, for the workloads without rounds.
     pub alone: Vec<AloneRun>,
-    /// The units of a sample.
+    /// The number of units of work in each sample, the same for all contenders. `None` until a
+    /// child has determined it.
     pub units: Option<u64>,
-    /// The operations of a unit.
+    /// The number of operations in each unit.
     pub ops_per_unit: u64,
 }

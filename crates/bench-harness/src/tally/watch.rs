@@ -17,7 +17,8 @@ struct MemoryWatch {
     points: Vec<HeldAt>,
 }
 
-/// Starts to watch: records a point every `every` allocations. `taken` returns the bytes taken.
+/// Starts to watch: records a point every `every` allocations. `taken` returns the bytes that the
+/// contender has taken.
 pub(crate) fn begin(every: u64, taken: impl Fn() -> Option<u64> + Send + 'static) {
     if let Ok(mut watch) = WATCH.lock() {
         // The list has room for more points than are expected, so that it does not grow during a
@@ -34,8 +35,8 @@ pub(crate) fn end() -> Vec<HeldAt> {
     watch.map(|watch| watch.points).unwrap_or_default()
 }
 
-/// Records a point if it is due. `ops` is the number of allocations so far, and `live` that of live
-/// bytes.
+/// Records a point if one is due. `ops` is the number of allocations so far, and `live` is the
+/// number of live bytes.
 pub(super) fn note(ops: u64, live: u64) {
     if ops >= NEXT.load(Relaxed) {
         point(ops, live);

@@ -2,7 +2,7 @@
 //! stays after a burst, and S13, the memory and the tails of a heap that ages.
 //!
 //! Their figures are about a whole process, so another contender's heap in that process would
-//! disturb them. They have no rounds and no ratios.
+//! disturb them. These workloads have no rounds and no ratios.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// The moments after a burst at which resident memory is read, in seconds.
 pub const MOMENTS: [f64; 8] = [0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
 
-/// The moments that tables show. The pictures show all.
+/// The moments after a burst that tables show, in seconds. The pictures show all moments later than
+/// 0.
 pub const SHOWN: [f64; 4] = [0.0, 0.1, 1.0, 10.0];
 
 /// The number of readings while a heap ages.
@@ -39,11 +40,11 @@ impl AfterBurst {
 /// The work of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AloneOrder {
-    /// The blocks of a burst, or the requests of a heap that ages.
+    /// The number of blocks of a burst, or of requests of a heap that ages.
     pub units: u64,
     /// The activity after the burst. `None` if there is no burst.
     pub after: Option<AfterBurst>,
-    /// The last moment after the burst, in seconds.
+    /// The last moment after the burst at which memory is read, in seconds.
     pub until: f64,
     /// The number of the process among those that run at the same time. It selects the processor.
     pub lane: usize,
@@ -54,7 +55,7 @@ pub struct AloneOrder {
 pub struct ResidentAt {
     /// The seconds since the burst, or the share of the requests that are done.
     pub at: f64,
-    /// The resident bytes above those before the first allocation.
+    /// The resident bytes, minus those before the first allocation.
     pub taken: u64,
     /// The bytes of live blocks.
     pub live: u64,
@@ -63,17 +64,17 @@ pub struct ResidentAt {
 /// The figures of one process.
 #[derive(Clone, Debug)]
 pub struct AloneFigures {
-    /// A checksum of everything that was read back, and of the number of blocks.
+    /// A checksum of everything that the workload read back, and of the number of blocks or calls.
     pub checksum: u64,
-    /// The calls that allocate or free.
+    /// The number of calls that allocated or freed a block.
     pub ops: u64,
-    /// The duration of these calls with all that lies between them, in seconds.
+    /// The time of these calls and of the work between them, in seconds.
     pub seconds: f64,
     /// The most live bytes at a time.
     pub peak_live: u64,
-    /// The most resident bytes, above those before the first allocation.
+    /// The peak of the resident bytes, minus those before the first allocation.
     pub peak: u64,
-    /// The readings.
+    /// The readings of resident memory, in the order of time.
     pub held: Vec<ResidentAt>,
     /// The nanoseconds of single calls, if they were timed.
     pub calls: Option<Histogram<u64>>,

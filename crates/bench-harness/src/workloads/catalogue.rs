@@ -19,17 +19,17 @@ const ROWS: &str = include_str!("catalogue/rows.json");
 /// tells which class is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum Workload {
-    /// S1: the size or capacity.
+    /// S1: the size of a block or object, or the capacity of a buffer, in bytes.
     Pair(usize),
     /// S1: a buffer that grows by sixteen writes.
     Extend,
     /// S1: a buffer that is frozen and cloned.
     Freeze,
-    /// S2: the number of items and their size.
+    /// S2: the number of items and their size in bytes.
     Batch(usize, usize),
     /// S2: the number of elements, and whether they are erased one by one and inserted again.
     Set(usize, bool),
-    /// W: the number of live blocks and the largest size.
+    /// W: the number of live blocks and the largest size in bytes.
     Window(usize, u16),
     /// S3: the number of slots and the sizes.
     Slots(u16, SizeSpread),
@@ -37,13 +37,15 @@ pub(crate) enum Workload {
     Pareto,
     /// S5: the number of elements, and whether each is reserved on its own.
     Grow(u32, bool),
-    /// S6: one item in this number lives longer; 0 means none.
+    /// S6: one in this many items is late; 0 means none.
     Straggler(usize),
-    /// S7: the number of live buffers, the longest, and whether they grow by chunks.
+    /// S7: the number of live buffers, the longest length in bytes, and whether buffers grow by
+    /// chunks.
     Packets(usize, usize, bool),
-    /// S8: the items of a batch, their size, and the batches in the channel.
+    /// S8: the number of items in a batch, their size in bytes, and the number of batches in the
+    /// channel.
     Handoff(usize, usize, usize),
-    /// S8 twice at a time: the same.
+    /// S8 by two pairs of threads at the same time, with the parameters of [`Workload::Handoff`].
     Pairs(usize, usize, usize),
     /// S9: the number of threads at a time, each of which leaves its blocks to a new one.
     Larson(usize),
@@ -51,7 +53,7 @@ pub(crate) enum Workload {
     AtOnce(usize),
     /// S9: the number of objects that a thread leaves to the next one.
     Generations(usize),
-    /// S10: whether one thread makes the first objects of both.
+    /// S10: whether one thread makes the first objects of both threads.
     Sharing(bool),
     /// S11 over blocks.
     Frames,
@@ -77,7 +79,7 @@ pub(crate) enum Workload {
     Replay(RecordedHeap, bool),
 }
 
-/// A capability that a workload may need.
+/// The capabilities that a workload needs. Each variant says what its contenders must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Need {
     /// Frees block by block, or at least reuses the last block.
@@ -105,7 +107,8 @@ pub enum Need {
 }
 
 impl Need {
-    /// The reason why a contender cannot run the workload. `None` if it can.
+    /// Returns the reason why a contender with these capabilities cannot run the workload, or
+    /// `None` if it can.
     #[must_use]
     pub fn missing(self, caps: &Caps) -> Option<&'static str> {
         let (met, reason) = match self {
@@ -129,12 +132,12 @@ impl Need {
     }
 }
 
-/// How much is run.
+/// The runs that include a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Scale {
-    /// In `--quick` and `--full`.
+    /// Both `--quick` and `--full`.
     Quick,
-    /// In `--full` alone.
+    /// Only `--full`.
     Full,
 }
 
@@ -151,19 +154,20 @@ pub struct WorkloadSpec {
     pub(crate) workload: Workload,
     /// The name of an operation.
     pub op: &'static str,
-    /// The runs that have it.
+    /// The runs that include the workload.
     pub scale: Scale,
     /// The capabilities that a contender needs.
     pub need: Need,
-    /// Units of the memory pass.
+    /// The number of units that the memory pass runs.
     pub memory_units: u64,
-    /// Whether a memory pass says something about the contender. This is false if it holds one
-    /// block or vector, if its own tables or litter would count as the contender's memory, or if
-    /// the workload reads memory itself.
+    /// Whether a memory pass says something about the contender. This is false if the workload
+    /// holds only one block or vector, if its own tables or litter would count as the contender's
+    /// memory, or if it reads resident memory itself.
     pub holds_memory: bool,
     /// The least number of units in a sample.
     pub least_units: u64,
-    /// The allocations of a fresh cell and of each unit. `None` if they depend on the input.
+    /// The number of allocations of a fresh cell, and of each unit. `None` if they depend on the
+    /// input.
     allocations: Option<(u64, u64)>,
 }
 
@@ -199,38 +203,40 @@ impl WorkloadSpec {
         matches!(self.workload, Workload::Set(..))
     }
 
-    /// Returns whether its input is a file of the host.
+    /// Returns whether the input of the workload comes from files of the host.
     #[must_use]
     pub fn reads_host(&self) -> bool {
         self.reads_sources() || matches!(self.workload, Workload::Csv(_))
     }
 
-    /// Returns whether latencies are measured beside time.
+    /// Returns whether latencies are measured, besides the time of samples.
     #[must_use]
     pub fn has_latencies(&self) -> bool {
         self.is_served() || self.workload == Workload::Frames
     }
 
-    /// Returns whether these are latencies of requests, which leave at fixed times.
+    /// Returns whether the workload is a server, whose latencies are those of requests that leave
+    /// at fixed times.
     #[must_use]
     pub fn is_served(&self) -> bool {
         matches!(self.workload, Workload::Http(_))
     }
 
     /// Returns whether two threads do the work, each on its own processor. Threads that come and go
-    /// do not count: they are interrupted when they move there.
+    /// do not count: they are interrupted when they move to their processor.
     #[must_use]
     pub fn is_of_two(&self) -> bool {
         matches!(self.workload, Workload::Handoff(..) | Workload::AtOnce(_) | Workload::Sharing(_))
     }
 
-    /// Returns whether the report shows memory over time: the bytes that a few late items hold.
+    /// Returns whether the report shows memory over time: the bytes that a few late items keep
+    /// allocated.
     #[must_use]
     pub fn shows_memory_over_time(&self) -> bool {
         matches!(self.workload, Workload::Straggler(_)) && self.class != ContenderClass::Buffers
     }
 
-    /// Returns the units of a check.
+    /// Returns the number of units that a check runs.
     #[must_use]
     pub fn check_units(&self) -> u64 {
         (self.memory_units / 8).max(1)
@@ -242,7 +248,7 @@ impl WorkloadSpec {
 ///
 /// # Panics
 ///
-/// Never: the file is part of the harness, and every test reads it.
+/// Never panics, because the file is part of the harness, and tests read it.
 #[must_use]
 pub fn catalogue() -> Vec<WorkloadSpec> {
     let mut rows: Vec<WorkloadSpec> = serde_json::from_str(ROWS).expect("rows of workloads");

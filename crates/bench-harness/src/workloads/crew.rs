@@ -49,10 +49,12 @@ impl<C: Contender> Contender for AcrossThreads<C> {
 #[derive(Debug)]
 pub(super) struct Travelling<H>(pub(super) Vec<H>);
 
-// SAFETY: the card says that any thread may drop the items, as for `AcrossThreads`.
+// SAFETY: the `Need` of such a workload admits only contenders whose card lets any thread drop the
+// items.
 unsafe impl<H> Send for Travelling<H> {}
 
-/// A meeting of threads before they start. They spin, so that they start within a few nanoseconds.
+/// A barrier at which threads wait for each other before they start. They spin, so that they start
+/// within a few nanoseconds.
 #[derive(Debug)]
 pub(super) struct Meeting {
     came: AtomicUsize,
@@ -60,12 +62,12 @@ pub(super) struct Meeting {
 }
 
 impl Meeting {
-    /// Creates a meeting of this number of threads.
+    /// Creates a meeting of `threads` threads.
     pub(super) fn new(threads: usize) -> Self {
         Self { came: AtomicUsize::new(0), threads }
     }
 
-    /// Returns when all threads have called this for the `round`th time, counted from 0.
+    /// Returns when all threads have called this method for the `round`th time, counted from 0.
     pub(super) fn wait(&self, round: usize) {
         // ORDERING: AcqRel. Pairs with the Acquire in `Meeting::wait`. Publishes: the work before
         // the meeting.
@@ -74,7 +76,7 @@ impl Meeting {
         // ORDERING: Acquire. Pairs with the AcqRel in `Meeting::wait`. Receives the work of the
         // others.
         while self.came.load(Ordering::Acquire) < self.threads * (round + 1) {
-            // Spins first. Then it yields, since two threads may share a processor.
+            // `snooze` spins first and yields later, because two threads may share a processor.
             backoff.snooze();
         }
     }
@@ -101,8 +103,9 @@ impl MeetingSide {
     }
 }
 
-/// Starts a thread, on this processor if there is one. Like [`run_on`] it takes a boxed function,
-/// because the standard library compiles the start of a thread for each type of function.
+/// Starts a thread that runs `work`, pinned to `cpu` if there is one. Like [`run_on`], this
+/// function takes a boxed function, because the standard library compiles the start of a thread for
+/// each type of function.
 pub(super) fn spawn<R: Send + 'static>(
     cpu: Option<usize>,
     work: Box<dyn FnOnce() -> R + Send>,
@@ -115,7 +118,7 @@ pub(super) fn spawn<R: Send + 'static>(
     })
 }
 
-/// Runs a function on a new thread, on this processor if there is one, and waits for its end.
+/// Runs `work` on a new thread, pinned to `cpu` if there is one, and waits for its end.
 pub(super) fn run_on(cpu: Option<usize>, work: Box<dyn FnOnce() + Send + '_>) {
     let body = move || {
         if let Some(cpu) = cpu {
@@ -126,7 +129,7 @@ pub(super) fn run_on(cpu: Option<usize>, work: Box<dyn FnOnce() + Send + '_>) {
     std::thread::scope(|scope| scope.spawn(body).join()).expect("the thread ended well");
 }
 
-/// What the second thread does with a number of units. It returns a checksum.
+/// The function that the second thread calls with a number of units. It returns a checksum.
 type Work = Box<dyn FnMut(u64) -> u64>;
 
 /// The second thread. It does a number of units on request and answers with a checksum.
@@ -138,7 +141,8 @@ pub(super) struct Mate {
 }
 
 impl Mate {
-    /// Starts the thread. `prepare` runs on it and returns the function that does the work.
+    /// Starts the thread, pinned to `cpu` if there is one. `prepare` runs on the thread and returns
+    /// the function that does the work.
     pub(super) fn new<W: FnMut(u64) -> u64 + 'static>(
         cpu: Option<usize>,
         prepare: impl FnOnce() -> W + Send + 'static,
@@ -161,13 +165,13 @@ impl Mate {
         Self { orders: Some(orders), answers, thread: Some(thread) }
     }
 
-    /// Requests this number of units.
+    /// Requests `units` units of work.
     pub(super) fn order(&self, units: u64) {
         let orders = self.orders.as_ref().expect("the thread lives until the cell is dropped");
         orders.send(units).expect(GONE);
     }
 
-    /// Waits for the answer.
+    /// Waits for the checksum of the last order.
     pub(super) fn answer(&self) -> u64 {
         self.answers.recv().expect(GONE)
     }
@@ -183,18 +187,18 @@ impl Drop for Mate {
     }
 }
 
-/// Two cells at a time, on this thread and on another one. The other one stays on this thread's
+/// Two cells that run at the same time, one on this thread and one on another thread of the same
 /// processor. If each cell has a mate on the second processor, there are more threads than
 /// processors.
 #[derive(Debug)]
 pub(super) struct Twice<C> {
-    // This field is dropped first, so that the shared value ends on this thread.
+    // This field is dropped first, so that this thread drops the shared contender.
     there: Mate,
     here: C,
 }
 
 impl<C: Cell + 'static> Twice<C> {
-    /// Makes one cell on each thread.
+    /// Calls `make` once on each of the two threads.
     pub(super) fn new(make: impl FnOnce() -> C + Clone + Send + 'static) -> Self {
         let theirs = make.clone();
         let there = Mate::new(None, move || {

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Poisson};
 pub(crate) use rand_xoshiro::SplitMix64;
 
-/// Returns the stream of a seed that has the given number. Each table draws from its own stream.
+/// Returns the stream `number` of a seed. Each table draws from its own stream.
 pub(crate) fn stream(seed: u64, number: u64) -> SplitMix64 {
     SplitMix64::seed_from_u64(seed ^ number.wrapping_mul(0xD1B5_4A32_D192_ED03))
 }
@@ -43,7 +43,7 @@ pub(crate) fn geometric<const N: usize>(seed: u64, high: u16) -> Box<[u16; N]> {
 ///
 /// # Panics
 ///
-/// If the mean is not a positive number.
+/// Panics if the mean is not a positive number.
 pub(crate) fn poisson<const N: usize>(seed: u64, mean: f64) -> Box<[u16; N]> {
     let events = Poisson::new(mean).expect("a positive mean");
     let mut rng = stream(seed, 13);
@@ -56,7 +56,7 @@ pub(crate) fn places<const N: usize>(seed: u64, bound: u16) -> Box<[u16; N]> {
     filled(|| rng.random_range(0..u64::from(bound)) as u16)
 }
 
-/// Returns an array of the results of calls.
+/// Returns an array of the results of `N` calls of `next`.
 fn filled<const N: usize>(next: impl FnMut() -> u16) -> Box<[u16; N]> {
     let mut table = Box::new([0; N]);
     table.fill_with(next);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn draws_do_not_depend_on_the_version_of_rand() {
-        // The recorded counts of `benches/icount.json` are those of these inputs.
+        // The counts that `benches/icount.json` records are those of these draws.
         assert_eq!(uniform::<4>(7, 8, 136)[..], [56, 113, 42, 33]);
         assert_eq!(inverse_square::<4>(7, 4, 32_768)[..], [5, 13, 7, 7]);
         assert_eq!(places::<4>(7, 5000)[..], [4315, 3222, 2420, 2738]);

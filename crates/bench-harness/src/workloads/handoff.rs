@@ -2,18 +2,18 @@
 //! bounded channel.
 //!
 //! Batches are vectors that travel back and forth. They and the channel's buffer exist before the
-//! loop, so the loop itself allocates nothing. Over the allocator that does nothing, its cost is
-//! that of the channel.
+//! loop, so the loop itself allocates nothing. Over the allocator that does nothing, the loop costs
+//! as much as the channel.
 
 use super::crew::Mate;
 use super::travel::{VecReceiver, VecSender, vec_channel};
 use super::{Cell, mix};
 
-/// The panic message if the second thread has ended.
+/// The panic message if the consumer's thread has ended.
 const GONE: &str = "the consumer ended early";
 
-/// A producer on this thread and a consumer on another one. The contender frees items on any
-/// thread.
+/// A producer on this thread and a consumer on another one. The contender must let any thread free
+/// items.
 pub(super) struct HandingOver<S, I, P> {
     full: Option<VecSender<I>>,
     empty: VecReceiver<I>,
@@ -24,7 +24,7 @@ pub(super) struct HandingOver<S, I, P> {
     n: usize,
 }
 
-/// Fills an empty batch. Each item gets its index as its tag.
+/// Fills an empty batch with `n` items from `produce`. The tag of an item is its index.
 #[inline(never)]
 fn fill<S, I>(batch: &mut Vec<I>, n: usize, contender: &mut S, produce: &mut impl FnMut(&mut S, u64) -> I) {
     for tag in 0..n as u64 {
@@ -32,7 +32,7 @@ fn fill<S, I>(batch: &mut Vec<I>, n: usize, contender: &mut S, produce: &mut imp
     }
 }
 
-/// Empties a batch.
+/// Empties a batch and passes each item with its tag to `consume`.
 #[inline(never)]
 fn empty<I>(batch: &mut Vec<I>, consume: &mut impl FnMut(I, u64)) {
     for (tag, item) in batch.drain(..).enumerate() {
@@ -42,9 +42,9 @@ fn empty<I>(batch: &mut Vec<I>, consume: &mut impl FnMut(I, u64)) {
 
 impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> HandingOver<S, I, P> {
     /// Starts the consumer on `cpu`. Batches have `n` items, and at most `in_flight` batches are in
-    /// the channel. `produce` makes the item of a tag, and `consume` ends it and folds it into a
-    /// checksum. `refused` returns the number of requests that the contender refused and the heap
-    /// served.
+    /// the channel. `produce` makes the item of a tag, and `consume` folds an item into a checksum
+    /// and frees it. `refused` returns the number of requests that the contender refused and the
+    /// heap served.
     pub(super) fn new(
         (contender, produce, refused): (S, P, fn(&S) -> u64),
         n: usize,
@@ -55,7 +55,8 @@ impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> HandingOver<S, I, P> {
         let (full, arriving) = vec_channel(in_flight);
         let (back, free) = vec_channel(in_flight + 2);
         for _ in 0..in_flight + 2 {
-            // The channel has room for all batches, and its other end is live.
+            // The channel has room for all batches, and its other end is live, so the send
+            // succeeds.
             let _ = back.send(Vec::with_capacity(n));
         }
         let mate = Mate::new(cpu, move || {
@@ -98,7 +99,8 @@ impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> Cell for HandingOver<S, I, P> {
 
 impl<S, I, P> Drop for HandingOver<S, I, P> {
     fn drop(&mut self) {
-        // The consumer's loop ends when its channel does. Then the thread can be joined.
+        // The consumer's loop ends when the sending end of its channel is dropped. Then the drop of
+        // `mate` can join the thread.
         self.full = None;
         self.mate = None;
     }

@@ -21,11 +21,11 @@ use crate::workloads::draws::{SplitMix64, stream};
 
 /// The number of blocks allocated for each one that the workload holds.
 const MULTIPLIER: usize = 5;
-/// One block of this number remains.
+/// One in this many blocks remains.
 const ONE_IN: usize = 2;
 
 thread_local! {
-    /// The littered heaps. Contenders above one heap share its litter.
+    /// The littered heaps. Contenders over the same heap share its litter.
     static LITTERED: RefCell<Vec<TypeId>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -55,7 +55,7 @@ impl Census {
     }
 }
 
-// SAFETY: every call goes to the global heap. `grow` and `shrink` are the trait's own.
+// SAFETY: every call goes to the global heap. `grow` and `shrink` are the trait's provided methods.
 unsafe impl Allocator for &Census {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         *self.0.borrow_mut().entry((layout.size(), layout.align())).or_default() += 1;
@@ -71,13 +71,14 @@ unsafe impl Allocator for &Census {
     }
 }
 
-/// Litters the heap of `C`, unless it is littered. Returns the number of blocks that remain.
+/// Litters the heap of `C` with blocks of a histogram, unless it is littered already. Returns the
+/// number of new blocks that remain.
 pub(super) fn scatter<C: Contender>(histogram: impl FnOnce() -> Histogram, seed: u64) -> usize {
     if is_marked(TypeId::of::<C>()) {
         return 0;
     }
-    // Each workload brings another closure, and there are few heaps. So only this function is
-    // compiled for both.
+    // This function is compiled for the closure of each workload. `scatter_blocks` is compiled only
+    // for each heap, of which there are few.
     let mut rng = stream(seed, 9);
     scatter_blocks::<C>(drawn(&histogram(), &mut rng), &mut rng)
 }
@@ -102,7 +103,7 @@ fn drawn(histogram: &Histogram, rng: &mut SplitMix64) -> Vec<Layout> {
 fn scatter_blocks<C: Contender>(layouts: Vec<Layout>, rng: &mut SplitMix64) -> usize {
     let heap = C::create();
     let alloc = |layout: Layout| {
-        // SAFETY: no node is empty.
+        // SAFETY: no layout of a histogram is empty.
         let block = unsafe { heap.by_ref().alloc(layout) };
         // SAFETY: the block has at least one byte and is new.
         unsafe { block.write(1) };
@@ -115,7 +116,7 @@ fn scatter_blocks<C: Contender>(layouts: Vec<Layout>, rng: &mut SplitMix64) -> u
         // SAFETY: the block was allocated above with this layout and is freed once.
         unsafe { heap.by_ref().dealloc(block, layout) };
     }
-    // The litter is never freed, so its heap must not end.
+    // The litter is never freed, so its heap must not be dropped.
     mem::forget(heap);
     stay
 }

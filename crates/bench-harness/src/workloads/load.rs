@@ -6,14 +6,14 @@ use core::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Longer latencies count as this.
+/// The longest latency that a histogram records. Longer ones count as this one.
 const SLOWEST: Duration = Duration::from_secs(60);
 
 /// Returns an empty histogram of latencies in nanoseconds, exact to three digits.
 ///
 /// # Panics
 ///
-/// Never: the bounds are constants.
+/// Never panics, because the bounds are constants.
 pub(super) fn latencies() -> Histogram<u64> {
     Histogram::new_with_bounds(1, SLOWEST.as_nanos() as u64, 3).expect("valid bounds")
 }
@@ -28,8 +28,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Returns a share of the rate of one operation per `cost_ns`. `None` if the cost is no
-    /// positive number.
+    /// Returns a load of `share` times the rate of one operation per `cost_ns`, for `length`.
+    /// Returns `None` if the cost is no positive number.
     #[must_use]
     pub fn share(share: f64, cost_ns: f64, length: Duration) -> Option<Self> {
         let interval = Duration::try_from_secs_f64(cost_ns / share * 1e-9).ok()?;
@@ -42,7 +42,8 @@ impl Load {
         (self.length.as_nanos() / self.interval.as_nanos().max(1)).max(1) as u64
     }
 
-    /// Returns the time of a request since the start.
+    /// Returns the time from the start of the load to the moment at which a request is due. The
+    /// requests are counted from 0.
     #[must_use]
     pub fn due(&self, request: u64) -> Duration {
         Duration::from_nanos((self.interval.as_nanos() as u64).saturating_mul(request))

@@ -50,11 +50,11 @@ pub struct Context {
 
 /// One workload over one contender, ready to run.
 pub trait Cell {
-    /// Does a fixed amount of work. In a checked cell, the result depends on everything that was
-    /// read back.
+    /// Runs `units` units of work, each with the same number of operations. In a check run, the
+    /// result depends on everything that the workload reads back.
     fn run(&mut self, units: u64) -> u64;
 
-    /// Returns the operations of a unit, by which a time is divided.
+    /// Returns the number of operations in each unit, by which the time of a unit is divided.
     fn ops_per_unit(&self) -> u64 {
         1
     }
@@ -64,22 +64,23 @@ pub trait Cell {
         0
     }
 
-    /// Returns the latencies in nanoseconds: under a load if the workload is a server, else of one
-    /// unit after the other. `None` if the workload has no latencies.
+    /// Measures latencies and returns them in nanoseconds. A server answers requests under `load`.
+    /// Another workload runs one unit after the other for the length of `load`. Returns `None` if
+    /// the workload has no latencies.
     fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
         let _ = load;
         None
     }
 
-    /// Does the work of a process that has no other contender. `None` if the workload has rounds,
-    /// or if the system does not report resident memory.
+    /// Does the work of `order`, in a process that has no other contender. Returns `None` if the
+    /// workload has rounds, or if the system does not report resident memory.
     fn alone(&mut self, order: &AloneOrder) -> Option<AloneFigures> {
         let _ = order;
         None
     }
 }
 
-/// A cell of a state and a function that does units of work with it.
+/// A cell of a state and of a function that does units of work with the state.
 struct StateCell<S> {
     state: S,
     ops_per_unit: u64,
@@ -118,12 +119,13 @@ impl<S> Cell for StateCell<S> {
     }
 }
 
-/// Does units of work one by one, and folds their checksums.
+/// Calls `unit` for each of `units` units of work, and folds the checksums that it returns.
 fn each(units: u64, mut unit: impl FnMut() -> u64) -> u64 {
     (0..units).fold(0, |sum, _| mix(sum, unit()))
 }
 
-/// Does units of work in stretches of at most `most`, and folds their checksums.
+/// Calls `run` with stretches of at most `most` units, `units` in total, and folds the checksums
+/// that it returns.
 fn stretches(units: u64, most: u64, mut run: impl FnMut(u64) -> u64) -> u64 {
     let mut sum = 0;
     let mut left = units;
@@ -135,15 +137,15 @@ fn stretches(units: u64, most: u64, mut run: impl FnMut(u64) -> u64) -> u64 {
     sum
 }
 
-/// The start of a fingerprint.
+/// The start value of a fingerprint.
 const FINGERPRINT: u64 = 0xCBF2_9CE4_8422_2325;
 
-/// Continues a fingerprint (FNV-1a of 64 bits).
+/// Continues the fingerprint `sum` with `bytes` (FNV-1a of 64 bits).
 fn fingerprint(sum: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(sum, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
 }
 
-/// Folds a word into a checksum that depends on the order.
+/// Folds a word into a checksum that depends on the order of the words.
 #[inline(always)]
 pub(crate) fn mix(sum: u64, word: u64) -> u64 {
     (sum ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)

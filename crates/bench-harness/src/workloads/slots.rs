@@ -1,14 +1,15 @@
 //! S3, slots: a fixed number of live items, of which a random one is replaced at a time. Lifetimes
-//! mix, so nothing leaves in order.
+//! mix, so items are not freed in the order of their allocation.
 
 use core::mem::MaybeUninit;
 
 use super::draws;
 use super::stock::{LiveItems, Stock};
 
-/// Sizes in the table. This is no multiple of [`PLACES`], so the two tables do not repeat together.
+/// The number of sizes in the table. It is no multiple of [`PLACES`], so the two tables do not
+/// repeat together.
 pub(super) const SIZES: usize = 8000;
-/// Places in the table.
+/// The number of places in the table.
 pub(super) const PLACES: usize = 4096;
 
 /// The distribution of sizes.
@@ -16,7 +17,7 @@ pub(super) const PLACES: usize = 4096;
 pub(crate) enum SizeSpread {
     /// All sizes are equal.
     Fixed(u16),
-    /// Uniform from the first to the second.
+    /// The sizes are uniform from the first to the second.
     Uniform(u16, u16),
     /// The density of sizes falls with the square of the size, from the first size to the second.
     InverseSquare(u16, u16),
@@ -40,7 +41,7 @@ struct LiveItem<I> {
     tag: u32,
 }
 
-/// The live items, and the tables of the replaced places and the new sizes.
+/// The live items, and the tables of the slots that are replaced and of the new sizes.
 pub(super) struct Slots<I> {
     /// Every slot has a value, except during a call of [`replace`]. A panic in that call drops no
     /// slot, so that it drops none twice.
@@ -53,8 +54,9 @@ pub(super) struct Slots<I> {
 }
 
 impl<I: 'static> Slots<I> {
-    /// Fills `count` slots. The tables continue at entry `start`. If that is not 0, it is `count`,
-    /// and the first items have the sizes before it.
+    /// Fills `count` slots. The tables continue at entry `start`. If `start` is not 0, it is
+    /// `count`, and the first items have the sizes before that entry. Otherwise the first items
+    /// take sizes from the end of the table backwards.
     pub(super) fn fill<S: Stock<Item = I>>(
         stock: &mut S,
         seed: u64,
@@ -91,11 +93,11 @@ impl<S: Stock> LiveItems<S> for Slots<S::Item> {
     }
 }
 
-/// Replaces the item in a slot from the table, `ops` times.
+/// Replaces the item in the slot that the table of places names next, `ops` times.
 ///
 /// # Safety
 ///
-/// `stock` filled the slots. After a panic the slots are not used again.
+/// `stock` must have filled the slots. After a panic the slots must not be used again.
 #[inline(never)]
 pub(super) unsafe fn replace<S: Stock>(stock: &mut S, state: &mut Slots<S::Item>, ops: u64) -> u64 {
     let slots = &mut *state.slots;

@@ -1,13 +1,14 @@
 //! The interface between the generic workloads (slots, stragglers) and the classes of contenders.
 //!
 //! A [`Stock`] hands out items of one class: blocks, objects or buffers. A workload that is the
-//! same for all classes is written once over it.
+//! same for all classes is written once, over this trait.
 
 use super::Cell;
 
 /// A contender as a generic workload uses it.
 ///
-/// Each item has a tag, which is written into it, and a size. Objects have one size and ignore it.
+/// Each item has a tag, which is written into it, and a size. Objects have a fixed size and ignore
+/// the parameter.
 pub(super) trait Stock {
     /// Whether items differ in size. If not, a workload reads no table of sizes.
     const SIZED: bool;
@@ -19,21 +20,22 @@ pub(super) trait Stock {
     ///
     /// # Safety
     ///
-    /// `size` is not zero. With the new item, no more is live than the contender was made for.
+    /// `size` must not be zero. With the new item, at most as many items may be live as the
+    /// contender was made for.
     unsafe fn take(&mut self, tag: u64, size: u16) -> Self::Item;
 
-    /// In a check run, compares an item with its tag and folds it into `sum`.
+    /// In a check run, compares the contents of an item with its tag, and folds them into `sum`.
     ///
     /// # Safety
     ///
-    /// This stock returned the item for this tag and size, and it is live.
+    /// This stock must have returned the item for this tag and size, and the item must be live.
     unsafe fn verify(&self, item: &Self::Item, tag: u64, size: u16, sum: &mut u64);
 
     /// Frees an item.
     ///
     /// # Safety
     ///
-    /// This stock returned the item for this size.
+    /// This stock must have returned the item for this size.
     unsafe fn free(&mut self, item: Self::Item, size: u16);
 
     /// Returns the number of requests that the contender refused so far and the heap served.
@@ -44,22 +46,23 @@ pub(super) trait Stock {
 
 /// Items that live from one sample to the next.
 pub(super) trait LiveItems<S: Stock> {
-    /// Does `ops` operations.
+    /// Does `ops` operations. In a check run, the result is a checksum of everything that was read
+    /// back.
     ///
     /// # Safety
     ///
-    /// `stock` made the items. After a panic they are not used again.
+    /// `stock` must have made the items. After a panic they must not be used again.
     unsafe fn work(&mut self, stock: &mut S, ops: u64) -> u64;
 
     /// Frees all items.
     ///
     /// # Safety
     ///
-    /// `stock` made the items.
+    /// `stock` must have made the items.
     unsafe fn clear(self, stock: &mut S);
 }
 
-/// A cell of a contender and items that it made. They are freed at the end.
+/// A cell of a contender and of items that the contender made. The drop of the cell frees them.
 pub(super) struct Lasting<S: Stock, L: LiveItems<S>> {
     items: Option<L>,
     stock: S,
@@ -74,7 +77,8 @@ impl<S: Stock, L: LiveItems<S>> Lasting<S, L> {
 
 impl<S: Stock, L: LiveItems<S>> Cell for Lasting<S, L> {
     fn run(&mut self, units: u64) -> u64 {
-        // A panic loses the items, so that nothing frees them in the middle of an operation.
+        // After a panic the cell has no items, so its drop frees none in the middle of an
+        // operation.
         let Some(mut items) = self.items.take() else { return 0 };
         // SAFETY: this cell's stock made the items.
         let sum = unsafe { items.work(&mut self.stock, units) };

@@ -1,4 +1,4 @@
-//! S6, straggler: a FIFO window in which a few items live a hundred times longer.
+//! S6, straggler: a FIFO window in which a few items, the late ones, live a hundred times longer.
 //!
 //! This is the bad case of every ring, arena and page pool. The memory that one late item keeps
 //! allocated shows in the bytes held per live byte. A bounded ring refuses requests until the late
@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 use super::stock::{Lasting, LiveItems, Stock};
 use super::{Cell, draws};
 
-/// Live items of the window, and sizes in the table.
+/// The number of live items in the window, and of sizes in the table.
 pub(crate) const WINDOW: usize = 4096;
-/// A straggler lives this number of times longer.
+/// The lifetime of a late item, as a multiple of that of the others.
 pub(crate) const LONGER: usize = 100;
-/// The smallest and the largest size.
+/// The smallest and the largest size, in bytes.
 pub(super) const SIZES: (u16, u16) = (64, 1024);
 
 /// An item that has left the window and is still live.
@@ -26,19 +26,20 @@ struct LateItem<I> {
 
 /// The window, and the items that outlive it.
 struct Stragglers<I> {
-    /// Every place has a value, except during a call of [`churn`]. A panic in that call drops no
-    /// place, so that it drops none twice.
+    /// Every slot of the window has a value, except during a call of [`churn`]. A panic in that
+    /// call drops no slot, so that it drops none twice.
     window: Box<[MaybeUninit<I>; WINDOW]>,
     sizes: Box<[u16; WINDOW]>,
     late: VecDeque<LateItem<I>>,
-    /// The next item of the window that will be late.
+    /// The number of the next item that will be late.
     next_late: usize,
-    /// One item in this number is late; 0 means none.
+    /// One in this many items is late; 0 means none.
     one_in: usize,
     next: usize,
 }
 
-/// Returns the largest number of late items at a time, plus a margin for the order of steps.
+/// Returns the largest number of late items at a time if one item in `one_in` is late, plus a
+/// margin for the order of steps.
 pub(super) fn most_late(one_in: usize) -> usize {
     (WINDOW * LONGER).checked_div(one_in).map_or(0, |late| late + 2)
 }
@@ -71,10 +72,10 @@ impl<S: Stock> LiveItems<S> for Stragglers<S::Item> {
 
     unsafe fn clear(self, stock: &mut S) {
         for (slot, &size) in self.window.iter().zip(self.sizes.iter()) {
-            // SAFETY: every place has a value outside of `churn`, and the window ends here.
+            // SAFETY: every slot has a value outside of `churn`, and the window is dropped here.
             let item = unsafe { slot.assume_init_read() };
-            // SAFETY: `stock` took the item. The table repeats with the window, so its size is at
-            // the item's place.
+            // SAFETY: `stock` took the item. The table has one size for each slot of the window, so
+            // this is the item's size.
             unsafe { stock.free(item, size) };
         }
         for late in self.late {
@@ -84,11 +85,11 @@ impl<S: Stock> LiveItems<S> for Stragglers<S::Item> {
     }
 }
 
-/// Moves the window on by `ops` items.
+/// Moves the window forward by `ops` items.
 ///
 /// # Safety
 ///
-/// `stock` filled the window. After a panic the window is not used again.
+/// `stock` must have filled the window. After a panic the window must not be used again.
 #[inline(never)]
 unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u64) -> u64 {
     let mut sum = 0;
@@ -96,9 +97,10 @@ unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u
         let i = state.next;
         let oldest = i - WINDOW;
         let place = i & (WINDOW - 1);
-        // The table repeats with the window, so the oldest item and the next one have one size.
+        // The table repeats with the window, so the oldest item and the next one have the same
+        // size.
         let size = state.sizes[place];
-        // SAFETY: the place has a value, and another one is written below.
+        // SAFETY: the slot has a value, and another one is written below.
         let item = unsafe { state.window[place].assume_init_read() };
         if oldest == state.next_late {
             state.next_late += state.one_in;
@@ -106,7 +108,7 @@ unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u
         } else {
             // SAFETY: `stock` took the item with this tag and size.
             unsafe { stock.verify(&item, oldest as u64, size, &mut sum) };
-            // SAFETY: `stock` took the item with this size, and its place no longer has it.
+            // SAFETY: `stock` took the item with this size, and its slot no longer has it.
             unsafe { stock.free(item, size) };
         }
         if state.late.front().is_some_and(|late| late.due <= i)

@@ -8,13 +8,13 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use std::sync::mpsc::{Receiver, RecvError, SendError, SyncSender, sync_channel};
 
-/// The parts of a vector whose items have a forgotten type.
+/// The parts of a vector, without the type of its items.
 #[derive(Debug)]
 struct VecParts {
     items: *mut (),
     len: usize,
     capacity: usize,
-    /// Drops the vector.
+    /// The function that drops a vector of this type.
     end: unsafe fn(*mut (), usize, usize),
 }
 
@@ -29,21 +29,23 @@ impl VecParts {
         Self { items: vec.as_mut_ptr().cast(), len, capacity, end: drop_vec::<I> }
     }
 
-    /// Returns the vector.
+    /// Returns the vector that these parts came from.
     ///
     /// # Safety
     ///
-    /// It was given to [`VecParts::new`] with this type of items.
+    /// [`VecParts::new`] must have made these parts from a vector with this type of items.
     unsafe fn into_vec<I>(self) -> Vec<I> {
         let parts = ManuallyDrop::new(self);
-        // SAFETY: these are the parts of such a vector, and nothing else uses them from here on.
+        // SAFETY: these are the parts of a vector with this type of items, and nothing else uses
+        // them from here on.
         unsafe { Vec::from_raw_parts(parts.items.cast(), parts.len, parts.capacity) }
     }
 }
 
 impl Drop for VecParts {
     fn drop(&mut self) {
-        // SAFETY: `end` was made for the type of these items.
+        // SAFETY: these are the parts of a vector with the type of items of `end`, and nothing uses
+        // them afterwards.
         unsafe { (self.end)(self.items, self.len, self.capacity) };
     }
 }
@@ -52,9 +54,9 @@ impl Drop for VecParts {
 ///
 /// # Safety
 ///
-/// The arguments are the parts of a vector of this type, which nothing else uses.
+/// The arguments must be the parts of a vector with items of type `I`, which nothing else uses.
 unsafe fn drop_vec<I>(items: *mut (), len: usize, capacity: usize) {
-    // SAFETY: the caller guarantees this.
+    // SAFETY: the caller passes the parts of such a vector, which nothing else uses.
     drop(unsafe { Vec::<I>::from_raw_parts(items.cast(), len, capacity) });
 }
 
@@ -66,7 +68,7 @@ pub(super) struct VecSender<I>(SyncSender<VecParts>, PhantomData<fn(I)>);
 #[derive(Debug)]
 pub(super) struct VecReceiver<I>(Receiver<VecParts>, PhantomData<fn() -> I>);
 
-/// Creates a channel with room for this number of vectors. Both ends may move to other threads.
+/// Creates a channel with room for `bound` vectors. Both ends may move to other threads.
 pub(super) fn vec_channel<I>(bound: usize) -> (VecSender<I>, VecReceiver<I>) {
     let (send, receive) = sync_channel(bound);
     (VecSender(send, PhantomData), VecReceiver(receive, PhantomData))
@@ -77,7 +79,7 @@ impl<I> VecSender<I> {
     ///
     /// # Errors
     ///
-    /// The other end does not exist any more. The vector was dropped.
+    /// Returns an error and drops the vector if the receiving end was dropped.
     pub(super) fn send(&self, vec: Vec<I>) -> Result<(), SendError<()>> {
         self.0.send(VecParts::new(vec)).map_err(|_| SendError(()))
     }
@@ -88,7 +90,7 @@ impl<I> VecReceiver<I> {
     ///
     /// # Errors
     ///
-    /// The channel is empty, and the other end does not exist any more.
+    /// Returns an error if the channel is empty and the sending end was dropped.
     pub(super) fn recv(&self) -> Result<Vec<I>, RecvError> {
         // SAFETY: a channel has one type of items, and its sender made the parts.
         self.0.recv().map(|parts| unsafe { parts.into_vec() })

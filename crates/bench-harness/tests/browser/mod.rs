@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-/// A browser that takes longer than this is taken for hung.
+/// The time after which a test takes the browser for hung.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Measures the page and writes the result into an attribute of the outer page. Boxes that scroll
@@ -37,19 +37,19 @@ parent.document.documentElement.setAttribute('data-' + window.name, [innerWidth,
   getComputedStyle(document.body).backgroundColor, [...new Set(wide)].join(' '), [...faint].join(' ')].join('|'));
 </script></body>"##;
 
-/// The two kinds of colours.
+/// The colour schemes in which each page is opened.
 const SCHEMES: [&str; 2] = ["light", "dark"];
 
 /// The measurements of a page.
 #[derive(Debug)]
 pub(crate) struct Look {
-    /// The width of the window.
+    /// The width of the window, in pixels.
     pub(crate) width: u32,
-    /// The width of the contents.
+    /// The width of the contents, in pixels.
     pub(crate) scroll_width: u32,
-    /// The pictures with a height.
+    /// The number of pictures that are higher than 20 pixels.
     pub(crate) pictures: u32,
-    /// The background.
+    /// The background colour of the page.
     pub(crate) ground: String,
     /// The elements that are wider than the window.
     pub(crate) wide: String,
@@ -99,7 +99,7 @@ impl Chromium {
         let mut frames = "<!doctype html><html><body>".to_owned();
         for width in widths {
             for scheme in SCHEMES {
-                // A frame prefers the colours of its element.
+                // A frame prefers the colour scheme of its element.
                 frames += &format!(
                     "<iframe name=\"{scheme}{width}\" style=\"border: 0; width: {width}px; height: 900px; \
                      color-scheme: {scheme}\" srcdoc=\"{probed}\"></iframe>\n"

@@ -46,7 +46,7 @@ fn samples(spec: &WorkloadSpec, entries: &[&Entry], twin: f64) -> Vec<TimedSampl
         contender: entry.key.to_owned(),
         process,
         round,
-        // The loop costs least. Rounds differ a little, and contenders differ in that.
+        // Costs differ a little from round to round, in another pattern for each contender.
         ns: 1000.0
             * factor(index)
             * if index == 2 { twin } else { 1.0 }

@@ -24,16 +24,16 @@ pub struct ForestLine<'a> {
     pub name: &'a str,
     /// The ratio and its interval.
     pub ratio: Estimate,
-    /// Decides the colour.
+    /// The verdict, which decides the colour of the line.
     pub verdict: Option<Verdict>,
 }
 
-/// A plot: its lines from top to bottom.
+/// A plot, with its lines from top to bottom.
 #[derive(Clone, Debug)]
 pub struct Forest<'a>(pub Vec<ForestLine<'a>>);
 
 impl Forest<'_> {
-    /// Returns the powers of two that enclose all intervals.
+    /// Returns the exponents of the powers of two that enclose all intervals.
     pub fn range(&self) -> (i32, i32) {
         let ratios = || self.0.iter().map(|line| line.ratio);
         let low = ratios().map(|ratio| ratio.low95.max(1e-3)).fold(0.5, f64::min);
@@ -54,8 +54,9 @@ impl Forest<'_> {
         inline(size, title, &description, |area| self.draw(area, 0, WIDTH as i32, self.range(), false))
     }
 
-    /// Draws from `top` downwards over the whole width. `figures` adds the figures at the end of
-    /// each line, for a picture without a table beside it.
+    /// Draws the plot from `top` downwards over the whole width. `range` has the exponents of the
+    /// ends of the scale. `figures` adds the figures at the end of each line, for a picture without
+    /// a table beside it.
     pub fn draw(&self, area: &Canvas<'_>, top: i32, width: i32, range: (i32, i32), figures: bool) -> Drawn {
         let right = width - if figures { FIGURES } else { 16 };
         let place = |ratio: f64| {
@@ -63,7 +64,7 @@ impl Forest<'_> {
             NAMES + (share.clamp(0.0, 1.0) * f64::from(right - NAMES)).round() as i32
         };
         let bottom = top + self.height();
-        // Labels only some of the powers, so that the labels do not overlap.
+        // Only some of the powers get labels, so that the labels do not overlap.
         let step = 1 + (range.1 - range.0) / 9;
         for power in range.0..=range.1 {
             let x = place(f64::from(power).exp2());

@@ -1,5 +1,5 @@
-//! Pictures, drawn with plotters. A picture is a file, or a part of a page whose style sheet gives
-//! the colours.
+//! Pictures, drawn with plotters. A picture is a file, or a part of an HTML page whose style sheet
+//! defines the colours.
 #![forbid(unsafe_code)]
 
 mod forest;
@@ -16,7 +16,7 @@ pub use self::panel::{Curve, Panel, SMALL, Scales, WIDE};
 
 /// The area that a picture is drawn in.
 pub type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// The result of drawing. It is an error if the file cannot be written.
+/// The result of drawing: an error if the picture's file cannot be written.
 pub type Drawn = Result<(), Box<dyn Error>>;
 
 /// The colour of names and of measured values.
@@ -27,10 +27,10 @@ pub const QUIET: RGBColor = RGBColor(92, 102, 112);
 pub const RULE: RGBColor = RGBColor(217, 220, 223);
 /// The colour of a curve.
 pub const MARK: RGBColor = RGBColor(26, 106, 168);
-/// The colour of the curve that another one is compared with.
+/// The colour of the curve with which the main curve is compared.
 pub const BESIDE: RGBColor = RGBColor(154, 161, 168);
-/// The colour of contenders that are faster than the reference. Colour-blind readers can tell it
-/// from [`SLOWER`] too.
+/// The colour of contenders that are faster than the reference. Colour-blind readers can tell this
+/// colour from [`SLOWER`].
 pub const FASTER: RGBColor = RGBColor(0, 114, 178);
 /// The colour of contenders that are slower than the reference.
 pub const SLOWER: RGBColor = RGBColor(184, 76, 0);
@@ -46,19 +46,19 @@ const VARIABLES: [(RGBColor, &str); 7] = [
     (SLOWER, "--slower"),
 ];
 
-/// Returns a text style of a height in pixels.
+/// Returns a style for text of this height in pixels.
 pub fn text(height: i32, ink: RGBColor) -> TextStyle<'static> {
     // Plotters divides by this factor to get a font's size from a line's height.
     ("sans-serif", f64::from(height) * 1.24).into_font().color(&ink)
 }
 
-/// Returns text with the special characters of a page escaped.
+/// Returns text with the special characters of HTML escaped.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Draws an `svg` element for a page, in the page's colours. The title and the description state
-/// its content.
+/// Draws an `svg` element for a page, in the page's colours. The title and the description tell
+/// screen readers what the picture shows.
 pub fn inline(
     size: (u32, u32),
     title: &str,
@@ -74,7 +74,8 @@ pub fn inline(
             escaped(&error.to_string())
         );
     }
-    // Drops the opening tag of plotters. Ours has a role, a title and a description.
+    // Drops the opening tag that plotters wrote. The tag below has a role, a title and a
+    // description.
     let inner = svg.split_once('>').map_or("", |(_, inner)| inner);
     let inner = inner.trim().trim_end_matches("</svg>");
     let mut out = format!(
@@ -91,7 +92,7 @@ pub fn inline(
     out
 }
 
-/// Draws into a file, on white.
+/// Draws a picture of this size in pixels into a file, on white.
 pub fn file(path: &Path, size: (u32, u32), draw: impl FnOnce(&Canvas<'_>) -> Drawn) -> Drawn {
     let area = SVGBackend::new(path, size).into_drawing_area();
     area.fill(&WHITE)?;

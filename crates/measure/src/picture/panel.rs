@@ -1,5 +1,5 @@
-//! Panels: each has one curve and the curve that it is compared with, on the same scales as its
-//! neighbours. A dozen small panels need neither a legend nor a dozen colours.
+//! Panels. Each panel has one curve and a second curve to compare it with, on the same scales as
+//! the neighbouring panels. A dozen small panels need neither a legend nor a dozen colours.
 
 use core::ops::Range;
 
@@ -8,15 +8,15 @@ use plotters::prelude::*;
 
 use super::{BESIDE, Canvas, Drawn, MARK, QUIET, RULE, inline, text};
 
-/// The size of a panel among others.
+/// The size in pixels of a panel that stands among others.
 pub const SMALL: (u32, u32) = (300, 170);
-/// The size of a panel that stands alone.
+/// The size in pixels of a panel that stands alone.
 pub const WIDE: (u32, u32) = (720, 220);
 
-/// Points from left to right.
+/// The points of a curve, from left to right.
 pub type Curve = Vec<(f64, f64)>;
 
-/// How the axes are divided.
+/// The division of the axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scales {
     /// Both axes are linear.
@@ -36,18 +36,18 @@ pub struct Panel {
     pub x: Range<f64>,
     /// The range from bottom to top.
     pub y: Range<f64>,
-    /// How the axes are divided.
+    /// The division of the axes.
     pub scales: Scales,
-    /// Writes a value below the horizontal axis.
+    /// Returns the label of a value on the horizontal axis.
     pub x_label: fn(f64) -> String,
-    /// Writes a value beside the vertical axis.
+    /// Returns the label of a value on the vertical axis.
     pub y_label: fn(f64) -> String,
-    /// Whether the area below the other curve is filled.
+    /// Whether the area below the second curve is filled.
     pub filled: bool,
 }
 
 impl Panel {
-    /// Returns a panel as a part of a page.
+    /// Returns the panel as a part of an HTML page. `beside` is the second curve.
     pub fn inline(&self, title: &str, description: &str, curve: &Curve, beside: &Curve) -> String {
         inline(self.size, title, description, |area| {
             let (x, y) = (self.x.clone(), self.y.clone());

@@ -1,9 +1,9 @@
-//! A median of medians and its interval.
+//! Estimates a median of medians and its interval.
 //!
-//! A bootstrap over three processes only draws values that these three have. If processes differ
-//! by more than their rounds do, its 95 % interval contains the truth only three times in four. So
-//! each end of the interval is the farther of two: the bootstrap's, and the one that Student's
-//! method derives from the medians of the processes.
+//! A bootstrap over three processes only draws values of these three. If processes differ by more
+//! than their rounds do, its 95 % interval contains the truth only three times in four. So each end
+//! of the interval is the farther of two: the bootstrap's, and the one that Student's method
+//! derives from the medians of the processes.
 #![forbid(unsafe_code)]
 
 use rand::rngs::Xoshiro256PlusPlus;
@@ -14,9 +14,10 @@ use super::median;
 /// The number of draws of the bootstrap in a report.
 pub const DRAWS: usize = 4000;
 
-/// The reach of an interval at 95 % and at 99 %, in standard deviations of the medians. The first
-/// row is for two processes, the next one for three, and so on; the last row is also for any larger
-/// number. Each row comes from 200,000 simulated normal samples.
+/// The distance from the estimate to each end of an interval at 95 % and at 99 %, in standard
+/// deviations of the medians. The first row is for two processes, the next one for three, and so
+/// on; the last row is also for any larger number. Each row comes from 200,000 simulated normal
+/// samples.
 const REACH: [(f64, f64); 9] = [
     (8.80, 44.3),
     (2.58, 5.78),
@@ -34,13 +35,13 @@ const REACH: [(f64, f64); 9] = [
 pub struct Estimate {
     /// The median over processes of the median over rounds.
     pub mid: f64,
-    /// The lower end at 95 %.
+    /// The lower end of the 95 % interval.
     pub low95: f64,
-    /// The upper end at 95 %.
+    /// The upper end of the 95 % interval.
     pub high95: f64,
-    /// The lower end at 99 %.
+    /// The lower end of the 99 % interval.
     pub low99: f64,
-    /// The upper end at 99 %.
+    /// The upper end of the 99 % interval.
     pub high99: f64,
 }
 
@@ -51,7 +52,7 @@ impl Estimate {
         self.low95 > 1.0 || self.high95 < 1.0
     }
 
-    /// Applies a rising function to all fields.
+    /// Applies an increasing function to all fields.
     #[must_use]
     pub fn map(self, f: impl Fn(f64) -> f64) -> Self {
         Self {
@@ -64,8 +65,9 @@ impl Estimate {
     }
 }
 
-/// Estimates the median of medians and its intervals. `processes` has the values that each process
-/// measured, one for each round. Returns `None` if no process has a value.
+/// Estimates the median of medians and its intervals. `processes` has the values of each process,
+/// one for each round. `draws` is the number of draws of the bootstrap. Returns `None` if no
+/// process has a value.
 #[must_use]
 pub fn estimate(processes: &[Vec<f64>], draws: usize, seed: u64) -> Option<Estimate> {
     let processes: Vec<&[f64]> =
@@ -109,8 +111,8 @@ pub fn wider(processes: usize) -> f64 {
     reach99 / reach95
 }
 
-/// Returns how far the truth may lie from the median of these medians, judged by their spread
-/// alone. The spread of one median is unknown, so it gives 0.
+/// Returns how far the truth may lie from the median of these medians at 95 % and at 99 %, judged
+/// by their spread alone. Returns 0 for a single median, whose spread is unknown.
 fn reach(medians: &[f64]) -> (f64, f64) {
     let n = medians.len();
     let Some(row) = n.checked_sub(2).map(|row| row.min(REACH.len() - 1)) else { return (0.0, 0.0) };

@@ -3,8 +3,8 @@
 //! Samples of one round are taken within milliseconds, so slow drifts cancel in their ratio. The
 //! estimate is the median over processes of the median over rounds. The bootstrap draws processes,
 //! then rounds within each process, because rounds of one process share its address layout. With
-//! few processes a bootstrap is too narrow, so the spread of their medians alone can widen the
-//! interval.
+//! few processes, the interval of a bootstrap is too narrow, so the spread of the processes'
+//! medians can widen it.
 #![forbid(unsafe_code)]
 
 mod bootstrap;
@@ -42,7 +42,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the word for tables.
+    /// Returns the word that tables show.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Verdict {
     }
 }
 
-/// The smallest difference that counts, even if the interval is narrower.
+/// The smallest difference of a ratio from 1 that counts, even if the interval excludes 1.
 const SMALLEST: f64 = 0.01;
 
 /// Returns `Faster` or `Slower` if three conditions hold: the 99 % interval excludes 1, the ratio
@@ -103,7 +103,7 @@ mod tests {
         (0..processes).map(|_| process()).collect()
     }
 
-    /// Estimates a ratio from logarithms.
+    /// Estimates a ratio from the logarithms that [`run`] returns.
     fn ratio(data: &[Vec<f64>], seed: u64) -> Estimate {
         estimate(data, 500, seed).expect("there is data").map(f64::exp)
     }
@@ -116,8 +116,8 @@ mod tests {
         assert_eq!(median(&mut [5.0, 1.0, 9.0]), Some(5.0));
     }
 
-    /// Returns the shares of 400 runs whose intervals at 95 % and at 99 % contain the truth, and
-    /// the mean width of the first.
+    /// Returns three figures of 400 runs: the shares of runs whose intervals at 95 % and at 99 %
+    /// contain the truth, and the mean width of the intervals at 95 %.
     fn coverage(between: f64, within: f64, processes: usize) -> (f64, f64, f64) {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
         let (mut covered, mut covered99, mut width) = (0, 0, 0.0);
@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn the_interval_covers_the_truth_at_least_about_as_often_as_it_says() {
-        // The plans have three or seven processes. The spread between processes is small, equal
-        // to, or larger than the spread of the rounds.
+        // The plans have three or seven processes. The spread between processes is smaller than,
+        // equal to, or larger than the spread of the rounds.
         for processes in [3, 7] {
             for (between, within) in [(0.002, 0.02), (0.02, 0.02), (0.02, 0.005)] {
                 let (at95, at99, _) = coverage(between, within, processes);

@@ -1,6 +1,6 @@
 //! A program in which the standard library does not find `__cxa_thread_atexit_impl`, as on systems
-//! whose C library lacks it. The standard library then keeps its own list of destructors.
-//! `build.rs` hides the function from this program.
+//! whose C library lacks this function. The standard library then keeps its own list of
+//! destructors. `build.rs` hides the function from this program.
 
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ static HEAP: PooledAllocator = PooledAllocator;
 /// The number of destructors that found their words and allocated more.
 static RIGHT: AtomicUsize = AtomicUsize::new(0);
 
-/// Frees its words, and allocates others, when its thread ends.
+/// A thread-local whose destructor frees its words and allocates others.
 struct Diary(Vec<String>);
 
 impl Drop for Diary {

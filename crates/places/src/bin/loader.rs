@@ -22,7 +22,7 @@ fn main() {
                 let from_malloc = plugin.malloc(5_000);
                 assert!(plugin.is_right(&words, round) && plugin.live() != 0);
                 plugin.free(words);
-                // The thread still has its memory of the plugin's heap when it ends.
+                // When the thread ends, it still has its memory of the plugin's heap.
                 plugin.unload();
                 from_malloc
             }
@@ -30,7 +30,7 @@ fn main() {
         let block = thread.join().expect("no panic");
         assert!(block.bytes().iter().all(|byte| *byte == 1));
         drop(block);
-        // The first call unloads the plugin if only the ended thread kept it.
+        // The first call unloads the plugin if only the ended thread kept it loaded.
         let _ = plugin::is_loaded(&path);
         unloaded += usize::from(!plugin::is_loaded(&path));
     }

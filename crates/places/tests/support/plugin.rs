@@ -55,7 +55,7 @@ impl Plugin {
         // SAFETY: the plugin has no constructor with effects on this program.
         let handle = unsafe { libc::dlopen(name.as_ptr().cast(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null(), "{} cannot be loaded", path.display());
-        // SAFETY: the plugin is loaded.
+        // SAFETY: the handle is that of a loaded library, and the name ends with a zero.
         let table = unsafe { libc::dlsym(handle, c"PLUGIN".as_ptr()) };
         assert!(!table.is_null(), "the plugin has a table");
         Self { handle, table: table.cast_const().cast() }
@@ -66,8 +66,8 @@ impl Plugin {
         unsafe { &*self.table }
     }
 
-    /// Unloads the plugin. The C library keeps it until all threads with destructors of the plugin
-    /// have ended. The caller has freed all values.
+    /// Unloads the plugin. The C library keeps the plugin until all threads with destructors of the
+    /// plugin have ended. The caller has freed all values.
     pub(crate) fn unload(self) {
         // SAFETY: nothing uses the plugin after this call.
         let result = unsafe { libc::dlclose(self.handle) };
@@ -79,12 +79,12 @@ impl Plugin {
     }
 
     pub(crate) fn is_right(&self, value: &Value, seed: usize) -> bool {
-        // SAFETY: the value is live.
+        // SAFETY: the value is live, and `make` made it.
         unsafe { (self.table().is_right)(value.0, seed) }
     }
 
     pub(crate) fn free(&self, value: Value) {
-        // SAFETY: the value is live, and the caller gives it up.
+        // SAFETY: the value is live, and this call consumes it.
         unsafe { (self.table().free)(value.0) }
     }
 
@@ -107,7 +107,7 @@ impl Plugin {
 /// unloads it.
 pub(crate) fn is_loaded(path: &Path) -> bool {
     let name = c_path(path);
-    // SAFETY: this flag loads nothing.
+    // SAFETY: the name ends with a zero, and with this flag the call loads nothing.
     let handle = unsafe { libc::dlopen(name.as_ptr().cast(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if !handle.is_null() {
         // SAFETY: `dlopen` has just returned this handle, and nothing else uses it.

@@ -8,11 +8,11 @@ use core::ptr::{self, NonNull};
 
 use super::{BOOK, ForeignHeader, GIVE, Inbox, TAKE, Taken};
 
-/// The bit of a foreign word whose inbox was closed. Units of a closable inbox have at most 63
-/// slots.
+/// The bit that marks a foreign word whose inbox was closed. Units of a closable inbox have at most
+/// 63 slots.
 pub const CLOSED: u64 = 1 << 63;
 
-/// Returns the head of a closed inbox.
+/// Returns the value that the head of a closed inbox has.
 pub(super) fn closed<U>() -> *mut U {
     ptr::without_provenance_mut(1)
 }
@@ -38,13 +38,13 @@ impl<U: ForeignHeader> Inbox<U> {
         // ORDERING: `GIVE`. Pairs with `Taken::next`.
         let old = word.fetch_or(bits, GIVE);
         crate::invariant!(old & bits == 0, "a slot is freed twice");
-        // Zero or closed, in one comparison.
+        // True if the old word is zero or closed, in one comparison.
         (old.wrapping_sub(1) >= CLOSED - 1).then_some(old)
     }
 
     /// Completes a call of [`Inbox::give_back_until_closed`]: pushes the unit, unless the inbox was
-    /// closed. Returns the slots that the caller must count: none unless the inbox was closed. They
-    /// keep the unit live until they are counted.
+    /// closed. Returns the slots that the caller must count: none unless the inbox was closed.
+    /// These slots keep the unit live until the caller has counted them.
     ///
     /// # Safety
     /// This thread set `bits` in the word of `unit`, whose inbox this is, and found `old` there.

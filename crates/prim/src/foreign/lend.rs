@@ -37,8 +37,8 @@ unsafe fn foreign_of<'u, U: ForeignHeader>(unit: NonNull<U>) -> &'u Foreign<U> {
 }
 
 impl<U> Foreign<U> {
-    /// Returns the word as [`Self::unbooked`] does, and sees the end of use of every block that it
-    /// counts. Any thread that keeps the unit from being freed may call this.
+    /// Returns the word as [`Self::unbooked`] does. The caller then sees the end of use of every
+    /// block that the word counts. Any thread that keeps the unit from being freed may call this.
     #[inline]
     pub fn observe(&self) -> u64 {
         // ORDERING: `COUNT`. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`.
@@ -70,8 +70,8 @@ impl<U: ForeignHeader> LentUnits<U> {
         Some(unit)
     }
 
-    /// Puts back the unit that was pushed last. The caller has looked at no unit yet. It still
-    /// calls [`LentUnits::put_back`], whose fence covers this unit too.
+    /// Puts the unit that was pushed last back into `rest`. The caller has looked at no unit yet,
+    /// and still calls [`LentUnits::put_back`], whose fence covers this unit too.
     pub fn put_newest_back(&mut self, rest: &Inbox<U>) {
         if let Some(unit) = self.take() {
             // SAFETY: the unit is lent to this thread, and is a list of one.
@@ -79,10 +79,10 @@ impl<U: ForeignHeader> LentUnits<U> {
         }
     }
 
-    /// Puts back the units that [`LentUnits::look`] did not return. The caller still calls
-    /// [`LentUnits::put_back`], whose fence covers these units too.
+    /// Puts the units that [`LentUnits::look`] did not return back into `rest`. The caller still
+    /// calls [`LentUnits::put_back`], whose fence covers these units too.
     pub fn put_rest_back(&mut self, rest: &Inbox<U>) {
-        // SAFETY: these units are lent to this thread.
+        // SAFETY: all units from `self.rest` on are lent to this thread.
         unsafe { rest.join_all(core::mem::replace(&mut self.rest, ptr::null_mut())) };
     }
 
@@ -104,8 +104,9 @@ impl<U: ForeignHeader> LentUnits<U> {
 }
 
 impl<U: ForeignHeader> Inbox<U> {
-    /// Takes all units, for a thread that looks at them and books nothing. Any thread may call
-    /// this, while others push and the holder drains. The inbox is never closed.
+    /// Takes all units out of the inbox, for a thread that looks at them and books nothing. Any
+    /// thread may call this while others push and the holder drains, but only on an inbox that is
+    /// never closed.
     pub fn lend(&self) -> LentUnits<U> {
         if self.is_empty() {
             return LentUnits { rest: ptr::null_mut(), seen: None };
@@ -119,7 +120,7 @@ impl<U: ForeignHeader> Inbox<U> {
     /// # Safety
     /// The caller has these units from [`Inbox::lend`] of an inbox of the same record.
     unsafe fn join(&self, first: NonNull<U>, last: NonNull<U>) {
-        // SAFETY: the unit is lent to this thread.
+        // SAFETY: the caller's unit `last` is lent to this thread.
         let foreign = unsafe { foreign_of(last) };
         foreign.linked.write();
         let store = |below| foreign.link.store(below, Ordering::Relaxed);

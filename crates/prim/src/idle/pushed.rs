@@ -1,21 +1,22 @@
 //! Decides by the bytes that other threads push whether an owner is idle.
 //!
-//! A burst that another thread frees within [`IDLE_MS`](super::IDLE_MS) ends before its owner
-//! counts as idle. If every thread then sleeps, no later operation purges it. So an owner also
-//! counts as idle once other threads have pushed more than a *bound* of bytes since its last visit
-//! to the slow path. From then on their pushes purge its units.
+//! If another thread frees a burst of blocks in less than [`IDLE_MS`](super::IDLE_MS), that thread
+//! may finish before the owner counts as idle. If every thread then sleeps, no later operation
+//! purges the units of those blocks. So an owner also counts as idle once other threads have pushed
+//! more than a *bound* of bytes since its last visit to the slow path. From then on the pushes of
+//! other threads purge the owner's units.
 //!
 //! A purge of memory that the owner soon needs again costs page faults. The bound then doubles, so
-//! a program with repeated bursts keeps their pages after a few of them. A raised bound halves
-//! after each second in which no burst needed the raise.
+//! a program with repeated bursts keeps their pages after the first few bursts. A raised bound
+//! halves after each second in which no burst needed the raise.
 //!
-//! Several threads update these words by a load and a store, so a count may be lost. The words only
-//! decide whether and when a thread purges.
+//! Several threads update the words of [`PushedBytes`] by a load and a store, so a count may be
+//! lost. The words only decide whether and when a thread purges.
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// The least bound: an owner to which other threads pushed more bytes since its last slow path is
-/// idle. A steady hand-over between threads has fewer bytes in flight.
+/// The least bound, in bytes. An owner to which other threads pushed more than the bound since its
+/// last slow path is idle. A steady hand-over between threads has fewer bytes in flight.
 pub const IDLE_BYTES: usize = if cfg!(ephemera_weaken = "idle_after_any_push") {
     0
 } else if cfg!(miri) {
@@ -24,8 +25,8 @@ pub const IDLE_BYTES: usize = if cfg!(ephemera_weaken = "idle_after_any_push") {
     4 << 20
 };
 
-/// Once threads have pushed this number of bytes to one heap, the bytes are added to its owner's
-/// [`PushedBytes`].
+/// Once threads have pushed this number of bytes to one heap, the pushing thread adds them to the
+/// [`PushedBytes`] of the heap's owner.
 pub(super) const STEP: usize = if cfg!(miri) { 512 } else { 64 << 10 };
 
 /// Purged memory that the owner needs again within this number of milliseconds was needed *soon*. A
@@ -41,15 +42,16 @@ const DOUBLINGS: usize = 9;
 pub struct PushedBytes {
     /// The number of the owner's visits to the slow path, when a thread last added bytes.
     visits: AtomicUsize,
-    /// The bytes since that visit.
+    /// The bytes that other threads pushed since the last of these visits.
     bytes: AtomicUsize,
-    /// The units that were purged because of the bytes, since the owner last needed such units.
+    /// The number of units that threads purged because of the bytes, since the owner last needed
+    /// such units.
     purged: AtomicUsize,
-    /// The number of the owner's visits at the first of these purges.
+    /// The number of the owner's visits to the slow path at the first of these purges.
     visits_at_purge: AtomicUsize,
     /// The time of the last of these purges, in milliseconds.
     purged_at: AtomicUsize,
-    /// The number of times that the bound doubled.
+    /// The number of doublings in the bound at the time `doubled_at`.
     doublings: AtomicUsize,
     /// The time at which the bound last doubled, or at which a burst last needed the raise, in
     /// milliseconds.
@@ -58,7 +60,7 @@ pub struct PushedBytes {
 
 impl PushedBytes {
     crate::const_unless_loom! {
-        /// Creates the words of an owner without pushes.
+        /// Creates the words of an owner to which no thread has pushed.
         #[must_use]
         pub fn new() -> Self {
             Self {
@@ -81,8 +83,8 @@ impl PushedBytes {
         self.doublings.store(0, Ordering::Relaxed);
     }
 
-    /// Adds pushed bytes, and returns whether the owner is idle. `visits` is the number of its
-    /// visits to the slow path, and `now` the time in milliseconds.
+    /// Adds pushed bytes, and returns whether the owner is idle. `visits` is the number of the
+    /// owner's visits to the slow path, and `now` the time in milliseconds.
     pub(super) fn add(&self, bytes: usize, visits: usize, now: usize) -> bool {
         if self.visits.load(Ordering::Relaxed) != visits {
             self.visits.store(visits, Ordering::Relaxed);
@@ -98,7 +100,8 @@ impl PushedBytes {
         sum > IDLE_BYTES << self.doublings_at(now)
     }
 
-    /// Notes that units were purged because of the bytes.
+    /// Notes that this thread purged `units` units because of the bytes. The other parameters are
+    /// those of [`Self::add`].
     pub(super) fn note_purge(&self, units: usize, visits: usize, now: usize) {
         if units == 0 {
             return;
@@ -133,7 +136,7 @@ impl PushedBytes {
         }
     }
 
-    /// Returns how often the bound is doubled at this time.
+    /// Returns the number of doublings in the bound at the time `now`, in milliseconds.
     fn doublings_at(&self, now: usize) -> usize {
         let halvings = now.wrapping_sub(self.doubled_at.load(Ordering::Relaxed)) / SOON_MS;
         self.doublings.load(Ordering::Relaxed).saturating_sub(halvings)
@@ -153,8 +156,8 @@ mod tests {
     /// The number of steps after which an owner with the least bound is idle.
     const STEPS: usize = IDLE_BYTES / STEP + 1;
 
-    /// Pushes a burst without a visit, and purges a unit for each step of an idle owner. Returns
-    /// the number of purges.
+    /// Pushes a burst of `steps` steps during which the owner makes no visit, and purges a unit for
+    /// each step at which the owner is idle. Returns the number of purges.
     fn burst(pushed: &PushedBytes, steps: usize, visits: usize, now: usize) -> usize {
         let purges = (0..steps).filter(|_| pushed.add(STEP, visits, now)).count();
         pushed.note_purge(purges, visits, now);

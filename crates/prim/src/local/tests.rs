@@ -142,7 +142,7 @@ fn near_is_a_copy_from_the_bound_record_that_renew_updates() {
     .join()
     .unwrap();
     assert_eq!(NEAR.load(Ordering::Relaxed), 0, "`near` after the exit guard");
-    // Two threads entered a record, and this test added one.
+    // Two threads entered a record, and this test added one to the count.
     assert_eq!((Toy::counts(), Toy::all_free()), ((3, 2), true));
 }
 

@@ -108,7 +108,8 @@ impl Side {
         emptied
     }
 
-    /// Takes the word when the unit retires, whether it was dequeued or not. F2 forbids this.
+    /// With `book_without_dequeue`, takes the word of a unit that may not have been dequeued, which
+    /// F2 forbids. Returns whether the unit ran empty.
     fn retire(&self) -> bool {
         if !cfg!(ephemera_weaken = "book_without_dequeue") {
             return false;
@@ -214,7 +215,8 @@ fn loom_remote_frees_of_two_units_are_all_yielded() {
         let sides = [0, 1].map(|_| Side { chunk: ModelArc::new(Chunk::new(2)), inbox: inbox.clone() });
         let others = [0, 1].map(|index: usize| {
             let sides = sides.clone();
-            // Each thread has a block in both units. The two free them in opposite orders.
+            // Each thread has a block in both units. The two threads free their blocks in opposite
+            // orders.
             thread::spawn(move || {
                 sides[index].remote_free(index);
                 sides[1 - index].remote_free(index);

@@ -26,7 +26,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     explore_with(None, model);
 }
 
-/// Runs `model` with at most this many preemptions, if it is too large for [`explore`].
+/// Runs `model`, which is too large for [`explore`], with at most this many preemptions.
 fn explore_within(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     explore_with(Some(preemptions), model);
 }

@@ -7,7 +7,7 @@ use super::memory::ModelArc;
 use super::{explore, explore_within};
 use crate::record::{FIRST, Record, Registry};
 
-/// Counts its holders. Only the holder writes it.
+/// The data of a record, which count the record's holders. Only the holder writes them.
 struct CheckedData {
     holders: UnsafeCell<u32>,
 }
@@ -44,8 +44,8 @@ fn visit(registry: &Registry<CheckedData>) -> usize {
     core::ptr::from_ref(lease.record()).addr()
 }
 
-/// Three threads lease two static records: one thread may have to add a record, and no two share
-/// one.
+/// Three threads lease two static records: one thread may have to add a record, and no two threads
+/// share a record.
 #[test]
 fn loom_registry_leases_a_record_to_one_thread() {
     explore_within(4, || {

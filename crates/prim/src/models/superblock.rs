@@ -10,7 +10,7 @@ use super::{explore, explore_within};
 use crate::pages::superblock::{Prefer, Superblock};
 use crate::witness::Witness;
 
-/// The bits of all spans: two.
+/// The bits of the two spans of a mapping.
 const ALL: u64 = 0b11;
 
 /// Two mappings with two spans each. The second one takes the place of the first.
@@ -27,7 +27,7 @@ impl Mapped {
         new
     }
 
-    /// Takes a span, writes to it, and frees it. Returns whether it was the last one in use.
+    /// Takes a span, writes to it, and frees it. Returns whether all spans are free now.
     fn use_one(&self) -> bool {
         let Some(taken) = self.superblock.take(Prefer::Dirty) else { return false };
         let mapped = self.superblock.base().addr() - 1;
@@ -35,7 +35,7 @@ impl Mapped {
         self.superblock.give(taken.index, true, ALL)
     }
 
-    /// Unmaps the superblock if it is empty, and maps the other one in its place.
+    /// Unmaps the superblock if it is empty, and maps the second mapping in place of the first.
     fn replace(&self) {
         if let Some((base, _)) = self.superblock.close(ALL) {
             let mapped = base.addr() - 1;
@@ -47,7 +47,7 @@ impl Mapped {
     }
 }
 
-/// The base of a mapping, as a number.
+/// Returns the base of a mapping: a number instead of an address.
 fn mapping(number: usize) -> *mut u8 {
     ptr::without_provenance_mut(number + 1)
 }

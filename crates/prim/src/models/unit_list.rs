@@ -92,7 +92,7 @@ fn loom_unit_list_walks_beside_an_owner_that_frees() {
 
 /// The owner removes the newest unit, so that the head leads to an older one that a walker may
 /// never have seen published. Loom lets a relaxed store continue the release sequence of its
-/// thread, as C++11 did, so it does not show the race that the second publication prevents.
+/// thread, as C++11 did, so the model does not show the race that the second publication prevents.
 #[test]
 fn loom_unit_list_publishes_the_unit_below_a_removed_head() {
     explore_within(3, || {

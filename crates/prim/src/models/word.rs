@@ -1,4 +1,4 @@
-//! Owner words: an observer of a published value sees the writes before it.
+//! Owner words: an observer of a published value sees the owner's earlier writes.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -45,7 +45,8 @@ fn loom_word_bits_publish_the_end_of_use() {
     });
 }
 
-/// A pointer that is followed leads to a target that was written before it was published.
+/// A thread that follows a pointer sees the target as the owner wrote it before publishing the
+/// pointer.
 #[test]
 fn loom_word_pointers_publish_their_targets() {
     explore(|| {

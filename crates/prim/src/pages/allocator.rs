@@ -36,17 +36,17 @@ unsafe impl Allocator for Pages {
 
     #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
-        // SAFETY: the block came from these pages: all values of the type are one allocator.
+        // SAFETY: the caller keeps this method's contract, and all values are one allocator.
         unsafe { SHARED.grow(block, old, new) }
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
-        // SAFETY: the block came from these pages: all values of the type are one allocator.
+        // SAFETY: the caller keeps this method's contract, and all values are one allocator.
         unsafe { SHARED.grow_zeroed(block, old, new) }
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
-        // SAFETY: the block came from these pages: all values of the type are one allocator.
+        // SAFETY: the caller keeps this method's contract, and all values are one allocator.
         unsafe { SHARED.shrink(block, old, new) }
     }
 }
@@ -65,7 +65,7 @@ unsafe impl Allocator for CachedPages {
     }
 
     /// Fresh and purged pages are not written. A span of the thread's own cache is overwritten,
-    /// which takes less time than the page faults of a fresh one.
+    /// which takes less time than the page faults of a fresh span.
     fn allocate_zeroed(&self, layout: Layout) -> Block {
         if layout.size() == 0 {
             return self.allocate(layout);
@@ -118,7 +118,8 @@ unsafe impl Allocator for CachedPages {
         Ok(grown)
     }
 
-    /// The block moves to a smaller span if there is one, and otherwise stays.
+    /// The block moves to a smaller span if `new` fits one. Otherwise it stays, or moves if it
+    /// cannot shrink in place.
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
         if old.size() == 0 || new.size() == 0 {
             // SAFETY: the caller passes a live block.
@@ -166,7 +167,8 @@ unsafe fn deallocate_shared(block: NonNull<u8>, layout: Layout) {
 }
 
 impl CachedPages {
-    /// Allocates a block from the thread's own cache alone. Returns `None` if that has none.
+    /// Allocates a block from the thread's own cache alone. Returns `None` if the cache has no span
+    /// for it.
     #[inline]
     #[must_use]
     pub fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
@@ -210,7 +212,8 @@ impl CachedPages {
         unsafe { spans::has_room(block, new) }
     }
 
-    /// Grows a block. Returns it, and the offset from which on all bytes are zero if `zeroed`.
+    /// Grows a block. Returns the block, and the offset from which on all bytes are zero if
+    /// `zeroed`.
     ///
     /// # Safety
     /// `block` is a live block of layout `old`, and `new` is not smaller.
@@ -238,7 +241,8 @@ impl CachedPages {
     /// Copies `keep` bytes of a block to a fresh one, and frees the old one.
     ///
     /// # Safety
-    /// `block` is a live block of layout `old`, `moved` is another one, and both have `keep` bytes.
+    /// `block` is a live block of layout `old`, `moved` is another live block, and both have `keep`
+    /// bytes.
     unsafe fn move_to(&self, moved: NonNull<u8>, block: NonNull<u8>, old: Layout, keep: usize) {
         // SAFETY: live blocks do not overlap, and both have `keep` bytes.
         unsafe { moved.copy_from_nonoverlapping(block, keep) };

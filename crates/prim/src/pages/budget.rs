@@ -1,4 +1,5 @@
-//! The counters of all pages: bytes in use, bytes that are cached, and the bound on the latter.
+//! The counters of all pages: the bytes in use, the cached bytes, and the bound on the cached
+//! bytes.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,7 +19,7 @@ static LEARNED: AtomicUsize = AtomicUsize::new(0);
 /// Bytes that left the cache, or did not fit into it, and that the process has not needed again so
 /// far.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
-/// Allocations and frees so far.
+/// The number of allocations and frees so far, without those that a thread's own cache served.
 static EVENTS: AtomicUsize = AtomicUsize::new(0);
 
 /// The cache may hold the bytes in use divided by this number, if that exceeds the least bound.
@@ -27,7 +28,7 @@ const SHARE: usize = 8;
 /// `LEARNED` is at most this number of times a least bound that the program set.
 const LEARNED_MAX: usize = 4;
 
-/// Returns the maximum of `LEARNED`.
+/// Returns the maximum of `LEARNED`, in bytes.
 fn learned_max() -> usize {
     match LEAST.load(Ordering::Relaxed) {
         CACHE => CACHE_LEARNED,
@@ -69,13 +70,13 @@ pub(super) fn decayed(bytes: usize) {
     change(&LEARNED, |learned| learned.saturating_sub(bytes));
 }
 
-/// Forgets which bytes were needed again.
+/// Forgets how many bytes left the cache and how many bytes were needed again.
 pub(super) fn forget() {
     LEFT.store(0, Ordering::Relaxed);
     LEARNED.store(0, Ordering::Relaxed);
 }
 
-/// Replaces a sum by a function of it.
+/// Replaces the value of `sum` by `new` of that value.
 fn change(sum: &AtomicUsize, new: impl Fn(usize) -> usize) {
     let mut now = sum.load(Ordering::Relaxed);
     while let Err(other) = sum.compare_exchange_weak(now, new(now), Ordering::Relaxed, Ordering::Relaxed) {
@@ -127,7 +128,7 @@ pub(super) fn event() -> bool {
     EVENTS.fetch_add(1, Ordering::Relaxed) % DECAY == DECAY - 1
 }
 
-/// Returns whether something is cached that can leave.
+/// Returns whether any bytes are cached.
 pub(super) fn any_cached() -> bool {
     CACHED.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "cache_never_decays")
 }
@@ -138,7 +139,7 @@ pub(super) fn least() -> usize {
     LEAST.load(Ordering::Relaxed)
 }
 
-/// Returns the bytes in use, cached and mapped.
+/// Returns the bytes in use, the cached bytes and the mapped bytes, in this order.
 pub(super) fn now() -> (usize, usize, usize) {
     let [used, cached, mapped] = [&USED, &CACHED, &MAPPED].map(|sum| sum.load(Ordering::Relaxed));
     (used, cached, mapped)

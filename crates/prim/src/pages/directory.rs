@@ -23,9 +23,9 @@ pub(super) struct Directory {
     vacant: AtomicU64,
     pub(super) room: AtomicU64,
     pub(super) soiled: AtomicU64,
-    /// The number of the span, among those of all superblocks, at which the next search for a dirty
-    /// span starts. So a span that the operating system refuses to purge does not keep others from
-    /// being purged.
+    /// The number of the span, among the spans of all superblocks of this directory, at which the
+    /// next search for a dirty span starts. So a span that the operating system refuses to purge
+    /// does not keep others from being purged.
     pub(super) purge_at: AtomicUsize,
     /// The number of the superblock at which the next search for an idle span starts.
     pub(super) idle_at: AtomicUsize,
@@ -76,7 +76,8 @@ impl Directory {
         unsafe { fresh.write(Self::new(self.order, self.number + 1)) };
         let (new, null) = (fresh.as_ptr(), ptr::null_mut());
         // ORDERING: Release. Pairs with the Acquire in `Directory::next`. Publishes: the directory.
-        // If another thread was faster, the memory of this directory is lost. A table creates few.
+        // If another thread was faster, the memory of this directory is lost. A table creates few
+        // directories.
         let _ = self.next.compare_exchange(null, new, Ordering::Release, Ordering::Relaxed);
         self.next()
     }
@@ -95,7 +96,8 @@ impl Directory {
         }
     }
 
-    /// Sets the hints of a superblock with a free span.
+    /// Sets the hints of a superblock with a free span. `soiled` says whether a free span has old
+    /// bytes.
     pub(super) fn note_room(&self, number: u32, soiled: bool) {
         // ORDERING: Release. Pairs with the AcqRel in `Directory::look_again`. Publishes: the free
         // span's bit.

@@ -1,11 +1,12 @@
-//! Implements the allocator trait by the system's heap, on targets without the system calls.
+//! Implements the allocator trait by the system's heap, on targets without the system calls of
+//! `os`.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
 #[cfg(not(feature = "std"))]
 use allocator_api2::alloc::Global as Heap;
-/// The heap must not be the global allocator, which may be built on this one.
+/// The heap must not be the global allocator, which may be built on `Pages`.
 #[cfg(feature = "std")]
 use allocator_api2::alloc::System as Heap;
 
@@ -94,7 +95,7 @@ impl CachedPages {
         false
     }
 
-    /// Returns `false`, because the system's heap decides that itself.
+    /// Returns `false`: only the system's heap knows whether a block has room.
     ///
     /// # Safety
     /// None; the function does nothing.
@@ -117,7 +118,7 @@ impl NoSpanCache {
         Self
     }
 
-    /// Frees the spans of the cache to the process.
+    /// Does nothing, because the cache is always empty.
     pub fn clear(&self) {}
 }
 

@@ -3,9 +3,9 @@
 //!
 //! # Invariant
 //!
-//! * **G4** The entries of the 2 MiB pieces of an open superblock name it and its order. They are
-//!   written before the superblock opens and cleared after it closed, so they are right while a
-//!   thread owns a span of it.
+//! * **G4** The entries of the 2 MiB pieces of an open superblock name the superblock and its
+//!   order. They are written before the superblock opens and cleared after it closed, so they are
+//!   right while a thread owns a span of it.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -14,7 +14,7 @@ use super::directory::Home;
 use super::order::{ORDERS, Order};
 use super::os;
 
-/// Superblocks are aligned to this, and their lengths are multiples of it.
+/// Superblocks are aligned to this number of bytes, and their lengths are multiples of it.
 pub(super) const PIECE: usize = 1 << PIECE_BITS;
 const PIECE_BITS: u32 = 21;
 
@@ -36,7 +36,8 @@ const LEAF_LEN: usize = size_of::<Leaf>().next_multiple_of(os::GRAIN);
 
 static ROOT: [AtomicPtr<Leaf>; 1 << ROOT_BITS] = [const { AtomicPtr::new(ptr::null_mut()) }; 1 << ROOT_BITS];
 
-/// Returns the numbers of the leaf and of the entry for an address, or `None` beyond the map.
+/// Returns the numbers of the leaf and of the entry for an address, or `None` if the map does not
+/// cover the address.
 const fn place_of(addr: usize) -> Option<(usize, usize)> {
     let piece = addr >> PIECE_BITS;
     let leaf = piece >> LEAF_BITS;

@@ -6,8 +6,9 @@
 //! block.
 //!
 //! A few freed mappings are kept in slots. A thread claims a slot by a compare-exchange, and skips
-//! a slot that another thread has claimed. If the operating system refuses to unmap a mapping, its
-//! pages are purged, and the mapping is added to a list. Later frees try again to unmap it.
+//! a slot that another thread has claimed. If the operating system refuses to unmap a mapping, the
+//! calling thread purges its pages and adds the mapping to a list. Later frees try again to unmap
+//! it.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -15,7 +16,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use super::{budget, os};
 use crate::sync::push;
 
-/// The number of freed mappings that are kept.
+/// The number of slots, each of which keeps one freed mapping.
 const SLOTS: usize = 16;
 
 const EMPTY: usize = 0;
@@ -39,7 +40,8 @@ const LOOKS: usize = 16;
 
 static KEPT: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 
-/// The slot that gives up its mapping next.
+/// The number of searches of [`unmap_one`] so far. It chooses the slot in which the next search
+/// starts.
 static OLDEST: AtomicUsize = AtomicUsize::new(0);
 
 /// The first of the mappings that the operating system refused to unmap.
@@ -73,7 +75,7 @@ impl Slot {
         self.state.compare_exchange(state, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends the claim.
+    /// Ends the claim, and leaves the slot in this state.
     fn leave(&self, state: usize) {
         // ORDERING: Release. Pairs with the Acquire in `Slot::claim`. Publishes: the slot's words,
         // and the end of the last use of its mapping.
@@ -92,7 +94,7 @@ impl Slot {
         Some((found?, len))
     }
 
-    /// Keeps a mapping, if the slot is empty.
+    /// Keeps a mapping, if the slot is empty. Returns whether it did.
     fn put(&self, block: NonNull<u8>, len: usize) -> bool {
         if self.state.load(Ordering::Relaxed) != EMPTY || !self.claim(EMPTY) {
             return false;
@@ -107,7 +109,7 @@ impl Slot {
 
 impl Slot {
     /// Returns whether the slot has had its mapping for [`LOOKS`] looks. The first look that finds
-    /// a mapping stores its own number.
+    /// a mapping stores its own number, `look`.
     fn is_idle(&self, look: usize) -> bool {
         if self.state.load(Ordering::Relaxed) != FULL {
             return false;
@@ -129,7 +131,8 @@ pub(super) const fn len_for(size: usize) -> Option<usize> {
     size.checked_next_multiple_of(if eighth > os::GRAIN { eighth } else { os::GRAIN })
 }
 
-/// Maps a block. Returns it, and whether all of its bytes are zero.
+/// Allocates a mapping of `len` bytes, which is a new one if `zeroed`. Returns the mapping, and
+/// whether all of its bytes are zero.
 pub(super) fn allocate(len: usize, align: usize, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
     if !zeroed {
         let kept = KEPT.iter().find_map(|slot| slot.take(|at, has| has == len && at % align == 0));
@@ -144,7 +147,7 @@ pub(super) fn allocate(len: usize, align: usize, zeroed: bool) -> Option<(NonNul
     Some((block, true))
 }
 
-/// Frees a mapping.
+/// Frees a mapping of `len` bytes: keeps it in a slot, or unmaps it.
 ///
 /// # Safety
 /// The mapping came from [`allocate`] or [`resize`] with this length, and nothing uses it any more.
@@ -182,7 +185,8 @@ fn unmap_first(mut slots: impl Iterator<Item = &'static Slot>) -> bool {
     true
 }
 
-/// Changes the length of a mapping, which may move. Bytes beyond the old length are zero.
+/// Changes the length of a mapping from `old` to `new` bytes. The mapping may move if `may_move`
+/// allows it. Bytes beyond the old length are zero.
 ///
 /// # Safety
 /// The mapping came from [`allocate`] or [`resize`] with length `old` and belongs to the caller.

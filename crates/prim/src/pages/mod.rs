@@ -14,7 +14,7 @@
 //!   dirty      1      -      0               a bit for each span whose pages may hold old bytes
 //! ```
 //!
-//! An allocation clears a bit of `free`, and a free sets it. Both are one compare-exchange or one
+//! An allocation clears a bit of `free` by a compare-exchange, and a free sets the bit by a
 //! fetch-or, so no thread waits for another. A fork at any moment leaves every word usable. The
 //! child loses only the memory that other threads were just allocating, freeing or purging.
 //!
@@ -23,24 +23,26 @@
 //! Freed spans and mappings keep their pages, up to the larger of [`CACHE`] and an eighth of the
 //! bytes in use. The bound rises by the bytes that left the cache and were needed again, up to
 //! [`CACHE_LEARNED`]. It falls by the bytes that leave unused, as described below. A free beyond
-//! this bound purges its own span, or unmaps its own mapping. While more is cached than the bound
-//! allows, each free also purges two more. After every 64th allocation or free, the process *looks*
-//! for unused memory. It purges a cached span, or unmaps a cached mapping, that no thread took
-//! during the last 16 looks. A superblock without a used span is unmapped when less than half of
-//! its spans are cached, except for the last such superblock of its span size. [`purge`] returns
-//! all cached memory at once.
+//! this bound purges its own span, or unmaps its own mapping. While the cache exceeds the bound,
+//! each free also purges or unmaps up to two cached spans or mappings. After every 64th allocation
+//! or free, the process *looks* for unused memory. The look purges a cached span, or unmaps a
+//! cached mapping, that no thread took during the last 16 looks. A superblock without a used span
+//! is unmapped when less than half of its spans are cached, except for the last such superblock of
+//! its span size. [`purge`] returns all cached memory to the operating system at once.
 //!
 //! In addition, a thread that uses [`CachedPages`] keeps freed spans for itself: four of 64 KiB,
 //! two of 128 KiB and one of 256 KiB. It keeps none if [`set_cache`] allows the process fewer bytes
-//! than these. After every 64th allocation or free, the process also looks at the spans of one
-//! thread. One span of each length moves to the process's cache if the thread has not used that
-//! length since the last look at it. A thread counts its own allocations and frees for each length.
+//! than these spans have. After every 64th allocation or free, the process also looks at the spans
+//! of one thread. One span of each length moves to the process's cache if the thread has not used
+//! that length since the last look at its spans. Each thread itself counts the allocations and
+//! frees that its own spans serve, for each length.
 //!
-//! `superblock` has the words of a superblock, `directory` has 64 of them, `table` all of one span
-//! size, and `map` finds the superblock of an address. `mapping` serves larger blocks, `budget`
-//! bounds the cache, and `span_cache` has the spans that a thread keeps. `spans` stands above
-//! these: it decides which memory leaves. `os` makes the system calls, `permanent` allocates
-//! memory that is never freed, and [`notes`] keeps a pointer and a number for a block.
+//! `superblock` has the words of a superblock, `directory` has 64 superblocks, `table` has all
+//! superblocks of one span size, and `map` finds the superblock of an address. `mapping` serves
+//! larger blocks, `budget` bounds the cache, and `span_cache` has the spans that a thread keeps.
+//! `spans` stands above these modules: it decides which memory leaves the cache. `os` makes the
+//! system calls, `permanent` allocates memory that is never freed, and [`notes`] keeps a pointer
+//! and a number for a block.
 //!
 //! On targets without these system calls, under Miri and under loom, the system's heap serves all
 //! blocks.
@@ -94,7 +96,7 @@ pub const CACHE: usize = if cfg!(ephemera_weaken = "cache_starts_large") { 16 <<
 /// MiB. After [`set_cache`] the largest rise is four times the bound that was set.
 pub const CACHE_LEARNED: usize = 64 << 20;
 
-/// Zero-sized allocator over pages of the operating system.
+/// A zero-sized allocator over pages of the operating system.
 ///
 /// # Examples
 ///
@@ -125,7 +127,7 @@ pub struct CachedPages {
 }
 
 impl CachedPages {
-    /// Creates the allocator. Without a cache, it is [`Pages`].
+    /// Creates the allocator. Without a cache, it does what [`Pages`] does.
     ///
     /// # Safety
     /// The cache belongs to the calling thread as long as that thread uses this value.
@@ -139,7 +141,7 @@ impl CachedPages {
 /// Allocates a block of zeros that is never freed.
 ///
 /// # Errors
-/// [`AllocError`] if the operating system refuses.
+/// Returns [`AllocError`] if the operating system refuses.
 pub fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     #[cfg(ephemera_pages)]
     return permanent::allocate(layout).ok_or(AllocError);
@@ -261,9 +263,9 @@ pub fn now_ms() -> usize {
     0
 }
 
-/// Sets the bytes of freed blocks that may stay resident, in place of [`CACHE`]. This call purges
-/// nothing itself; the next frees obey the new bound. If the process needs pages again, the bound
-/// rises by up to four times as many bytes. For [`CACHE`] itself it rises by up to
+/// Sets the least bound on the bytes of freed blocks that stay resident, in place of [`CACHE`].
+/// This call purges nothing itself; the next frees obey the new bound. If the process needs pages
+/// again, the bound rises by up to four times as many bytes. For [`CACHE`] itself it rises by up to
 /// [`CACHE_LEARNED`]. If the bound is less than 768 KiB, threads keep no freed blocks for
 /// themselves.
 pub fn set_cache(bytes: usize) {

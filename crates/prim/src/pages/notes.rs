@@ -26,13 +26,13 @@ pub struct Note {
 }
 
 /// A place covers `1 << PLACE_BITS` bytes, 32 KiB. Each block takes at least as many bytes from its
-/// first one on.
+/// first byte on.
 const PLACE_BITS: u32 = 15;
 
 /// The number of bits of an address in the user space of the supported systems.
 const ADDRESS_BITS: u32 = if usize::BITS < 48 { usize::BITS } else { 48 };
 const LEAF_BITS: u32 = 10;
-/// The bits above those of a leaf.
+/// The number of bits of an address above those of a leaf.
 const UPPER_BITS: u32 = ADDRESS_BITS - PLACE_BITS - LEAF_BITS;
 const BRANCH_BITS: u32 = if UPPER_BITS < 11 { UPPER_BITS } else { 11 };
 const ROOT_BITS: u32 = UPPER_BITS - BRANCH_BITS;
@@ -44,10 +44,10 @@ struct NoteWords {
     number: AtomicU64,
 }
 
-/// The places of 32 MiB. A leaf of zeros has no notes.
+/// The places for 32 MiB of addresses. A leaf of zeros has no notes.
 type NoteLeaf = [NoteWords; 1 << LEAF_BITS];
 
-/// The leaves of 64 GiB.
+/// The leaves for 64 GiB of addresses.
 type NoteBranch = [AtomicPtr<NoteLeaf>; 1 << BRANCH_BITS];
 
 static ROOT: [AtomicPtr<NoteBranch>; 1 << ROOT_BITS] =
@@ -58,7 +58,8 @@ static ROOT: [AtomicPtr<NoteBranch>; 1 << ROOT_BITS] =
 fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     // ORDERING: Acquire. Pairs with the Release in `follow_or_make`.
     let table = link.load(Ordering::Acquire);
-    // SAFETY: links name tables of zeros, which are permanent memory.
+    // SAFETY: a link is null or names a table in permanent memory, which started as zeros, a valid
+    // `T`.
     unsafe { table.as_ref() }
 }
 
@@ -74,7 +75,7 @@ unsafe fn follow_or_make<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     }
     let fresh = super::permanent(Layout::new::<T>()).ok()?.cast::<T>().as_ptr();
     // ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the zeros of the table. If
-    // another thread was faster, this table is lost; there are few.
+    // another thread was faster, this table is lost. There are few tables.
     let _ = link.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
     follow(link)
 }
@@ -91,8 +92,8 @@ fn tree_indices(block: NonNull<u8>) -> (usize, usize, usize) {
 /// is beyond the tree, or another block might have the same place.
 ///
 /// # Safety
-/// The caller owns the block, which has this layout and is not of size zero. It came from
-/// [`Pages`](super::Pages) and takes its note before it frees the block.
+/// The caller owns the block, which has this layout and is not of size zero. The block came from
+/// [`Pages`](super::Pages), and the caller takes its note before it frees the block.
 #[cold]
 #[must_use]
 pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {

@@ -10,7 +10,7 @@ pub const SPAN_MIN: usize = 32 << 10;
 /// The size of the largest span, in bytes.
 pub const SPAN_MAX: usize = SPAN_MIN << (ORDERS - 1);
 
-/// The largest superblock.
+/// The largest length of a superblock, in bytes.
 const SUPERBLOCK_MAX: usize = 8 << 20;
 
 /// A length of spans: [`SPAN_MIN`], doubled this number of times.
@@ -41,7 +41,7 @@ impl Order {
         self.0
     }
 
-    /// Returns the bytes of a span.
+    /// Returns the length of a span, in bytes.
     pub(super) const fn span(self) -> usize {
         SPAN_MIN << self.0
     }
@@ -51,12 +51,12 @@ impl Order {
         (SUPERBLOCK_MAX / self.span()).min(64)
     }
 
-    /// Returns the bytes of a superblock.
+    /// Returns the length of a superblock, in bytes.
     pub(super) fn superblock(self) -> usize {
         self.span() * self.spans()
     }
 
-    /// Returns the bits of all spans of a superblock.
+    /// Returns a word with a set bit for each span of a superblock.
     pub(super) fn all_bits(self) -> u64 {
         u64::MAX >> (64 - self.spans())
     }

@@ -1,7 +1,7 @@
 //! Memory that is never freed: records, tables and the like.
 //!
-//! A chunk is cut from its start to its end. The bytes between the last block and the end of a
-//! chunk stay unused when the next block does not fit.
+//! Blocks are cut from a chunk, from its start to its end. The bytes between the last block and the
+//! end of a chunk stay unused when the next block does not fit.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -9,10 +9,11 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::{budget, os};
 
-/// The length of a chunk. Larger blocks are mappings of their own.
+/// The length of a chunk, in bytes. A block that needs more than half of it is a mapping of its
+/// own.
 const CHUNK: usize = os::GRAIN;
 
-/// The start of a chunk.
+/// The header at the start of a chunk.
 struct PermanentChunk {
     /// The offset of the first byte that no block uses.
     next: AtomicUsize,
@@ -41,14 +42,14 @@ pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     }
 }
 
-/// Cuts a block from a chunk. Returns `None` if it has no room.
+/// Cuts a block from a chunk. Returns `None` if the chunk has no room.
 fn cut(chunk: NonNull<PermanentChunk>, layout: Layout) -> Option<NonNull<u8>> {
     let start = chunk.addr().get();
     let place = |next: usize| (start + next).next_multiple_of(layout.align()) - start;
     // SAFETY: chunks are complete and never unmapped.
     let next = unsafe { &chunk.as_ref().next };
     let step = |next: usize| Some(place(next) + layout.size()).filter(|end| *end <= CHUNK);
-    // The bytes of a chunk are zero, and no two blocks share one. So no order is needed.
+    // The bytes of a chunk are zero, and no two blocks share a byte. So no order is needed.
     let mut before = next.load(Ordering::Relaxed);
     while let Err(now) =
         next.compare_exchange_weak(before, step(before)?, Ordering::Relaxed, Ordering::Relaxed)

@@ -38,7 +38,7 @@ impl Span {
         map::find(block.addr().get()).map(|(_, order)| order)
     }
 
-    /// Returns the bytes of the span.
+    /// Returns the length of the span, in bytes.
     pub(super) fn len(self) -> usize {
         self.home.directory().order.span()
     }

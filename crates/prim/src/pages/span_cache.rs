@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Other threads can take spans out of the cache, so a thread that sleeps does not keep them. After
-//! every 64th allocation or free, the process looks at one cache. It takes a span of each length
-//! that the owner has not used since the last look. Such a span moves to the cache of the process,
-//! which may purge it later.
+//! every 64th allocation or free, the process looks at one cache. The look takes a span of each
+//! length that the owner has not used since the last look. Such a span moves to the cache of the
+//! process, which may purge it later.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -59,13 +59,13 @@ struct KeptSpans {
 #[derive(Debug)]
 pub struct SpanCache {
     orders: [KeptSpans; PLACES.len()],
-    /// The cache that was listed before this one.
+    /// The cache that was listed before this one, or null.
     next: AtomicPtr<Self>,
     /// Not zero if the cache is listed.
     listed: OwnerUsize,
 }
 
-/// The list of all threads' caches, the newest first. A cache never leaves it.
+/// The list of all threads' caches, the newest first. A cache never leaves the list.
 static LISTED: AtomicPtr<SpanCache> = AtomicPtr::new(ptr::null_mut());
 
 /// The cache that the next look visits. Null means the first one.
@@ -164,7 +164,7 @@ impl SpanCache {
         core::iter::successors(at(first), move |cache| at(cache.next.load(Ordering::Relaxed)))
     }
 
-    /// Takes the spans of the cache, on any thread, until it is empty.
+    /// Takes spans out of the cache until it is empty. Any thread may call this.
     pub(super) fn steal_all(&self) -> impl Iterator<Item = NonNull<u8>> {
         self.orders.iter().flat_map(|kept| core::iter::from_fn(|| kept.steal()))
     }
@@ -188,7 +188,7 @@ impl Default for SpanCache {
     }
 }
 
-/// Returns the bytes in the caches of all threads.
+/// Returns the bytes of the spans in the caches of all threads.
 pub(super) fn bytes() -> usize {
     let of = |cache: &SpanCache| -> usize {
         let kept = cache.orders.iter().zip(&Order::ALL[FIRST..]);

@@ -45,8 +45,8 @@ impl SpanPlace {
         self.0.store(span.as_ptr(), PUT);
     }
 
-    /// Takes the span out of the place. Only the owner calls this. It needs no order, because it
-    /// finds only spans that it stored itself.
+    /// Takes the span out of the place. Only the owner calls this. The exchange needs no order,
+    /// because the owner finds only spans that it stored itself.
     #[inline]
     pub(crate) fn take(&self) -> Option<NonNull<u8>> {
         if self.is_empty() {
@@ -60,7 +60,7 @@ impl SpanPlace {
         NonNull::new(self.0.swap(ptr::null_mut(), Ordering::Relaxed))
     }
 
-    /// Takes the span out of the place, on any thread.
+    /// Takes the span out of the place. Any thread may call this.
     pub(crate) fn steal(&self) -> Option<NonNull<u8>> {
         if self.is_empty() {
             return None;

@@ -12,13 +12,13 @@ use super::superblock::Prefer;
 use super::table::TABLES;
 use super::{budget, mapping, os};
 
-/// A moved mapping has at least this alignment, because no page is smaller.
+/// A moved mapping has at least this alignment in bytes, because no page is smaller.
 const PAGE: usize = 4 << 10;
 
 /// The number of spans that a free purges while the cache exceeds its bound.
 const PURGES: usize = 2;
 
-/// The number of searches for cached memory so far. It chooses the table in which the next one
+/// The number of searches for cached memory so far. It chooses the table in which the next search
 /// starts.
 static HAND: AtomicUsize = AtomicUsize::new(0);
 
@@ -27,7 +27,8 @@ static LOOKS: AtomicUsize = AtomicUsize::new(0);
 
 /// Allocates a block, and returns it and whether all of its bytes are zero.
 ///
-/// If the operating system refuses, the function unmaps everything cached and repeats the request.
+/// If the operating system refuses, the function purges and unmaps everything cached, and repeats
+/// the request.
 pub(super) fn allocate(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
     let block = allocate_once(layout, zeroed).or_else(|| {
         purge();
@@ -108,7 +109,7 @@ unsafe fn free_start(start: NonNull<u8>) {
 }
 
 impl SpanCache {
-    /// Frees the spans of the cache to the process.
+    /// Frees all spans of the cache, so that any thread can allocate them.
     pub fn clear(&self) {
         for span in self.steal_all() {
             // SAFETY: the span was in a place, so this thread owns it now (G5).
@@ -134,8 +135,8 @@ pub(super) fn shed_one() {
     }
 }
 
-/// Returns the numbers of all tables, and [`ORDERS`] for the mappings. The number of this look
-/// chooses the first one.
+/// Returns the numbers of all tables, and [`ORDERS`] for the mappings. `look`, the number of this
+/// look, chooses the first one.
 fn turns(look: usize) -> impl Iterator<Item = usize> {
     (0..=ORDERS).map(move |turn| look.wrapping_add(turn) % (ORDERS + 1))
 }
@@ -179,8 +180,8 @@ fn purge_span(span: Span) -> bool {
 
 /// Purges and unmaps all that is cached, by the process and by threads.
 ///
-/// The empty superblocks are unmapped first, so that no call purges their spans one by one. This
-/// also works if the operating system refuses to purge a part of them.
+/// The empty superblocks are unmapped first, so that no call purges their spans one by one. The
+/// unmapping also works if the operating system refuses to purge some of these spans.
 pub(super) fn purge() {
     if !cfg!(ephemera_weaken = "purge_leaves_threads") {
         SpanCache::listed().for_each(SpanCache::clear);
@@ -209,7 +210,7 @@ pub(super) unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
 }
 
 /// Grows a mapping, which may move. Returns the mapping, and the offset from which on all of its
-/// bytes are zero. Returns `None` for a block in a span.
+/// bytes are zero. Returns `None` for a block in a span, and if the mapping cannot grow.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`; `new` is not smaller.
@@ -253,7 +254,7 @@ pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> boo
 /// Returns whether a block that shrinks should move to a span of a smaller order.
 ///
 /// # Safety
-/// `block` is a live block.
+/// `block` is a live block of the caller.
 pub(super) unsafe fn better_moved(block: NonNull<u8>, new: Layout) -> bool {
     let Some(order) = Order::of(new) else { return false };
     // SAFETY: the caller owns the block.

@@ -1,10 +1,10 @@
-//! A superblock: one mapping of up to 64 spans of one size, and two words that tell the free and
-//! the dirty spans.
+//! A superblock: one mapping of up to 64 spans of one size, and two words that tell which spans are
+//! free and which are dirty.
 //!
 //! # Invariants
 //!
-//! * **G1** A set bit of `free` stands for a span of the open superblock that no thread uses. The
-//!   thread that clears it owns the span until it sets the bit again.
+//! * **G1** A set bit of `free` stands for a span of the open superblock that no thread uses. A
+//!   thread that clears the bit owns the span until it sets the bit again.
 //! * **G2** `base` changes only while all bits of `free` are clear and no span is owned: before
 //!   [`Superblock::open`] sets them, and after [`Superblock::close`] cleared them at once. So the
 //!   owner of a span reads the base of its mapping.
@@ -34,10 +34,10 @@ const CLOSE: Ordering =
 #[cfg(ephemera_pages)]
 const LOOKS: usize = 16;
 
-/// The spans that an allocation prefers.
+/// The kind of spans that an allocation prefers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prefer {
-    /// Spans with old bytes: their pages are there already.
+    /// Spans with old bytes: their pages may be resident already.
     Dirty,
     /// Spans that are known to be zero.
     Clean,
@@ -59,10 +59,11 @@ pub(crate) struct Taken {
 pub(crate) struct Superblock {
     free: AtomicU64,
     dirty: AtomicU64,
-    /// The spans that were cached at the last look and have not been taken since. It is a hint.
+    /// The bits of the spans that were cached at the look numbered `looked` and have not been taken
+    /// since. This word is a hint.
     #[cfg(ephemera_pages)]
     idle: AtomicU64,
-    /// The number of the last look.
+    /// The number of the last look that wrote `idle`.
     #[cfg(ephemera_pages)]
     looked: AtomicUsize,
     base: AtomicPtr<u8>,
@@ -110,7 +111,7 @@ impl Superblock {
 
     /// Opens the superblock over a fresh mapping, whose spans are the bits of `all`.
     ///
-    /// The caller is the only one that opens or closes this superblock, and it is not open.
+    /// The superblock is not open, and no other thread opens or closes it during the call.
     pub(crate) fn open(&self, base: *mut u8, all: u64) {
         self.dirty.store(0, Ordering::Relaxed);
         self.base.store(base, Ordering::Relaxed);
@@ -134,8 +135,8 @@ impl Superblock {
         self.take_of(|free, dirty| free & dirty & after)
     }
 
-    /// Takes the first of the free spans that `choose` returns. Its arguments are the bits of all
-    /// free spans and of all spans with old bytes.
+    /// Takes the first of the free spans that `choose` returns. The arguments of `choose` are the
+    /// bits of all free spans and of all spans with old bytes.
     #[inline]
     fn take_of(&self, choose: impl Fn(u64, u64) -> u64) -> Option<Taken> {
         let mut free = self.free.load(Ordering::Relaxed);
@@ -200,8 +201,8 @@ impl Superblock {
         }
     }
 
-    /// Frees a span that the caller owns, and returns whether all spans of `all` are free now. The
-    /// mapping may be gone when this returns.
+    /// Frees a span that the caller owns, and returns whether all spans of `all` are free now.
+    /// `dirty` says whether the span may hold old bytes. The mapping may be gone when this returns.
     pub(crate) fn give(&self, index: u32, dirty: bool, all: u64) -> bool {
         let bit = 1 << index;
         if dirty {

@@ -25,7 +25,7 @@ pub(super) static TABLES: [Table; ORDERS] = {
 
 pub(super) struct Table {
     first: Directory,
-    /// The directory in which a search starts. Null means the first one.
+    /// The directory in which a search for a free span starts. Null means the first one.
     hint: AtomicPtr<Directory>,
     /// The directory in which the next search for a dirty span starts. Null means the first one.
     hand: AtomicPtr<Directory>,
@@ -34,7 +34,8 @@ pub(super) struct Table {
 }
 
 impl Directory {
-    /// Takes a free span of a superblock of this directory.
+    /// Takes a free span of a superblock of this directory, if possible of the kind that `prefer`
+    /// names.
     fn take(&'static self, prefer: Prefer) -> Option<(Span, Taken)> {
         let mut left = self.room.load(Ordering::Relaxed);
         while left != 0 {
@@ -52,8 +53,8 @@ impl Directory {
         None
     }
 
-    /// Takes the next free span with old bytes, in the order of their numbers. After the last one
-    /// it returns `None`, and the next call starts at the first one.
+    /// Takes the next free span with old bytes, in the order of the spans' numbers. After the last
+    /// span it returns `None`, and the next call starts at the first span.
     fn take_dirty(&'static self) -> Option<Span> {
         let at = self.purge_at.load(Ordering::Relaxed);
         let (first, from) = ((at / SPANS_MAX) as u32, (at % SPANS_MAX) as u32);
@@ -75,8 +76,8 @@ impl Directory {
     }
 
     /// Takes a span that no thread has used for a number of looks. The search starts at the
-    /// superblock of the span that it found last. After the last superblock, the next call starts
-    /// at the first one.
+    /// superblock of the span that the last search found. After the last superblock, the next call
+    /// starts at the first one.
     fn take_idle(&'static self, look: usize) -> Option<Span> {
         let first = (self.idle_at.load(Ordering::Relaxed)) as u32;
         let mut left = self.soiled.load(Ordering::Relaxed) & u64::MAX.checked_shl(first).unwrap_or(0);
@@ -101,7 +102,7 @@ impl Directory {
         None
     }
 
-    /// Takes the first free span with old bytes of one superblock, from this index on.
+    /// Takes the first free span with old bytes of superblock `number`, from index `from` on.
     fn take_dirty_of(&'static self, number: u32, mut from: u32) -> Option<Span> {
         let home = &self.homes[number as usize];
         loop {
@@ -145,7 +146,7 @@ impl Table {
         unsafe { hint.load(Ordering::Relaxed).as_ref() }.unwrap_or(&self.first)
     }
 
-    /// Takes a free span.
+    /// Takes a free span of this table, if possible of the kind that `prefer` names.
     pub(super) fn take(&'static self, prefer: Prefer) -> Option<(Span, Taken)> {
         let start = self.directory_of(&self.hint);
         let on = core::iter::successors(Some(start), |directory| directory.next());
@@ -204,7 +205,7 @@ impl Table {
         self.search(|directory| directory.take_idle(look))
     }
 
-    /// Calls `take` for the next few directories until it finds a span.
+    /// Calls `take` for the next few directories until `take` finds a span.
     fn search(&'static self, take: impl Fn(&'static Directory) -> Option<Span>) -> Option<Span> {
         let mut directory = self.directory_of(&self.hand);
         for _ in 0..HAND_DIRECTORIES {

@@ -1,8 +1,8 @@
 //! Stand-ins for the atomics that a target lacks.
 //!
 //! Without 64-bit atomics, or without compare-and-swap, a target has only those types of the
-//! allocators that stay on one thread. They share code with the types for all threads, and this
-//! module lets that code compile. A read-modify-write here is a load and a store.
+//! allocators that stay on one thread. These types share code with the types for all threads, and
+//! this module lets that code compile. A read-modify-write here is a load and a store.
 //!
 //! [`AtomicU64`] is a cell, so it is not `Sync`: no safe code uses one on two threads.
 
@@ -77,7 +77,7 @@ macro_rules! stand_in {
             /// Stores `new` if the value is `current`, and returns the previous value.
             ///
             /// # Errors
-            /// The value, if it is not `current`.
+            /// Returns the value if it is not `current`.
             #[inline]
             pub fn compare_exchange(
                 &self,
@@ -93,10 +93,10 @@ macro_rules! stand_in {
                 Ok(self.change(|_| new))
             }
 
-            /// As `compare_exchange`: it never fails spuriously.
+            /// Does what `compare_exchange` does, and never fails spuriously.
             ///
             /// # Errors
-            /// The value, if it is not `current`.
+            /// Returns the value if it is not `current`.
             #[inline]
             pub fn compare_exchange_weak(
                 &self,

@@ -1,4 +1,4 @@
-//! Processor times and measured calls.
+//! Writes processor times, and measures some of the calls.
 //!
 //! A thread writes its own processor time and the process's whenever it begins a packet and when it
 //! ends. The process writes its processor time when it exits. On average, one call in 32 is
@@ -17,19 +17,20 @@ use crate::os;
 use crate::stream::Stream;
 use crate::tls::{self, BUSY, ThreadWords};
 
-/// The cost of reading the clock, in picoseconds; 0 before the measurement. The child of a fork
-/// runs on the same machine and keeps the value.
+/// The result of [`cost`]; 0 before the measurement. The child of a fork runs on the same machine
+/// and keeps the value.
 static COST: AtomicU32 = AtomicU32::new(0);
-/// Processor time of the process at the start of the recording.
+/// Processor time of the process at the start of the recording, in nanoseconds.
 static START: AtomicU64 = AtomicU64::new(0);
 
-/// The number of pairs of readings, and how many of the shortest make up the mean.
+/// The number of measured pairs of readings, and the number of shortest pairs that the mean
+/// includes.
 const PAIRS: usize = 128;
 const COUNTED: usize = 96;
 
 /// Returns the picoseconds that two readings of the clock add to the interval between them.
 ///
-/// The slowest quarter of the readings is left out: it contains interrupts.
+/// The mean leaves out the slowest quarter of the pairs, which contains the interrupts.
 pub(super) fn cost() -> u32 {
     let known = COST.load(Relaxed);
     if known > 0 {
@@ -47,7 +48,8 @@ pub(super) fn cost() -> u32 {
     cost
 }
 
-/// Sets the start of the process's processor time, and returns it.
+/// Stores the process's processor time as the start of the recording, and returns it in
+/// nanoseconds.
 pub(super) fn start() -> u64 {
     let start = os::process_processor();
     START.store(start, Relaxed);
@@ -55,8 +57,8 @@ pub(super) fn start() -> u64 {
 }
 
 impl Recording {
-    /// Returns whether the recorder may read processor times, which are system calls. No thread is
-    /// in a sandbox or about to enter one, and this does not change while the lock is held.
+    /// Returns whether the recorder may read processor times by system calls. If so, no thread is
+    /// in a sandbox, and none enters one while the lock is held.
     pub(super) fn may_call(&self, _lock: &Lock<'_>) -> bool {
         self.state.load(Relaxed) == RECORDING && ENTERING.load(Relaxed) == 0
     }
@@ -74,7 +76,7 @@ impl Recording {
         stream.note_clocks(number, &Clocks { time, thread, process, recorder });
     }
 
-    /// As [`Self::note_clocks`], for a thread that does not hold the lock.
+    /// Takes the lock and calls [`Self::note_clocks`], for a thread that entered no slow path.
     pub(super) fn note_clocks_now(&self, stream: &Stream, number: usize) {
         if let Some(lock) = Lock::take(&self.locked) {
             self.note_clocks(stream, number, None, &lock);
@@ -82,10 +84,10 @@ impl Recording {
     }
 }
 
-/// Registers [`exits`] for the exit of the program. If the C library refuses, the trace has no
-/// end.
+/// Registers [`exits`] for the exit of the program. If the C library refuses, the trace lacks the
+/// end of the run.
 pub(super) fn see_the_exit() {
-    // SAFETY: the function takes nothing and never unwinds. The C library removes the registration
+    // SAFETY: `exits` takes no argument and never unwinds. The C library removes the registration
     // when it unloads this library.
     unsafe { libc::atexit(exits) };
 }
@@ -134,7 +136,7 @@ impl Recording {
         for (at, value) in [(header::END_PROCESSOR, processor), (header::END, end)] {
             // SAFETY: the fields lie within the header, which stays mapped.
             let to = unsafe { base.add(at) };
-            // SAFETY: the place is valid and aligned, and every access to it is atomic.
+            // SAFETY: the field is valid and aligned, and every access to it is atomic.
             unsafe { AtomicU64::from_ptr(to.cast()) }.store(value.to_le(), Relaxed);
         }
     }
@@ -148,8 +150,8 @@ fn own_stream() -> Option<(&'static Stream, usize)> {
     (stream > BUSY).then(|| (unsafe { &*stream }, number))
 }
 
-/// Returns whether this process records. Outside a recording, no clock is read: in a sandbox, that
-/// may be a system call.
+/// Returns whether this process records. If not, the recorder reads no clock: a reading may be a
+/// system call, which a sandbox may forbid.
 fn records() -> bool {
     !PROCESS.load(Relaxed).is_null()
 }
@@ -157,10 +159,10 @@ fn records() -> bool {
 /// The measurement of a call, if the call is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallTimer {
-    /// The time at which the call began; 0 if it is not measured.
+    /// The time at which the call began, in nanoseconds; 0 if the call is not measured.
     begin: u64,
     middle: u64,
-    /// The place of the thread's stream when the call began.
+    /// The packet and the offset of the thread's stream when the call began.
     place: (*mut u8, usize),
 }
 
@@ -198,8 +200,8 @@ impl CallTimer {
         }
     }
 
-    /// Writes both intervals after their event. Leaves out a call that wrote no event or began a
-    /// packet.
+    /// Writes a note of both intervals after the call's event. Writes nothing if the call wrote no
+    /// event or began a packet.
     #[cold]
     fn took(self, order: fn(u64, u64) -> (u64, u64)) {
         let end = os::clock();

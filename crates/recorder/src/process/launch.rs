@@ -1,4 +1,4 @@
-//! The start of a recording, and the file of a process.
+//! Starts a recording, and creates the file of a process.
 
 use core::ffi::CStr;
 use core::sync::atomic::AtomicBool;
@@ -10,14 +10,14 @@ use crate::error::StartError;
 use crate::format::{self, FILE_HEADER, Origin, PACKET, header};
 use crate::os;
 
-/// The largest size of a file.
+/// The largest size of a file, in bytes.
 const MOST: u64 = 1 << 46;
-/// The longest suffix.
+/// The greatest length of a suffix, in bytes.
 pub(super) const SUFFIX: usize = 24;
-/// The most programs that one process executes one after another.
+/// The most programs that one process can run and record, one after another.
 const IMAGES: u32 = 10_000;
 
-/// Whether the process records or begins to.
+/// Whether the process records or is about to.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 impl Recording {
@@ -65,7 +65,8 @@ impl Recording {
     }
 }
 
-/// Writes `.pid`, and `.image` if the process ran another program before. Returns the length.
+/// Writes `.pid`, and `.image` if the process ran another program before. Returns the length in
+/// bytes.
 pub(super) fn write_suffix(out: &mut [u8; SUFFIX], pid: u32, image: u32) -> usize {
     let mut at = 0;
     for (number, wanted) in [(pid, true), (image, image > 0)] {
@@ -84,18 +85,18 @@ pub(super) fn write_suffix(out: &mut [u8; SUFFIX], pid: u32, image: u32) -> usiz
     at
 }
 
-/// Starts recording this process in at most `limit` bytes. The file's name is `path`, a dot and
-/// the number of the process.
+/// Starts recording this process in at most `limit` bytes. The file's name is `path`, a dot and the
+/// process ID.
 ///
 /// # Errors
 ///
-/// If the process already records, if the path or the limit is unsuitable, or if the system
-/// refuses the file or the memory.
+/// Returns an error if the process already records, if the path or the limit is unsuitable, or if
+/// the system refuses the file or the memory.
 pub fn start(path: &CStr, limit: u64) -> Result<(), StartError> {
     launch(path.to_bytes(), limit, Origin::Call)
 }
 
-/// As [`start`].
+/// Starts recording this process, as [`start`] does, and writes `origin` into the header.
 pub(crate) fn launch(path: &[u8], limit: u64, origin: Origin) -> Result<(), StartError> {
     let least = (FILE_HEADER + PACKET) as u64;
     let most = limit.min(MOST).next_multiple_of(FILE_HEADER as u64) as usize;
@@ -117,14 +118,14 @@ pub(crate) fn launch(path: &[u8], limit: u64, origin: Origin) -> Result<(), Star
 
 fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
     let process: *mut Recording = os::map_wiped(size_of::<Recording>())?.cast();
-    // SAFETY: the mapping is large enough and aligned to a page. Zeros are a process without a
-    // file. A published process is never unmapped (I1).
+    // SAFETY: the mapping is large enough and aligned to a page. All zeros is a valid recording
+    // without a file. A published process is never unmapped (I1).
     let known = unsafe { &*process };
-    // SAFETY: `STARTED` was false, so no other thread is here. No thread reads the text before
-    // `PROCESS` is published.
+    // SAFETY: `STARTED` was false, so no other thread runs this function. No thread reads the text
+    // before `PROCESS` is published.
     unsafe { ASKED.set(path, &[]) };
     let mut key = 0;
-    // SAFETY: the place is valid, and `leave` accepts any value.
+    // SAFETY: `key` is valid for writes, and `leave` accepts any value.
     let made = unsafe { libc::pthread_key_create(&raw mut key, Some(leave)) };
     let opened = if made == 0 {
         KEY.store(key, Relaxed);

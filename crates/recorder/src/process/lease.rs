@@ -3,8 +3,8 @@
 //!
 //! No hook of the recorder runs after a thread's last destructor, but calls still arrive: the C
 //! library frees memory of detached threads and of other threads then. A stream that the thread
-//! kept would never return to the list, so these calls borrow. A thread's first calls may already
-//! be such calls, so they borrow too.
+//! kept would never return to the list, so these calls borrow one. A thread's first calls may
+//! already be such calls, so they borrow one too.
 
 use core::ffi::c_void;
 use core::ptr::without_provenance;
@@ -19,7 +19,8 @@ use crate::stream::{Call, Stream};
 use crate::tls::{self, BUSY, EARLY, ENDED, NONE, ThreadWords};
 
 impl Recording {
-    /// Writes a call of a thread whose word is `held`. Returns the new word.
+    /// Writes a call of the thread `number`. `held` is the thread's [`ThreadWords::stream`].
+    /// Returns its new value.
     pub(super) fn write(&self, held: *const Stream, number: usize, call: &Call) -> *const Stream {
         // ORDERING: Acquire. Pairs with the Release in `restart`. Publishes: the child's file.
         if self.state.load(Acquire) == WIPED {
@@ -64,7 +65,7 @@ impl Recording {
         unsafe { libc::pthread_setspecific(KEY.load(Relaxed), value) };
     }
 
-    /// Writes one call through a stream that it returns at once.
+    /// Borrows a stream for one call: leases it, writes the call, and returns it.
     fn borrow(&self, number: usize, call: &Call) -> Option<()> {
         let stream = self.with_room(self.lease(number)?, number)?;
         let written = stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
@@ -72,7 +73,8 @@ impl Recording {
         written.then_some(())
     }
 
-    /// Returns a stream with room: `held`, if the thread holds it.
+    /// Returns a stream with room: `held` if the thread still holds that, or else a newly leased
+    /// one.
     fn stream_for(&self, held: *const Stream, number: usize) -> Option<&Stream> {
         // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped
         // (I1).

@@ -3,8 +3,8 @@
 //!
 //! A seccomp filter lists the system calls that the program makes, without those of the recorder.
 //! So the preloaded library replaces `prctl` and `syscall`, the two functions by which programs
-//! install a filter. It does not see a filter that was there when the program started, or that a
-//! program installs by its own instruction.
+//! install a filter. The library does not see a filter that was there when the program started, or
+//! that a program installs by its own `syscall` instruction.
 
 use core::arch::{asm, naked_asm};
 use core::ffi::{c_int, c_long, c_ulong};
@@ -30,7 +30,8 @@ fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
     // SAFETY: a published process is never unmapped (I1).
     let process = unsafe { &*process };
     if ![0, os::pids().0].contains(&process.pid.load(Relaxed)) {
-        // This is the child of a `vfork`. Its memory is its parent's, which enters no sandbox.
+        // This is the child of a `vfork`. It runs in the memory of its parent, which enters no
+        // sandbox.
         return enter();
     }
     ENTERING.fetch_add(1, Relaxed);
@@ -49,12 +50,12 @@ fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
 ///
 /// # Safety
 ///
-/// As for the system call.
+/// The arguments fulfil the contract of the system call.
 unsafe fn system(number: c_long, arguments: [c_ulong; 5]) -> c_long {
     let [first, second, third, fourth, fifth] = arguments;
     let returned;
-    // SAFETY: the caller fulfils the contract of the call. The kernel changes no other register
-    // than these.
+    // SAFETY: the caller fulfils the contract of the call. The kernel changes no registers but
+    // those that are declared here.
     unsafe {
         asm!(
             "syscall",
@@ -81,11 +82,11 @@ fn answered(returned: c_long) -> c_long {
     returned
 }
 
-/// `prctl`, which enters a sandbox by `PR_SET_SECCOMP`.
+/// Passes a call of `prctl` to the kernel. The option `PR_SET_SECCOMP` enters a sandbox.
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// The arguments fulfil the contract of `option`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn prctl(
     option: c_int,
@@ -95,7 +96,7 @@ pub(crate) unsafe extern "C" fn prctl(
     fifth: c_ulong,
 ) -> c_int {
     let arguments = [c_long::from(option).cast_unsigned(), second, third, fourth, fifth];
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     let enter = || unsafe { system(libc::SYS_prctl, arguments) };
     let returned = if option == libc::PR_SET_SECCOMP { into_sandbox(enter) } else { enter() };
     answered(returned) as c_int
@@ -103,19 +104,19 @@ pub(crate) unsafe extern "C" fn prctl(
 
 /// Calls `seccomp`, which the C library offers only through `syscall`.
 unsafe extern "C" fn seccomp(number: c_long, operation: c_ulong, flags: c_ulong, place: c_ulong) -> c_long {
-    // SAFETY: the caller's duty is the callee's.
+    // SAFETY: the caller upholds the callee's contract.
     let enter = || unsafe { system(number, [operation, flags, place, 0, 0]) };
     let enters = [libc::SECCOMP_SET_MODE_STRICT, libc::SECCOMP_SET_MODE_FILTER];
     let enters = enters.into_iter().any(|mode| c_ulong::from(mode) == operation);
     answered(if enters { into_sandbox(enter) } else { enter() })
 }
 
-/// `syscall`. It has no frame, like the C library's function: a call may return twice, or on
-/// another stack.
+/// Passes a call of `syscall` to the kernel. Like the C library's function, this one has no stack
+/// frame: a call may return twice, or on another stack.
 ///
 /// # Safety
 ///
-/// As the C library's.
+/// The arguments fulfil the contract of the system call.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn syscall() {
@@ -142,7 +143,7 @@ pub(crate) unsafe extern "C" fn syscall() {
     )
 }
 
-/// As [`answered`], for a caller in assembly.
+/// Calls [`answered`] for [`syscall`], which is written in assembly.
 extern "C" fn answered_in_c(returned: c_long) -> c_long {
     answered(returned)
 }

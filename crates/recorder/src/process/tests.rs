@@ -1,4 +1,4 @@
-//! Names of a child's trace, refused arguments of a recording, and the end of the thread numbers.
+//! Tests of a trace's name, of refused arguments, of the last thread number, and of sandboxes.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use crate::error::StartError;
 use crate::format::{Base, PACKET, lead, op};
 use crate::{Trace, TraceEvent};
 
-/// Held by a test that changes or needs the statics of a recording.
+/// The lock of a test that changes or needs the statics of a recording.
 static STATICS: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -59,14 +59,14 @@ fn a_thread_number_that_readers_refuse_ends_the_trace() {
 fn no_processor_time_is_read_once_a_thread_enters_a_sandbox() {
     let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
     let at = os::map_wiped(size_of::<Recording>()).expect("memory");
-    // SAFETY: the mapping is large enough and aligned to a page. Zeros are a process without a
-    // file.
+    // SAFETY: the mapping is large enough and aligned to a page. All zeros is a valid recording
+    // without a file.
     let process = unsafe { &*at.cast::<Recording>() };
     let mut packet = vec![0_u64; PACKET / 8];
     let stream = &process.streams[0];
     stream.holder.store(7, Relaxed);
-    // SAFETY: the vector has the bytes, with the alignment of the header's words. Nothing else uses
-    // them.
+    // SAFETY: the vector has `PACKET` zeroed bytes that nothing else uses. They have the alignment
+    // of the header's words, which is enough for this stream.
     unsafe { stream.begin(packet.as_mut_ptr().cast(), 0, 7, &Base::default()) };
     let notes = || {
         let before = stream.at.load(Relaxed);

@@ -6,10 +6,10 @@ use crate::error::TraceError;
 use crate::format::{self, Bad, Base, Clocks, OLDEST, PACKET_HEADER, TICK_LOG2, note, op, packet};
 use crate::timing::Timing;
 
-/// The position in a stream.
+/// The position of a reader in a stream.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    /// The number of the packet in memory within the stream, plus one.
+    /// The index within the stream of the packet in memory, plus one; 0 before the first.
     packet: usize,
     pub(super) bytes: Vec<u8>,
     at: usize,
@@ -24,7 +24,8 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// Returns the next event of the stream.
+    /// Returns the next event of the stream, whose packets are at `places`. Adds the notes before
+    /// the event to `timing`.
     pub(super) fn read(
         &mut self,
         trace: &Trace,
@@ -67,7 +68,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Reads one event. Returns `None` for an event about the stream itself.
+    /// Reads one event. Returns `None` for a note, or for an event that names the next thread.
     fn decode(
         &mut self,
         version: u32,

@@ -10,7 +10,7 @@ use crate::error::TraceError;
 use crate::timing::Timing;
 
 impl Trace {
-    /// Returns all events in the order in which they happened.
+    /// Returns all complete events, in the order of their sequence numbers.
     #[must_use]
     pub fn events(&self) -> Events<'_> {
         let waiting =
@@ -28,7 +28,7 @@ pub struct Events<'a> {
     cursors: Vec<Cursor>,
     /// The streams by a lower bound of their next sequence number.
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The last stream that was read.
+    /// The stream that the last event came from.
     current: Option<usize>,
     failed: bool,
     timing: Timing,
@@ -82,8 +82,8 @@ impl Events<'_> {
                 self.current = None;
             }
             let Some(Reverse((next, stream))) = self.waiting.pop() else { return Ok(None) };
-            // Either its next event is read and is the first of all, or its first packet was not
-            // read yet.
+            // Either the stream's next event is in memory and comes first of all, or its first
+            // packet was not read yet.
             if let Some(event) = self.cursors[stream].ahead
                 && event.sequence == next
             {

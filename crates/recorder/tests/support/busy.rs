@@ -1,6 +1,7 @@
-//! The program that the tests record. It uses its allocator in one way, and ends in one way.
+//! The program that the tests record. The argument selects how the program uses its allocator and
+//! how it ends.
 //!
-//! Only blocks of 7,777 bytes count. Nothing else in a program has that size.
+//! The tests count only blocks of 7,777 bytes. Nothing else in the program has that size.
 
 #![expect(clippy::std_instead_of_alloc, reason = "a program that always has std")]
 
@@ -15,19 +16,19 @@ use std::thread;
 
 mod hostile;
 
-/// The counted size.
+/// The size of the blocks that the tests count, in bytes.
 const SIZE: usize = 7777;
 
 fn block() -> Vec<u8> {
     black_box(Vec::with_capacity(SIZE))
 }
 
-/// Allocates `count` blocks and frees each at once.
+/// Allocates `count` blocks, and frees each one before the next.
 fn churn(count: usize) {
     (0..count).for_each(|_| drop(block()));
 }
 
-/// Four threads allocate and free. A fifth frees the blocks of the first.
+/// Four threads allocate and free. A fifth thread frees blocks of the main thread.
 fn threads() {
     let (send, receive) = channel();
     let consumer =
@@ -41,24 +42,25 @@ fn threads() {
     workers.into_iter().for_each(|worker| worker.join().expect("it churns"));
 }
 
-/// Many threads run one after another. Their streams are reused.
+/// Runs many threads one after another, which reuse each other's streams.
 fn one_by_one() {
     for _ in 0..300 {
         thread::spawn(|| churn(20)).join().expect("it churns");
     }
 }
 
-/// More threads than streams. Each calls once more in its last destructor.
+/// Runs more threads than there are streams. Each thread also calls the allocator in its last
+/// destructor.
 fn late() {
     static KEY: AtomicU32 = AtomicU32::new(0);
-    /// A destructor that sets its value again until the C library stops calling it.
+    /// A destructor that sets its value again, until the C library stops calling the destructor.
     unsafe extern "C" fn again(value: *mut c_void) {
         churn(1);
         // SAFETY: the key exists as long as the program.
         unsafe { libc::pthread_setspecific(KEY.load(Relaxed), value) };
     }
     let mut key = 0;
-    // SAFETY: the place is valid.
+    // SAFETY: the pointer is valid for writes.
     assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, Some(again)) }, 0);
     KEY.store(key, Relaxed);
     for _ in 0..5000 {
@@ -72,8 +74,9 @@ fn late() {
     }
 }
 
-/// Detached threads that do not call by themselves. The C library caches some stacks. If the cache
-/// is full, an ending thread frees the memory of one of them after its own last destructor.
+/// Runs detached threads that make no calls themselves. The C library caches some stacks. If the
+/// cache is full, an ending thread frees the memory of a cached stack, after its own last
+/// destructor.
 fn detached() {
     const AT_ONCE: u32 = 40;
     static HERE: AtomicU32 = AtomicU32::new(0);
@@ -89,7 +92,7 @@ fn detached() {
         for _ in 0..AT_ONCE {
             let mut thread = 0;
             let value = core::ptr::without_provenance_mut(round as usize);
-            // SAFETY: the place is valid, and the body takes a number.
+            // SAFETY: the pointer is valid for writes, and the body takes a number.
             assert_eq!(unsafe { libc::pthread_create(&raw mut thread, null(), body, value) }, 0);
             // SAFETY: the thread exists, and no other thread joins it.
             assert_eq!(unsafe { libc::pthread_detach(thread) }, 0);
@@ -102,7 +105,7 @@ fn detached() {
     churn(10);
 }
 
-/// Sets the largest file size of this process.
+/// Sets the greatest size in bytes of a file that this process may write.
 fn limit_files(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: the pointer is to a structure of the right type.
@@ -118,7 +121,7 @@ fn renamed() {
     churn(100_000);
 }
 
-/// A child frees blocks of its parent, allocates its own, and ends without any clean-up.
+/// Forks. The child frees a block of its parent, allocates its own, and ends without any clean-up.
 fn fork() {
     let inherited = block();
     churn(10);
@@ -127,12 +130,12 @@ fn fork() {
     if pid == 0 {
         drop(inherited);
         churn(20);
-        // SAFETY: the child has no work left.
+        // SAFETY: the call takes no pointer, and the child has no work left.
         unsafe { libc::_exit(0) }
     }
     churn(30);
     let mut status = 0;
-    // SAFETY: the place is valid.
+    // SAFETY: the pointer is valid for writes.
     unsafe { libc::waitpid(pid, &raw mut status, 0) };
     assert_eq!(status, 0, "the child ended well");
     drop(inherited);
@@ -154,7 +157,7 @@ fn exec() {
 fn close() {
     churn(50);
     (3..200).for_each(|fd| {
-        // SAFETY: the program uses none of them.
+        // SAFETY: the program uses none of these descriptors.
         unsafe { libc::close(fd) };
     });
     let own = std::fs::File::open("/dev/null").expect("it is there");
@@ -162,7 +165,7 @@ fn close() {
     assert_eq!(own.metadata().expect("it is open").len(), 0);
 }
 
-/// Calls every function of the family, and checks its results.
+/// Calls every function of the `malloc` family, and checks the results.
 #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one argument holds for all of them")]
 fn family() {
     // SAFETY: every block is freed once, is used within its size, and arguments are valid.

@@ -1,4 +1,4 @@
-//! Valid programs with hazards for a recorder. Each would break a careless one.
+//! Modes of the recorded program that are valid but would break a careless recorder.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -15,7 +15,7 @@ mod stepping;
 #[path = "trapping.rs"]
 mod trapping;
 
-/// The exit status of a program that the system refuses something.
+/// The exit status of a program to which the system refused something that it needs.
 const REFUSED: i32 = 77;
 
 pub(crate) fn run(mode: &str) {
@@ -45,10 +45,10 @@ fn refused(what: &str) -> ! {
     std::process::exit(REFUSED)
 }
 
-/// Starts a thread without a call of the allocator by this program.
+/// Starts a thread. The program itself does not call its allocator to do so.
 fn start(body: extern "C" fn(*mut c_void) -> *mut c_void) -> libc::pthread_t {
     let mut thread = 0;
-    // SAFETY: the place is valid, and the body ignores its argument.
+    // SAFETY: the pointer is valid for writes, and the body ignores its argument.
     let started = unsafe { libc::pthread_create(&raw mut thread, null(), body, null_mut()) };
     assert_eq!(started, 0, "a thread");
     thread
@@ -61,8 +61,8 @@ fn join(thread: libc::pthread_t) -> *mut c_void {
     value
 }
 
-/// Children whose first calls come from four threads at once. The threads get the stacks of joined
-/// threads of the parent, so starting them allocates nothing.
+/// Forks children whose first calls come from four threads at once. The threads get the stacks of
+/// joined threads of the parent, so starting them allocates nothing.
 fn fork_threads() {
     const THREADS: u32 = 4;
     static HERE: AtomicU32 = AtomicU32::new(0);
@@ -87,11 +87,11 @@ fn fork_threads() {
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             four();
-            // SAFETY: the child has no work left.
+            // SAFETY: the call takes no pointer, and the child has no work left.
             unsafe { libc::_exit(0) }
         }
         let mut status = 0;
-        // SAFETY: the place is valid.
+        // SAFETY: the pointer is valid for writes.
         unsafe { libc::waitpid(pid, &raw mut status, 0) };
         assert_eq!(status, 0, "the child ended well");
     }
@@ -115,7 +115,7 @@ fn cancelled() {
             core::hint::spin_loop();
         }
         churn(100_000);
-        // SAFETY: this thread locked it.
+        // SAFETY: this thread locked the mutex.
         assert_eq!(unsafe { libc::pthread_mutex_unlock(MUTEX.0.get()) }, 0);
         null_mut()
     }
@@ -131,13 +131,13 @@ fn cancelled() {
     assert_eq!(unsafe { libc::pthread_mutex_trylock(MUTEX.0.get()) }, 0, "the thread unlocked its mutex");
 }
 
-/// Two threads of real-time priority run on one processor. The urgent one sleeps, wakes at any
-/// point of the other one's work, and calls. Both also call after a destructor, where each call
-/// needs its own stream.
+/// Two threads of real-time priority run on one processor. The urgent thread sleeps, wakes at any
+/// point of the other thread's work, and calls the allocator. Both threads make their calls in a
+/// late destructor, where the recorder borrows a stream for each call.
 fn priorities() {
     static KEY: AtomicU32 = AtomicU32::new(0);
     static DONE: AtomicBool = AtomicBool::new(false);
-    /// The lower byte of `value` counts the calls for the thread.
+    /// The lower byte of `value` counts how often this destructor ran for the thread.
     unsafe extern "C" fn ends(value: *mut c_void) {
         if value.addr() & 0xff < 2 {
             // At the next call, the recorder has seen the end of the thread.
@@ -147,9 +147,9 @@ fn priorities() {
             DONE.store(true, SeqCst);
         } else {
             while !DONE.load(SeqCst) {
-                // SAFETY: the call takes a number.
+                // SAFETY: the call takes no pointer.
                 unsafe { libc::usleep(50) };
-                // About one packet.
+                // These calls fill about one packet.
                 churn(2000);
             }
         }
@@ -171,23 +171,23 @@ fn priorities() {
         begin(2)
     }
     let mut key = 0;
-    // SAFETY: the place is valid.
+    // SAFETY: the pointer is valid for writes.
     assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, Some(ends)) }, 0);
     KEY.store(key, Relaxed);
     one_processor();
-    // This thread starts both before either of them continues.
+    // At this priority, this thread starts both threads before either of them continues.
     if !be_urgent(3) {
         refused("SCHED_FIFO");
     }
     // This signal ends a program that hangs.
-    // SAFETY: the call takes a number.
+    // SAFETY: the call takes no pointer.
     unsafe { libc::alarm(20) };
     for thread in [start(patient), start(urgent)] {
         join(thread);
     }
 }
 
-/// Gives the calling thread a real-time priority, if the system allows it.
+/// Gives the calling thread a real-time priority. Returns whether the system allowed this.
 fn be_urgent(priority: i32) -> bool {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the pointer is to a structure of the right type.
@@ -196,26 +196,26 @@ fn be_urgent(priority: i32) -> bool {
 
 /// Restricts this process and its threads to one processor.
 fn one_processor() {
-    // SAFETY: a set of processors has only integers.
+    // SAFETY: a set of processors has only integers, for which zeros are valid.
     let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-    // SAFETY: the place has the given size.
+    // SAFETY: the pointer is valid for the given size.
     unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
     let last = (0..libc::CPU_SETSIZE as usize).rfind(|cpu| {
         // SAFETY: the number is within the set.
         unsafe { libc::CPU_ISSET(*cpu, &set) }
     });
-    // SAFETY: a set of processors has only integers.
+    // SAFETY: a set of processors has only integers, for which zeros are valid.
     let mut one: libc::cpu_set_t = unsafe { core::mem::zeroed() };
     // SAFETY: the number is within the set.
     unsafe { libc::CPU_SET(last.expect("it runs on one"), &mut one) };
-    // SAFETY: the place has the given size.
+    // SAFETY: the pointer is valid for the given size.
     if unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) } != 0 {
         refused("sched_setaffinity");
     }
 }
 
-/// Returns a filter for `seccomp`: these system calls get one answer, and all others get the
-/// other.
+/// Returns a filter for `seccomp`: the system calls in `calls` get the answer `these`, and all
+/// others get `others`.
 fn filter(calls: &[libc::c_long], these: u32, others: u32) -> Vec<libc::sock_filter> {
     let one = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let count = calls.len() as u8;
@@ -235,16 +235,16 @@ fn sandbox(by_syscall: bool) {
     let allowed = [libc::SYS_brk, libc::SYS_mmap, libc::SYS_munmap, libc::SYS_write, libc::SYS_exit_group];
     let mut program = filter(&allowed, libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_KILL_PROCESS);
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the call takes numbers.
+    // SAFETY: the call takes no pointer.
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
         refused("no new privileges");
     }
     let place = &raw const program;
     let entered = if by_syscall {
-        // SAFETY: the program is valid.
+        // SAFETY: `place` points to a valid filter program.
         unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, place) as i32 }
     } else {
-        // SAFETY: the program is valid.
+        // SAFETY: `place` points to a valid filter program.
         unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, place) }
     };
     if entered != 0 {
@@ -255,7 +255,7 @@ fn sandbox(by_syscall: bool) {
     unsafe { libc::_exit(0) }
 }
 
-/// Asks whether the system has filters, as libraries do, and continues without one.
+/// Asks whether the system supports filters, as libraries do, and continues without a filter.
 fn no_sandbox() {
     // SAFETY: a null program is refused.
     let answer = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, null::<c_void>()) };
@@ -266,7 +266,7 @@ fn no_sandbox() {
         unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, null::<c_void>()) };
     let error = std::io::Error::last_os_error();
     assert_eq!((answer, error.raw_os_error()), (-1, Some(libc::EFAULT)));
-    // All six arguments reach the kernel.
+    // This call shows that all six arguments reach the kernel.
     // SAFETY: a new mapping changes no existing one, and nothing uses it.
     let at = unsafe {
         let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -283,7 +283,7 @@ fn limit_memory(bytes: u64) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
 }
 
-/// Limits its own address space to 512 MiB, and uses 128 MiB of it.
+/// Limits the process's address space to 512 MiB, and reserves 128 MiB of it.
 fn address_space() {
     limit_memory(512 << 20);
     churn(100_000);
@@ -291,14 +291,15 @@ fn address_space() {
     assert!(large.try_reserve_exact(128 << 20).is_ok(), "there is room for 128 MiB");
 }
 
-/// Leaves no free address space.
+/// Limits the address space so far that the process can map no more memory.
 fn no_address_space() {
     churn(10);
     limit_memory(4096);
     churn(200_000);
 }
 
-/// Fills the disk of its trace. Then copies the trace to a place where the test finds it.
+/// Fills the disk with the trace of this process. Then copies the trace to the path that the test
+/// names.
 fn full_disk() {
     churn(200_000);
     let path = std::env::var("EPHEMERA_TRACE").expect("it is recorded");
@@ -307,13 +308,13 @@ fn full_disk() {
     std::fs::copy(own, to).expect("both are there");
 }
 
-/// Prints the results of the functions for arguments of every kind.
+/// Prints the results of the aligned allocation functions for arguments of every kind.
 fn odd_alignments() {
-    // Also checks the C library's `errno`.
+    // The printed result includes the C library's `errno`.
     let errno = || {
-        // SAFETY: the place belongs to the thread.
+        // SAFETY: the pointer is to a word of the calling thread, which is always valid.
         let place = unsafe { libc::__errno_location() };
-        // SAFETY: the place belongs to the thread.
+        // SAFETY: the pointer is to a word of the calling thread, which is always valid.
         unsafe { core::mem::replace(&mut *place, 0) }
     };
     unsafe extern "C" {
@@ -323,7 +324,7 @@ fn odd_alignments() {
     let said = |name: &str, align: usize, size: usize, block: *mut c_void| {
         let errno = errno();
         println!("{name}({align}, {size}): {} {errno}", if block.is_null() { "null" } else { "a block" });
-        // SAFETY: the block is freed once, or null.
+        // SAFETY: the block is null, or is freed only here.
         unsafe { libc::free(block) };
     };
     errno();
@@ -351,7 +352,7 @@ fn odd_alignments() {
             // SAFETY: the functions accept any arguments.
             said("memalign", align, size, unsafe { libc::memalign(align, size) });
             let mut block = null_mut();
-            // SAFETY: the function accepts any arguments, and the place is valid.
+            // SAFETY: the function accepts any arguments, and the pointer is valid for writes.
             let status = unsafe { libc::posix_memalign(&raw mut block, align, size) };
             println!("posix_memalign({align}, {size}): {status}");
             said("posix_memalign", align, size, block);

@@ -1,5 +1,5 @@
-//! The parts that the tests of recorded programs share: the preloaded library, the program, and
-//! its traces.
+//! Shared parts of the tests that record programs: the preloaded library, the test program, and the
+//! traces.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
@@ -7,14 +7,15 @@ use std::sync::OnceLock;
 
 use ephemera_recorder::{Trace, What};
 
-/// The size of the counted blocks.
+/// The size of the blocks that the tests count, in bytes.
 pub(crate) const SIZE: u64 = 7777;
 
-/// Returns the path of the library. Builds it once for all tests.
+/// Returns the path of the preloaded library, which is built once for all tests.
 pub(crate) fn recorder() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        // A weakened build (`cargo xtask controls`) has a wrapper and its own directory.
+        // A weakened build (`cargo xtask controls`) uses a compiler wrapper, and gets its own
+        // directory.
         let wrapper = std::env::var_os("RUSTC_WORKSPACE_WRAPPER").unwrap_or_default();
         let kind = Path::new(&wrapper).file_name().unwrap_or("plain".as_ref()).to_owned();
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload").join(kind);
@@ -23,7 +24,7 @@ pub(crate) fn recorder() -> &'static Path {
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
             .arg("--target-dir")
             .arg(&dir)
-            // The flags of the tests may not fit: instrumented code cannot be preloaded.
+            // The tests' own flags may not suit the library: instrumented code cannot be preloaded.
             .env_remove("RUSTFLAGS")
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .status();
@@ -32,7 +33,7 @@ pub(crate) fn recorder() -> &'static Path {
     })
 }
 
-/// Returns the command of the program.
+/// Returns the path of the test program.
 pub(crate) fn busy() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_recorder_busy"))
 }
@@ -66,7 +67,7 @@ impl Dir {
         paths.iter().map(|path| Trace::open(path).expect("a trace")).collect()
     }
 
-    /// Returns the only trace.
+    /// Returns the only trace in the directory.
     pub(crate) fn trace(&self) -> Trace {
         let mut traces = self.traces();
         assert_eq!(traces.len(), 1);
@@ -86,8 +87,8 @@ pub(crate) fn good(output: &Output) -> ExitStatus {
     output.status
 }
 
-/// Counts the blocks of the size: all of them, those with a local free, and those with a remote
-/// free.
+/// Counts the blocks of [`SIZE`] bytes: all blocks, those with a local free, and those with a
+/// remote free.
 pub(crate) fn counted(trace: &Trace) -> (u64, u64, u64) {
     let mut alive = std::collections::HashMap::new();
     let (mut blocks, mut here, mut elsewhere) = (0, 0, 0);

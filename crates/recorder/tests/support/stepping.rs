@@ -1,5 +1,5 @@
-//! Runs a signal handler at every instruction of the recorder. The processor stops after each
-//! instruction, and the handler checks its address.
+//! Runs a signal handler at every instruction of the recorder. The processor traps after each
+//! instruction, and the handler checks the address of the next one.
 
 use core::arch::asm;
 use core::ffi::c_void;
@@ -9,15 +9,15 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::super::churn;
 use super::{join, start};
 
-/// The size of a block that a handler allocates.
+/// The size in bytes of a block that a handler allocates.
 const HANDLERS: usize = 3333;
 
-/// The addresses of the recorder's code.
+/// The first address of the recorder's code, and the address after its end.
 static CODE: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-/// How often a handler interrupted the recorder.
+/// The number of times that a handler interrupted the recorder.
 static MET: AtomicUsize = AtomicUsize::new(0);
 
-/// Finds the recorder's code. Without a recorder there is none.
+/// Finds the recorder's code and sets [`CODE`]. Leaves it at zero if no recorder is loaded.
 fn find_code() {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("the system tells");
     let line = maps.lines().find(|line| line.contains("r-xp") && line.ends_with("libephemera_recorder.so"));
@@ -36,7 +36,8 @@ fn in_recorder(context: *mut c_void) -> bool {
     (CODE[0].load(Relaxed)..CODE[1].load(Relaxed)).contains(&at)
 }
 
-/// Returns whether the thread of `context` has blocked its signals. No other handler runs then.
+/// Returns whether the thread of `context` has blocked its signals. If so, no handler of another
+/// signal runs.
 fn is_quiet(context: *mut c_void) -> bool {
     let context: *const libc::ucontext_t = context.cast();
     // SAFETY: the kernel passes a valid context to the handler.
@@ -45,10 +46,10 @@ fn is_quiet(context: *mut c_void) -> bool {
     unsafe { libc::sigismember(mask, libc::SIGUSR1) == 1 }
 }
 
-/// Runs `body`, and `handler` after each of its instructions.
+/// Runs `body`, and runs `handler` after each instruction of `body`.
 fn stepwise(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void), body: fn()) {
     find_code();
-    // SAFETY: the structure has only integers.
+    // SAFETY: the structure has only integers, for which zeros are valid.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO;
@@ -61,7 +62,7 @@ fn stepwise(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void), body
     unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
 }
 
-/// The handler allocates and frees, but only within the recorder, where the C library's own
+/// Runs a handler that allocates and frees, but only within the recorder, where the C library's own
 /// `malloc` is not active.
 pub(super) fn allocates() {
     extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
@@ -74,23 +75,22 @@ pub(super) fn allocates() {
         }
     }
     stepwise(handler, || churn(50));
-    // The steps fill a packet and begin the next one.
+    // The handler's calls fill a packet and begin the next one.
     println!("{}", MET.load(Relaxed));
     assert!(MET.load(Relaxed) > 1000 || CODE[1].load(Relaxed) == 0, "the handler ran");
 }
 
-/// The handler forks at some of the recorder's instructions. The child continues from there,
-/// allocates and ends.
+/// Runs a handler that forks at some of the recorder's instructions. The child continues at that
+/// instruction, allocates and ends.
 ///
-/// The instructions are those of a thread's first calls. Each of them borrows a stream, and the
-/// last one keeps it.
+/// These are the instructions of a thread's first six calls, each of which borrows a stream.
 pub(super) fn forks() {
     /// A prime, so that the forks reach different instructions in each call.
     const EVERY: usize = 13;
     static PARENT: AtomicUsize = AtomicUsize::new(0);
     static FORKS: AtomicUsize = AtomicUsize::new(0);
     fn in_child() -> bool {
-        // SAFETY: the call takes nothing.
+        // SAFETY: the function has no preconditions.
         unsafe { libc::getpid() as usize != PARENT.load(Relaxed) }
     }
     extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
@@ -101,7 +101,7 @@ pub(super) fn forks() {
             return;
         }
         FORKS.fetch_add(1, Relaxed);
-        // SAFETY: a handler may fork.
+        // SAFETY: `fork` may be called in a signal handler.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             let context: *mut libc::ucontext_t = context.cast();
@@ -111,10 +111,10 @@ pub(super) fn forks() {
             return;
         }
         let mut status = 0;
-        // SAFETY: the place is valid.
+        // SAFETY: the pointer is valid for writes.
         unsafe { libc::waitpid(pid, &raw mut status, 0) };
         if status != 0 {
-            // SAFETY: the call does not return.
+            // SAFETY: the function has no preconditions.
             unsafe { libc::abort() }
         }
     }
@@ -123,7 +123,7 @@ pub(super) fn forks() {
             churn(1);
             if in_child() {
                 churn(20);
-                // SAFETY: the child has no work left.
+                // SAFETY: the call takes no pointer, and the child has no work left.
                 unsafe { libc::_exit(0) }
             }
         }
@@ -132,7 +132,7 @@ pub(super) fn forks() {
         stepwise(handler, calls);
         core::ptr::null_mut()
     }
-    // SAFETY: the call takes nothing.
+    // SAFETY: the function has no preconditions.
     PARENT.store(unsafe { libc::getpid() } as usize, Relaxed);
     join(start(body));
     println!("{}", FORKS.load(Relaxed));

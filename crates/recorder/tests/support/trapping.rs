@@ -1,9 +1,9 @@
-//! The `closefrom` of another thread at the critical moment: right after the recorder has opened a
-//! file.
+//! Imitates a `closefrom` of another thread at the critical moment: right after the recorder has
+//! opened a file.
 //!
-//! A filter makes the system send `SIGSYS` instead of opening a file. The handler opens the file.
-//! If it is the trace, the handler acts as a second thread might: it closes the descriptor and
-//! opens a file of the program.
+//! A filter makes the kernel send `SIGSYS` instead of opening a file. The signal handler opens the
+//! file. If the file is the trace, the handler acts as a second thread might: it closes the
+//! descriptor and opens a file of the program.
 
 use core::arch::asm;
 use core::ffi::{CStr, c_void};
@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::super::churn;
 use super::{filter, refused};
 
-/// The program's own file.
+/// The path of the program's own file.
 static OWN: AtomicPtr<libc::c_char> = AtomicPtr::new(null_mut());
 
 extern "C" fn opens(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
@@ -28,10 +28,10 @@ extern "C" fn opens(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
         unsafe { libc::syscall(libc::SYS_open, path, flags, registers[libc::REG_R10 as usize]) }
     };
     let mut fd = open(path, registers[libc::REG_RDX as usize]);
-    // SAFETY: the kernel passes a valid context to the handler.
+    // SAFETY: this argument of the call is a path that ends with a zero.
     let is_trace = unsafe { CStr::from_ptr(path) }.to_bytes().windows(10).any(|part| part == b"closefrom-");
     if is_trace {
-        // SAFETY: the program does not know this descriptor.
+        // SAFETY: no code of the program uses this descriptor.
         unsafe { libc::close(fd as i32) };
         fd = open(OWN.load(Relaxed), libc::O_RDWR.into());
     }
@@ -43,7 +43,7 @@ pub(super) fn closefrom() {
     let name = std::ffi::CString::new(own.as_str()).expect("no zero within");
     std::fs::write(&own, "").expect("it can be written");
     OWN.store(name.as_ptr().cast_mut(), Relaxed);
-    // SAFETY: the structure has only integers.
+    // SAFETY: the structure has only integers, for which zeros are valid.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = opens as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO;
@@ -51,9 +51,10 @@ pub(super) fn closefrom() {
     assert_eq!(unsafe { libc::sigaction(libc::SIGSYS, &raw const action, null_mut()) }, 0);
     let mut program = filter(&[libc::SYS_openat], libc::SECCOMP_RET_TRAP, libc::SECCOMP_RET_ALLOW);
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the call takes numbers.
+    // SAFETY: the call takes no pointer.
     unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    // The program uses its own instruction, so the recorder does not end the trace here.
+    // The program makes this call by its own instruction, so the recorder does not see it and does
+    // not end the trace.
     let entered: libc::c_long;
     // SAFETY: the program is valid, and the kernel changes no other register than these.
     unsafe {

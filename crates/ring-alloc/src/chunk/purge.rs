@@ -1,5 +1,5 @@
-//! Purges a chunk: another thread returns the pages of its blocks to the operating system. The
-//! chunk counts as purged until its owner books the chunk's remote frees.
+//! Purges a chunk: a thread other than its owner returns the whole pages of the chunk's blocks to
+//! the operating system. The chunk counts as purged until its owner books the chunk's remote frees.
 
 use core::ptr::NonNull;
 
@@ -10,8 +10,8 @@ use super::ChunkPtr;
 use crate::live::LiveCount;
 
 impl ChunkPtr {
-    /// Returns whether no block of this chunk is live, remote frees included. If so, sees the end
-    /// of use of all blocks.
+    /// Returns whether no block of this chunk is live, counting unbooked remote frees as frees. If
+    /// so, the caller sees the end of use of all blocks.
     ///
     /// The calling thread has borrowed the chunk, and saw that the owner replaced it as the front
     /// (B2). So `taken` is exact. The other two sums only grow. If this thread reads an old sum, a
@@ -62,12 +62,11 @@ impl ChunkPtr {
     }
 }
 
-/// Returns the whole pages of a range to the operating system. Their contents are unspecified
-/// afterwards.
+/// Returns the whole pages of a range to the operating system. Their contents are then unspecified.
 ///
 /// # Safety
-/// The range is part of a live block of the backing allocator. Nothing needs its bytes, or uses
-/// them during the call.
+/// The range is part of a live block of the backing allocator. Nothing needs the bytes of the range
+/// or uses them during the call.
 pub(crate) unsafe fn discard(start: NonNull<u8>, len: usize) {
     #[cfg(all(feature = "std", not(ephemera_loom)))]
     // SAFETY: the range is in a live block, and the caller guarantees that nothing needs its bytes.

@@ -54,9 +54,9 @@ fn allocate_in<E: RingEnv>(env: E, layout: Layout, class: ChunkClass) -> Result<
 
 /// Frees a block.
 ///
-/// Only the free of a small block in the front is inlined. That is little enough for the compiler
-/// to inline a container's drop into the function that owns the container, which then stays in
-/// registers.
+/// Only the free of a small block in the front is inlined. This is so little code that the compiler
+/// also inlines a container's drop into the function that owns the container. The container then
+/// stays in registers.
 ///
 /// # Safety
 /// `block` is a live block of this layout, from the allocator that `env` belongs to.
@@ -100,8 +100,7 @@ unsafe fn deallocate_behind<E: RingEnv>(env: E, block: NonNull<u8>, size: usize)
 #[inline(never)]
 unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layout) {
     let Some(class) = ChunkClass::of::<E::Geometry>(layout) else {
-        // SAFETY: the class follows from the layout alone, so a layout without a class has its
-        // block from the backing allocator.
+        // SAFETY: the class follows from the layout alone, so `large` also allocated this block.
         return unsafe { large::deallocate(env, block, layout) };
     };
     // SAFETY: the caller's live block is of this class and geometry.

@@ -18,19 +18,20 @@ pub(super) fn allocate<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>
     take(env, layout, Limit::Applies, false)
 }
 
-/// Allocates such a block even beyond the limit.
+/// Allocates a block of a layout without a class, even beyond the limit.
 #[inline(never)]
 pub(super) fn allocate_beyond<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     take(env, layout, Limit::Lifted, false)
 }
 
-/// Allocates such a block with all bytes zero.
+/// Allocates a block of a layout without a class, and sets all of its bytes to zero.
 #[inline(never)]
 pub(super) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     take(env, layout, Limit::Applies, true)
 }
 
-/// Takes a block from the backing allocator. Inlined, so that the compiler specialises it for the
+/// Takes a block from the backing allocator. The first attempt observes the limit, and the second
+/// one does as `limit` says. This function is inlined so that the compiler specialises it for the
 /// constants of each caller.
 #[inline(always)]
 fn take<E: RingEnv>(env: E, layout: Layout, limit: Limit, zeroed: bool) -> Result<NonNull<u8>, AllocError> {
@@ -71,8 +72,8 @@ pub(super) unsafe fn grow<E: RingEnv>(
     layouts: (Layout, Layout),
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: `block` is a live block of the backing allocator, and stays so if the first attempt
-    // fails.
+    // SAFETY: `block` is a live block of the backing allocator with the first layout, and stays so
+    // if the first attempt fails.
     let grow = || unsafe { large::grow(env.backing(), env.account(), block, layouts, zeroed) };
     grow().or_else(|AllocError| {
         make_room(env);

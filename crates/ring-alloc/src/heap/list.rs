@@ -25,14 +25,15 @@ unsafe impl Listed for Chunk {
 }
 
 impl ChunkHeap {
-    /// Adds a new chunk (H5). Only the owner calls this.
+    /// Adds a new chunk to the list of its class (H5). Only the owner calls this.
     pub(super) fn link(&self, chunk: ChunkPtr, class: ChunkClass) {
         // SAFETY: the caller owns the heap (H1), and the chunk is removed before it is freed (H5).
         unsafe { self.chunks[class.index()].add(chunk.as_non_null()) };
     }
 
-    /// Removes a chunk that is about to be freed. If a walker protects it, returns `false` and
-    /// changes nothing.
+    /// Removes from its list a chunk that is about to be freed. `wait` says whether to wait for a
+    /// walker that protects the chunk. If the chunk stays protected, returns `false` and changes
+    /// nothing.
     pub(super) fn unlink(&self, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
         let (chunks, chunk) = (&self.chunks[class.index()], chunk.as_non_null());
         match wait {
@@ -63,7 +64,7 @@ impl ChunkHeap {
         }
     }
 
-    /// Returns whether `chunk` is a front of this heap. For statistics.
+    /// Returns whether `chunk` is a front of this heap. Statistics call this.
     pub(crate) fn is_front(&self, class: ChunkClass, chunk: ChunkPtr) -> bool {
         self.fronts[class.index()].get() == chunk.as_ptr()
     }

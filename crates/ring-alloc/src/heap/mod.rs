@@ -8,12 +8,12 @@
 //!
 //! A chunk that is neither a front nor empty is *pinned*. The heap keeps it only on the list of all
 //! chunks until its last block is freed. [`RingEnv`] connects a heap to its owner: the thread of a
-//! ring (`ring/inner.rs`), or a record (`one/record.rs`). The modules:
+//! ring (`ring/inner.rs`), or the holder of a record (`one/record.rs`). The modules:
 //!
 //! * `fast`: the fast path of every allocation and free.
 //! * `slow`: how a heap gets a new front, and keeps or frees empty chunks.
 //! * `resize`: growing and shrinking.
-//! * `large`: blocks of the backing allocator.
+//! * `large`: blocks that the backing allocator serves one by one.
 //! * `list`: the lists of all chunks.
 //!
 //! The design page has the invariants H1 to H7.
@@ -51,7 +51,7 @@ pub(crate) struct ChunkHeap {
 
 impl ChunkHeap {
     ephemera_prim::const_unless_loom! {
-        /// Creates a heap without chunks. It must be entered before use.
+        /// Creates a heap without chunks. Call [`ChunkHeap::enter`] before its first use.
         pub(crate) fn new() -> Self {
             Self {
                 fronts: [OwnerPtr::null(), OwnerPtr::null()],
@@ -64,7 +64,7 @@ impl ChunkHeap {
 
     #[cfg(not(ephemera_loom))]
     ephemera_prim::const_unless_loom! {
-        /// Creates a heap whose fronts are full, for threads that own nothing (H6).
+        /// Creates a heap whose fronts are the full chunk, for threads that own nothing (H6).
         pub(crate) fn nowhere() -> Self {
             Self { fronts: [OwnerPtr::new(full_chunk()), OwnerPtr::new(full_chunk())], ..Self::new() }
         }
@@ -88,21 +88,21 @@ impl ChunkHeap {
         unsafe { ChunkPtr::new(front) }
     }
 
-    /// Makes `chunk` the front, and publishes the sums of the previous front (B2).
+    /// Makes `chunk` the front of `class`, and publishes the sums of the previous front (B2).
     fn set_front(&self, class: ChunkClass, chunk: *mut Chunk) {
         let front = &self.fronts[class.index()];
         if cfg!(ephemera_weaken = "ring_front_relaxed") { front.set(chunk) } else { front.publish(chunk) }
     }
 
-    /// Returns whether the owner has replaced this chunk as the front, and sees how much it had
-    /// allocated in it by then. The calling thread has borrowed the chunk (B2).
+    /// Returns whether the owner has replaced `chunk` as the front. If so, the caller sees all that
+    /// the owner allocated in the chunk. The caller has borrowed the chunk (B2).
     pub(crate) fn has_replaced(&self, chunk: ChunkPtr) -> bool {
         let front = self.fronts[chunk.class().index()].follow();
         front != chunk.as_ptr() || cfg!(ephemera_weaken = "ring_front_is_purged")
     }
 }
 
-/// Returns the full chunk, which stands for no chunk.
+/// Returns the full chunk, which stands in for a missing front.
 #[cfg(not(ephemera_loom))]
 #[inline]
 pub(crate) const fn full_chunk() -> *mut Chunk {
@@ -110,7 +110,7 @@ pub(crate) const fn full_chunk() -> *mut Chunk {
     (&raw const FULL).cast_mut()
 }
 
-/// Returns the full chunk, which stands for no chunk.
+/// Returns the full chunk, which stands in for a missing front.
 #[cfg(ephemera_loom)]
 fn full_chunk() -> *mut Chunk {
     loom::lazy_static! {
@@ -128,10 +128,10 @@ fn full_chunk() -> *mut Chunk {
 /// * While `refill` or the backing allocator runs, the thread may be bound to a record. That
 ///   record's heap then replaces an unowned heap. An owned heap stays the same until the call
 ///   returns.
-/// * `front` equals the front of `heap` whenever code of this crate reads it, and `front_changed`
-///   restores that (H7).
-/// * `owns` is true exactly for chunks of that heap.
-/// * `backing` stays valid and equivalent throughout.
+/// * Whenever code of this crate calls `front`, the result is the front of `heap`. `front_changed`
+///   restores this after a change (H7).
+/// * `owns` returns `true` exactly for the chunks whose words the owner of that heap may write.
+/// * Every allocator that `backing` returns can free the blocks of the others.
 pub(crate) unsafe trait RingEnv: Copy {
     type Geometry: Geometry;
     type Backing: Allocator;
@@ -145,40 +145,40 @@ pub(crate) unsafe trait RingEnv: Copy {
     }
     /// Tells the environment that `heap` has a new front, so that `front` returns that one (H7).
     fn front_changed(&self) {}
-    /// Allocates a block for which the front of `heap` has no room.
+    /// Allocates a block for which the front of `heap` has no room. `limit` says whether the block
+    /// may exceed the limit.
     fn refill(self, layout: Layout, class: ChunkClass, limit: Limit) -> Result<NonNull<u8>, AllocError>;
     fn backing(&self) -> &Self::Backing;
     fn account(&self) -> &Self::Account;
-    /// Returns the identity that the chunks of this heap carry.
+    /// Returns the owner word of this heap's chunks: the address of a record, or null.
     fn identity(&self) -> *const ();
     /// Returns whether this heap's owner may write the words of `chunk`.
     fn owns(&self, chunk: ChunkPtr) -> bool;
-    /// Returns the number of empty chunks of each class to keep.
+    /// Returns the number of empty chunks of each class that the heap keeps.
     fn retain(&self) -> usize;
-    /// Counts a visit to the slow path of a heap that this thread owns. Some visits look for idle
+    /// Counts a slow path of a heap that this thread owns. Some of these calls look for idle
     /// owners.
     fn visit(&self) {}
     /// Notes that a chunk of this number of bytes came from the backing allocator.
     fn note_obtained(&self, bytes: usize);
-    /// Notes that a chunk of this number of bytes is about to be freed. Returns whether its pages
-    /// are to be returned to the operating system before that.
+    /// Notes that a chunk of this number of bytes is about to be freed. Returns whether the caller
+    /// has to return the chunk's pages to the operating system first.
     fn note_freed(&self, bytes: usize) -> bool;
     /// Books the remote frees of the chunks in the inbox: adds them to the sums of freed blocks.
     fn book_mail(&self);
     /// Returns whether any thread asked all owners to trim since the last call.
     fn trim_asked(&self) -> bool;
-    /// Frees the empty chunks of the other heaps that this thread can lease, before a request is
-    /// refused.
+    /// Frees the empty chunks of records that no thread has leased, before a request is refused.
     fn last_resort(&self);
-    /// Frees a block, or bytes of one, in a chunk of another owner.
+    /// Frees a block, or bytes of one, in a chunk that this heap's owner does not own.
     ///
     /// # Safety
     /// `given` counts a live block of `chunk`, or bytes of one, which the caller frees with this
-    /// call. This heap does not own `chunk`.
+    /// call. `owns` returned `false` for `chunk`.
     unsafe fn free_remotely(self, chunk: ChunkPtr, given: crate::live::LiveCount);
 }
 
-/// Returns the chunk of a block of this class, and whether it is the front of `env`'s heap.
+/// Returns the chunk that contains `block`, and whether that chunk is the front of `env`'s heap.
 ///
 /// # Safety
 /// `block` is a live block of `class` from a heap of `env`'s geometry.
@@ -192,7 +192,7 @@ unsafe fn chunk_of<E: RingEnv>(env: E, block: NonNull<u8>, class: ChunkClass) ->
     (unsafe { chunk_behind::<E::Geometry>(block, class) }, false)
 }
 
-/// Returns the chunk of a block of this class.
+/// Returns the chunk that contains `block`.
 ///
 /// # Safety
 /// `block` is a live block of `class` from a heap of geometry `G`.

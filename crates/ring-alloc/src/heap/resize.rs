@@ -19,14 +19,14 @@ use super::{RingEnv, chunk_of, fast, large};
 use crate::geometry::ChunkClass;
 use crate::live::LiveCount;
 
-/// Allocates a block of this layout with all bytes zero.
+/// Allocates a block of this layout, and sets all of its bytes to zero.
 #[inline]
 pub(crate) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     if ChunkClass::of::<E::Geometry>(layout).is_none() {
         return large::allocate_zeroed(env, layout);
     }
     let block = fast::allocate(env, layout)?;
-    // SAFETY: the block is new and has that many bytes.
+    // SAFETY: the block is new and has `layout.size()` bytes.
     unsafe { block.write_bytes(0, layout.size()) };
     Ok(block)
 }
@@ -34,7 +34,7 @@ pub(crate) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonN
 /// Grows a block, in place if possible, else by moving it.
 ///
 /// # Safety
-/// `block` is a live block of layout `old`, and `new` is not smaller.
+/// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
 #[inline]
 pub(crate) unsafe fn grow<E: RingEnv>(
     env: E,
@@ -50,10 +50,10 @@ pub(crate) unsafe fn grow<E: RingEnv>(
     }
 }
 
-/// Grows a block like [`grow`], with all bytes from `old.size()` on zero.
+/// Grows a block like [`grow`], and sets all bytes from `old.size()` on to zero.
 ///
 /// # Safety
-/// As for [`grow`].
+/// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
 #[inline]
 pub(crate) unsafe fn grow_zeroed<E: RingEnv>(
     env: E,
@@ -74,7 +74,7 @@ pub(crate) unsafe fn grow_zeroed<E: RingEnv>(
 /// Grows a block in place, or returns `None` and changes nothing.
 ///
 /// # Safety
-/// As for [`grow`].
+/// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
 #[inline]
 unsafe fn grow_in_place<E: RingEnv>(
     env: E,
@@ -101,7 +101,7 @@ fn same_class<E: RingEnv>(block: NonNull<u8>, old: Layout, new: Layout) -> Optio
 /// Grows a large block by the backing allocator's own method, and any other by moving it.
 ///
 /// # Safety
-/// As for [`grow`].
+/// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
 #[inline(never)]
 unsafe fn grow_elsewhere<E: RingEnv>(
     env: E,
@@ -129,7 +129,7 @@ unsafe fn grow_elsewhere<E: RingEnv>(
 /// Shrinks a block, in place if possible, else by moving it.
 ///
 /// # Safety
-/// `block` is a live block of layout `old`, and `new` is not larger.
+/// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not larger.
 #[inline]
 pub(crate) unsafe fn shrink<E: RingEnv>(
     env: E,
@@ -150,7 +150,8 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     let start = block.addr().get();
     // SAFETY: the new size is less than that of the block.
     let tail = unsafe { block.add(new.size()) };
-    // SAFETY: the caller gives up the tail, and it is not booked yet.
+    // SAFETY: the caller gives up the tail, which is not booked yet, so only the caller accesses
+    // it.
     unsafe { poison(tail, less) };
     if env.owns(chunk) {
         chunk.shrink(start, old.size(), new.size(), front);
@@ -164,7 +165,7 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
 /// Shrinks a large block by the backing allocator's own method, and any other by moving it.
 ///
 /// # Safety
-/// As for [`shrink`].
+/// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not larger.
 #[inline(never)]
 unsafe fn shrink_elsewhere<E: RingEnv>(
     env: E,
@@ -191,7 +192,8 @@ fn is_large<E: RingEnv>(layout: Layout) -> bool {
 /// old block is unchanged.
 ///
 /// # Safety
-/// `block` is a live block of layout `old`; neither layout has less than `keep` bytes.
+/// `block` is a live block of layout `old` from the allocator of `env`. Neither layout has fewer
+/// than `keep` bytes.
 unsafe fn relocate<E: RingEnv>(
     env: E,
     block: NonNull<u8>,

@@ -39,7 +39,7 @@ pub(crate) fn refill<E: RingEnv>(
     };
     // The largest block fits into an empty chunk, as every geometry is checked for this. Allocate
     // before the chunk becomes the front: `install` may free the previous front, and a backing
-    // allocator that then trims this very heap must not find the new front empty.
+    // allocator that then trims this same heap must not find the new front empty.
     let block = chunk.bump(layout.size(), layout.align());
     install(env, class, chunk);
     block.ok_or(AllocError)
@@ -49,7 +49,7 @@ pub(crate) fn refill<E: RingEnv>(
 fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
     let last = env.heap().front(class);
     set_front(env, class, chunk.as_ptr());
-    // The previous front is empty only if the backing allocator allocated from this very heap.
+    // The previous front is empty only if the backing allocator allocated from this same heap.
     if last.as_ptr() != full_chunk() && last.is_empty() {
         ran_empty(env, last, class);
     }
@@ -90,8 +90,8 @@ pub(super) fn make_room<E: RingEnv>(env: E) {
     env.last_resort();
 }
 
-/// Handles a chunk that ran empty and is not the front: keeps it, and then frees the chunks that
-/// the heap has beyond `retain`.
+/// Handles a chunk that ran empty and is not the front: puts it on the stack of empties, and then
+/// frees empty chunks until `retain` are left.
 #[cold]
 #[inline(never)]
 pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) {
@@ -100,8 +100,8 @@ pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) 
     free_empties_beyond(env, class, env.retain(), Wait::No);
 }
 
-/// Frees empty chunks of a class until `keep` are left. A chunk that a walker protects is kept in
-/// place of another one.
+/// Frees empty chunks of a class until `keep` are left. Keeps a chunk that a walker protects in
+/// place of another one; `wait` says whether it first waits for the walker.
 fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait: Wait) {
     let heap = env.heap();
     let (mut walked, mut aside) = (None, 0);
@@ -162,8 +162,8 @@ pub(crate) fn free_empties<E: RingEnv>(env: E) {
     }
 }
 
-/// Books a chunk's remote frees, as they came out of the inbox. Returns whether the chunk still has
-/// live blocks.
+/// Books `given`, the foreign word of a chunk that came out of the inbox. Returns whether the chunk
+/// still has live blocks.
 pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> bool {
     if !chunk.book_word(given) {
         return true;
@@ -179,10 +179,10 @@ pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> b
 }
 
 /// Abandons a chunk of a record without a holder: its foreign word becomes a countdown of the live
-/// blocks. After this, only the free of the last one touches the record.
+/// blocks. After this, only the free of the last live block touches the record.
 ///
-/// The chunk stops being the front, so that the next holder does not allocate from it. That
-/// holder's own frees in it write the foreign word too.
+/// The chunk stops being the front, so that the next holder of the record does not allocate from
+/// it. The frees of that holder also write the chunk's foreign word.
 pub(crate) fn abandon<E: RingEnv>(env: E, chunk: ChunkPtr) {
     let class = chunk.class();
     if env.heap().front(class) == chunk {
@@ -192,7 +192,7 @@ pub(crate) fn abandon<E: RingEnv>(env: E, chunk: ChunkPtr) {
 }
 
 /// Frees every empty chunk at the end of a ring for one thread. Returns how many blocks and bytes
-/// are live in the others, which stay.
+/// are live in the remaining chunks.
 pub(crate) fn dissolve<E: RingEnv>(env: E) -> (usize, usize) {
     trim(env);
     let mut left = (0, 0);
@@ -204,7 +204,8 @@ pub(crate) fn dissolve<E: RingEnv>(env: E) -> (usize, usize) {
 }
 
 impl ChunkHeap {
-    /// Returns whether the heap keeps an empty chunk, as far as this thread sees. For statistics.
+    /// Returns whether the heap keeps an empty chunk, as far as this thread sees. Statistics call
+    /// this.
     pub(crate) fn has_empties(&self) -> bool {
         self.empties_len.iter().any(|len| len.get() != 0)
     }

@@ -1,16 +1,16 @@
 //! Decides when a thread returns the pages of an empty chunk to the operating system, before it
 //! frees the chunk to the global allocator.
 //!
-//! A general allocator keeps freed chunks, and few of them return pages while other blocks are live
-//! at higher addresses. So after a burst that its own thread freed, the process would keep the
-//! whole burst. The threads therefore count the bytes of chunks that they freed and did not request
-//! again. Beyond a *bound*, a thread first returns the pages of a chunk.
+//! General allocators keep freed chunks, and few of these allocators return pages while other
+//! blocks are live at higher addresses. So after a thread frees a burst of its own blocks, the
+//! process would keep all of that memory. The threads therefore count the bytes of chunks that they
+//! freed and did not request again. Beyond a *bound*, a thread first returns the pages of a chunk.
 //!
 //! Bytes that the process soon requests again raise the bound. So a load that swings between two
 //! sizes pays the page faults of a few swings only. The raise halves with each second in which no
 //! thread uses it.
 //!
-//! Each word is atomic, but one decision may read words of different moments. That is harmless,
+//! Each word is atomic, but one decision may read the words at different moments. That is harmless,
 //! because the words decide only whether pages stay. No loom model covers them.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -34,11 +34,11 @@ pub(super) struct FreedBytes {
     kept: AtomicUsize,
     /// Bytes whose pages a thread returned, and that were not requested again.
     returned: AtomicUsize,
-    /// When a thread last returned pages, by `pages::now_ms`.
+    /// The time when a thread last returned pages, by `pages::now_ms`.
     returned_at: AtomicUsize,
     /// The bytes by which the bound rose.
     learned: AtomicUsize,
-    /// When a thread last raised the bound or used the raise, by `pages::now_ms`.
+    /// The time when a thread last raised the bound or used the raise, by `pages::now_ms`.
     learned_at: AtomicUsize,
 }
 
@@ -75,8 +75,8 @@ impl FreedBytes {
         }
     }
 
-    /// Notes that a thread frees a chunk of this number of bytes. Returns whether it first returns
-    /// the chunk's pages.
+    /// Notes that a thread frees a chunk of this number of bytes. Returns whether the thread has to
+    /// return the chunk's pages first.
     pub(super) fn note_freed(&self, bytes: usize) -> bool {
         let kept = self.kept.load(Ordering::Relaxed) + bytes;
         if kept <= KEPT {
@@ -93,7 +93,7 @@ impl FreedBytes {
         true
     }
 
-    /// Returns the number of bytes by which the bound is raised at this time.
+    /// Returns the number of bytes by which the bound is raised at the time `now`.
     fn learned_by(&self, now: usize) -> usize {
         let halvings = now.wrapping_sub(self.learned_at.load(Ordering::Relaxed)) / SOON_MS;
         let halvings = u32::try_from(halvings).unwrap_or(u32::MAX);
@@ -101,14 +101,14 @@ impl FreedBytes {
     }
 }
 
-/// Subtracts up to this number of bytes from a sum. Returns the sum before, and the number that it
-/// subtracted.
+/// Subtracts `bytes` from `sum`, or less if `sum` is smaller. Returns the previous sum, and the
+/// number of bytes subtracted.
 fn take(sum: &AtomicUsize, bytes: usize) -> (usize, usize) {
     let mut before = sum.load(Ordering::Relaxed);
     loop {
         let taken = before.min(bytes);
         if taken == 0 {
-            // An exchange would move the line between the threads that request chunks.
+            // An exchange would move the cache line between the threads that request chunks.
             return (before, 0);
         }
         match sum.compare_exchange_weak(before, before - taken, Ordering::Relaxed, Ordering::Relaxed) {

@@ -39,20 +39,20 @@ pub struct OneRingAlloc;
 impl OneRingAlloc {
     /// Allocates a block of exactly `layout.size()` uninitialised bytes.
     ///
-    /// A layout of size zero returns an aligned address without memory.
+    /// For a layout of size zero, returns an aligned address without memory.
     ///
     /// # Errors
-    /// [`AllocError`] if the limit would be exceeded or the global heap refuses.
+    /// Returns [`AllocError`] if the limit would be exceeded or the global heap refuses.
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = heap::allocate(thread::This, layout)?;
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// Allocates a block like [`OneRingAlloc::allocate`], with all bytes zero.
+    /// Allocates a block like [`OneRingAlloc::allocate`], and sets all of its bytes to zero.
     ///
     /// # Errors
-    /// As for [`OneRingAlloc::allocate`].
+    /// Returns [`AllocError`] if the limit would be exceeded or the global heap refuses.
     #[inline]
     pub fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = heap::allocate_zeroed(thread::This, layout)?;
@@ -69,11 +69,13 @@ impl OneRingAlloc {
         unsafe { heap::deallocate(thread::This, block, layout) };
     }
 
-    /// Grows a block. The top block of this thread's front stays in place if there is room. The
-    /// global heap grows blocks larger than 64 KiB. Other blocks move.
+    /// Grows a block. The last block in a chunk that this thread allocates from stays in place if
+    /// its class does not change and there is room. The global heap grows blocks larger than 64
+    /// KiB. Other blocks move.
     ///
     /// # Errors
-    /// As for [`OneRingAlloc::allocate`]. The old block is then unchanged.
+    /// Returns [`AllocError`] if the limit would be exceeded or the global heap refuses. The old
+    /// block is then unchanged.
     ///
     /// # Safety
     /// `block` is a live block of `OneRingAlloc`, `old` fits it, and `new.size()` is not smaller
@@ -90,13 +92,15 @@ impl OneRingAlloc {
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
-    /// Grows a block like [`OneRingAlloc::grow`], with all bytes from `old.size()` on zero.
+    /// Grows a block like [`OneRingAlloc::grow`], and sets all bytes from `old.size()` on to zero.
     ///
     /// # Errors
-    /// As for [`OneRingAlloc::grow`].
+    /// Returns [`AllocError`] if the limit would be exceeded or the global heap refuses. The old
+    /// block is then unchanged.
     ///
     /// # Safety
-    /// As for [`OneRingAlloc::grow`].
+    /// `block` is a live block of `OneRingAlloc`, `old` fits it, and `new.size()` is not smaller
+    /// than `old.size()`.
     #[inline]
     pub unsafe fn grow_zeroed(
         &self,
@@ -113,8 +117,8 @@ impl OneRingAlloc {
     /// address does not fit the new alignment.
     ///
     /// # Errors
-    /// As for [`OneRingAlloc::allocate`], if the block has to move. The old block is then
-    /// unchanged.
+    /// Returns [`AllocError`] if there is no memory to move the block, or if the global heap
+    /// refuses to shrink a block larger than 64 KiB. The old block is then unchanged.
     ///
     /// # Safety
     /// `block` is a live block of `OneRingAlloc`, `old` fits it, and `new.size()` is not larger
@@ -155,7 +159,7 @@ impl OneRingAlloc {
         clean(ProcessRealm);
     }
 
-    /// Another name of [`trim`](OneRingAlloc::trim).
+    /// Another name for [`trim`](OneRingAlloc::trim).
     #[inline]
     pub fn clean_local(&self) {
         self.trim();
@@ -169,11 +173,11 @@ impl OneRingAlloc {
     }
 
     /// Sets the limit on the bytes that all threads together may hold from the global heap in
-    /// chunks and large blocks. `usize::MAX`, the initial value, is no limit.
+    /// chunks and large blocks. `usize::MAX`, the initial value, means no limit.
     ///
     /// Before a request beyond the limit fails with [`AllocError`], the empty chunks of this thread
-    /// and of records without a holder are freed. Every other thread frees its own in its next slow
-    /// path, so a later attempt may succeed. Lowering the limit frees nothing.
+    /// and of records without a holder are freed. Every other thread frees its own empty chunks in
+    /// its next slow path, so a later attempt may succeed. Lowering the limit frees nothing.
     ///
     /// A [`shrink`](OneRingAlloc::shrink) that has to move its block is not refused: it may take a
     /// chunk beyond the limit.
@@ -184,8 +188,8 @@ impl OneRingAlloc {
 
     /// Returns the statistics of all threads. Walks the chunks of all threads.
     ///
-    /// The result is exact while no thread runs an operation. Join the threads first: the end of a
-    /// scope does not wait for destructors of thread-locals.
+    /// The result is exact while no thread runs an operation. Join the threads first:
+    /// `std::thread::scope` may return before the destructors of their thread-locals have run.
     #[must_use]
     pub fn stats(&self) -> Stats {
         stats(ProcessRealm)

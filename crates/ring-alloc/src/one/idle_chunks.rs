@@ -1,4 +1,4 @@
-//! The purge of the chunks of an idle owner, by another thread.
+//! Purges the chunks of an idle owner, on another thread.
 //!
 //! A *look* (one visit to an idle owner's record) borrows the chunks in that record's inbox, so
 //! that nobody can book their frees. The owner makes only empty chunks the front, and a chunk is
@@ -12,7 +12,7 @@ use ephemera_prim::idle::{IdleBy, Mail, Purged};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::heap::ChunkHeap;
 
-/// The bounds of one visit to a record: the chunks that it examines, and those that it purges. They
+/// The most chunks that one visit to a record examines, and the most that it purges. The numbers
 /// are smaller in tests, so that one visit does not see all chunks.
 const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
 const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
@@ -34,7 +34,8 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
         let Some(chunk) = look(&mut lent) else { break };
         chunks += 1;
         let weak = cfg!(ephemera_weaken = "ring_live_chunk_is_purged");
-        // B2: load the front first. Its store published `taken`, with which the sums are compared.
+        // B2: load the front first. The store of the new front published `taken`, which the freed
+        // sums must equal.
         if !chunk.is_purged() && heap.has_replaced(chunk) && (chunk.is_free_to_purge() || weak) {
             empty[empties] = Some(chunk);
             empties += 1;

@@ -33,7 +33,7 @@ impl Ends {
 
 type Value = Box<Ends, OneRingAlloc>;
 
-/// More chunks than one look purges.
+/// The number of values of one owner. They fill more chunks than one look purges.
 const VALUES: usize = if cfg!(miri) { 64 } else { 400 };
 
 fn value(number: usize) -> Value {
@@ -61,8 +61,8 @@ fn look_until_purged(chunks: usize) {
     panic!("{} of {chunks} chunks were purged", purged());
 }
 
-/// A thread allocates values and drops those that it does not keep. The test drops those that it
-/// keeps, and other threads purge all chunks but the front. Then the owner runs again.
+/// An owner allocates values and drops those for which `keeps` returns `false`. The test drops the
+/// others and purges all chunks but the front. Then the owner runs again.
 fn purged_after(keeps: fn(usize) -> bool) {
     let _turn = turn();
     let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
@@ -87,7 +87,7 @@ fn purged_after(keeps: fn(usize) -> bool) {
         right.expect("all chunks but the front are purged");
         owner.join().expect("no panic");
     });
-    // A lost chunk would stay.
+    // A lost chunk would still count as held.
     assert_eq!((OneRingAlloc.stats().bytes_held, purged()), (0, 0));
 }
 
@@ -149,8 +149,8 @@ fn a_chunk_with_a_live_block_is_not_purged() {
     assert_eq!(OneRingAlloc.stats().bytes_held, 0);
 }
 
-/// A thread allocates bursts of values and drops every third, another thread drops the rest, and a
-/// third one looks for idle owners all the time.
+/// A thread allocates bursts of values and drops every third value. Another thread drops the rest,
+/// while a third thread looks for idle owners all the time.
 #[test]
 fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
     const BURSTS: usize = if cfg!(miri) { 4 } else { 200 };
@@ -183,7 +183,7 @@ fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
                 }
             }
         });
-        // A scope does not wait for the end of thread exit.
+        // `thread::scope` does not wait until the threads have exited.
         let ends = [owner.join(), drops.join()];
         done.store(true, Ordering::Relaxed);
         looks.join().expect("no panic");
@@ -192,7 +192,8 @@ fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
     assert_eq!(OneRingAlloc.stats().bytes_held, 0);
 }
 
-/// Each owner exits after another thread dropped its values, while a third one borrows its chunks.
+/// Each owner exits after another thread dropped its values, while a third thread borrows the
+/// owner's chunks.
 #[test]
 fn conc_owner_that_exits_while_its_chunks_are_lent_leaves_none_behind() {
     const OWNERS: usize = if cfg!(miri) { 4 } else { 300 };
@@ -211,7 +212,7 @@ fn conc_owner_that_exits_while_its_chunks_are_lent_leaves_none_behind() {
             let (dropped, wait) = sync_channel::<()>(1);
             let owner = thread::spawn(move || {
                 send.send((0..EACH).map(value).collect()).expect("the test receives");
-                // Fails if the test fails.
+                // Returns an error once the test drops the other end.
                 let _ = wait.recv();
             });
             drop(values.recv().expect("the owner sends"));

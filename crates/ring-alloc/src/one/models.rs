@@ -1,7 +1,7 @@
 //! Loom models of `OneRingAlloc`'s protocol, over the real heap, chunks and records. Each model has
 //! a world of its own.
 //!
-//! At the end of each model, all blocks are freed and all threads have exited, and nothing may be
+//! At the end of each model, all blocks are freed and all threads have exited, and no memory may be
 //! held. A chunk that is lost or stays leaves bytes in the account. A chunk that is freed twice, or
 //! touched after its free, fails the check of its witness. `xtask/controls.toml` lists the
 //! weakenings.
@@ -22,7 +22,7 @@ use crate::chunk::HEADER;
 use crate::geometry::{Geometry, SLACK};
 use crate::heap;
 
-/// A geometry whose chunks hold two blocks.
+/// A geometry whose chunks hold two blocks of the layout [`BLOCK`].
 #[derive(Debug)]
 struct Tiny;
 
@@ -80,7 +80,7 @@ impl<'w> Thread<'w> {
 
     fn allocate(&self) -> Sent {
         let block = heap::allocate(self.owner(), BLOCK).unwrap();
-        // SAFETY: the block is new and has that many bytes.
+        // SAFETY: the block is new and has `BLOCK.size()` bytes.
         unsafe { block.write_bytes(1, BLOCK.size()) };
         Sent(block)
     }
@@ -306,7 +306,7 @@ fn loom_next_holder_frees_in_an_abandoned_chunk() {
     });
 }
 
-/// The record of a thread, for another thread that looks at it.
+/// The record of one thread, for another thread that purges its chunks.
 struct SentRecord(NonNull<HeapRecord<Tiny>>);
 
 // SAFETY: threads share records, and a model keeps its records until all of its threads are joined.
@@ -325,8 +325,8 @@ impl Thread<'_> {
     }
 }
 
-/// Another thread frees the last block of a chunk and purges it, while its owner replaces the chunk
-/// as the front, and then wakes up and uses its memory again.
+/// Another thread frees the last block of a chunk and purges the chunk. Meanwhile the owner
+/// replaces the chunk as the front, and later uses its memory again.
 #[test]
 fn loom_chunk_is_purged_while_its_owner_replaces_the_front() {
     check(|| {
@@ -334,7 +334,7 @@ fn loom_chunk_is_purged_while_its_owner_replaces_the_front() {
         let thread = Thread::start(&model);
         let first = thread.allocate();
         let other = thread.free_and_purge(&model, first);
-        // The chunk has room for only the first of these.
+        // The chunk has room for only the first of these two blocks.
         let blocks = [(); 2].map(|()| thread.allocate());
         for block in blocks {
             thread.free(block);
@@ -384,7 +384,7 @@ fn loom_chunk_is_purged_after_the_last_use_by_other_threads() {
     });
 }
 
-/// A chunk is lent while its owner exits, so the owner does not book it.
+/// A chunk is lent while its owner exits, so the owner does not book its frees.
 #[test]
 fn loom_chunk_that_is_lent_while_its_owner_exits_is_freed() {
     check(|| {

@@ -1,7 +1,7 @@
 //! Defines the data of a thread's record (a heap and an inbox), and the *world*: the state that all
 //! threads share. The remote frees between records are here too.
 //!
-//! Functions reach the world through a [`Realm`], so that models can create their own.
+//! Functions reach the world through a [`Realm`], so that models can create worlds of their own.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -38,7 +38,7 @@ pub(super) type HeapRecord<G> = Record<RingRecord<G>>;
 pub(crate) struct RingRecord<G> {
     pub(super) heap: ChunkHeap,
     epoch_seen: OwnerUsize,
-    /// The number of visits to the slow path.
+    /// The number of slow paths that the holders of this record took.
     pub(super) visits: OwnerUsize,
     /// The mail has its own cache line, since other threads push here while the owner allocates.
     pub(super) mail: CachePadded<Mail<Chunk, HeapRecord<G>>>,
@@ -61,7 +61,7 @@ impl<G: Geometry> RingRecord<G> {
 
     #[cfg(not(ephemera_loom))]
     ephemera_prim::const_unless_loom! {
-        /// Creates the data of threads that own nothing (H6).
+        /// Creates the record data of threads that own nothing (H6).
         pub(crate) fn nowhere() -> Self {
             Self::with_heap(ChunkHeap::nowhere())
         }
@@ -95,15 +95,16 @@ pub(crate) struct RingWorld<G: 'static> {
     pub(crate) registry: Registry<RingRecord<G>>,
     pub(crate) account: SharedAccount,
     epoch: Epoch,
-    /// Bytes of chunks that all owners freed. Each thread that frees chunks writes them, so they
-    /// have their own cache line.
+    /// Counts the bytes of chunks that all owners freed. Each thread that frees chunks writes the
+    /// counts, so they have their own cache line.
     freed: CachePadded<FreedBytes>,
     /// The records whose owners may be idle.
     #[cfg(not(ephemera_loom))]
     pub(super) idle: IdleQueue<HeapRecord<G>>,
 }
 
-/// The time after which an owner is idle. In unit tests an owner is idle at once.
+/// The number of milliseconds without a slow path after which an owner is idle. In unit tests an
+/// owner is idle at once.
 #[cfg(not(ephemera_loom))]
 const PAUSE_MS: usize = if cfg!(any(test, miri)) { 0 } else { IDLE_MS };
 
@@ -132,7 +133,7 @@ pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     for record in world.registry.records() {
         let (heap, before) = (&record.data().heap, stats.empty_chunks());
         stats.add_heap::<R::Geometry>(heap);
-        // A chunk that ran empty behind this walker counts too.
+        // A chunk that ran empty after the walk passed it counts too.
         let empty = stats.empty_chunks() != before || heap.has_empties();
         if empty && record.is_free() {
             look_after(realm, record);
@@ -176,7 +177,8 @@ fn has_mail<G>(data: &RingRecord<G>) -> bool {
     data.mail.is_some()
 }
 
-/// Drains a record to which this thread has pushed or put chunks back, if no thread holds it.
+/// Drains a record if no thread holds it. The caller has pushed chunks to the record's inbox, or
+/// put chunks back there.
 pub(super) fn drain_free_record<R: Realm>(realm: R, record: &HeapRecord<R::Geometry>) {
     if record.is_free() {
         // No other thread would drain this inbox before the record is leased again.
@@ -188,8 +190,8 @@ pub(super) fn drain_free_record<R: Realm>(realm: R, record: &HeapRecord<R::Geome
 #[cfg(all(test, not(ephemera_loom)))]
 pub(super) static DRAINS: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
 
-/// Drains the inbox of a record that this thread has leased for a moment. Chunks with live blocks
-/// count down from here on, and empty chunks are freed.
+/// Drains the inbox of a record that this thread has leased for a moment. Abandons the drained
+/// chunks that have live blocks, and frees the empty chunks.
 fn drain<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
     #[cfg(all(test, not(ephemera_loom)))]
     DRAINS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);

@@ -103,8 +103,8 @@ unsafe impl RingEnv for This {
         front
     }
 
-    /// Allocates from the heap of this thread's record, which the first call binds. After the exit
-    /// guard has run, it allocates from a record leased for this operation.
+    /// Allocates from the heap of this thread's record. The first call on a thread binds the
+    /// record. After the exit guard has run, it allocates from a record leased for this operation.
     #[cold]
     #[inline(never)]
     fn refill(self, layout: Layout, class: ChunkClass, limit: Limit) -> Result<NonNull<u8>, AllocError> {
@@ -178,7 +178,7 @@ fn near() -> ChunkPtr {
     // SAFETY: the copy is a front (H7), so it is not null (H2).
     let front = unsafe { NonNull::new_unchecked(local::near::<Own>()) };
     // SAFETY: the copy is the front (H7). A chunk is not freed while it is the front, only this
-    // thread changes that, and the full chunk is a static (C1).
+    // thread changes its front, and the full chunk is a static (C1).
     unsafe { ChunkPtr::new(front) }
 }
 

@@ -31,7 +31,7 @@ pub struct Builder<G = Standard> {
     geometry: PhantomData<fn() -> G>,
 }
 
-// Not derived, because a derived implementation would demand `G: Clone`.
+// `Clone` is not derived, because a derived implementation would require `G: Clone`.
 impl<G> Clone for Builder<G> {
     fn clone(&self) -> Self {
         *self
@@ -81,32 +81,32 @@ impl<G: Geometry> Builder<G> {
         Builder { limit: self.limit, retain: self.retain, geometry: PhantomData }
     }
 
-    /// Creates the ring, over the global heap.
+    /// Creates the ring over the global heap.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if there is no memory for the ring's state, or if the limit does
-    /// not allow it.
+    /// Calls `handle_alloc_error` if there is no memory for the ring's state, or if the limit is
+    /// smaller than that state.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn build(self) -> RingAlloc<Global, G> {
         self.build_in(Global)
     }
 
-    /// Creates the ring, over the global heap.
+    /// Creates the ring over the global heap.
     ///
     /// # Errors
-    /// [`AllocError`] if there is no memory for the ring's state, or if the limit does not allow
-    /// it.
+    /// Returns [`AllocError`] if there is no memory for the ring's state, or if the limit is
+    /// smaller than that state.
     #[cfg(feature = "alloc")]
     pub fn try_build(self) -> Result<RingAlloc<Global, G>, AllocError> {
         self.try_build_in(Global)
     }
 
-    /// Creates the ring, over `backing`.
+    /// Creates the ring over `backing`.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if `backing` has no memory for the ring's state, or if the limit
-    /// does not allow it. Without feature `alloc` this panics instead.
+    /// is smaller than that state. Without feature `alloc`, this panics instead.
     #[must_use]
     pub fn build_in<A: Allocator>(self, backing: A) -> RingAlloc<A, G> {
         match self.try_build_in(backing) {
@@ -115,11 +115,11 @@ impl<G: Geometry> Builder<G> {
         }
     }
 
-    /// Creates the ring, over `backing`.
+    /// Creates the ring over `backing`.
     ///
     /// # Errors
-    /// [`AllocError`] if `backing` has no memory for the ring's state, or if the limit does not
-    /// allow it.
+    /// Returns [`AllocError`] if `backing` has no memory for the ring's state, or if the limit is
+    /// smaller than that state.
     pub fn try_build_in<A: Allocator>(self, backing: A) -> Result<RingAlloc<A, G>, AllocError> {
         let settings = RingSettings { limit: self.limit, retain: self.retain.unwrap_or(G::RETAIN) };
         Inner::create(settings, backing).map(RingAlloc::from_inner)

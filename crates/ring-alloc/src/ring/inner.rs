@@ -111,8 +111,8 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
     }
 }
 
-// SAFETY: handles do not leave their thread, so that thread owns the heap. All its chunks come from
-// `backing`.
+// SAFETY: handles do not leave their thread, so that thread owns the heap, which `create` entered.
+// All chunks of the ring belong to this heap and come from `backing`.
 unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
     type Geometry = G;
     type Backing = A;
@@ -151,7 +151,7 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
 
     fn note_obtained(&self, _: usize) {}
 
-    /// The pages of freed chunks are the backing allocator's concern, which the user chose.
+    /// Leaves the pages of freed chunks to the backing allocator, which the user chose.
     fn note_freed(&self, _: usize) -> bool {
         false
     }
@@ -170,8 +170,8 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
     }
 }
 
-/// Reports that blocks outlive their ring. It must not unwind, so it ignores errors of standard
-/// error.
+/// Reports on standard error that blocks outlive their ring, in debug builds with `std`. This must
+/// not unwind, so it ignores write errors.
 #[cold]
 fn report((blocks, bytes): (usize, usize)) {
     #[cfg(all(feature = "std", debug_assertions))]
@@ -186,14 +186,16 @@ fn report((blocks, bytes): (usize, usize)) {
     let _ = (blocks, bytes);
 }
 
-/// Aborts because the count of handles would overflow. At least 2^32 handles were then leaked.
+/// Aborts because the count of handles would overflow. That takes about 2^32 leaked handles or
+/// more.
 #[cold]
 fn abort() -> ! {
     #[cfg(feature = "std")]
     std::process::abort();
     #[cfg(not(feature = "std"))]
     {
-        /// Panics in its drop. A panic during a panic aborts, which is the only abort in `core`.
+        /// Panics in its drop. A panic during a panic aborts, which is the only way to abort with
+        /// `core` alone.
         struct Bomb;
         impl Drop for Bomb {
             fn drop(&mut self) {

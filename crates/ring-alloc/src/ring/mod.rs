@@ -22,7 +22,7 @@ use inner::Inner;
 
 macro_rules! ring_alloc {
     ($($default:tt)*) => {
-        /// Ring of chunks for one thread, over a backing allocator `A`.
+        /// A ring of chunks for one thread, over a backing allocator `A`.
         ///
         /// A `RingAlloc` is a handle to shared state, one pointer wide. Its clones allocate from
         /// and free to the same ring. The last handle frees the ring. Blocks that are live then
@@ -78,8 +78,8 @@ impl RingAlloc<Global> {
     /// Creates a ring over the global heap. It holds about 200 bytes until its first allocation.
     ///
     /// # Aborts
-    /// Calls [`handle_alloc_error`] if there is no memory for its state. [`RingAlloc::try_new_in`]
-    /// returns an error instead.
+    /// Calls [`handle_alloc_error`] if there is no memory for the ring's state.
+    /// [`RingAlloc::try_new_in`] returns an error instead.
     #[must_use]
     #[inline]
     pub fn new() -> Self {
@@ -91,8 +91,8 @@ impl<A: Allocator> RingAlloc<A> {
     /// Creates a ring over `backing`, which also serves the ring's own state.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if there is no memory for its state. Without feature `alloc` this
-    /// panics instead. [`RingAlloc::try_new_in`] returns an error.
+    /// Calls `handle_alloc_error` if there is no memory for the ring's state. Without feature
+    /// `alloc`, this panics instead. [`RingAlloc::try_new_in`] returns an error.
     #[must_use]
     #[inline]
     pub fn new_in(backing: A) -> Self {
@@ -102,7 +102,7 @@ impl<A: Allocator> RingAlloc<A> {
     /// Creates a ring over `backing`, which also serves the ring's own state.
     ///
     /// # Errors
-    /// [`AllocError`] if `backing` has no memory for the ring's state.
+    /// Returns [`AllocError`] if `backing` has no memory for the ring's state.
     #[inline]
     pub fn try_new_in(backing: A) -> Result<Self, AllocError> {
         Builder::new().try_build_in(backing)
@@ -141,20 +141,22 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
 
     /// Allocates a block of exactly `layout.size()` uninitialised bytes.
     ///
-    /// A layout of size zero returns an aligned address without memory.
+    /// For a layout of size zero, returns an aligned address without memory.
     ///
     /// # Errors
-    /// [`AllocError`] if the limit of the ring would be exceeded or the backing allocator refuses.
+    /// Returns [`AllocError`] if the limit of the ring would be exceeded or the backing allocator
+    /// refuses.
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = heap::allocate(self.inner(), layout)?;
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// Allocates a block like [`RingAlloc::allocate`], with all bytes zero.
+    /// Allocates a block like [`RingAlloc::allocate`], and sets all of its bytes to zero.
     ///
     /// # Errors
-    /// As for [`RingAlloc::allocate`].
+    /// Returns [`AllocError`] if the limit of the ring would be exceeded or the backing allocator
+    /// refuses.
     #[inline]
     pub fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = heap::allocate_zeroed(self.inner(), layout)?;
@@ -172,11 +174,13 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         unsafe { heap::deallocate(self.inner(), block, layout) };
     }
 
-    /// Grows a block. The top block of a chunk stays in place if there is room. The backing
-    /// allocator grows blocks larger than 64 KiB. Other blocks move.
+    /// Grows a block. The last block in a chunk that the ring allocates from stays in place if its
+    /// class does not change and there is room. The backing allocator grows blocks larger than 64
+    /// KiB. Other blocks move.
     ///
     /// # Errors
-    /// As for [`RingAlloc::allocate`]. The old block is then unchanged.
+    /// Returns [`AllocError`] if the limit of the ring would be exceeded or the backing allocator
+    /// refuses. The old block is then unchanged.
     ///
     /// # Safety
     /// `block` is a live block of this ring, `old` fits it, and `new.size()` is not smaller than
@@ -193,13 +197,15 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
-    /// Grows a block like [`RingAlloc::grow`], with all bytes from `old.size()` on zero.
+    /// Grows a block like [`RingAlloc::grow`], and sets all bytes from `old.size()` on to zero.
     ///
     /// # Errors
-    /// As for [`RingAlloc::grow`].
+    /// Returns [`AllocError`] if the limit of the ring would be exceeded or the backing allocator
+    /// refuses. The old block is then unchanged.
     ///
     /// # Safety
-    /// As for [`RingAlloc::grow`].
+    /// `block` is a live block of this ring, `old` fits it, and `new.size()` is not smaller than
+    /// `old.size()`.
     #[inline]
     pub unsafe fn grow_zeroed(
         &self,
@@ -216,7 +222,8 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
     /// address does not fit the new alignment.
     ///
     /// # Errors
-    /// As for [`RingAlloc::allocate`], if the block has to move. The old block is then unchanged.
+    /// Returns [`AllocError`] if there is no memory to move the block, or if the backing allocator
+    /// refuses to shrink a block larger than 64 KiB. The old block is then unchanged.
     ///
     /// # Safety
     /// `block` is a live block of this ring, `old` fits it, and `new.size()` is not larger than
@@ -242,7 +249,7 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         heap::trim(self.inner());
     }
 
-    /// Another name of [`trim`](RingAlloc::trim).
+    /// Another name for [`trim`](RingAlloc::trim).
     #[inline]
     pub fn flush(&self) {
         self.trim();
@@ -317,7 +324,7 @@ fn no_memory<A: Allocator, G: Geometry>() -> ! {
     let layout = Layout::new::<Inner<A, G>>();
     #[cfg(feature = "alloc")]
     handle_alloc_error(layout);
-    // `handle_alloc_error` is in `alloc`.
+    // Only the crate `alloc` has `handle_alloc_error`.
     #[cfg(not(feature = "alloc"))]
     panic!("no memory for the {} bytes of a ring's state", layout.size());
 }

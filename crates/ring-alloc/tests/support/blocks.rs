@@ -1,5 +1,5 @@
-//! Shared by tests with threads: numbered blocks, and a guard that checks at the end of a test that
-//! nothing more is held.
+//! Helpers for tests with threads: numbered blocks, and a value whose drop checks that the test
+//! leaves no memory held.
 
 use std::sync::MutexGuard;
 use std::thread::{self, JoinHandle};
@@ -11,10 +11,11 @@ use ring_alloc::OneRingAlloc;
 /// A block whose bytes contain its number.
 pub(crate) type Bytes = Vec<u8, OneRingAlloc>;
 
-/// Sizes of every class.
+/// Block sizes of every class, in bytes.
 pub(crate) const SIZES: [usize; 6] = [1, 40, 700, 3_000, 20_000, 100_000];
 
-/// Serialises the tests. Its drop checks that no more is held than at the start.
+/// Serialises the tests. Its drop checks that `OneRingAlloc` holds as many bytes as at the start,
+/// and that no block is live.
 pub(crate) struct Balanced {
     pub(crate) before: usize,
     _turn: MutexGuard<'static, ()>,
@@ -37,7 +38,7 @@ impl Drop for Balanced {
     }
 }
 
-/// Trims this thread and all others, and returns the bytes held.
+/// Trims this thread, asks all others to trim, and returns the bytes held.
 fn clean() -> usize {
     OneRingAlloc.clean_local();
     OneRingAlloc.clean_global();

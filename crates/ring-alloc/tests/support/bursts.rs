@@ -6,15 +6,16 @@ use ring_alloc::OneRingAlloc;
 
 pub(crate) const MIB: usize = 1 << 20;
 pub(crate) const BURST: usize = 64 * MIB;
-/// The bytes of repeated bursts. They are small, so that each follows the previous one soon.
+/// The number of bytes in a burst that is repeated. Such bursts are small, so that each one soon
+/// follows the previous one.
 pub(crate) const SHORT: usize = 16 * MIB;
 pub(crate) const CHUNK: usize = 32 << 10;
 
-/// The bytes that may stay beside pages of purged chunks: freed chunks with their pages, and other
-/// memory.
+/// The number of bytes that may stay resident in addition to pages of purged chunks: freed chunks
+/// with their pages, and other memory.
 pub(crate) const KEPT: usize = 6 * MIB;
 
-/// A block, of which a chunk of 32 KiB has 31.
+/// A block of 1 KiB. A chunk of 32 KiB has room for 31 of them.
 pub(crate) type Block = Box<[u64; 128], OneRingAlloc>;
 pub(crate) type Burst = Vec<Option<Block>>;
 
@@ -28,7 +29,7 @@ pub(crate) fn in_order(blocks: &mut Burst) {
 }
 
 /// Returns how many bytes of a burst of [`BURST`] bytes stay resident. The system's allocator may
-/// have served the burst from resident pages that it kept, so they count too.
+/// have served the burst from resident pages that it kept, so those pages count too.
 pub(crate) fn left(memory: BurstMemory) -> usize {
     (memory.after + BURST).saturating_sub(memory.peak)
 }

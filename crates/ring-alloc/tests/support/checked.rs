@@ -5,7 +5,7 @@ use core::alloc::Layout;
 use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_testkit::oracle::Oracle;
 
-/// Live blocks of `alloc`, oldest first. Dropping this frees them.
+/// Live blocks of `alloc`, oldest first. Dropping this value frees the blocks.
 #[derive(Debug)]
 pub(crate) struct Checked<'a, A: Allocator> {
     alloc: &'a A,
@@ -29,7 +29,7 @@ impl<'a, A: Allocator> Checked<'a, A> {
             return Err(AllocError);
         };
         // SAFETY: the allocator has just served the block for this layout, and `free` removes it
-        // first.
+        // from the oracle before it frees it.
         unsafe { self.oracle.insert(given, layout, false) }.expect("a good block");
         Ok(given.addr().get())
     }

@@ -118,7 +118,7 @@ impl FixedBufMut {
         self.len = len;
     }
 
-    /// Shortens the buffer to `len` bytes. Does nothing if it is not longer.
+    /// Shortens the buffer to `len` bytes. Does nothing if the buffer is not longer.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
@@ -146,7 +146,7 @@ impl FixedBufMut {
     /// Appends all of `bytes`.
     ///
     /// # Errors
-    /// Returns [`Full`] if they do not fit. Nothing is written then.
+    /// Returns [`Full`] if `bytes` does not fit. Nothing is written then.
     #[inline]
     pub fn try_extend_from_slice(&mut self, bytes: &[u8]) -> Result<(), Full> {
         if bytes.len() > self.spare() {
@@ -191,7 +191,8 @@ impl DerefMut for FixedBufMut {
     }
 }
 
-/// Writes as much as fits. `write_all` returns an error of kind `WriteZero` if that is not all.
+/// Writes as much as fits. `write_all` returns an error of kind `WriteZero` if some bytes do not
+/// fit.
 #[cfg(feature = "std")]
 impl std::io::Write for FixedBufMut {
     #[inline]

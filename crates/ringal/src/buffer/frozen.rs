@@ -60,11 +60,12 @@ impl FixedBufMut {
 }
 
 impl FixedBuf {
-    /// Returns a handle to a part of these bytes. Nothing is copied, and the whole buffer stays in
-    /// use.
+    /// Returns a handle to the part `range` of this handle's bytes. Nothing is copied, and the
+    /// whole buffer stays in use.
     ///
     /// # Panics
-    /// If the range does not lie in these bytes. [`FixedBuf::try_slice`] returns `None` instead.
+    /// Panics if the range does not lie in this handle's bytes. [`FixedBuf::try_slice`] returns
+    /// `None` instead.
     #[inline]
     #[must_use]
     #[track_caller]
@@ -75,7 +76,8 @@ impl FixedBuf {
         }
     }
 
-    /// Returns a handle to a part of these bytes, or `None` if the range does not lie in them.
+    /// Returns a handle to the part `range` of this handle's bytes, or `None` if the range does not
+    /// lie in them.
     #[inline]
     #[must_use]
     pub fn try_slice(&self, range: impl RangeBounds<usize>) -> Option<Self> {

@@ -96,7 +96,7 @@ impl<T> GenericBufMut<T> {
         None
     }
 
-    /// Removes the last element and returns it, or `None` if the buffer is empty.
+    /// Removes and returns the last element. Returns `None` if the buffer is empty.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let last = self.len.checked_sub(1)?;
@@ -139,7 +139,8 @@ impl<T> GenericBufMut<T> {
         self.pop()
     }
 
-    /// Drops the elements from `len` on. Does nothing if there are fewer.
+    /// Drops the elements from index `len` on. Does nothing if the buffer has no more than `len`
+    /// elements.
     pub fn truncate(&mut self, len: usize) {
         if len >= self.len {
             return;

@@ -37,7 +37,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Creates settings for a store of `bytes` bytes, aligned to a cache line of 64.
+    /// Creates settings for a store of `bytes` bytes, aligned to a cache line of 64 bytes.
     pub const fn new(bytes: usize) -> Self {
         Self { bytes, align: LINE }
     }
@@ -50,7 +50,7 @@ impl Builder {
         Self { align, ..self }
     }
 
-    /// Creates the ring, over the global heap.
+    /// Creates the ring over the global heap.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if [`Builder::try_build`] fails.
@@ -63,12 +63,12 @@ impl Builder {
         }
     }
 
-    /// Creates the ring, over the global heap.
+    /// Creates the ring over the global heap.
     ///
     /// # Errors
     /// Returns [`CreateError`] if the heap has no memory for the store, or if the size or alignment
-    /// is above its limit. Before it fails for want of memory, it frees the parked stores that have
-    /// no live buffers, unless another thread is sweeping them.
+    /// is above its limit. Before this fails for lack of memory, it frees the parked stores that
+    /// have no live buffers, unless another thread is sweeping them.
     #[cfg(not(ephemera_loom))]
     pub fn try_build(self) -> Result<RingAl, CreateError> {
         // SAFETY: `PARKED` is a static, so it outlives the ring.
@@ -78,21 +78,21 @@ impl Builder {
     /// Creates the ring. If buffers outlive the ring, its store is parked in `parked`.
     ///
     /// # Safety
-    /// The lists outlive the ring and all its buffers.
+    /// `parked` outlives the ring and all its buffers.
     pub(crate) unsafe fn try_build_in(self, parked: &ParkedStores) -> Result<RingAl, CreateError> {
         parked.sweep();
         let Some(plan) = StorePlan::new(self.bytes, self.align) else {
             return Err(CreateError::TooLarge { bytes: self.bytes, align: self.align });
         };
-        // SAFETY: the caller guarantees that the lists outlive the store.
+        // SAFETY: the caller guarantees that `parked` outlives the store.
         let mut made = unsafe { RingStorePtr::create(plan, parked.as_ptr()) };
         if made.is_none() && parked.sweep_all() != 0 {
-            // SAFETY: the caller guarantees that the lists outlive the store.
+            // SAFETY: the caller guarantees that `parked` outlives the store.
             made = unsafe { RingStorePtr::create(plan, parked.as_ptr()) };
         }
         let (store, base) = made.ok_or(CreateError::NoMemory { bytes: plan.bytes(), align: plan.align })?;
         debug_assert_eq!((base.addr().get() + GRANULE) % plan.align, 0, "the first buffer is aligned");
-        // SAFETY: `create` formatted the regions as one of `plan.end` bytes, at `base`.
+        // SAFETY: `create` formatted one free region of `plan.end` bytes at `base`.
         let chain = unsafe { Chain::new(base, plan.end) };
         Ok(RingAl { chain, store, memory: RingMemory::Heap })
     }

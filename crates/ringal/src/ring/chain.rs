@@ -30,29 +30,29 @@ use super::refusal::RefusedRequest;
 use crate::geometry::interval;
 use crate::guard::GuardPtr;
 
-/// No offset. Larger than every offset.
+/// Stands for no offset. It is larger than every offset.
 pub(super) const NOWHERE: usize = usize::MAX;
 
 /// The chain of regions of one ring.
 #[derive(Debug)]
 pub(super) struct Chain {
     base: NonNull<u8>,
-    /// The region to try next.
+    /// The offset of the region to try next.
     pub(super) head: usize,
-    /// Where the fast path ends: the end of the chain, the frontier, or the point where the next
-    /// check of `low` is due.
+    /// The offset where the fast path ends: the end of the chain, the frontier, or the point where
+    /// the next check of `low` is due.
     pub(super) stop: usize,
     pub(super) end: usize,
-    /// The region to restart at once it is free: the first one placed in this pass. [`NOWHERE`]
-    /// until a pass has placed a region.
+    /// The offset of the first region placed in this pass, where the head restarts when that region
+    /// is free. [`NOWHERE`] until the pass has placed a region.
     pub(super) low: usize,
-    /// Where the last restart left off, while the head is below it.
+    /// The offset where the last restart left off, while the head is below that offset.
     pub(super) frontier: usize,
-    /// How many checks in a row have found `low` taken.
+    /// The number of checks in a row that have found `low` taken.
     pub(super) misses: u32,
     pub(super) interval: usize,
-    /// The highest offset that a region ended at before the head last moved back, or that an open
-    /// region was written to.
+    /// The highest offset where a region ended before the head last moved back, or up to which an
+    /// open region was used.
     pub(super) high: usize,
     pub(super) refusal: RefusedRequest,
 }

@@ -27,9 +27,9 @@ struct OpenRegion {
 /// A buffer that grows while it is written. It borrows its ring until it is finalized.
 ///
 /// The buffer starts with all of one free region and grows into the free regions after it. If those
-/// are too few, it moves: to where the ring's current pass began, if there is twice the room that
-/// it needs, and otherwise to the longest free run. Dropped without [`ExtBuf::finalize`], it
-/// allocates nothing.
+/// have too little room, the buffer moves. It goes to where the ring's current pass began if there
+/// is twice the room that it needs, and otherwise to the longest free run. A buffer that is dropped
+/// without [`ExtBuf::finalize`] allocates nothing.
 ///
 /// # Examples
 ///
@@ -51,7 +51,7 @@ struct OpenRegion {
 pub struct ExtBuf<'a> {
     open: OpenRegion,
     len: usize,
-    /// The smallest capacity of the finalized buffer.
+    /// The requested size in bytes, which is the least capacity of the finalized buffer.
     least: usize,
     ring: &'a mut RingAl,
 }
@@ -100,7 +100,8 @@ impl<'a> ExtBuf<'a> {
     /// Appends all of `bytes`.
     ///
     /// # Errors
-    /// Returns [`Full`] if they do not fit and the buffer cannot grow. Nothing is written then.
+    /// Returns [`Full`] if `bytes` does not fit and the buffer cannot grow. Nothing is written
+    /// then.
     #[inline]
     pub fn try_extend_from_slice(&mut self, bytes: &[u8]) -> Result<(), Full> {
         self.try_reserve(bytes.len())?;
@@ -139,7 +140,7 @@ impl<'a> ExtBuf<'a> {
     /// Adds `count` to the number of written bytes.
     ///
     /// # Safety
-    /// These bytes are initialised, and `count` is at most [`ExtBuf::spare`].
+    /// The next `count` bytes are initialised, and `count` is at most [`ExtBuf::spare`].
     #[cfg(feature = "bytes")]
     #[inline]
     pub(crate) unsafe fn advance(&mut self, count: usize) {
@@ -153,7 +154,7 @@ impl<'a> ExtBuf<'a> {
         self.ring.longest().saturating_sub(self.len)
     }
 
-    /// Shortens the buffer to `len` bytes. Does nothing if it is not longer.
+    /// Shortens the buffer to `len` bytes. Does nothing if the buffer is not longer.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
@@ -163,8 +164,8 @@ impl<'a> ExtBuf<'a> {
     }
 
     /// Ends the growth and the borrow of the ring. Returns a fixed buffer with the written bytes.
-    /// Its capacity is the requested size or the written bytes, whichever is more. The rest of the
-    /// open region stays free.
+    /// Its capacity is the requested size or the number of written bytes, whichever is more. The
+    /// rest of the open region stays free.
     #[inline]
     #[must_use]
     pub fn finalize(self) -> FixedBufMut {
@@ -241,7 +242,7 @@ impl RingAl {
         let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
         let to = OpenRegion { data: guard.payload(), room: room(region) };
         // The new run may contain the old region, so the two may overlap. `unpoison` may make bytes
-        // uninitialised, so it leaves out the bytes that move.
+        // uninitialised, so this code leaves out the bytes that move.
         let (old, new) = (from.data.addr().get(), to.data.addr().get());
         let (end, inside) = (new + to.room, (new..new + to.room).contains(&old));
         let (before, behind) = if inside { (old - new, end - old - len) } else { (to.room, 0) };
@@ -267,8 +268,8 @@ impl RingAl {
     /// free.
     ///
     /// # Safety
-    /// `bytes` is at most the room of the open region. The caller counts only bytes as written that
-    /// it has written.
+    /// `bytes` is at most the room of the open region. The caller counts only those bytes of the
+    /// buffer as written that it has written.
     #[inline]
     unsafe fn close(&mut self, open: OpenRegion, bytes: usize) -> FixedBufMut {
         // SAFETY: the open region's guard is in front of its data, and this ring keeps the store

@@ -14,9 +14,10 @@ use crate::geometry::{GRANULE, LARGEST, OVERHEAD};
 use crate::store::{RingStorePtr, format};
 
 impl RingAl {
-    /// Creates a ring in memory that is never freed: a static, or a leaked block. Of `n` bytes it
-    /// can serve one buffer of at least `n - 64`; alignment to 16 may cut off bytes at both ends.
-    /// With feature `checked`, that is `n - 128`, aligned to 32.
+    /// Creates a ring in memory that is never freed: a static, or a leaked block. In `n` bytes of
+    /// memory, it can serve one buffer of at least `n - 64` bytes; alignment to 16 may cut off
+    /// bytes at both ends. With feature `checked`, it can serve at least `n - 128` bytes, aligned
+    /// to 32.
     ///
     /// # Errors
     /// Returns [`CreateError::TooSmall`] if the memory has no room for one region.
@@ -45,12 +46,12 @@ impl RingAl {
         unsafe { Self::from_raw_parts(NonNull::from(memory).cast(), bytes) }
     }
 
-    /// Creates a ring in `bytes` bytes from `memory` on. Of `n` bytes it can serve one buffer of at
-    /// least `n - 64`, and with feature `checked` of at least `n - 128`.
+    /// Creates a ring in `bytes` bytes from `memory` on. In `n` bytes, the ring can serve one
+    /// buffer of at least `n - 64` bytes, or of at least `n - 128` with feature `checked`.
     ///
     /// # Errors
     /// Returns [`CreateError::TooSmall`] if the memory has no room for one region, and
-    /// [`CreateError::TooLarge`] if it is more than half of the address space.
+    /// [`CreateError::TooLarge`] if the memory is more than half of the address space.
     ///
     /// # Safety
     /// The memory is in one allocation and valid for reads and writes. No other code uses it until

@@ -1,7 +1,7 @@
 //! `RingAl`, the ring that buffers are allocated from.
 //!
 //! * `chain`: the regions of the store, and the fast path of an allocation.
-//! * `search`: the slow path. `refusal`: what the ring remembers of a request that had no room.
+//! * `search`: the slow path. `refusal`: how the ring remembers a request that had no room.
 //! * `open` and `ext`: buffers that grow.
 //! * `builder` and `memory`: rings on the heap, and in memory that the caller provides.
 
@@ -66,13 +66,13 @@ pub struct RingAl {
     chain: Chain,
 }
 
-/// Where a ring's memory comes from.
+/// The source of a ring's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RingMemory {
-    /// The global heap. The ring allocates the store with a header.
+    /// The global heap, from which the ring allocates its store with a header.
     #[cfg(feature = "alloc")]
     Heap,
-    /// The caller.
+    /// Memory that the caller provides.
     #[cfg_attr(ephemera_loom, expect(dead_code, reason = "the header is a static, and loom has none"))]
     Given,
 }
@@ -84,8 +84,9 @@ unsafe impl Send for RingAl {}
 impl RingAl {
     /// Creates a ring over `bytes` bytes of the global heap, rounded up to the next multiple of 16.
     /// A header and the alignment of the first buffer take another 112 bytes. Without live buffers,
-    /// the ring can serve one buffer of [`RingAl::capacity`] bytes, which is 16 less. With feature
-    /// `checked`, the size is rounded to 32, and the capacity is 64 less.
+    /// the ring can serve one buffer of [`RingAl::capacity`] bytes, which is the rounded size less
+    /// 16. With feature `checked`, the size is rounded up to a multiple of 32, and the capacity is
+    /// 64 less than that.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if [`RingAl::try_new`] fails.
@@ -96,7 +97,7 @@ impl RingAl {
     }
 
     /// Creates a ring like [`RingAl::new`], in a store aligned to `align` bytes, rounded up to a
-    /// power of two and at least 64. The first buffer of the store is aligned to it;
+    /// power of two and at least 64. The first buffer of the store has the same alignment;
     /// [`RingAl::fixed_aligned`] aligns any buffer.
     ///
     /// # Aborts
@@ -110,7 +111,8 @@ impl RingAl {
     /// Creates a ring like [`RingAl::new`].
     ///
     /// # Errors
-    /// Returns [`CreateError`](crate::CreateError) if the heap has no memory for the store.
+    /// Returns [`CreateError`](crate::CreateError) if the heap has no memory for the store, or if
+    /// `bytes` is above the limit.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     pub fn try_new(bytes: usize) -> Result<Self, crate::CreateError> {
         Builder::new(bytes).try_build()
@@ -146,8 +148,8 @@ impl RingAl {
     }
 
     /// Allocates a buffer of exactly `bytes` bytes whose address is a multiple of `align`, rounded
-    /// up to a power of two: 4,096 for direct I/O, say. The bytes in front of it stay free. Returns
-    /// `None` if no run of free regions is long enough, or if `align` is above 512 MiB.
+    /// up to a power of two: 4,096 for direct I/O, say. The bytes in front of the buffer stay free.
+    /// Returns `None` if no run of free regions is long enough, or if `align` is above 512 MiB.
     pub fn fixed_aligned(&mut self, bytes: usize, align: usize) -> Option<FixedBufMut> {
         let want = Want::new(bytes, align.checked_next_power_of_two()?)?;
         let guard = self.chain.take_wanted(want)?;

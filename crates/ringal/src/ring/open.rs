@@ -20,7 +20,7 @@ impl Chain {
         let aim = least.max(len.saturating_mul(2));
         let longer = self.merge(self.offset(guard), len, |_, len| len >= aim);
         if longer != len {
-            // SAFETY: the region has grown to `longer` bytes, so this is in it or at its end.
+            // SAFETY: the region has grown to `longer` bytes, so the result is in it or at its end.
             let fresh = unsafe { guard.payload().add(len - GRANULE) };
             // SAFETY: these bytes were just merged into the open region, and nothing is stored in
             // them (C2).
@@ -29,7 +29,8 @@ impl Chain {
         longer
     }
 
-    /// Returns the offset and length of the longest free run. Its regions need not be merged.
+    /// Returns the offset and length of the longest free run. The regions of this run need not be
+    /// merged.
     pub(super) fn longest(&self) -> (usize, usize) {
         let (mut start, mut run) = (0, 0);
         let mut longest = (0, 0);
@@ -47,8 +48,8 @@ impl Chain {
         longest
     }
 
-    /// Returns the length of the free run that starts at `low`. Stops after a few regions, or once
-    /// the run has `aim` bytes.
+    /// Returns the length of the free run that starts at `low`. Stops after [`SIGHT`] regions, or
+    /// once the run has `aim` bytes.
     fn run_at_low(&self, aim: usize) -> usize {
         let mut run = 0;
         for _ in 0..SIGHT {
@@ -65,10 +66,10 @@ impl Chain {
         run
     }
 
-    /// Finds a free run of at least `least` bytes for an open region that must move. Prefers the
-    /// run at `low` if it has twice that length, and otherwise uses the longest of all, for which
-    /// it loads every guard. Merges the run and moves the head there, so that it becomes the open
-    /// region. If even the longest run is too short, changes nothing and remembers the refusal.
+    /// Finds a free run of at least `least` bytes for an open region that must move. Uses the run
+    /// at `low` if that run has twice this length. Otherwise loads every guard and uses the longest
+    /// run. Merges the run and moves the head to it, so that the run becomes the open region. If
+    /// even the longest run is too short, changes nothing and remembers the refusal.
     pub(super) fn open_elsewhere(&mut self, least: usize) -> Option<(GuardPtr, usize)> {
         if least > self.end || self.refusal_stands(least) {
             return None;
@@ -115,12 +116,14 @@ impl Chain {
         }
     }
 
-    /// Records how far the open region at the head was written, before the buffer leaves it.
+    /// Records that `need` bytes of the open region at the head were used, before the buffer leaves
+    /// the region.
     pub(super) fn note_open(&mut self, need: usize) {
         self.high = self.high.max(self.head + need);
     }
 
-    /// Poisons the payload of the open region when the buffer leaves it.
+    /// Poisons the payload of the open region, `room` bytes at `data`, when the buffer leaves the
+    /// region.
     #[inline]
     pub(super) fn abandon(data: NonNull<u8>, room: usize) {
         // SAFETY: the bytes are in a free region, which only the ring accesses (C2).

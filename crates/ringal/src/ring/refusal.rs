@@ -43,8 +43,8 @@ impl RefusedRequest {
         need >= self.need && self.watched[..self.count].iter().all(as_it_was)
     }
 
-    /// Returns the refusal of `need` bytes in a chain of `end` bytes. It covers nothing if a few
-    /// guards cannot prove it. `word` returns the word at an offset.
+    /// Returns the refusal of `need` bytes in a chain of `end` bytes. It covers nothing if
+    /// [`WATCHED`] guards cannot prove it. `word` returns the word at an offset.
     pub(super) fn of(need: usize, end: usize, word: impl Fn(usize) -> Word) -> Self {
         let watched = [(0, Word::free(0)); WATCHED];
         let mut blockers =
@@ -70,13 +70,14 @@ struct Blockers {
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
-    /// The bytes since the end of the last chosen region.
+    /// The number of bytes since the end of the last chosen region.
     open: usize,
-    /// The last taken region since then, which may still be chosen.
+    /// The last taken region after the last chosen one. It may still be chosen.
     last: Option<(usize, Word)>,
-    /// The bytes since the end of the last taken region.
+    /// The number of bytes since the end of the last taken region.
     since_last: usize,
-    /// Set if some run is long enough, or if more than [`WATCHED`] guards are needed.
+    /// Whether the proof failed: some run is long enough, or more than [`WATCHED`] guards are
+    /// needed.
     failed: bool,
 }
 

@@ -7,34 +7,36 @@
 //! the search began, and on to the end of the free run there. So it finds every sufficiently long
 //! run of free regions, and it sees each release that happened before the call.
 //!
-//! The head stays near recently used cache lines. Every `interval` bytes of progress it checks the
-//! region at `low`, and **restarts** there if that is free. In a first-in-first-out stream this
-//! happens when the oldest buffer was freed, so the window in use is the live buffers plus one
-//! interval. The **frontier** is where the restart left off, above the head. After a few taken
-//! regions in a row the head continues from there, so that it does not follow right after a thread
-//! that is still releasing.
+//! The head stays near recently used cache lines. Every `interval` bytes of progress, the ring
+//! checks the region at `low`, the first one that it placed in this pass. If that region is free,
+//! the head **restarts** there. In a first-in-first-out stream this happens when the oldest buffer
+//! was freed, so the window in use is the live buffers plus one interval. The **frontier** is where
+//! the restart left off, above the head. After a few taken regions in a row, the head continues
+//! from the frontier, so that it does not follow right after a thread that is still releasing.
 //!
-//! A full round loads every guard. Before it starts one, a search tries the likely places: a few
-//! regions at the head, a few at the frontier, then those from `low` on.
+//! A full round loads every guard. Before a search starts a full round, it tries the likely places:
+//! a few regions at the head, a few at the frontier, then a few from `low` on.
 
 use super::chain::{Chain, NOWHERE};
 use crate::geometry::{Want, pace_in};
 use crate::guard::GuardPtr;
 
-/// Regions that a search visits at the head, and again at the frontier, before it tries elsewhere.
+/// The number of regions that a search visits at the head, and again at the frontier, before it
+/// tries elsewhere.
 const BRIEF: usize = 8;
 
-/// Checks in a row that found `low` taken, after which the ring looks for another place to restart.
+/// The number of checks in a row that find `low` taken, after which the ring looks for another
+/// place to restart.
 const PATIENCE: u32 = 16;
 
-/// Checks in a row that found `low` taken, after which the region of the restart becomes `low`. A
-/// smaller number would let `low` climb to the end of the store, and the window with it. Buffers
-/// placed at the frontier before a restart are often freed before `low` is, although `low` is freed
-/// soon after.
+/// The number of checks in a row that find `low` taken, after which the region where the head
+/// restarts becomes `low`. With a smaller number, `low` would climb to the end of the store, and
+/// the window with it: buffers placed at the frontier before a restart are often freed shortly
+/// before the buffer at `low`.
 const FAREWELL: u32 = 16 * PATIENCE;
 
-/// Regions that the ring visits from `low` on: for another place to restart, and before a full
-/// round.
+/// The number of regions that the ring visits from `low` on, for another place to restart and
+/// before a full round.
 pub(super) const SIGHT: usize = 64;
 
 /// For every [`WORTH`] requested bytes, a search visits one more region at the head. Writing a
@@ -42,12 +44,14 @@ pub(super) const SIGHT: usize = 64;
 /// recently.
 const WORTH: usize = 1024;
 
-/// Extra bytes to merge at the head, beyond the requested size. In a stream of many sizes, the next
-/// requests then take the fast path. Without this, each request merges an unpredictable number of
-/// old regions. Measured from 0 to 16 KiB; above 4 KiB there is little more to gain.
+/// The number of bytes beyond the requested size that the ring merges at the head. In a stream of
+/// many sizes, the next requests then take the fast path. Without this, each request merges an
+/// unpredictable number of old regions. Sizes from 0 to 16 KiB were measured; above 4 KiB there is
+/// little more to gain.
 const AHEAD: usize = 4096;
 
-/// A free region that serves a request: `len` bytes at `at`. Its first `lead` bytes stay free.
+/// A free region that serves a request. It has `len` bytes at offset `at`. Its first `lead` bytes
+/// stay free.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FreeRegion {
     pub(super) at: usize,
@@ -120,7 +124,7 @@ impl Chain {
         Some((guard, len))
     }
 
-    /// Splits off the lead. Returns the guard, offset and length of the rest.
+    /// Splits the lead off the found region. Returns the guard, offset and length of the rest.
     pub(super) fn place(&mut self, found: FreeRegion) -> (GuardPtr, usize, usize) {
         let FreeRegion { at, len, lead } = found;
         if lead == 0 {
@@ -134,14 +138,14 @@ impl Chain {
         (guard, at + lead, len - lead)
     }
 
-    /// Makes `at` the place to restart, if it is the first region of this pass.
+    /// Makes `at` the place to restart, if no region was placed in this pass yet.
     fn raise_low(&mut self, at: usize) {
         if self.low == NOWHERE {
             self.low = at;
         }
     }
 
-    /// Records how far regions reach, before the head moves back.
+    /// Records how far the head got, before it moves back.
     pub(super) fn note_high(&mut self) {
         self.high = self.high.max(self.head);
     }
@@ -204,7 +208,8 @@ impl Chain {
         Some(found)
     }
 
-    /// Handles the head at `stop`: wraps, or checks `low` and may restart there.
+    /// Handles a head that has reached `stop`: checks `low` and may restart there, or wraps at the
+    /// end.
     fn turn(&mut self, need: usize) {
         if self.head < self.stop {
             return;
@@ -221,7 +226,7 @@ impl Chain {
         self.stop_ahead(need);
     }
 
-    /// Starts a new pass.
+    /// Starts a new pass, with the head at the start of the store.
     fn wrap(&mut self, need: usize) {
         self.note_high();
         self.head = 0;
@@ -240,16 +245,17 @@ impl Chain {
         self.head = at;
     }
 
-    /// Sets `stop` to the next check of `low`, some progress beyond the head.
+    /// Sets `stop` to where the next check of `low` is due, in a stream of requests of `need`
+    /// bytes. The frontier or the end may come first.
     fn stop_ahead(&mut self, need: usize) {
         let window = self.head.saturating_sub(self.low);
         let pace = pace_in(self.interval, window, need);
         self.stop = self.end.min(self.frontier).min(self.head + pace);
     }
 
-    /// Returns where to restart, if anywhere. That is `low` if its region is free. If `low` stays
-    /// taken for [`PATIENCE`] checks, or the pass ends, it is a free region soon after `low`. After
-    /// [`FAREWELL`] checks, that region becomes `low`.
+    /// Returns the offset where the head restarts, if any: `low` if its region is free. If that
+    /// region is taken for [`PATIENCE`] checks in a row, or the pass ends, returns a free region
+    /// soon after `low`. After [`FAREWELL`] checks, that region becomes `low`.
     fn restart(&mut self) -> Option<usize> {
         if self.low >= self.head {
             return None;
@@ -285,7 +291,7 @@ impl Chain {
     }
 
     /// Visits at most `budget` taken regions and free runs that start in `from..upto`, and merges
-    /// the regions of each free run. Returns the first one that serves `want`.
+    /// the regions of each free run. Returns the first free run that serves `want`.
     fn scan(&mut self, from: usize, upto: usize, budget: usize, want: Want) -> Option<FreeRegion> {
         let mut at = from;
         for _ in 0..budget {
@@ -305,8 +311,8 @@ impl Chain {
         None
     }
 
-    /// Merges the free region at `at` with the free ones after it until `enough(address, length)`
-    /// returns `true`. Returns the new length.
+    /// Merges the free region of `len` bytes at `at` with the free regions after it until
+    /// `enough(address, length)` returns `true`. Returns the new length.
     pub(super) fn merge(&mut self, at: usize, len: usize, enough: impl Fn(usize, usize) -> bool) -> usize {
         let guard = self.guard(at);
         let mut longer = len;
@@ -326,8 +332,8 @@ impl Chain {
         longer
     }
 
-    /// Moves marks away from the guards strictly between `from` and `to`, which a merge has removed
-    /// (C3).
+    /// Forgets the remembered refusal, and moves `head`, `low` and `frontier` away from the guards
+    /// strictly between `from` and `to`, which a merge has removed (C3).
     fn forget_marks(&mut self, from: usize, to: usize) {
         self.refusal.forget();
         if from < self.head && self.head < to {

@@ -1,5 +1,5 @@
-//! A ring compared with an oracle of intervals: where buffers are, which requests are refused, and
-//! what the buffers contain.
+//! Compares a ring with an oracle of intervals: the places of buffers, the refused requests, and
+//! the contents of buffers.
 //!
 //! The oracle treats the store as a line, and the live regions as intervals on it. After every
 //! operation it checks that
@@ -15,7 +15,7 @@ use std::io::Write;
 
 use ringal::{FixedBuf, FixedBufMut, GenericBufMut, RequestError, RingAl};
 
-/// The length of a guard, and the overhead of a region.
+/// The length of a guard in bytes. The next constant is the overhead of a region.
 const GRANULE: usize = if cfg!(feature = "checked") { 4 * size_of::<usize>() } else { 16 };
 const OVERHEAD: usize = GRANULE + if cfg!(feature = "checked") { 32 } else { 0 };
 
@@ -40,7 +40,7 @@ enum Holder {
 #[derive(Debug)]
 struct Live {
     holder: Holder,
-    /// The length of the region.
+    /// The length of the region in bytes.
     region: usize,
     seed: u8,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Model {
     pub(crate) refused: usize,
 }
 
-/// The rest of a program.
+/// The bytes of a program that were not decoded yet.
 pub(crate) struct Program<'a>(pub(crate) &'a [u8]);
 
 impl Program<'_> {
@@ -68,8 +68,8 @@ impl Program<'_> {
         Some(first)
     }
 
-    /// Decodes a size: mostly a small one, sometimes a large part of the store, sometimes an
-    /// impossible one.
+    /// Decodes a size for a store of `store` bytes: mostly a small one, sometimes a large part of
+    /// the store, sometimes an impossible one.
     fn size(&mut self, store: usize) -> Option<usize> {
         let (kind, fine) = (self.byte()?, usize::from(self.byte()?));
         Some(match kind {
@@ -160,7 +160,7 @@ impl Model {
         self.gaps().into_iter().map(|(_, len)| len).max().unwrap_or(0)
     }
 
-    /// Returns whether a gap has room for a buffer of `bytes` bytes.
+    /// Returns whether a gap has room for a buffer of `bytes` bytes aligned to `align`.
     fn has_room(&self, bytes: usize, align: usize) -> bool {
         if bytes > self.end {
             return false;

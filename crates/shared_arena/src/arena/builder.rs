@@ -19,9 +19,9 @@ pub enum Trim {
     /// memory of a burst is freed while the arena stays in use.
     ///
     /// A thread counts how often it runs out of the slots at hand, which are up to 63. It looks
-    /// when the count reaches the number of its pages, and at least 64. So a look costs little for
-    /// each value, and pages in steady use stay. A thread that never runs out never looks, such as
-    /// one that replaces a single value again and again.
+    /// when the count reaches the number of its pages, but not before the count is 64. So a look
+    /// costs little for each value, and pages in steady use stay. A thread that never runs out
+    /// never looks, such as one that replaces a single value again and again.
     #[default]
     Idle,
     /// Frees nothing without a request.
@@ -71,8 +71,9 @@ impl<A: Build> Builder<A> {
     }
 
     /// Sets the most bytes that the arena may hold from the global allocator: pages, counts of
-    /// counted handles, and its own state. A request beyond the limit first frees the empty pages
-    /// that the thread can reach. If that is not enough, the request is refused.
+    /// counted handles, and its own state. A request beyond the limit first looks for empty pages:
+    /// those of this thread, of threads that have exited, and those that no thread has used. If
+    /// there are too few, the request is refused.
     pub const fn limit(mut self, bytes: usize) -> Self {
         self.settings.limit = bytes;
         self
@@ -99,8 +100,8 @@ impl<A: Build> Builder<A> {
     /// Creates the arena.
     ///
     /// # Errors
-    /// [`Refused`] if the limit or the global allocator has no room for the arena's state and its
-    /// capacity.
+    /// Returns [`Refused`] if the limit or the global allocator has no room for the arena's state
+    /// and its capacity.
     pub fn try_build(self) -> Result<A, Refused> {
         A::from_builder(self)
     }

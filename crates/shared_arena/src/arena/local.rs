@@ -16,8 +16,8 @@ use crate::thread;
 
 /// A pool of values of one type that one thread at a time uses. Any thread may drop its values.
 ///
-/// It is a [`SharedArena`](crate::SharedArena) that is not `Sync`, and is equally fast. It may be
-/// sent to another thread. Its pages stay with the threads that claimed from them.
+/// An `Arena` is a [`SharedArena`](crate::SharedArena) that is not `Sync`, and is equally fast. It
+/// may be sent to another thread. Its pages stay with the threads that claimed from them.
 ///
 /// # Examples
 ///

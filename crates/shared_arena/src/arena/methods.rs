@@ -1,8 +1,8 @@
 //! Defines the methods that arenas have in common. Arenas differ in their core, in their box, and
 //! in the threads that may use them.
 
-/// The methods that make boxes and `ArenaRc`, those that report on the arena, and the common
-/// traits.
+/// Implements the methods that make boxes and `ArenaRc` handles, the methods that report on the
+/// arena, and the common traits.
 macro_rules! arena_methods {
     ($name:ident, $boxed:ident) => {
         impl<T> $name<T> {
@@ -19,7 +19,8 @@ macro_rules! arena_methods {
             /// Creates an arena with slots for `slots` values, rounded up to whole pages.
             ///
             /// # Aborts
-            /// Calls `handle_alloc_error` if the global allocator has no room for them.
+            /// Calls `handle_alloc_error` if the global allocator has no room for the arena's state
+            /// and the slots.
             #[must_use]
             pub fn with_capacity(slots: usize) -> Self {
                 Self::builder().capacity(slots).build()
@@ -56,7 +57,7 @@ macro_rules! arena_methods {
             /// free, and no value in it was dropped.
             ///
             /// # Aborts
-            /// As
+            /// Calls `handle_alloc_error` in the same cases as
             #[doc = concat!("[`", stringify!($name), "::alloc`].")]
             #[inline]
             #[track_caller]
@@ -75,14 +76,14 @@ macro_rules! arena_methods {
             /// Allocates a slot, moves `value` into it and pins it there.
             ///
             /// # Aborts
-            /// As
+            /// Calls `handle_alloc_error` in the same cases as
             #[doc = concat!("[`", stringify!($name), "::alloc`].")]
             #[inline]
             pub fn alloc_pin(&self, value: T) -> Pin<$boxed<T>> {
                 $boxed::into_pin(self.alloc(value))
             }
 
-            /// Allocates a slot and moves a value into it, unless there is no memory.
+            /// Allocates a slot and moves `value` into it, unless there is no memory.
             ///
             /// # Errors
             /// Returns the value if the limit would be exceeded or the global allocator refuses.
@@ -184,14 +185,14 @@ macro_rules! arena_methods {
     };
 }
 
-/// The methods that make counted handles.
+/// Implements the methods that make counted handles.
 macro_rules! counted_methods {
     ($name:ident, $handle:ident, $who:literal, $plain:ident, $with:ident, $pin:ident, $try:ident, $try_with:ident) => {
-        /// Allocates a slot for a value that several handles share, and moves the value into it
+        /// Allocates a slot and moves `value` into it, for handles that share the value
         #[doc = concat!($who, ".")]
         ///
         /// # Aborts
-        /// As
+        /// Calls `handle_alloc_error` in the same cases as
         #[doc = concat!("[`", stringify!($name), "::alloc`].")]
         #[inline]
         pub fn $plain(&self, value: T) -> $handle<T> {
@@ -210,7 +211,7 @@ macro_rules! counted_methods {
         /// Panics if `init` returns a reference to anything but its slot.
         ///
         /// # Aborts
-        /// As
+        /// Calls `handle_alloc_error` in the same cases as
         #[doc = concat!("[`", stringify!($name), "::alloc`].")]
         #[inline]
         #[track_caller]
@@ -231,15 +232,15 @@ macro_rules! counted_methods {
         #[doc = concat!($who, ".")]
         ///
         /// # Aborts
-        /// As
+        /// Calls `handle_alloc_error` in the same cases as
         #[doc = concat!("[`", stringify!($name), "::alloc`].")]
         #[inline]
         pub fn $pin(&self, value: T) -> Pin<$handle<T>> {
             $handle::pin_new(self.$plain(value))
         }
 
-        /// Allocates a slot and moves a value into it, unless there is no memory. The value is for
-        /// handles that share it
+        /// Allocates a slot and moves `value` into it, unless there is no memory. Several handles
+        /// can share the value
         #[doc = concat!($who, ".")]
         ///
         /// # Errors
@@ -254,8 +255,8 @@ macro_rules! counted_methods {
             }
         }
 
-        /// Has `init` write a value to a slot, unless there is no memory for it. The value is for
-        /// handles that share it
+        /// Has `init` write a value to a slot, unless there is no memory for it. Several handles
+        /// can share the value
         #[doc = concat!($who, ".")]
         ///
         /// # Errors
@@ -280,7 +281,7 @@ macro_rules! counted_methods {
     };
 }
 
-/// The methods of the two arenas whose handles may be sent to other threads.
+/// Implements the methods of the two arenas whose handles may be sent to other threads.
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 macro_rules! sendable_methods {
     ($name:ident) => {
@@ -296,11 +297,14 @@ macro_rules! sendable_methods {
                 try_alloc_arc_with
             );
 
-            /// Frees groups of pages without a value: those of this thread, of threads that have
-            /// exited, and those that no thread has used. Asks the other threads to free theirs in
-            /// their next slow path. Returns whether this call freed any.
+            /// Frees groups of pages without a live slot: the groups of this thread, those of
+            /// threads that have exited, and those that no thread has used. Asks the other threads
+            /// to free their empty groups in their next slow path. Returns whether this call freed
+            /// a group.
             ///
-            /// Goes once through the pages that it can reach, in time proportional to their number.
+            /// Checks each page of these threads, and each page that no thread has used, once. This
+            /// includes pages with live slots, so the call takes time linear in the number of pages
+            /// checked.
             pub fn trim(&self) -> bool {
                 thread::shrink(self.core.store())
             }

@@ -119,7 +119,8 @@ impl<T> PoolCore<T> {
         }
     }
 
-    /// Frees the empty pages after the counts were refused, and tries once more.
+    /// Frees the empty groups after the page's counts were refused, and tries once more to allocate
+    /// the counts.
     #[cold]
     #[inline(never)]
     fn start_counts_slow(
@@ -151,9 +152,9 @@ impl<T> Pool<T> {
         Ok(Self { core: PoolCore::create(settings)? })
     }
 
-    /// Frees groups of pages without a value. Returns whether it freed any.
+    /// Frees groups of pages without a live slot. Returns whether it freed a group.
     ///
-    /// Goes once through all pages.
+    /// Checks each page of the pool once, so it takes time linear in the number of pages.
     pub fn trim(&self) -> bool {
         self.core.free_empty() != 0
     }

@@ -18,8 +18,8 @@ use crate::thread;
 /// A pool of values of one type for any number of threads.
 ///
 /// Each thread claims slots from its own pages, without an atomic read-modify-write. Any thread may
-/// drop a value. That costs one read-modify-write if another thread owns the page. Handles are one
-/// pointer wide and may outlive the arena.
+/// drop a value. That costs one read-modify-write if another thread owns the value's page. Handles
+/// are one pointer wide and may outlive the arena.
 ///
 /// # Examples
 ///
@@ -83,7 +83,8 @@ impl<T> ArenaCore<T> {
         }
     }
 
-    /// Frees empty pages after the counts were refused, and tries once more.
+    /// Frees empty groups after `refused`, the refusal of the page's counts, and tries once more to
+    /// allocate the counts.
     #[cold]
     #[inline(never)]
     fn start_counts_slow(

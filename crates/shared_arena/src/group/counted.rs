@@ -28,7 +28,8 @@ impl PageCounts {
     /// A call of [`PageCounts::make`] happened before this one, and the page has this slot.
     #[inline]
     pub(super) unsafe fn of(&self, slot: usize) -> &Count {
-        // SAFETY: the array has an element for each slot.
+        // SAFETY: the caller guarantees that `make` stored the array, which has an element for each
+        // slot.
         let count = unsafe { self.0.load(Ordering::Relaxed).add(slot) };
         // SAFETY: the array lives as long as the group.
         unsafe { &*count }
@@ -37,7 +38,7 @@ impl PageCounts {
     /// Allocates the array, if the page has none yet.
     ///
     /// # Errors
-    /// [`Refused`] if the account has no room for it.
+    /// Returns [`Refused`] if the limit or the global allocator has no room for the array.
     #[inline]
     pub(super) fn make(&self, account: &StoreAccount, geometry: &ArenaGeometry) -> Result<(), Refused> {
         // ORDERING: `SEE`. Pairs with the Release in `PageCounts::publish`.
@@ -93,7 +94,8 @@ impl PageCounts {
 const SEE: Ordering =
     if cfg!(ephemera_weaken = "counts_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// Returns the layout of a page's counts. It exists, since a page has at most 63 slots.
+/// Returns the layout of a page's counts. The layout always exists, because a page has at most 63
+/// slots.
 fn array_layout(geometry: &ArenaGeometry) -> Layout {
     Layout::array::<Count>(geometry.slots).unwrap_or(Layout::new::<Count>())
 }

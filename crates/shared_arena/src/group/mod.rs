@@ -50,8 +50,8 @@ pub(crate) struct PageGroup {
     /// While the arena is live: whether the owner's last look found the group empty and no page of
     /// it was used since. After the drop: whether the group is queued for looks (`parked`).
     mark: OwnerUsize,
-    /// [`ALIVE`] minus the slots that frees have counted. After the arena's drop: the slots that no
-    /// thread has counted.
+    /// Until the closing thread takes its share off: [`ALIVE`] minus the slots that frees have
+    /// counted. After that: the number of slots that no thread has counted yet.
     out: AtomicUsize,
     witness: Witness,
 }
@@ -60,7 +60,7 @@ pub(crate) struct PageGroup {
 /// cannot reach zero before the arena's drop takes this share off.
 pub(crate) const ALIVE: usize = 1 << (usize::BITS - 2);
 
-/// Sizes of the header and of the parts of a page.
+/// Sizes of the header and of the parts of a page, in bytes.
 const SIZES: Sizes = Sizes {
     header: size_of::<PageGroup>(),
     near: size_of::<Near>(),
@@ -90,7 +90,7 @@ pub(crate) fn layout(geometry: &ArenaGeometry, pages: usize) -> Option<Layout> {
 /// # Invariant
 /// **G1** It points at the header of a group that is not freed while the pointer is used. It may
 /// access the whole group. The code that makes the pointer ensures this, and the methods rely on
-/// it. They take page numbers below the group's `pages`.
+/// it. The methods take only page numbers below the group's `pages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageGroupPtr(NonNull<PageGroup>);
 
@@ -194,8 +194,8 @@ impl PageGroupPtr {
         unsafe { &(*self.as_ptr()).out }
     }
 
-    /// Takes slots off the count of a dropped arena's group. Returns whether they were the last:
-    /// then no other thread touches the group.
+    /// Takes `slots` slots off the count of a dropped arena's group. Returns whether they were the
+    /// last ones. If so, no other thread touches the group.
     #[inline]
     pub(crate) fn count_down(self, slots: usize) -> bool {
         // ORDERING: AcqRel. Pairs with itself, in `PageGroupPtr::count_down`. Publishes: the end of
@@ -206,7 +206,8 @@ impl PageGroupPtr {
         self.out().fetch_sub(slots, COUNT) == slots
     }
 
-    /// Does the same for a pool, which one thread uses, without a read-modify-write.
+    /// Does what [`Self::count_down`] does, without a read-modify-write, for a group of a pool,
+    /// which only one thread uses.
     #[inline]
     pub(crate) fn count_down_alone(self, slots: usize) -> bool {
         let out = self.out().load(Ordering::Relaxed) - slots;
@@ -214,8 +215,8 @@ impl PageGroupPtr {
         out == 0
     }
 
-    /// Returns the word that says, while the arena is live, whether the group was found empty and
-    /// not used since.
+    /// Returns the word that says, while the arena is live, whether the owner's last look found the
+    /// group empty and no page of it was used since.
     pub(crate) fn idle(&self) -> &OwnerUsize {
         // SAFETY: G1. The reference covers the word alone.
         unsafe { &(*self.as_ptr()).mark }
@@ -248,13 +249,13 @@ impl PageGroupPtr {
         unsafe { NearPtr::new(self.part(geometry.near, page)) }
     }
 
-    /// Returns the page that this near part belongs to.
+    /// Returns the number of the page that `near` belongs to.
     #[inline]
     pub(crate) fn page_of_near(self, geometry: &ArenaGeometry, near: NearPtr) -> usize {
         (near.as_non_null().addr().get() - self.0.addr().get() - geometry.near) / size_of::<Near>()
     }
 
-    /// Returns the group of the page that this near part belongs to.
+    /// Returns the group that has the near part `near`.
     pub(crate) fn of_near(geometry: &ArenaGeometry, near: NearPtr) -> Self {
         // SAFETY: this module made the pointer, and G1 keeps the group from being freed.
         unsafe { Self::around(near.as_non_null(), geometry.group) }
@@ -265,13 +266,13 @@ impl PageGroupPtr {
         self.part(geometry.far, page)
     }
 
-    /// Returns the page that this far part belongs to.
+    /// Returns the number of the page that `far` belongs to.
     pub(crate) fn page_of_far(self, geometry: &ArenaGeometry, far: NonNull<Far>) -> usize {
         (far.addr().get() - self.0.addr().get() - geometry.far) / size_of::<Far>()
     }
 
-    /// Returns the slots of a page that remote frees have freed and the owner has not booked. For
-    /// statistics.
+    /// Returns, as bits, the slots of a page that other threads have freed and the owner has not
+    /// booked. Only statistics call this.
     pub(crate) fn unbooked(self, geometry: &ArenaGeometry, page: usize) -> u64 {
         let foreign = self.foreign(geometry, page);
         foreign.touch();
@@ -284,7 +285,8 @@ impl PageGroupPtr {
         unsafe { &(*far.as_ptr()).foreign }
     }
 
-    /// Returns the word of slots that a look has counted, after the arena's drop.
+    /// Returns the word that has, after the arena's drop, the slots of a page that a look has
+    /// counted.
     pub(crate) fn noted(&self, geometry: &ArenaGeometry, page: usize) -> &OwnerU64 {
         let rare = self.part::<Rare>(geometry.rare, page);
         // SAFETY: G1. The reference covers the word alone.
@@ -312,7 +314,7 @@ impl PageGroupPtr {
     /// the page's first counted one.
     ///
     /// # Errors
-    /// [`Refused`] if the account has no room for the array.
+    /// Returns [`Refused`] if the limit or the global allocator has no room for the array.
     #[inline]
     pub(crate) fn make_counts(
         &self,
@@ -332,7 +334,7 @@ impl PageGroupPtr {
         self.at(geometry.page_offset(page))
     }
 
-    /// Frees the group. No other thread may touch it from here on.
+    /// Frees the group. No other thread may touch the group from here on.
     ///
     /// # Safety
     /// No slot is in use, no list has the group, and its memory was acquired from `account`.

@@ -98,7 +98,7 @@ impl Far {
 }
 
 // SAFETY: the field's address does not change while the page is live, and `&raw` makes no
-// reference.
+// reference. Any thread may free a page's slots, and its group.
 unsafe impl ForeignHeader for Far {
     #[inline]
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {

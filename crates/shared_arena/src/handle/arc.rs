@@ -133,7 +133,7 @@ impl<T> Weak<T> {
 /// An arena that makes [`ArenaArc`] handles: [`SharedArena`](crate::SharedArena) and
 /// [`Arena`](crate::Arena).
 pub trait AllocArc<T>: Sealed {
-    /// Puts a value into the arena.
+    /// Allocates a slot, moves `value` into it, and returns a handle.
     fn new_arc(&self, value: T) -> ArenaArc<T>;
 }
 
@@ -161,5 +161,6 @@ impl<T: RefUnwindSafe> RefUnwindSafe for ArenaArc<T> {}
 // SAFETY: the last handle drops the value on its thread (`Send`), and all handles give shared
 // references to it (`Sync`). The counts are atomic, and any thread may free the slot.
 unsafe impl<T: Send + Sync> Send for ArenaArc<T> {}
-// SAFETY: a shared handle can be cloned, so the same bounds suffice.
+// SAFETY: a thread can clone a handle that another thread shares with it, so the bounds are those
+// of `Send`.
 unsafe impl<T: Send + Sync> Sync for ArenaArc<T> {}

@@ -6,8 +6,8 @@ boxed! {
     /// A value in a [`SharedArena`](crate::SharedArena) or [`Arena`](crate::Arena). The handle owns
     /// it like a `Box`, and drops it.
     ///
-    /// It may be sent to another thread and dropped there, and it may outlive the arena. It has no
-    /// counter.
+    /// The handle may be sent to another thread and dropped there, and may outlive the arena. It
+    /// needs no counter.
     ///
     /// # Examples
     ///

@@ -22,7 +22,7 @@ pub use rc::{AllocRc, ArenaRc};
 pub use weak::Weak;
 
 pub(crate) mod sealed {
-    /// Implemented only by the arenas of this crate.
+    /// A trait that only the arenas of this crate implement.
     #[expect(unnameable_types, reason = "that is how a trait is sealed")]
     pub trait Sealed {}
 }

@@ -18,7 +18,7 @@ boxed! {
     /// assert_eq!(*text, "one thread!");
     /// ```
     ///
-    /// It stays on the thread of its pool:
+    /// A `PoolBox` stays on the thread of its pool:
     ///
     /// ```compile_fail,E0277
     /// # use shared_arena::PoolBox;

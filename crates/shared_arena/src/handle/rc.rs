@@ -24,7 +24,7 @@ handle! {
     /// assert_eq!((list.len(), same.len()), (3, 2));
     /// ```
     ///
-    /// It stays on its thread:
+    /// An `ArenaRc` stays on its thread:
     ///
     /// ```compile_fail,E0277
     /// # use shared_arena::ArenaRc;
@@ -104,7 +104,7 @@ impl<T> ArenaRc<T> {
 
 /// An arena that makes [`ArenaRc`] handles: every arena of this crate.
 pub trait AllocRc<T>: Sealed {
-    /// Puts a value into the arena.
+    /// Allocates a slot, moves `value` into it, and returns a handle.
     fn new_rc(&self, value: T) -> ArenaRc<T>;
 }
 

@@ -5,7 +5,7 @@
 //! or `handle.cmp(&value)` would call the handle's method instead of the value's. Programs written
 //! for the published crate call the value's, for example that of an `Option` or a number.
 
-/// Traits of a handle that dereferences to its value through `place`.
+/// Implements the traits of a handle that dereferences to its value through `place`.
 macro_rules! as_value {
     ($name:ident) => {
         impl<T> core::ops::Deref for $name<T> {
@@ -100,8 +100,8 @@ macro_rules! handle {
             /// `value` is exactly the pointer that `into_raw` returned. A pointer made from a
             /// reference to the value may only access the value, so it is not enough. The pointer
             /// came from a handle of this type, and the call is on a thread that may have the
-            /// handle. Each call of `into_raw` permits one call. This copy of the crate made the
-            /// handle, not that of a plugin or its host.
+            /// handle. Each call of `into_raw` permits one call of `from_raw`. This copy of the
+            /// crate made the handle, not that of a plugin or its host.
             #[inline]
             #[must_use]
             pub unsafe fn from_raw(value: core::ptr::NonNull<T>) -> Self {
@@ -112,7 +112,7 @@ macro_rules! handle {
     };
 }
 
-/// The methods that the two counted handles share.
+/// Implements the methods that the two counted handles share.
 macro_rules! counted {
     ($name:ident) => {
         impl<T> $name<T> {
@@ -147,7 +147,7 @@ macro_rules! counted {
     };
 }
 
-/// A handle that owns its slot alone.
+/// Defines a handle that owns its slot alone.
 macro_rules! boxed {
     ($(#[$meta:meta])* $name:ident, $home:ty) => {
         handle! {
@@ -180,8 +180,8 @@ macro_rules! boxed {
                 value
             }
 
-            /// Pins the value. It does not move with its handle, and its slot is not reused before
-            /// the value was dropped.
+            /// Pins the value. The value does not move with its handle, and no code reuses its slot
+            /// before the value is dropped.
             #[inline]
             #[must_use]
             pub fn into_pin(this: Self) -> core::pin::Pin<Self> {

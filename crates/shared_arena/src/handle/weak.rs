@@ -8,8 +8,8 @@ use core::ptr::NonNull;
 use crate::counts::Count;
 use crate::slot::{ClaimedSlot, Threads, count_of};
 
-/// A handle to a value that [`ArenaArc`](super::ArenaArc) handles share. It does not keep the value
-/// live, but it keeps its slot.
+/// A handle to a value that [`ArenaArc`](super::ArenaArc) handles share. It keeps the value's slot,
+/// but does not keep the value live.
 ///
 /// # Examples
 ///
@@ -74,7 +74,8 @@ impl<T> Weak<T> {
     ///
     /// # Safety
     /// `value` is exactly the pointer that `into_raw` returned. Each call of `into_raw` permits one
-    /// call. This copy of the crate made the handle, not that of a plugin or its host.
+    /// call of `from_raw`. This copy of the crate made the handle, not that of a plugin or its
+    /// host.
     #[must_use]
     pub unsafe fn from_raw(value: NonNull<T>) -> Self {
         // SAFETY: H2: the handle that `into_raw` forgot is still counted.

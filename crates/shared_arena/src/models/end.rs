@@ -1,11 +1,11 @@
-//! Models of an arena's drop while slots are freed.
+//! Models of an arena's drop while other threads free slots.
 
 use loom::thread;
 
 use super::{Model, check, check_exactly};
 
-/// The page is full. So the owner links it before it frees the slot, since a look may free the
-/// group right after that. Then the owner exits, possibly during the drop.
+/// The owner frees a slot of a full page. It links the page first, because a look may free the
+/// group right after the slot is free. Then the owner exits, possibly during the drop.
 #[test]
 fn loom_drop_beside_local_frees_loses_no_slot() {
     check(3, || {
@@ -59,8 +59,8 @@ fn loom_drop_beside_local_and_remote_frees_loses_no_slot() {
     });
 }
 
-/// Each of the two slots is counted once, by the drop or by a free, whether its free found the
-/// arena dropped or not.
+/// Each of the two slots is counted once, by the drop or by a free, whether or not the slot's own
+/// free found the arena dropped.
 #[test]
 fn loom_drop_beside_two_remote_frees_loses_no_slot() {
     check(2, || {
@@ -80,7 +80,8 @@ fn loom_drop_beside_two_remote_frees_loses_no_slot() {
     });
 }
 
-/// Another thread has a slot of each arena. Both arenas are freed.
+/// Two threads drop one arena each, while a third thread frees a slot of each arena. Both arenas
+/// are freed.
 #[test]
 fn loom_two_concurrent_drops_free_both_arenas() {
     check(2, || {
@@ -101,10 +102,11 @@ fn loom_two_concurrent_drops_free_both_arenas() {
 }
 
 /// Another thread drops two arenas while the owner of a slot in each frees one slot and exits.
-/// Either the owner finds both shards in its bag, or the other thread looks on its behalf.
+/// Either the owner finds both shards in the bag of its record, or the other thread looks on the
+/// owner's behalf.
 #[test]
 fn loom_two_drops_beside_the_owners_exit_free_both_arenas() {
-    // A third preemption takes minutes.
+    // With a third preemption, the model takes minutes.
     check_exactly(2, || {
         let model = Model::new(0);
         let other = Model { world: model.world.clone(), store: Model::new_store() };

@@ -1,9 +1,10 @@
 //! Loom models of the threads that use one arena. They run the real stores, shards, groups and
-//! records. Each model has its own.
+//! records, and each model makes its own.
 //!
-//! Each model ends with the arena dropped and all memory freed, without a look on request. So a
-//! lost slot shows, because it keeps its store. If two threads use one group or slot at the same
-//! time, its witness fails. `controls.toml` lists the ordering or step that each model needs.
+//! At the end of each model, the arena is dropped and all memory is freed, without a call of
+//! `look_at_all`. So a lost slot shows, because it keeps its store. If two threads use one group or
+//! slot at the same time, its witness fails. `controls.toml` lists the ordering or step that each
+//! model needs.
 
 mod counts;
 mod end;
@@ -25,7 +26,7 @@ use crate::stats::Stats;
 use crate::store::{ArenaSettings, ArenaStore};
 use crate::world::{ArenaRecord, ArenaWorld, identity};
 
-/// The type of the slots. Pages have two slots, and groups two pages.
+/// The type of the values. Pages have two slots, and groups have two pages.
 type Value = u64;
 const GEOMETRY: &ArenaGeometry = &Of::<Value>::GEOMETRY;
 const _: () = assert!(GEOMETRY.slots == 2 && GEOMETRY.pages == 2, "models are small");
@@ -106,7 +107,7 @@ impl Model {
         unsafe { protocol::close(&self.world, self.store.0, None) };
     }
 
-    /// Asserts that nothing is left, after all slots are freed and all threads have exited.
+    /// Asserts that all stores are freed, after all slots are freed and all threads have exited.
     fn ended(&self) {
         assert_eq!(self.world.parked.tally.stores.load(Relaxed), 0, "an arena was not freed");
     }
@@ -183,7 +184,8 @@ impl<'w> Thread<'w> {
     }
 }
 
-/// Runs a model with this number of preemptions, unless the command asks for another number.
+/// Explores `model` with at most `preemptions` preemptions, unless the environment sets another
+/// bound for loom.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let asked = loom::model::Builder::new().preemption_bound;
     check_exactly(asked.unwrap_or(preemptions), model);

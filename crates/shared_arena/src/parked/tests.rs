@@ -1,5 +1,5 @@
-//! Tests of dropped arenas with their own registry, one step at a time: frees that were in progress
-//! at the drop, and the number of looks.
+//! Tests of dropped arenas, each in a world of its own and one step at a time: frees that were in
+//! progress at the drop, and the number of looks.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ const GEOMETRY: &ArenaGeometry = &Of::<u64>::GEOMETRY;
 
 type ClaimedSlot = NonNull<u8>;
 
-/// The number of other parked arenas: more than one look handles.
+/// The number of other parked arenas: more than the creation of one arena looks at.
 const OTHERS: usize = if cfg!(miri) { LOOKS + 2 } else { 50 };
 
 fn new_world() -> Box<ArenaWorld> {
@@ -34,12 +34,12 @@ fn new_world() -> Box<ArenaWorld> {
     Box::new(ArenaWorld::new(registry))
 }
 
-/// Leases a record, as a thread of that world.
+/// Leases a record of `world`, as a new thread does.
 fn lease(world: &ArenaWorld) -> Lease<'_, ArenaRecord> {
     world.registry.lease_any().unwrap()
 }
 
-/// Creates an arena of that world.
+/// Creates an arena in `world`.
 fn new_arena(world: &ArenaWorld) -> NonNull<ArenaStore> {
     parked::look(world, None);
     ArenaStore::create(*GEOMETRY, ArenaSettings { limit: UNLIMITED, trims: false }, false).unwrap()
@@ -64,8 +64,8 @@ fn stores(world: &ArenaWorld) -> usize {
     world.parked.tally.stores.load(Relaxed)
 }
 
-/// Creates arenas with one slot in use each, and drops them as another thread would after the last
-/// claim. The owner does not look before that.
+/// Creates `arenas` arenas with one live slot each. After the last claim, drops all of them as
+/// another thread would, so no slow path of the owner looks at them.
 fn park(world: &ArenaWorld, lease: &Lease<'_, ArenaRecord>, arenas: usize) -> Vec<ClaimedSlot> {
     let claimed = (0..arenas).map(|_| {
         let arena = new_arena(world);
@@ -90,13 +90,15 @@ fn free_remote(world: &ArenaWorld, slot: ClaimedSlot) {
     last.into_iter().for_each(|last| unsafe { protocol::finish_counted(world, group, last) });
 }
 
-/// Performs the second half of a free that saw the arena live: a local or a remote one.
+/// Performs the second half of a free that saw the arena live. `local` says whether the free is a
+/// local or a remote one.
 fn finish_free(world: &ArenaWorld, slot: ClaimedSlot, local: bool) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is in use, so its group is bound.
     let shard = unsafe { ShardPtr::of(group) };
     if local {
-        // SAFETY: this test has one thread, so it may act as the owner.
+        // SAFETY: the slot is in use, and not used again. The test has one thread, so it may act as
+        // the owner.
         unsafe { shard.put(GEOMETRY, group, slot) };
         return;
     }
@@ -111,8 +113,9 @@ fn finish_free(world: &ArenaWorld, slot: ClaimedSlot, local: bool) {
     }
 }
 
-/// Drops an arena during one free. A remote free counts its slot itself. The next creation of an
-/// arena finds a local one, even if many other arenas are parked.
+/// Drops an arena with `slots` live slots during the free of slot number `overtaken`. A remote free
+/// counts its slot itself. The next creation of an arena counts the slot of a local free, even if
+/// many other arenas are parked.
 fn overtake_a_free(local: bool, slots: usize, overtaken: usize) {
     let world = new_world();
     let lease = lease(&world);
@@ -144,7 +147,7 @@ fn a_free_overtaken_by_the_drop_keeps_no_memory() {
     }
 }
 
-/// The overtaken frees finish after every parked arena was looked at once.
+/// The overtaken frees finish after threads have looked once at every parked arena.
 #[test]
 fn an_overtaken_free_may_finish_late() {
     let world = new_world();

@@ -14,14 +14,16 @@ pub(crate) enum Visitor {
     /// The thread handles the groups and requests that were left for the holder of a record that no
     /// thread holds now.
     Successor,
-    /// Another thread, which looks at the shards that it finds.
+    /// The thread does not hold the record. It looks at the shards that it finds in the bag.
     Passer,
-    /// Another thread, which only takes out shards without a queued group.
+    /// The thread does not hold the record. It only takes shards without a queued group out of the
+    /// bag.
     Finisher,
 }
 
 impl Visitor {
-    /// Returns the role of a thread that holds `mine`, if any.
+    /// Returns the role at the bag of `record` for a thread that holds `mine`, or no record if
+    /// `mine` is `None`.
     pub(super) fn of(record: &Record<ArenaRecord>, mine: Option<&Record<ArenaRecord>>) -> Self {
         if mine.is_some_and(|mine| ptr::eq(mine, record)) { Self::Holder } else { Self::Passer }
     }

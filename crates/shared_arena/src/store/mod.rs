@@ -30,7 +30,8 @@ use crate::group::{self, ALIVE, PageGroup, PageGroupPtr};
 use crate::shard::ShardPtr;
 use segments::Segments;
 
-/// How often a thread that may wait tries the gate. It lets other threads run between the tries.
+/// The number of calls of [`Gate::enter`] by a thread that may wait for longer. Between the calls,
+/// the thread lets other threads run.
 const PATIENCE: usize = if cfg!(ephemera_loom) {
     1
 } else if cfg!(miri) {
@@ -39,8 +40,9 @@ const PATIENCE: usize = if cfg!(ephemera_loom) {
     1 << 12
 };
 
-/// A capacity above this size is first requested as one block and freed at once, before the arena
-/// allocates its groups. A global allocator without this much memory refuses that block at once.
+/// If the groups of a requested capacity take more bytes than this, the arena first requests one
+/// block of that size and frees it at once. A global allocator without this much memory refuses
+/// that block at once.
 const ENORMOUS: usize = match 1_usize.checked_shl(40) {
     Some(bytes) => bytes,
     None => usize::MAX,
@@ -66,13 +68,13 @@ pub(crate) struct ArenaStore {
     this: NonNull<ArenaStore>,
     /// Empty groups that no shard has. The gate protects the list.
     unbound: OwnerPtr<PageGroup>,
-    /// A thread passes it to take groups off a list, or to walk along the lists.
+    /// A thread passes the gate to take groups off a list, or to walk along the lists.
     gate: Gate,
     epoch: Epoch,
     trims: bool,
-    /// Whether one thread uses all of it: the store of a pool.
+    /// Whether only one thread uses the store, because it is the store of a pool.
     single: bool,
-    /// The copy of this crate that made the store.
+    /// The address that identifies the copy of this crate that made the store.
     copy: *const (),
     /// Until the closing thread takes its part off: [`ALIVE`] minus the parts that were taken off.
     /// After that: the number of groups, and of shards in a bag, that are left.
@@ -91,7 +93,7 @@ impl ArenaStore {
     /// Allocates a store without groups.
     ///
     /// # Errors
-    /// [`Refused`] if the limit or the global allocator has no room for it.
+    /// Returns [`Refused`] if the limit or the global allocator has no room for the store.
     pub(crate) fn create(
         geometry: ArenaGeometry,
         settings: ArenaSettings,
@@ -135,13 +137,13 @@ impl ArenaStore {
         self.trims
     }
 
-    /// Returns whether one thread uses all of the store.
+    /// Returns whether only one thread uses the store.
     pub(crate) fn single(&self) -> bool {
         self.single
     }
 
-    /// Returns whether this copy of the crate made the store. Threads of another copy have other
-    /// seats.
+    /// Returns whether this copy of the crate made the store. Another copy gives other seats to
+    /// threads.
     #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
     pub(crate) fn is_ours(&self) -> bool {
         ptr::eq(self.copy, this_copy())
@@ -163,7 +165,7 @@ impl ArenaStore {
         self.gate.enter()
     }
 
-    /// Does the same with a longer wait.
+    /// Passes the gate as [`Self::enter`] does, but waits for longer.
     pub(crate) fn enter_patiently(&self) -> Option<Pass<'_>> {
         let backoff = Backoff::new();
         for _ in 0..PATIENCE {
@@ -175,7 +177,7 @@ impl ArenaStore {
         None
     }
 
-    /// Allocates a group that no shard has.
+    /// Allocates a group of `pages` pages that no shard has.
     pub(crate) fn make_group(&self, pages: usize) -> Result<PageGroupPtr, Refused> {
         let layout = group::layout(&self.geometry, pages).ok_or_else(|| self.account.refused(usize::MAX))?;
         let memory = self.account.acquire(layout)?;
@@ -183,7 +185,7 @@ impl ArenaStore {
         Ok(unsafe { PageGroupPtr::create(memory, &self.geometry, pages) })
     }
 
-    /// Frees a group. No other thread may touch it from here on.
+    /// Frees `group`. No other thread may touch the group from here on.
     ///
     /// # Safety
     /// No slot of the group is in use, no list has it, and this store made it.
@@ -225,7 +227,7 @@ impl ArenaStore {
     /// Allocates groups for `slots` values, for any shard to bind.
     pub(crate) fn reserve(&self, slots: usize) -> Result<(), Refused> {
         let mut pages = self.geometry.pages_for(slots);
-        // Refuses a request that cannot succeed before it allocates anything.
+        // Before it allocates anything, refuses a request that cannot succeed.
         let bytes = self.geometry.bytes_in_groups(pages).unwrap_or(usize::MAX);
         match Layout::from_size_align(bytes, 1) {
             Ok(layout) if self.account.allows(bytes) => {
@@ -242,8 +244,8 @@ impl ArenaStore {
             let group = self.make_group(some)?;
             match self.enter_patiently() {
                 Some(_pass) => self.push_unbound(group),
-                // SAFETY: the group was just made, and no other thread has seen it. Only the child
-                // of a fork finds the gate shut for this long.
+                // SAFETY: the group was just made, so no slot of it is in use, no list has it, and
+                // no other thread has seen it.
                 None => unsafe { self.release_group(group) },
             }
             pages -= some;
@@ -262,8 +264,9 @@ impl ArenaStore {
         !self.unbound.get().is_null()
     }
 
-    /// Passes the gate, takes a group that no shard has, and binds it before any thread walks along
-    /// the lists.
+    /// Passes the gate with `enter`, takes a group that no shard has off the list, and calls `bind`
+    /// with it before the gate opens again. Returns `None` if the gate stays shut or the list is
+    /// empty.
     pub(crate) fn pop_unbound(
         &self,
         enter: fn(&Self) -> Option<Pass<'_>>,
@@ -288,15 +291,18 @@ impl ArenaStore {
         let list = self.unbound.get();
         self.unbound.set(ptr::null_mut());
         drop(pass);
-        // SAFETY: the groups are empty and were taken off the list.
+        // SAFETY: the groups are empty, and the list does not have them any more, so no other
+        // thread has a pointer to them.
         unsafe { self.release_list(list) }
     }
 
-    /// Does the same after the arena's drop, when only the caller goes through the store.
+    /// Frees the groups that no shard has, during the arena's drop. Only the caller uses the list
+    /// then.
     pub(crate) fn release_unbound_at_end(&self) {
         let list = self.unbound.get();
         self.unbound.set(ptr::null_mut());
-        // SAFETY: the groups are empty and were taken off the list.
+        // SAFETY: the groups are empty, and the list does not have them any more, so no other
+        // thread has a pointer to them.
         unsafe { self.release_list(list) };
     }
 
@@ -316,8 +322,8 @@ impl ArenaStore {
         count
     }
 
-    /// Calls `visit` for every group and the shard that has it. The caller is inside the gate, or
-    /// is the only user of the store.
+    /// Calls `visit` for every group and its shard, which is `None` if no shard has the group. The
+    /// caller is inside the gate, or is the only user of the store.
     pub(crate) fn walk(&self, mut visit: impl FnMut(Option<ShardPtr>, PageGroupPtr)) {
         let lists = self.shards().map(|shard| (Some(shard), shard.groups().follow()));
         for (shard, mut at) in lists.chain(core::iter::once((None, self.unbound.get()))) {
@@ -330,12 +336,12 @@ impl ArenaStore {
         }
     }
 
-    /// Takes `parts` off a dropped arena's store, and frees the store with the last part. Returns
-    /// whether it did.
+    /// Takes `parts` off the count of a dropped arena's store, and frees the store with the last
+    /// part. Returns whether it freed the store.
     ///
     /// # Safety
-    /// The caller counted these parts before, or freed these groups. It uses the store afterwards
-    /// only if it has its own part.
+    /// The caller counted these parts before, or freed these groups. The caller uses the store
+    /// afterwards only if one of the remaining parts is its own.
     pub(crate) unsafe fn part(store: NonNull<Self>, parts: usize) -> bool {
         // SAFETY: the store is live while the caller's parts are not taken off. The reference
         // covers the atomic alone.

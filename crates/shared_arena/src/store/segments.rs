@@ -18,8 +18,8 @@ const FIRST: usize = if cfg!(ephemera_loom) { 3 } else { 8 };
 /// The number of segments: enough for more shards than any system has threads.
 const SEGMENTS: usize = if cfg!(ephemera_loom) { 1 } else { 32 };
 
-/// Where a record's shard is in every store: the segment, and the place in it. No record has place
-/// 0 of segment 0.
+/// The position of a record's shard in every store: the number of the segment, and the index of the
+/// cell in it. No record has cell 0 of segment 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seat {
     pub(crate) segment: usize,
@@ -37,7 +37,7 @@ impl Seat {
     pub(crate) const NOBODYS: Self = Self { segment: 0, at: 0 };
 }
 
-/// One place in a segment, for one shard.
+/// A cell of a segment: the pointer to one shard, or null.
 #[derive(Debug)]
 struct SegmentCell {
     shard: OwnerPtr<Shard>,
@@ -72,7 +72,8 @@ impl Segments {
         if segment.is_null() {
             return None;
         }
-        // SAFETY: `Seat` names a place that exists in its segment.
+        // SAFETY: this thread sees the published segment, and a `Seat` names a cell that its
+        // segment has.
         let place = unsafe { place(segment, seat.at) };
         // SAFETY: S1: shards live as long as the store.
         unsafe { ShardPtr::from_raw(place.shard.get()) }
@@ -81,8 +82,8 @@ impl Segments {
     /// Returns the shard in this seat. If there is none, makes one for `store` and `record`.
     ///
     /// # Safety
-    /// The caller has the seat: it holds the record, or it is the pool's only thread. `account` is
-    /// that of `store`, whose segments these are.
+    /// The caller has the seat: it holds the record, or it is the pool's only thread. `account` and
+    /// these segments belong to `store`.
     pub(super) unsafe fn make_shard(
         &self,
         account: &StoreAccount,
@@ -108,8 +109,8 @@ impl Segments {
         }
         // SAFETY: the fresh memory has this layout.
         unsafe { shard.write(Shard::new(record, store)) };
-        // SAFETY: `Seat` names a place that exists in its segment, and only the caller writes to
-        // it.
+        // SAFETY: this thread sees the published segment, and a `Seat` names a cell that its
+        // segment has.
         let place = unsafe { place(segment, seat.at) };
         place.shard.publish(shard.as_ptr());
         self.shard(seat).ok_or_else(|| account.refused(0))
@@ -125,9 +126,9 @@ impl Segments {
         let layout = segment_layout(number).ok_or_else(|| account.refused(usize::MAX))?;
         let segment = account.acquire(layout)?.cast::<SegmentCell>();
         for at in 0..FIRST << number {
-            // SAFETY: the fresh memory has room for `FIRST << number` places.
+            // SAFETY: the fresh memory has room for `FIRST << number` cells.
             let place = unsafe { segment.add(at) };
-            // SAFETY: the place lies in the fresh memory.
+            // SAFETY: the cell lies in the fresh memory.
             unsafe { place.write(SegmentCell::new()) };
         }
         match publish(head, segment.as_ptr()) {
@@ -146,7 +147,7 @@ impl Segments {
             // ORDERING: `SEE`. Pairs with the Release in `publish`.
             let segment = segment.load(SEE);
             let places = if segment.is_null() { 0 } else { FIRST << number };
-            // SAFETY: the segment has this number of places.
+            // SAFETY: the segment has this number of cells.
             (0..places).map(move |at| unsafe { place(segment, at) })
         });
         // SAFETY: S1: shards live as long as the store.
@@ -158,7 +159,7 @@ impl Segments {
         let segment = self.0[number].load(Ordering::Relaxed);
         let places = if segment.is_null() { 0 } else { FIRST << number };
         for at in 0..places {
-            // SAFETY: the segment has this number of places.
+            // SAFETY: the segment has this number of cells.
             unsafe { place(segment, at) }.witness.end();
         }
     }
@@ -187,16 +188,16 @@ impl Segments {
     }
 }
 
-/// Returns a place in a segment.
+/// Returns the cell `at` of a segment.
 ///
 /// # Safety
-/// The segment was published to this thread and has more places than `at`. It lives as long as its
-/// store, and the result is not used longer.
+/// The segment was published to this thread and has more cells than `at`. The result is not used
+/// for longer than the store lives.
 #[inline]
 unsafe fn place<'s>(segment: *mut SegmentCell, at: usize) -> &'s SegmentCell {
-    // SAFETY: the caller guarantees that the segment has this place.
+    // SAFETY: the caller guarantees that the segment has this cell.
     let place = unsafe { segment.add(at) };
-    // SAFETY: the place was made with the segment, and nothing borrows it mutably.
+    // SAFETY: the cell was initialised with the segment, and no code borrows it mutably.
     let place = unsafe { &*place };
     place.witness.touch();
     place
@@ -211,7 +212,8 @@ fn segment_layout(number: usize) -> Option<Layout> {
 const SEE: Ordering =
     if cfg!(ephemera_weaken = "segment_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// Gives the store a segment. If another thread was faster, returns that thread's segment.
+/// Publishes `segment` in `head`. If another thread was faster, returns that thread's segment as
+/// the error.
 fn publish(head: &AtomicPtr<SegmentCell>, segment: *mut SegmentCell) -> Result<(), *mut SegmentCell> {
     // ORDERING: Release. Pairs with the Acquire in `Segments::shard`. Publishes: the segment.
     const PUBLISH: Ordering =

@@ -1,4 +1,4 @@
-//! A counting global allocator. A test can run code while it frees a block.
+//! A counting global allocator. A test can have the allocator run code while it frees a block.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
@@ -11,7 +11,7 @@ pub(crate) const GROUP: usize = 16 << 10;
 
 pub(crate) struct Heap(CountingGlobal);
 
-/// A range of alignments, and the code that the next free of such a block runs.
+/// A range of alignments, and the code that the next free of a block with such an alignment runs.
 type Hook = ((Bound<usize>, Bound<usize>), fn());
 
 std::thread_local! {
@@ -33,8 +33,8 @@ impl Heap {
         self.0.held().bytes
     }
 
-    /// Calls `what` when this thread next returns a block with one of the alignments to the global
-    /// allocator. Only groups have the alignment [`GROUP`] or a larger one.
+    /// Calls `what` when this thread next returns a block whose alignment is in `aligns` to the
+    /// global allocator. Only groups have the alignment [`GROUP`] or a larger one.
     pub(crate) fn at_the_next_free(&self, aligns: impl RangeBounds<usize>, what: fn()) {
         NEXT.set(Some(((aligns.start_bound().cloned(), aligns.end_bound().cloned()), what)));
     }

@@ -12,8 +12,8 @@ std::thread_local! {
     static REFUSED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// Refuses this thread's calls `from..to`, counted from now on. Returns the number of calls since
-/// the previous `refuse`.
+/// Refuses the calls of this thread with the numbers `from..to`. The next call has the number 0.
+/// Returns the number of calls since the previous `refuse`.
 pub(crate) fn refuse(from: usize, to: usize) -> usize {
     REFUSED.set((from, to));
     CALLS.replace(0)

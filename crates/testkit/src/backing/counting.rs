@@ -27,7 +27,7 @@ pub struct Calls {
     pub refused: usize,
 }
 
-/// Passes every call on and counts it.
+/// An allocator that passes every call on and counts it.
 #[derive(Debug, Default)]
 pub struct Counting<A = Global> {
     inner: A,

@@ -6,8 +6,8 @@ use std::alloc::System;
 
 use super::gauge::{Gauge, Level};
 
-/// A global allocator over the system's. It counts all blocks, and separately those that are
-/// aligned to a given value or more.
+/// A global allocator over the system's allocator. It counts all blocks, and separately those that
+/// are aligned to a given value or more.
 ///
 /// Chunks, pages and regions have a larger alignment than anything that a test harness allocates,
 /// so the second count covers only them.
@@ -39,7 +39,7 @@ pub struct CountingGlobal {
 /// The memory that a piece of work took from a [`CountingGlobal`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent {
-    /// Allocations and reallocations that succeeded.
+    /// The number of allocations and reallocations that succeeded.
     pub requests: usize,
     /// The most bytes held at one time, beyond those held at the start.
     pub peak: usize,
@@ -70,8 +70,8 @@ impl CountingGlobal {
         self.aligned.reset_peak();
     }
 
-    /// Calls `work` and returns its result, with the bytes that the whole program took from the
-    /// heap during the call. Restarts both peaks.
+    /// Calls `work` and returns its result, with the memory that the whole program took during the
+    /// call. Restarts both peaks.
     pub fn watch<R>(&self, work: impl FnOnce() -> R) -> (R, Spent) {
         self.reset_peaks();
         let (held, requests) = (self.held().bytes, self.requests.load(Ordering::Relaxed));

@@ -7,15 +7,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 
-/// The largest alignment that is shifted. Above it, a shift would take as much memory again, so
-/// blocks are passed on unchanged.
+/// The largest alignment, in bytes, of blocks that are shifted. A shift takes as many bytes more as
+/// the alignment, so blocks with a larger alignment are passed on unchanged.
 pub const LARGEST_SHIFTED_ALIGN: usize = 1 << 20;
 
-/// Returns blocks whose address is an odd multiple of the requested alignment, in slices of exactly
-/// the requested size.
+/// An allocator that returns blocks whose address is an odd multiple of the requested alignment, in
+/// slices of exactly the requested size.
 ///
-/// This reveals code that relies on accidental alignment, or on additional bytes. Every resize
-/// moves the block.
+/// Such blocks reveal code that relies on accidental alignment, or on additional bytes. Every
+/// resize moves the block.
 #[derive(Debug, Default)]
 pub struct Disaligning<A = Global> {
     inner: A,
@@ -62,7 +62,7 @@ impl<A> Disaligning<A> {
 }
 
 // SAFETY: each block lies in a block of `inner`, as `allocate` shows, which lives as long as the
-// block. There is no `Clone`. The default resizing methods allocate, copy and free.
+// block. `Disaligning` is not `Clone`. The default resizing methods allocate, copy and free.
 unsafe impl<A: Allocator> Allocator for Disaligning<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let align = layout.align();

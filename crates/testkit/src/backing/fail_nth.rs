@@ -8,8 +8,8 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 
 use crate::violation::Refusing;
 
-/// Controls which allocating calls are refused, and counts them. Use it while no call is in
-/// progress.
+/// Controls which allocating calls are refused. Counts the allocating calls and the refused ones.
+/// Use this while no call is in progress.
 ///
 /// The allocating calls are `allocate`, `allocate_zeroed`, `grow`, `grow_zeroed` and `shrink`. They
 /// are counted together, from 1.
@@ -17,10 +17,10 @@ use crate::violation::Refusing;
 pub struct Refusals {
     calls: AtomicUsize,
     refused: AtomicUsize,
-    /// First call to refuse, or 0 for none. No wider than a pointer, because not every target has
-    /// 64-bit atomics.
+    /// The number of the first call to refuse, or 0 for none. The counters are no wider than a
+    /// pointer, because not every target has 64-bit atomics.
     first: AtomicUsize,
-    /// Last call to refuse.
+    /// The number of the last call to refuse.
     last: AtomicUsize,
 }
 
@@ -40,9 +40,9 @@ impl Refusals {
     ///
     /// # Panics
     ///
-    /// If `refusing` names call 0, because calls are counted from 1.
+    /// Panics if `refusing` names call 0, because calls are counted from 1.
     pub fn arm(&self, refusing: Refusing) {
-        // Every number of calls that a program makes fits.
+        // The number of calls that a program makes fits into a `usize`.
         let number = |call: u64| usize::try_from(call).unwrap_or(usize::MAX);
         let (first, last) = match refusing {
             Refusing::Nothing => (0, 0),
@@ -81,7 +81,7 @@ impl Refusals {
     }
 }
 
-/// Passes calls on, except those chosen beforehand, which return `AllocError`.
+/// An allocator that passes calls on, except calls chosen beforehand, which return `AllocError`.
 ///
 /// # Examples
 ///
@@ -104,7 +104,8 @@ pub struct FailNth<A = Global> {
 }
 
 impl FailNth {
-    /// Creates an allocator that refuses calls to the global allocator.
+    /// Creates an allocator that passes calls on to the global allocator until its refusals are
+    /// armed.
     #[must_use]
     pub const fn new() -> Self {
         Self::over(Global)
@@ -112,7 +113,7 @@ impl FailNth {
 }
 
 impl<A> FailNth<A> {
-    /// Creates an allocator that refuses calls to `inner`.
+    /// Creates an allocator that passes calls on to `inner` until its refusals are armed.
     #[must_use]
     pub const fn over(inner: A) -> Self {
         Self { inner, refusals: Refusals::new() }

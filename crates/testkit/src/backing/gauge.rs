@@ -1,9 +1,9 @@
-//! Counters of bytes and blocks held, updated from any thread.
+//! Defines counters of the bytes and blocks held, which any thread may update.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes and blocks held. Exact while no call is in progress.
+/// The bytes and blocks held. The numbers are exact while no call is in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
     /// Bytes held, as requested.
@@ -17,8 +17,8 @@ pub struct Level {
     pub taken: u64,
 }
 
-/// The counters of a [`Level`]. No wider than a pointer, because not every target has 64-bit
-/// atomics.
+/// The counters of a [`Level`]. They are no wider than a pointer, because not every target has
+/// 64-bit atomics.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     bytes: AtomicUsize,

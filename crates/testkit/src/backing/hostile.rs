@@ -7,18 +7,19 @@ use allocator_api2::alloc::Global;
 
 use super::{Calls, Counting, Disaligning, FailNth, LayoutChecked, Level, Limited, Refusals};
 
-/// The most bytes that [`Hostile`] serves at once.
+/// The most bytes that [`Hostile`] holds at one time.
 const LIMIT: usize = 1 << 30;
 
-/// Counts, refuses when armed, refuses absurd sizes, checks layouts, fills memory, and aligns as
-/// badly as the contract allows.
+/// An allocator that counts, refuses calls when armed, refuses absurd sizes, checks layouts, fills
+/// memory, and aligns as badly as the contract allows.
 #[derive(Debug)]
 pub struct Hostile {
     stack: Counting<FailNth<Limited<LayoutChecked<Disaligning<Global>>>>>,
 }
 
 impl Hostile {
-    /// Creates an allocator that serves up to 1 GiB until its refusals are armed.
+    /// Creates an allocator that holds at most 1 GiB. Until its refusals are armed, it refuses only
+    /// requests beyond that.
     #[must_use]
     pub fn new() -> Self {
         let checked = LayoutChecked::over(Disaligning::new());

@@ -16,11 +16,11 @@ pub const FRESH: u8 = 0xa5;
 /// The byte that fills memory just before it is freed.
 pub const FREED: u8 = 0xdb;
 
-/// Records each live block with its layout.
+/// An allocator that records each live block with its layout.
 ///
-/// If a block is freed or resized with another layout, or is not live, this **panics** with both
-/// layouts in the message. An allocator must not panic, but in a test the alternative is undefined
-/// behaviour.
+/// If a block is freed or resized with another layout, or is not live, the call **panics** with
+/// both layouts in the message. An allocator must not panic, but in a test the alternative is
+/// undefined behaviour.
 ///
 /// New memory is filled with [`FRESH`], and freed memory with [`FREED`], to reveal reads of either.
 /// Blocks of several MiB are filled only at their ends.
@@ -65,7 +65,7 @@ impl<A> LayoutChecked<A> {
     ///
     /// # Panics
     ///
-    /// If a block is live, with the layouts of all live blocks.
+    /// Panics with the layouts of all live blocks if a block is live.
     pub fn assert_no_leaks(&self) {
         let layouts = self.outstanding();
         assert!(layouts.is_empty(), "{} blocks were not freed: {layouts:?}", layouts.len());
@@ -84,7 +84,7 @@ impl<A> LayoutChecked<A> {
     ///
     /// # Panics
     ///
-    /// If no block with this address and layout is live.
+    /// Panics if no block with this address and layout is live.
     fn leave(&self, call: &str, ptr: NonNull<u8>, layout: Layout) {
         let mut blocks = self.blocks();
         let there = blocks.entry(ptr.addr().get()).or_default();
@@ -105,7 +105,8 @@ impl<A> LayoutChecked<A> {
     }
 }
 
-/// Fills bytes `from..len` of a block, or only those near its ends if it is very large.
+/// Fills bytes `from..len` of a block with `byte`, or only those near its ends if the block is very
+/// large.
 ///
 /// # Safety
 ///
@@ -122,8 +123,8 @@ unsafe fn fill(ptr: NonNull<u8>, from: usize, len: usize, byte: u8) {
     }
 }
 
-// SAFETY: every call goes to `inner`, which meets the contract. This writes only new bytes that the
-// caller has not seen, and old bytes that it no longer uses.
+// SAFETY: every call goes to `inner`, which meets the contract. `LayoutChecked` writes only new
+// bytes that the caller has not seen, and old bytes that it no longer uses.
 unsafe impl<A: Allocator> Allocator for LayoutChecked<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let given = self.inner.allocate(layout)?;

@@ -6,10 +6,10 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 
-/// Refuses requests that would raise the bytes held above a limit.
+/// An allocator that refuses requests that would raise the bytes held above a limit.
 ///
-/// This tests caps. It also keeps absurd sizes away from allocators that would end the program,
-/// such as Miri's.
+/// This allocator tests caps. It also keeps absurd sizes away from inner allocators that would end
+/// the program, such as Miri's.
 #[derive(Debug)]
 pub struct Limited<A = Global> {
     inner: A,
@@ -36,7 +36,8 @@ impl<A> Limited<A> {
         self.held.load(Relaxed)
     }
 
-    /// Adds `bytes` to the bytes held, and subtracts them again if the call fails.
+    /// Adds `bytes` to the bytes held, unless the sum exceeds the limit, and runs `call`. Subtracts
+    /// them again if `call` fails.
     fn within(
         &self,
         bytes: usize,

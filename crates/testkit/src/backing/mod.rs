@@ -1,7 +1,7 @@
 //! Hostile backing allocators, to put below the allocator under test.
 //!
-//! Each can be used by value, by reference or through [`Shared`], from any thread, and over any
-//! inner allocator, by default `Global`. [`Hostile`] is a stack of all of them:
+//! A test can use each allocator by value, by reference or through [`Shared`], from any thread, and
+//! over any inner allocator, by default `Global`. [`Hostile`] is a stack of all of them:
 //!
 //! ```text
 //! subject → Counting → FailNth → Limited → LayoutChecked → Disaligning → Global

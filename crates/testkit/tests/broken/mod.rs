@@ -15,7 +15,7 @@ use ephemera_testkit::subject::Subject;
 /// The fault of an allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// None, as a control.
+    /// No fault, as a control.
     Nothing,
     /// Returns live memory again.
     Overlaps,
@@ -71,8 +71,8 @@ pub(crate) struct Broken {
 
 // SAFETY: the pointers are to blocks of the global allocator, which any thread may use and free.
 unsafe impl Send for Broken {}
-// SAFETY: a mutex protects the map. Any thread may use and free the blocks that its pointers are
-// to.
+// SAFETY: a mutex protects the map. Any thread may use and free the blocks that the map's pointers
+// point to.
 unsafe impl Sync for Broken {}
 
 impl Broken {
@@ -228,7 +228,7 @@ unsafe impl Allocator for Broken {
         }
         // SAFETY: `from` is at most the length of the block.
         let tail = unsafe { given.cast::<u8>().add(from) };
-        // SAFETY: `new.size() - from` bytes of the block follow.
+        // SAFETY: the block has `new.size() - from` bytes from `tail` on.
         unsafe { tail.write_bytes(0, new.size() - from) };
         Ok(given)
     }

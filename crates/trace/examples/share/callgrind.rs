@@ -1,11 +1,11 @@
-//! Runs a program under callgrind and reads the cost of its allocator.
+//! Runs a program under callgrind and reads the share of its allocator.
 
 use core::error::Error;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The functions of the C library that a program calls for memory.
+/// The names of the functions of the C library that a program calls for memory.
 const ALLOCATOR: [&str; 8] =
     ["malloc", "free", "calloc", "realloc", "memalign", "posix_memalign", "aligned_alloc", "reallocarray"];
 
@@ -14,11 +14,11 @@ const ALLOCATOR: [&str; 8] =
 pub(crate) struct Shares {
     /// The share of instructions.
     pub(crate) instructions: f64,
-    /// The share of the processor time of system calls.
+    /// The share of the processor time in system calls.
     pub(crate) system: f64,
 }
 
-/// Runs a command under callgrind, with its files in `dir`.
+/// Runs a command under callgrind, which writes its files to `dir`.
 pub(crate) fn run(command: &Command, dir: &Path) -> Result<Shares, Box<dyn Error>> {
     let mut valgrind = Command::new("valgrind");
     valgrind
@@ -46,7 +46,8 @@ pub(crate) fn run(command: &Command, dir: &Path) -> Result<Shares, Box<dyn Error
     best.map(|(_, shares)| shares).ok_or_else(|| "callgrind left no profile with a main function".into())
 }
 
-/// Returns the instructions of a process and its shares; `None` if it has no main function.
+/// Reads a profile. Returns the instructions of the process and its shares; `None` if it has no
+/// main function.
 fn read(path: &Path) -> Result<Option<(u64, Shares)>, Box<dyn Error>> {
     let output = Command::new("callgrind_annotate")
         .args(["--inclusive=yes", "--threshold=100", "--show-percs=no"])

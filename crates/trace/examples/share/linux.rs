@@ -1,4 +1,4 @@
-//! Runs the six programs, and prints a row of the table for each.
+//! Runs the six programs, and prints a row of the table for each program.
 
 use core::error::Error;
 use core::fmt::Write as _;
@@ -11,10 +11,10 @@ use ephemera_trace::{PATH_VARIABLE, Trace, TraceProfile};
 
 use crate::{callgrind, perf};
 
-/// Runs of a program without the recorder. The fastest counts.
+/// The number of runs of a program without the recorder. The fastest run counts.
 const RUNS: u32 = 3;
-/// Recordings of a program. The one with the median share counts, since an interrupt in a measured
-/// call can distort a single recording.
+/// The number of recordings of a program. The recording with the median share counts, since an
+/// interrupt in a measured call can distort a single recording.
 const RECORDINGS: u32 = 5;
 
 const LOOP: &str = "#include <stdlib.h>
@@ -46,7 +46,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// A program in Rust that parses a document of small objects.
+/// Runs as the Rust program: parses a document of small objects many times.
 fn work() -> Result<(), Box<dyn Error>> {
     let mut text = "[".to_owned();
     for i in 0..4000 {
@@ -112,8 +112,8 @@ fn programs(dir: &Path) -> Result<Vec<(&'static str, Command)>, Box<dyn Error>> 
     ])
 }
 
-/// Prints a row for each program whose name contains `wanted`. Returns whether all middle figures
-/// are near the figure of a profiler.
+/// Prints a row for each program whose name contains `wanted`. Returns whether each program's share
+/// is near the figure of a profiler.
 fn check(wanted: &str) -> Result<bool, Box<dyn Error>> {
     let dir = env::temp_dir().join(format!("ephemera-share-{}", std::process::id()));
     let _gone = Gone(dir.clone());
@@ -168,7 +168,7 @@ fn check(wanted: &str) -> Result<bool, Box<dyn Error>> {
     Ok(good)
 }
 
-/// A directory that is removed when the program ends.
+/// A directory that is removed when the value is dropped.
 struct Gone(PathBuf);
 
 impl Drop for Gone {
@@ -203,8 +203,8 @@ fn recorder() -> Result<PathBuf, Box<dyn Error>> {
     Ok(target.join("release/libephemera_recorder.so"))
 }
 
-/// Returns user and system time of a command and its children in seconds, for the fastest of some
-/// runs.
+/// Returns the user and the system time of a command and its children in seconds, for the fastest
+/// of [`RUNS`] runs.
 fn alone(command: &mut Command) -> Result<[f64; 2], Box<dyn Error>> {
     let mut best = [f64::INFINITY; 2];
     for _ in 0..RUNS {
@@ -221,7 +221,7 @@ fn alone(command: &mut Command) -> Result<[f64; 2], Box<dyn Error>> {
     Ok(best)
 }
 
-/// Returns user and system time of all ended children in seconds.
+/// Returns the user and the system time of all ended children in seconds.
 fn times() -> [f64; 2] {
     let zero = libc::timeval { tv_sec: 0, tv_usec: 0 };
     // SAFETY: the structure has only integers, for which zeros are valid.

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs of a program. Their samples are added up.
+/// The number of runs of a program, whose samples are added up.
 const RUNS: u32 = 5;
-/// Samples in a second.
+/// The number of samples in a second.
 const FREQUENCY: u32 = 20_000;
 /// Beginnings of the names of the C library's functions that only the allocator calls.
 const ALLOCATOR: [&str; 24] = [
@@ -70,8 +70,8 @@ pub(crate) fn run(command: &Command, dir: &Path) -> Result<f64, Box<dyn Error>> 
     Ok(allocator as f64 / all as f64)
 }
 
-/// Returns the samples of the process that has most of them, and those in its allocator. A line of
-/// the report is `samples;pid:command;[.] symbol`.
+/// Returns the number of samples of the process that has the most, and the number of those in its
+/// allocator. A line of the report is `samples;pid:command;[.] symbol`.
 fn busiest(report: &str) -> Option<[u64; 2]> {
     let mut processes: HashMap<&str, [u64; 2]> = HashMap::new();
     for line in report.lines().filter(|line| !line.starts_with('#')) {

@@ -8,11 +8,11 @@ use crate::replay::ReplayRow;
 use crate::units::{bytes, grouped, percent};
 use ephemera_measure::picture::{Curve, Forest, ForestLine, Panel, Scales, WIDE, escaped};
 
-/// The width of a picture. The page scales it.
+/// The width of a picture in SVG units, which the page scales.
 const WIDTH: f64 = 720.0;
-/// The height of a row of bars.
+/// The height of a row of bars, in SVG units.
 const ROW: f64 = 22.0;
-/// The width of the names.
+/// The width of the column of names, in SVG units.
 const NAMES: f64 = 90.0;
 
 fn begin(width: f64, height: f64, label: &str) -> String {
@@ -88,7 +88,7 @@ pub(super) fn sizes(rows: &[(String, [u64; 5])]) -> String {
     out
 }
 
-/// Draws counts between powers of two.
+/// Draws a histogram over powers of two, with a row for each bucket.
 pub(super) fn histogram(rows: &[(String, u64)]) -> String {
     const STEP: f64 = 18.0;
     // Two of these pictures stand side by side.

@@ -1,5 +1,5 @@
-//! Prints the profile and the advice as one page. It loads nothing, and it works on light, dark
-//! and narrow screens and on paper.
+//! Renders the profile and the advice as one HTML page. The page loads nothing, and works on light,
+//! dark and narrow screens and on paper.
 #![forbid(unsafe_code)]
 
 mod chart;
@@ -17,7 +17,7 @@ use ephemera_measure::page::{elements, escaped, grid, table};
 /// The element for a paragraph that says which figures a reader should not trust.
 const CAVEAT: &str = "p class=\"caveat\"";
 
-/// Returns one self-contained page.
+/// Returns one self-contained HTML page.
 #[must_use]
 pub fn page(profile: &TraceProfile, advice: &Advice, replayed: Option<&Replayed>) -> String {
     let mut out = String::new();

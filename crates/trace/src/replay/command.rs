@@ -16,7 +16,7 @@ use super::room::{self, needs};
 use super::{Field, ReplayProgram, rounds};
 use crate::{figures, replay_text};
 
-/// Traces of at least this size take a while to read.
+/// The least size in bytes of a trace that takes a while to read.
 const LARGE: u64 = 64 << 20;
 
 /// The arguments of a replay.
@@ -46,8 +46,8 @@ pub struct ReplayOptions {
 ///
 /// # Errors
 ///
-/// If a key is unknown, the trace cannot be read, memory or disk does not suffice, or the reference
-/// cannot play.
+/// Returns an error if a key is unknown, if the trace cannot be read, if there is too little memory
+/// or disk space, or if the reference cannot play.
 pub fn run(
     options: &ReplayOptions,
     known: &[&str],
@@ -142,7 +142,7 @@ fn measure(
     })
 }
 
-/// Returns the program of a trace. Most of its operations go to a file beside the trace.
+/// Creates the program of a trace. Most of the program's operations go to a file beside the trace.
 fn program(path: &Path, trace: &Trace) -> Result<ReplayProgram, Box<dyn Error>> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let program =
@@ -153,8 +153,8 @@ fn program(path: &Path, trace: &Trace) -> Result<ReplayProgram, Box<dyn Error>> 
     Ok(program)
 }
 
-/// Prints how much memory and disk the replay needs, before it takes most of it. Returns an error
-/// if too little is available.
+/// Prints how much memory and disk space the replay needs, before the replay takes most of it.
+/// Returns an error if too little is available.
 fn announce(program: &ReplayProgram, players: usize, available: Option<u64>) -> Result<(), String> {
     let needed = needs(program, players);
     let free = available.map_or_else(String::new, |free| format!("; {} are free here", bytes(free)));

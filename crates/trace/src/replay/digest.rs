@@ -1,12 +1,13 @@
-//! Identifies the operations of a trace, so that figures of a replay are matched with their trace.
+//! Identifies the operations of a trace, so that the advice can match the figures of a replay with
+//! their trace.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
 use ephemera_recorder::{Trace, TraceError, TraceEvent, What};
 
-/// A digest of the operations of a trace: kinds, threads, addresses, sizes and alignments in their
-/// order. It does not depend on times.
+/// A digest of the operations of a trace: their kinds, threads, addresses, sizes and alignments, in
+/// the recorded order. The digest does not depend on times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest(u64);
 
@@ -15,7 +16,7 @@ impl Digest {
     ///
     /// # Errors
     ///
-    /// As [`Trace::events`].
+    /// Returns the first error of [`Trace::events`].
     pub fn of(trace: &Trace) -> Result<Self, TraceError> {
         let mut digest = Self::default();
         for event in trace.events() {

@@ -1,5 +1,5 @@
-//! The operations of one lane, which replays one recorded thread or more. The last ones are in
-//! memory. The earlier ones are packed on the [`Tape`], which all lanes share.
+//! The operations of one lane, which replays one recorded thread or more. The last operations are
+//! in memory. The earlier ones are packed on the [`Tape`], which all lanes share.
 //!
 //! ```text
 //! segment 0      segment 1      ...    tail, at most 32,768 operations
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A long trace has hundreds of millions of operations. Only the tail of each lane and the segment
-//! that it plays are in memory as operations. [`pack`] has the encoding.
+//! that the lane plays are unpacked in memory. [`pack`] has the encoding.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -23,7 +23,7 @@ pub(super) const SEGMENT: usize = 4096;
 /// The largest number of operations in memory at the end of a lane.
 const TAIL: usize = if cfg!(ephemera_weaken = "replay_in_memory") { 1 << 20 } else { 8 } * SEGMENT;
 
-/// The place of a segment on the tape.
+/// The offset and the length of a segment on the tape, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct TapeSegment {
     offset: u64,
@@ -35,7 +35,8 @@ struct TapeSegment {
 pub struct Lane {
     tape: Arc<Tape>,
     segments: Vec<TapeSegment>,
-    /// A bit for each packed operation: whether it publishes. The missing words at the end are 0.
+    /// One bit for each packed operation, which is 1 if the operation publishes. Missing words at
+    /// the end count as 0.
     published: Vec<u64>,
     tail: Vec<ProgramOp>,
 }
@@ -51,7 +52,7 @@ impl Lane {
         (self.segments.len() * SEGMENT) as u64
     }
 
-    /// Appends an operation and returns its place.
+    /// Appends an operation and returns its index in the lane.
     pub(super) fn push(&mut self, op: ProgramOp) -> io::Result<u64> {
         if self.tail.len() == TAIL {
             let mut bytes = Vec::with_capacity(SEGMENT * LONGEST);
@@ -83,7 +84,7 @@ impl Lane {
         self.tail.retain(keep);
     }
 
-    /// Returns all operations, if none of them are packed.
+    /// Returns all operations; `None` if some of them are packed.
     #[must_use]
     pub fn whole(&self) -> Option<&[ProgramOp]> {
         self.segments.is_empty().then_some(&*self.tail)
@@ -103,7 +104,7 @@ impl Lane {
     ///
     /// # Panics
     ///
-    /// If the file of the tape cannot be read.
+    /// Panics if the file of the tape cannot be read.
     pub(super) fn load(&self, index: usize, into: &mut SegmentBuffer) {
         let TapeSegment { offset, length } = self.segments[index];
         into.bytes.resize(length as usize, 0);
@@ -128,7 +129,7 @@ impl Lane {
         (tail + segments + self.published.capacity() * 8) as u64
     }
 
-    /// Returns all operations in order. It reads one segment at a time.
+    /// Returns all operations in order. The iterator reads one segment at a time.
     pub fn ops(&self) -> impl Iterator<Item = ProgramOp> {
         let segment = |index| {
             let mut buffer = SegmentBuffer::default();
@@ -144,7 +145,7 @@ impl Lane {
     }
 }
 
-/// Memory for one segment.
+/// A buffer for one segment: its packed bytes and its operations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SegmentBuffer {
     bytes: Vec<u8>,
@@ -155,8 +156,8 @@ impl SegmentBuffer {
     /// The size in bytes of a buffer that fits any segment.
     pub(super) const BYTES: u64 = (SEGMENT * (LONGEST + size_of::<ProgramOp>())) as u64;
 
-    /// Returns a buffer whose pages are all resident, so that none of them becomes resident while
-    /// the lane plays.
+    /// Returns a buffer whose pages are all resident, so that no page becomes resident while the
+    /// lane plays.
     pub(super) fn resident() -> Self {
         let mut buffer = Self { bytes: vec![1; SEGMENT * LONGEST], ops: vec![ProgramOp::BEGIN; SEGMENT] };
         buffer.ops.fill(ProgramOp { size: 1, ..ProgramOp::BEGIN });

@@ -31,14 +31,15 @@ pub(super) struct ChildOptions {
     pub(super) room: Option<u64>,
 }
 
-/// Plays once over one candidate and prints how much this process grew, if the system says so.
+/// Plays once over one candidate, and prints how many bytes the resident set of this process grew.
+/// Prints nothing if the system does not report that.
 pub(super) fn measure_this_process(
     program: &ReplayProgram,
     key: &str,
     field: &Field,
     sparse: bool,
 ) -> Result<(), Box<dyn Error>> {
-    // The system then ends this process first if memory runs out. Best effort.
+    // Best effort: if memory runs out, the system then kills this process first.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     let candidate = field.candidates.iter().find(|one| one.key == key).ok_or("no such contender")?;
     let mut player = (candidate.build)(program, !sparse);
@@ -52,24 +53,26 @@ pub(super) fn measure_this_process(
     Ok(())
 }
 
-/// The highest growth in bytes, if it was measured; a note, if it was not.
+/// The highest growth of the resident set in bytes, if it was measured, and a note if the system
+/// does not report it.
 pub(super) type MeasuredPeak = (Option<u64>, Option<String>);
 
-/// Starts the processes that measure.
+/// Starts the child processes that measure the memory of candidates.
 #[derive(Debug)]
 pub(super) struct MemoryMeter<'a> {
     pub(super) trace: &'a Path,
-    /// The most bytes that such a process may take. The meter kills it before the system has to
-    /// choose a process to kill.
+    /// The most bytes of memory that a child process may take. The meter kills it before the system
+    /// has to choose a process to kill.
     pub(super) limit: Option<u64>,
-    /// Whether most pages stay untouched. Then nothing is measured, and candidates are only tried.
+    /// Whether a play leaves most pages untouched. If so, no memory is measured, and candidates are
+    /// only tried.
     pub(super) sparse: bool,
 }
 
-/// How a child process ended.
+/// The output of a child process that has ended, and the reason of its end.
 struct ChildEnd {
     output: Output,
-    /// Whether it was killed because it exceeded the limit.
+    /// Whether the meter killed the process because it exceeded the limit.
     too_much: bool,
 }
 
@@ -123,7 +126,8 @@ impl MemoryMeter<'_> {
             said.push_str(", most likely because memory ran out");
         }
         let errors = String::from_utf8_lossy(&ended.output.stderr);
-        // The message of a panic follows the line with its place. Any other error is the last line.
+        // The message of a panic follows the line with its source position. Any other error is in
+        // the last line.
         let mut lines = errors.lines().map(str::trim).filter(|line| !line.is_empty());
         let told =
             lines.clone().skip_while(|line| !line.contains("panicked at")).nth(1).or(lines.next_back());
@@ -137,7 +141,7 @@ fn was_killed(status: ExitStatus) -> bool {
     status.signal() == Some(libc::SIGKILL)
 }
 
-/// Returns the resident bytes of another process.
+/// Returns the resident bytes of the process `pid`; `None` if the system does not report them.
 fn resident(pid: u32) -> Option<u64> {
     room::reported(&format!("/proc/{pid}/status"), "VmRSS:")
 }

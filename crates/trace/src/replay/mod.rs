@@ -1,5 +1,5 @@
-//! Replays a trace over several allocators. It measures time in interleaved rounds, and the memory
-//! of each allocator in a process of its own.
+//! Replays a trace over several allocators. A replay measures time in interleaved rounds, and the
+//! memory of each allocator in a process of its own.
 //!
 //! The allocators come from the caller as a list of [`Candidate`]s. Any type that implements
 //! [`GlobalAlloc`] and [`Sync`] can be one, by [`Candidate::new`]. [`ReplayProgram`] is a trace in
@@ -32,13 +32,14 @@ pub use self::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
 pub use self::rounds::{Play, time};
 pub use self::timed::{Swayed, Timed};
 
-/// Creates a player of a program. The flag says whether it touches every page.
+/// A function that creates a player of a program. The flag says whether the player touches every
+/// page.
 pub type BuildPlayer = for<'a> fn(&'a ReplayProgram, bool) -> Box<dyn Play + 'a>;
 
 /// An allocator that a replay measures.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// The word that `--peers` and the files use for it.
+    /// The word that `--peers` and the files use for the candidate.
     pub key: &'static str,
     /// The candidate's name in the tables.
     pub name: &'static str,

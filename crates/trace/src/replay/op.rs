@@ -2,7 +2,7 @@
 
 use core::alloc::Layout;
 
-/// The actions of an operation.
+/// The action of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Fills a slot.
@@ -17,18 +17,19 @@ pub enum Action {
     Epoch,
 }
 
-/// One operation.
+/// One operation of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramOp {
     /// The action of the operation.
     pub action: Action,
-    /// The alignment as a power of two.
+    /// The base-2 logarithm of the alignment.
     pub align_log2: u8,
     /// The slot of the block.
     pub slot: u32,
-    /// The size after the operation; for a free, the size of the block.
+    /// The size of the block after the operation, in bytes; for a free, the size of the freed
+    /// block.
     pub size: u32,
-    /// The size before a resize.
+    /// The size of the block before a resize, in bytes.
     pub old: u32,
     /// The generation of the slot to wait for; 0 means none.
     pub wait: u32,
@@ -64,7 +65,7 @@ pub struct Leftover {
     pub slot: u32,
     /// The size of the block in bytes.
     pub size: u32,
-    /// The alignment of the block as a power of two.
+    /// The base-2 logarithm of the block's alignment.
     pub align_log2: u8,
 }
 
@@ -82,6 +83,7 @@ impl Leftover {
 fn layout(size: u32, align_log2: u8) -> Layout {
     debug_assert!(Layout::from_size_align(size as usize, 1 << align_log2).is_ok());
     // SAFETY: the trace format has five bits for `align_log2`, so the alignment is a power of two
-    // of at most 2^31. A size below 2^32 does not overflow `isize` when it is rounded up to that.
+    // of at most 2^31. A size below 2^32 does not overflow `isize` when it is rounded up to such an
+    // alignment.
     unsafe { Layout::from_size_align_unchecked(size as usize, 1 << align_log2) }
 }

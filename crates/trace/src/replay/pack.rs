@@ -13,7 +13,7 @@ use super::op::{Action, ProgramOp};
 /// The most bytes of a packed operation: one byte, and four varints of at most 33 bits.
 pub(super) const LONGEST: usize = 1 + 4 * 5;
 
-/// Actions by their code. The last two are those of operations that wait.
+/// The action of each code. The last two codes are those of operations that wait.
 const KINDS: [Action; 7] = [
     Action::Alloc,
     Action::Zeroed,

@@ -1,5 +1,5 @@
-//! Plays a program over an allocator, for the modules `rounds` and `memory`, which measure time and
-//! memory.
+//! Plays a program over an allocator. The modules `rounds` and `memory` use this to measure time
+//! and memory.
 
 use core::alloc::GlobalAlloc;
 use core::hint::black_box;
@@ -11,7 +11,7 @@ use super::lane::{Lane, SegmentBuffer};
 use super::op::{Action, ProgramOp};
 use super::program::ReplayProgram;
 
-/// A play touches one byte in each `LINE` bytes of a block, up to `TOUCHED`.
+/// A play touches one byte in each `LINE` bytes of a block's first `TOUCHED` bytes.
 const LINE: usize = 64;
 const TOUCHED: usize = 256;
 /// The size of a page in bytes. A play that measures memory touches one byte of each page.
@@ -26,7 +26,7 @@ pub struct Played {
     pub waited: u64,
 }
 
-/// A slot: the place of one block at a time.
+/// A slot, which holds one block at a time, and its generation.
 #[derive(Debug)]
 struct PlayerSlot {
     block: AtomicPtr<u8>,
@@ -39,9 +39,10 @@ pub struct Player<'a, A> {
     program: &'a ReplayProgram,
     slots: Vec<PlayerSlot>,
     epochs: Vec<AtomicU32>,
-    /// The buffer of each lane for the segment that it plays. Empty after a lane panicked.
+    /// A buffer for each lane, with the segment that the lane plays. The vector is empty after a
+    /// lane panicked.
     buffers: Vec<SegmentBuffer>,
-    /// Set when a lane panics. The other lanes then stop waiting for its blocks.
+    /// Set when a lane panics. The other lanes then stop waiting for that lane's blocks.
     broken: AtomicBool,
     /// Whether a play touches every page of a block, as a measurement of memory needs.
     whole: bool,
@@ -78,14 +79,14 @@ pub(super) fn resident(program: &ReplayProgram) -> u64 {
         + packed * SegmentBuffer::BYTES
 }
 
-/// Returns a buffer for each lane. Lanes without segments get an empty one.
+/// Returns a buffer for each lane. Lanes without segments get an empty buffer.
 fn buffers(program: &ReplayProgram) -> Vec<SegmentBuffer> {
     let buffer =
         |lane: &Lane| if lane.segments() > 0 { SegmentBuffer::resident() } else { SegmentBuffer::default() };
     program.lanes.iter().map(buffer).collect()
 }
 
-/// Sets the flag if its lane panics.
+/// Sets the flag if it is dropped while its lane panics.
 struct BreakOnPanic<'a>(&'a AtomicBool);
 
 impl Drop for BreakOnPanic<'_> {
@@ -100,7 +101,7 @@ impl Drop for BreakOnPanic<'_> {
 ///
 /// # Panics
 ///
-/// If another lane panicked, since this one may be waiting for it.
+/// Panics if another lane panicked, since this lane may be waiting for that one.
 #[cold]
 #[inline(never)]
 fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
@@ -129,7 +130,7 @@ unsafe fn touch(block: *mut u8, from: usize, size: usize, whole: bool) {
     let mut write = |at: usize| {
         // SAFETY: both loops below stay below the size.
         let place = unsafe { block.add(at) };
-        // SAFETY: the place lies within the block, which the caller owns.
+        // SAFETY: the byte lies within the block, which the caller owns.
         unsafe { place.write_volatile(at as u8) };
     };
     (from.next_multiple_of(LINE)..size.min(TOUCHED)).step_by(LINE).for_each(&mut write);
@@ -139,7 +140,8 @@ unsafe fn touch(block: *mut u8, from: usize, size: usize, whole: bool) {
 }
 
 impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
-    /// Creates a player that holds no block.
+    /// Creates a player that holds no block. `whole` says whether a play touches every page of a
+    /// block.
     #[must_use]
     pub fn new(alloc: A, program: &'a ReplayProgram, whole: bool) -> Self {
         let slot = || PlayerSlot { block: AtomicPtr::default(), generation: AtomicU32::new(0) };
@@ -160,11 +162,12 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         &self.alloc
     }
 
-    /// Plays once. Then frees the blocks that the program never frees; this is not timed.
+    /// Plays the program once. Then frees the blocks that the program never frees, which is not
+    /// timed.
     ///
     /// # Panics
     ///
-    /// If the allocator refuses a block on any thread. The live blocks then leak.
+    /// Panics if the allocator refuses a block on any thread. The live blocks then leak.
     pub fn play(&mut self) -> Played {
         self.slots.iter_mut().for_each(|slot| *slot.generation.get_mut() = 0);
         for (epoch, lanes) in self.epochs.iter_mut().zip(&self.program.epochs) {
@@ -281,7 +284,7 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
     #[cold]
     fn begin(&self, now: &mut Option<usize>, next: usize, waited: &mut u64) {
         self.end(now.replace(next));
-        // Two epochs suffice, because the lanes of these two waited for the earlier ones.
+        // It suffices to check these two epochs, because their lanes waited for the earlier ones.
         for before in [next.checked_sub(3), next.checked_sub(2)].into_iter().flatten() {
             let epoch = &self.epochs[before];
             if epoch.load(Relaxed) != 0 {

@@ -7,8 +7,8 @@
 //!
 //! A *slot* holds one block at a time, and the lane that empties a slot uses it again. A lane waits
 //! for a block that another lane allocated or resized. That lane's operation publishes the slot's
-//! next *generation*, and the waiting operation carries the generation that it needs. One lane
-//! after another uses a block, so no generation is missed.
+//! next *generation*, and the waiting operation carries the generation that it needs. Lanes use a
+//! block one after another, so no lane misses a generation.
 //!
 //! If there are several lanes, the operations are cut into *epochs* of equal length in the
 //! recorded order. A lane begins an epoch when all lanes have finished the epoch before the
@@ -49,15 +49,15 @@ pub struct ReplayProgram {
     pub(super) slots: usize,
     /// The number of lanes that take part in each epoch.
     pub(super) epochs: Vec<u32>,
-    /// Blocks that the program never frees.
+    /// The blocks that the program never frees.
     pub(super) left: Vec<Leftover>,
-    /// Operations that call the allocator.
+    /// The number of operations that call the allocator.
     pub(super) ops: u64,
     /// The most replayed bytes that are live at one time.
     pub(super) peak_live: u64,
-    /// Blocks of 4 GiB and more, which are left out.
+    /// The number of blocks of 4 GiB and more, which are left out.
     pub(super) huge: u64,
-    /// Threads of the trace.
+    /// The number of threads of the trace.
     pub(super) threads: usize,
     /// Identifies the trace's operations.
     pub(super) digest: Digest,
@@ -69,7 +69,8 @@ struct ReplayedBlock {
     slot: u32,
     size: u32,
     align_log2: u8,
-    /// The lane and the operation that filled it.
+    /// The lane that allocated or resized the block last, and the index of that operation in the
+    /// lane.
     lane: u32,
     at: u64,
     /// Whether the block is replayed.
@@ -90,18 +91,18 @@ struct ProgramMaker {
     live: u64,
 }
 
-/// Returns the alignment for a replay as a power of two: the requested one, or the one that
-/// `malloc` gives for that size.
+/// Returns the base-2 logarithm of a block's alignment in a replay: `asked`, or what `malloc` gives
+/// for this size if `asked` is 0.
 fn align(asked: u8, size: u32) -> u8 {
     if asked > 0 { asked } else { (size.max(1).ilog2() as u8).min(4) }
 }
 
 impl ReplayProgram {
-    /// Creates a program from a short trace. Its operations stay in memory.
+    /// Creates a program from a short trace. The operations stay in memory.
     ///
     /// # Errors
     ///
-    /// As [`Trace::events`].
+    /// Returns the first error of [`Trace::events`].
     pub fn of(trace: &Trace) -> Result<Self, TraceError> {
         Self::made(trace, None, TraceError::Read)
     }
@@ -111,7 +112,8 @@ impl ReplayProgram {
     ///
     /// # Errors
     ///
-    /// As [`Trace::events`], and if the file cannot be created or written.
+    /// Returns the first error of [`Trace::events`], or an error if the file cannot be created or
+    /// written.
     pub fn beside(trace: &Trace, directory: &Path) -> Result<Self, Box<dyn Error>> {
         Self::made(trace, Some(directory), |error| {
             format!(
@@ -135,7 +137,7 @@ impl ReplayProgram {
         Ok(maker.finish())
     }
 
-    /// Returns the bytes of memory that the program takes.
+    /// Returns the number of bytes of memory that the program takes.
     pub(super) fn resident(&self) -> u64 {
         let own: u64 = self.lanes.iter().map(Lane::resident).sum();
         let tables = self.left.capacity() * size_of::<Leftover>() + self.epochs.capacity() * 4;
@@ -185,7 +187,7 @@ impl ReplayProgram {
         self.digest
     }
 
-    /// Returns the bytes of the file that holds most operations.
+    /// Returns the size in bytes of the file that holds most operations.
     pub(super) fn on_disk(&self) -> u64 {
         self.lanes.first().map_or(0, |lane| lane.tape().on_disk())
     }
@@ -245,7 +247,8 @@ impl ProgramMaker {
         lost.map_or(Ok(()), |id| self.empty(id, event))
     }
 
-    /// Appends an operation to the lane and returns its place.
+    /// Appends an operation to the lane and returns its index there. Begins an epoch first, if the
+    /// lane is not in the current one.
     fn push(&mut self, lane: usize, op: ProgramOp) -> io::Result<u64> {
         let epoch = (self.program.ops / EPOCH) as u32;
         if self.epoch_of[lane] != epoch + 1 {
@@ -290,7 +293,8 @@ impl ProgramMaker {
         self.program.peak_live = self.program.peak_live.max(self.live);
     }
 
-    /// Returns the generation that `lane` must wait for before it uses the block; 0 means none.
+    /// Returns the generation that `lane` must wait for before it uses the block; 0 if the lane
+    /// used the block last.
     fn wait(&mut self, live: &ReplayedBlock, lane: usize) -> u32 {
         if live.lane as usize == lane {
             return 0;

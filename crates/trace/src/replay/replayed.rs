@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The key of the reference. Every ratio divides by its time.
 pub const REFERENCE: &str = "glibc";
-/// The key of the reference's second registration, whose ratio must be 1.
+/// The key of the reference's second entry, whose ratio should be 1.
 pub const TWIN: &str = "glibc-aa";
 /// The keys of general allocators that a program can use without a change of its code.
 const GENERAL: [&str; 3] = ["mimalloc", "jemalloc", "snmalloc"];
@@ -20,7 +20,7 @@ pub struct ReplayRow {
     pub name: String,
     /// The candidate's time divided by the reference's time in the same round.
     pub ratio: Estimate,
-    /// Whether the ratio is a difference from the reference.
+    /// Whether the ratio shows a difference from the reference.
     pub verdict: Verdict,
     /// The median processor time of an operation in nanoseconds, without waiting.
     pub ns: f64,
@@ -33,17 +33,17 @@ pub struct ReplayRow {
 pub struct Replayed {
     /// The command that was recorded.
     pub command: String,
-    /// Operations of the program.
+    /// The number of operations of the program.
     pub ops: u64,
-    /// Lanes that played.
+    /// The number of lanes that played.
     pub lanes: usize,
-    /// Threads of the trace.
+    /// The number of threads of the trace.
     pub threads: usize,
-    /// Blocks of 4 GiB and more, which the replay leaves out.
+    /// The number of blocks of 4 GiB and more, which the replay leaves out.
     pub huge: u64,
     /// The most bytes that are live at one time.
     pub peak_live: u64,
-    /// Rounds that count.
+    /// The number of rounds that count.
     pub rounds: u32,
     /// The seed of the order of turns.
     pub seed: u64,
@@ -57,13 +57,13 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// Returns the row of an allocator.
+    /// Returns the row of the allocator with this key, if it took part.
     #[must_use]
     pub fn row(&self, key: &str) -> Option<&ReplayRow> {
         self.rows.iter().find(|row| row.key == key)
     }
 
-    /// Returns the nanoseconds that the reference took for the whole program.
+    /// Returns the nanoseconds that the reference took for the whole program, if it took part.
     #[must_use]
     pub fn reference_ns(&self) -> Option<f64> {
         self.row(REFERENCE).map(|row| row.ns * self.ops as f64)
@@ -77,7 +77,7 @@ impl Replayed {
         faster.min_by(|a, b| a.ratio.mid.total_cmp(&b.ratio.mid))
     }
 
-    /// Returns whether the reference differs from itself. Then no figure can be trusted.
+    /// Returns whether the reference differs from itself. If so, no figure can be trusted.
     #[must_use]
     pub fn untrusted(&self) -> bool {
         self.row(TWIN).is_some_and(|row| row.ratio.excludes_one())

@@ -1,8 +1,9 @@
 //! The memory that a replay may touch.
 //!
-//! A play that measures memory writes to each page of each block once, even if the program did
-//! not. A program may request a large buffer and use little of it. So its trace may have more live
-//! bytes than the machine has. The system would kill such a replay, and maybe other processes too.
+//! A play that measures memory writes to each page of each block once, even if the recorded program
+//! did not. A program may request a large buffer and use little of it. So its trace may have more
+//! live bytes than the machine has memory. The system would kill such a replay, and maybe other
+//! processes too.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -13,12 +14,12 @@ use crate::units::bytes;
 use super::player;
 use super::program::ReplayProgram;
 
-/// The part of the available memory that may be live in a replay, as a divisor. Allocators take
-/// more than they hand out.
+/// At most the available memory divided by this may be live in a replay. Allocators take more than
+/// they hand out.
 const PART: u64 = 2;
 
-/// Returns how many bytes this process can get before the system reclaims those of others, if the
-/// system says so.
+/// Returns the number of bytes that this process can take before the system reclaims memory of
+/// other processes; `None` if the system does not say.
 pub(super) fn available() -> Option<u64> {
     Some(group_limit().unwrap_or(u64::MAX).min(reported("/proc/meminfo", "MemAvailable:")?))
 }
@@ -31,7 +32,7 @@ pub(super) fn reported(file: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Returns the least limit of this process's control groups (version 2).
+/// Returns the least memory limit of this process's control groups (version 2), in bytes.
 fn group_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
@@ -47,8 +48,8 @@ pub(super) fn needs(program: &ReplayProgram, players: usize) -> u64 {
     program.resident() + players as u64 * player::resident(program)
 }
 
-/// Returns why the memory of a program cannot be measured within `room` bytes; `None` if it can.
-/// The replay's own memory counts.
+/// Returns the reason why the memory of a program cannot be measured within `room` bytes; `None` if
+/// it can be. The replay's own memory counts.
 pub(super) fn too_large(program: &ReplayProgram, room: Option<u64>) -> Option<String> {
     let wanted = program.peak_live.saturating_add(needs(program, 1));
     let room = room.filter(|room| wanted > room / PART)?;

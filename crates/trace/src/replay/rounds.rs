@@ -17,7 +17,7 @@ const WARM_UP: u32 = 1;
 
 /// A player of any allocator.
 pub trait Play {
-    /// Plays once.
+    /// Plays the program once.
     fn play(&mut self) -> Played;
 }
 
@@ -27,15 +27,16 @@ impl<A: GlobalAlloc + Sync> Play for Player<'_, A> {
     }
 }
 
-/// Plays in rounds and calls `step` after each. Returns the figures of each candidate.
+/// Plays the program over all candidates in rounds, and calls `step` after each round. Returns the
+/// figures of each candidate. `seed` determines the order of turns.
 ///
 /// # Errors
 ///
-/// If the reference is not among the candidates.
+/// Returns an error if the reference is not among the candidates.
 ///
 /// # Panics
 ///
-/// If an allocator refuses a block.
+/// Panics if an allocator refuses a block.
 pub fn time(
     program: &ReplayProgram,
     candidates: &[Candidate],

@@ -16,12 +16,12 @@ pub(super) struct Tape {
     kept: Mutex<TapeContents>,
 }
 
-/// The bytes that were appended.
+/// The bytes that were appended, in memory or in a file.
 #[derive(Debug, Default)]
 struct TapeContents {
     memory: Vec<u8>,
     file: Option<File>,
-    /// The length of the file.
+    /// The length of the file in bytes.
     length: u64,
 }
 
@@ -36,7 +36,7 @@ impl Tape {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the length of the file.
+    /// Returns the length of the file in bytes; 0 for a tape in memory.
     pub(super) fn on_disk(&self) -> u64 {
         self.kept().length
     }
@@ -76,7 +76,8 @@ impl Tape {
     }
 }
 
-/// Creates a file without a name in a directory. The system deletes it when this process ends.
+/// Creates a file in a directory and removes its name. The system deletes the file when this
+/// process ends.
 fn nameless(directory: &Path) -> io::Result<File> {
     let mut number = 0_u32;
     loop {

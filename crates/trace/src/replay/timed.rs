@@ -1,4 +1,4 @@
-//! The figures of one candidate, and the differences that a few rounds hide.
+//! The times of one candidate, and the differences that a few outlying rounds hide.
 #![forbid(unsafe_code)]
 
 use ephemera_measure::stats::{self, DRAWS, Estimate, Verdict};
@@ -8,7 +8,7 @@ use ephemera_measure::stats::{self, DRAWS, Estimate, Verdict};
 pub struct Timed {
     /// The candidate's time divided by the reference's time in the same round.
     pub ratio: Estimate,
-    /// Whether the ratio is a difference from the reference.
+    /// Whether the ratio shows a difference from the reference.
     pub verdict: Verdict,
     /// The median processor time of an operation in nanoseconds, without waiting.
     pub ns: f64,
@@ -16,19 +16,20 @@ pub struct Timed {
     pub swayed: Option<Swayed>,
 }
 
-/// A difference that a few rounds hide.
+/// A difference that a few outlying rounds hide.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Swayed {
-    /// The verdict without those rounds.
+    /// The verdict without the outlying rounds.
     pub verdict: Verdict,
-    /// The number of those rounds.
+    /// The number of outlying rounds.
     pub rounds: usize,
-    /// The ratio of the farthest round.
+    /// The ratio of the round that is farthest from the median.
     pub farthest: f64,
 }
 
 impl Timed {
-    /// Estimates from the logarithms of the rounds' ratios.
+    /// Estimates the ratio from the logarithms of the rounds' ratios. `floor` is the reference's
+    /// difference from itself.
     pub(super) fn of(logs: &[f64], ns: f64, floor: f64, seed: u64) -> Self {
         let ratio = ratio(logs, seed);
         let verdict = stats::verdict(&ratio, floor);
@@ -52,14 +53,14 @@ impl Timed {
     }
 }
 
-/// At most one round in this number may be an outlier: two of nine.
+/// At most one round in this number may be an outlier: for example, two of nine.
 const OUTLYING: usize = 4;
 /// The distance of an outlier from the median is more than this many times the median distance.
 const FAR: f64 = 4.0;
 
 impl Swayed {
-    /// Removes the farthest rounds one by one, while they are few and far away, until the others
-    /// show a difference.
+    /// Removes the farthest rounds one by one, until the remaining rounds show a difference.
+    /// Returns `None` if too many would have to be removed, or one that is not far away.
     fn of(logs: &[f64], mid: f64, floor: f64, seed: u64) -> Option<Self> {
         let far = |log: &f64| (log - mid).abs();
         let mut left = logs.to_vec();
@@ -79,7 +80,7 @@ impl Swayed {
     }
 }
 
-/// Returns the ratio of rounds with these logarithms.
+/// Returns the ratio and its interval for rounds whose ratios have these logarithms.
 pub(super) fn ratio(logs: &[f64], seed: u64) -> Estimate {
     let one = Estimate { mid: 0.0, low95: 0.0, high95: 0.0, low99: 0.0, high99: 0.0 };
     stats::estimate(&[logs.to_vec()], DRAWS, seed).unwrap_or(one).map(f64::exp)
@@ -89,8 +90,8 @@ pub(super) fn ratio(logs: &[f64], seed: u64) -> Estimate {
 mod tests {
     use super::*;
 
-    /// Returns the figures of nine rounds. Seven are about 5 % faster than the reference, and two
-    /// are given.
+    /// Returns the figures of nine rounds. Seven rounds are about 5 % faster than the reference,
+    /// and `two` has the ratios of the others.
     fn rounds(two: [f64; 2]) -> Timed {
         let seven = [0.948, 0.952, 0.949, 0.951, 0.95, 0.953, 0.947];
         let logs: Vec<f64> = seven.into_iter().chain(two).map(f64::ln).collect();

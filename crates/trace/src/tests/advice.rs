@@ -1,4 +1,4 @@
-//! The advice with and without a replay.
+//! Tests of the advice, with and without a replay.
 
 use crate::advise::{Advice, Offer, Recommendation};
 use crate::replay::{ReplayRow, Replayed};
@@ -26,7 +26,7 @@ fn few_calls_or_little_time_change_nothing() {
     assert!(text::verdict(&advice).contains("Keep your allocator."));
 }
 
-/// Covers a trace without times, and one that is shorter than the assumed time of its calls.
+/// Covers a trace without times, and a trace that is shorter than the assumed time of its calls.
 #[test]
 fn no_saving_exceeds_the_whole() {
     for (pace, said) in [(0, "no times"), (1, "100.0 %")] {
@@ -49,7 +49,7 @@ fn a_queue_of_buffers_fits_and_scattered_long_lived_blocks_do_not() {
     assert!(matches!(advice.verdict, Recommendation::Try(_, CostSource::Table)), "{:?}", advice.verdict);
     assert!(text::headline(&advice).contains("assumed"), "{}", text::headline(&advice));
 
-    // 300 blocks exceed a chunk. One of each 300 is never freed.
+    // 300 blocks exceed a chunk, and one block in 300 is never freed.
     let mut script = Script::new();
     for round in 0..200 {
         let blocks = round * 300..(round + 1) * 300;
@@ -139,7 +139,8 @@ fn the_largest_measured_saving_wins() {
     }
 }
 
-/// The allocator's time is a sum over threads, so the time that it is divided by must be one too.
+/// The allocator's time is a sum over threads, so the time that it is divided by must be such a sum
+/// too.
 #[test]
 fn the_share_of_several_threads_divides_by_the_time_of_all() {
     let run = |threads: u32| {

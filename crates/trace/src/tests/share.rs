@@ -1,4 +1,4 @@
-//! The allocator's share of time in traces with a known share.
+//! Tests of the allocator's share of time, with traces whose share is known.
 
 use crate::advise::{Advice, Recommendation};
 use crate::format::Clocks;
@@ -9,7 +9,7 @@ use super::*;
 /// Nanoseconds that the clock adds to each measured interval.
 const CLOCK: u64 = 20;
 
-/// Blocks that each program allocates and frees.
+/// The number of blocks that each program allocates and frees.
 const BLOCKS: u64 = 20_000;
 
 /// A program of one thread that calls its allocator in a loop.
@@ -29,7 +29,7 @@ impl Run {
         Self { call, measured: true, exits: true }
     }
 
-    /// Returns the program's trace. It notes the clocks every thousand calls.
+    /// Returns the program's trace, which has a note of the clocks every thousand calls.
     fn script(self) -> Script {
         let [allocator, recorder, own, waiting] = self.call;
         let processor = allocator + recorder + own;
@@ -129,7 +129,7 @@ fn the_processor_time_of_a_killed_programs_last_packet_is_estimated() {
     assert!(advice.share.reasons.iter().any(|why| why.contains("lacks the end of the program")));
 }
 
-/// An assumed or sampled figure is no bound, and no sentence may call it one.
+/// An assumed or sampled figure is no bound, and no sentence may call it a bound.
 #[test]
 fn no_verdict_claims_a_bound() {
     let measured = Run::new([15, 60, 4985, 0]);

@@ -1,10 +1,11 @@
-//! A directory and a trace for tests of the programs. The harness's tests of replays use it too.
+//! A directory and a trace for tests of the programs. The harness's tests of replays use this
+//! module too.
 
 use std::path::{Path, PathBuf};
 
 use ephemera_trace::{TraceEvent, What, Writer};
 
-/// A directory that the test removes when it ends.
+/// A directory that is removed when the value is dropped.
 pub(crate) struct TestDir(pub(crate) PathBuf);
 
 impl TestDir {
@@ -25,7 +26,7 @@ impl TestDir {
         path
     }
 
-    /// Writes a trace of four threads. Each frees and resizes blocks that another one allocated.
+    /// Writes a trace of four threads, which free and resize blocks that other threads allocated.
     pub(crate) fn four_threads(&self) -> PathBuf {
         let address = |i: u64| i * 64;
         let mut calls = Vec::new();

@@ -8,7 +8,7 @@ use allocator_api2::alloc::AllocError;
 use super::resize;
 use crate::threads::{Family, ThisCell};
 
-/// Returns the address of a block, or null.
+/// Returns the address of a block, or null for an error.
 #[inline]
 #[must_use]
 pub fn or_null(block: Result<NonNull<[u8]>, AllocError>) -> *mut u8 {
@@ -21,8 +21,8 @@ pub fn or_null(block: Result<NonNull<[u8]>, AllocError>) -> *mut u8 {
 /// Grows or shrinks a block. Returns null if that fails; the block is then unchanged.
 ///
 /// # Safety
-/// As `GlobalAlloc::realloc`. The block came from this allocator, to which `cell` and `family`
-/// belong.
+/// The contract of `GlobalAlloc::realloc` holds. The block came from this allocator, to which
+/// `cell` and `family` belong.
 #[inline]
 pub unsafe fn reallocate(
     cell: ThisCell,
@@ -35,10 +35,10 @@ pub unsafe fn reallocate(
     // overflow.
     let new = unsafe { Layout::from_size_align_unchecked(new_size, old.align()) };
     or_null(if new_size >= old.size() {
-        // SAFETY: the caller passes a live block of layout `old`; the new one is not smaller.
+        // SAFETY: the caller passes a live block of layout `old`; the new layout is not smaller.
         unsafe { resize::grow(cell, family, block, old, new, false) }
     } else {
-        // SAFETY: the caller passes a live block of layout `old`; the new one is not larger.
+        // SAFETY: the caller passes a live block of layout `old`; the new layout is not larger.
         unsafe { resize::shrink(cell, family, block, old, new) }
     })
 }

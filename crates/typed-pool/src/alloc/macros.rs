@@ -3,8 +3,8 @@
 /// Declares an allocator like [`PooledAllocator`](crate::PooledAllocator) with its own pools: a
 /// zero-sized type that is `Copy` and `Default`.
 ///
-/// Its blocks lie together, apart from those of other allocators. They have their own limit, and
-/// their memory is freed independently.
+/// The allocator's blocks lie together, apart from those of other allocators. It has its own limit,
+/// and its memory is freed independently of theirs.
 ///
 /// # Examples
 ///
@@ -70,12 +70,13 @@ macro_rules! __allocator_of_family {
         $vis struct $name;
 
         impl $name {
-            /// Allocates a block of exactly `layout.size()` bytes, not initialised.
+            /// Allocates an uninitialised block of exactly `layout.size()` bytes.
             ///
             /// For size zero, returns an aligned dangling address and has no other effect.
             ///
             /// # Errors
-            /// `AllocError` if the limit would be exceeded, or if the operating system refuses.
+            /// Returns `AllocError` if the limit would be exceeded, or if the operating system
+            /// refuses.
             #[inline]
             pub fn allocate(
                 &self,
@@ -88,7 +89,8 @@ macro_rules! __allocator_of_family {
             /// Allocates as `allocate` does, with all bytes zero.
             ///
             /// # Errors
-            /// As `allocate`.
+            /// Returns `AllocError` if the limit would be exceeded, or if the operating system
+            /// refuses.
             #[inline]
             pub fn allocate_zeroed(
                 &self,
@@ -116,7 +118,8 @@ macro_rules! __allocator_of_family {
             /// block without a class. Other blocks move.
             ///
             /// # Errors
-            /// As `allocate`; the old block is then unchanged.
+            /// Returns `AllocError` if the limit would be exceeded, or if the operating system
+            /// refuses. The old block is then unchanged.
             ///
             /// # Safety
             /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not
@@ -135,7 +138,7 @@ macro_rules! __allocator_of_family {
             /// Grows as `grow` does, with all bytes from `old.size()` on zero.
             ///
             /// # Errors
-            /// As `grow`.
+            /// Returns `AllocError` as `grow` does; the old block is then unchanged.
             ///
             /// # Safety
             /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not
@@ -154,12 +157,12 @@ macro_rules! __allocator_of_family {
             /// Shrinks a block: in place if its class stays the same. The module `pages` shrinks a
             /// block without a class. Other blocks move.
             ///
-            /// The limit refuses no shrink. A block that has to move may exceed it: by a unit of at
-            /// most 8 slots, or by the new size if that has no class.
+            /// No shrink fails because of the limit. A block that has to move may exceed the limit:
+            /// by a unit of at most 8 slots, or by the new size if that has no class.
             ///
             /// # Errors
-            /// `AllocError` if the block has to move and the operating system refuses; the old
-            /// block is then unchanged.
+            /// Returns `AllocError` if the block has to move and the operating system refuses; the
+            /// old block is then unchanged.
             ///
             /// # Safety
             /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not
@@ -175,8 +178,8 @@ macro_rules! __allocator_of_family {
                 unsafe { $crate::__private::shrink(Self::__cell(), Self::__family(), block, old, new) }
             }
 
-            /// Books remote frees, publishes those of this thread, then frees all empty units of
-            /// this thread.
+            /// Books the remote frees of this thread's slots, publishes the remote frees that this
+            /// thread made, then frees all empty units of this thread.
             ///
             /// Without a trim, a thread keeps 128 KiB of empty units of each class, but at least
             /// one unit, and frees others as they run empty. Each time it needs a unit after it

@@ -71,7 +71,7 @@ pub(super) unsafe fn deallocate(
         // SAFETY: the caller passes a live block, which has no class and so came from pages.
         return unsafe { threads::deallocate_block(heaps, family, block, layout) };
     };
-    // SAFETY: an allocator's family has a heap for each class.
+    // SAFETY: T2: the thread may use these heaps. An allocator's family has one for each class.
     let owner = unsafe { heaps.owner(class) };
     // SAFETY: the caller passes a live block of this class.
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };

@@ -26,7 +26,7 @@ impl PooledAllocator {
 }
 
 crate::__allocator_of_family! {
-    /// Zero-sized allocator with free lists by size class on each thread, for any container.
+    /// A zero-sized allocator with free lists by size class on each thread, for any container.
     ///
     /// A block of up to 32 KiB comes from this thread's pool of its class. There are 44 classes:
     /// the multiples of 8 up to 64, then four for each doubling. The allocation takes a few
@@ -51,9 +51,10 @@ crate::__allocator_of_family! {
     /// assert_eq!(words.len(), 5);
     /// ```
     ///
-    /// All its memory comes from the operating system, and none from another heap. It serves
-    /// threads before `main`, in and after the destructors of thread-locals, and in and after exit
-    /// handlers. In a forked child, the blocks of all threads of the parent can be used and freed.
+    /// All memory of the allocator comes from the operating system, and none from another heap. The
+    /// allocator serves threads before `main`, in and after the destructors of thread-locals, and
+    /// in and after exit handlers. In a forked child, the program can use and free the blocks of
+    /// all threads of the parent.
     ///
     /// A library that is loaded at run time and has this line too has its own heap. Its blocks may
     /// move to any thread, but the library must free them. If the library is unloaded, the pages of
@@ -61,10 +62,10 @@ crate::__allocator_of_family! {
     ///
     /// Some C libraries, such as musl and Apple's, have no `__cxa_thread_atexit_impl`. There the
     /// standard library keeps its own list of destructors, and some systems also have no native
-    /// thread-locals. The standard library must then take the memory of both from
-    /// [`System`](std::alloc::System), as that of Rust 1.95 does. That of Rust 1.85 takes the
-    /// memory from the global allocator. There the process ends if the first allocation of a thread
-    /// is for that list.
+    /// thread-locals. The standard library must then allocate the list and the thread-locals from
+    /// [`System`](std::alloc::System), as that of Rust 1.95 does. That of Rust 1.85 allocates them
+    /// from the global allocator. There the process ends if the first allocation of a thread is for
+    /// that list.
     ///
     /// How freed memory is kept and returned:
     ///
@@ -74,15 +75,16 @@ crate::__allocator_of_family! {
     ///   bytes in use, whichever is more. It keeps up to 64 MiB more if it needed pages again that
     ///   it had returned. The process returns memory beyond this to the operating system at once.
     ///   Of the rest, it returns one unit or block after each 64 allocations or frees of units and
-    ///   larger blocks, if that one was not used during the last 1,024 of them.
+    ///   larger blocks, if that unit or block was not used during the last 1,024 such operations.
     ///   [`pages::set_cache`](crate::pages::set_cache) changes the 4 MiB.
     /// * A thread keeps freed blocks of more than 32 and up to 256 KiB for itself, up to 768 KiB in
-    ///   total, until it ends or trims. Allocations and frees of such blocks by any thread move
-    ///   those that the thread does not use to the process's cache.
-    /// * One live block keeps its unit: 32 KiB for small sizes, up to 256 KiB for others.
+    ///   total, until it ends or trims. Allocations and frees of such blocks by any thread move the
+    ///   blocks that this thread does not use to the process's cache.
+    /// * One live block keeps its whole unit from being freed: 32 KiB for small sizes, up to 256
+    ///   KiB for others.
     ///
-    /// On systems other than Linux, Android, Windows, Apple's and the BSDs, its memory comes from
-    /// the system's heap, [`System`](std::alloc::System).
+    /// On systems other than Linux, Android, Windows, Apple's and the BSDs, the allocator takes its
+    /// memory from the system's heap, [`System`](std::alloc::System).
     ///
     /// # Examples
     ///

@@ -1,7 +1,7 @@
 //! Grows and shrinks blocks: in place, or by a move to a block of another class.
 //!
-//! The functions for blocks without a small class are not inlined, for the same reason as those of
-//! `medium`.
+//! The functions for blocks without a small class are not inlined, so that the fast paths of small
+//! classes need no more registers.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -18,7 +18,8 @@ use crate::threads::{self, Family, ThisCell};
 /// on are zero.
 ///
 /// # Errors
-/// As [`allocate`]; the old block is then unchanged.
+/// Returns `AllocError` if the limit would be exceeded, or if the operating system refuses. The old
+/// block is then unchanged.
 ///
 /// # Safety
 /// `block` is a live block of this family, `old` fits it, and `new` is not smaller.
@@ -51,11 +52,11 @@ pub unsafe fn grow(
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block: in place if its class stays the same. The limit refuses no shrink
+/// Shrinks a block: in place if its class stays the same. No shrink fails because of the limit
 /// (`shrink_at_the_limit`).
 ///
 /// # Errors
-/// `AllocError` if the operating system refuses; the old block is then unchanged.
+/// Returns `AllocError` if the operating system refuses; the old block is then unchanged.
 ///
 /// # Safety
 /// `block` is a live block of this family, `old` fits it, and `new` is not larger.
@@ -91,10 +92,10 @@ pub unsafe fn shrink(
 ///
 /// The block stays in its slot if the units of both classes have the same alignment. The slot then
 /// still is one of the old class, and a free finds its heap through the unit's header, as a remote
-/// free does. Otherwise the block moves, beyond the limit.
+/// free does. Otherwise the block moves, even if that exceeds the limit.
 ///
 /// # Errors
-/// `AllocError` if the operating system refuses; the old block is then unchanged.
+/// Returns `AllocError` if the operating system refuses; the old block is then unchanged.
 ///
 /// # Safety
 /// `block` is a live block of this family, `old` fits it, and `new` is not larger.
@@ -159,7 +160,8 @@ unsafe fn grow_medium(
     Ok(slot)
 }
 
-/// Moves a block to a larger one of another class, or from or to pages.
+/// Moves a block to a larger one of another class, or from or to pages. With `zeroed`, the bytes
+/// from the old size on are zero.
 ///
 /// # Safety
 /// `block` is a live block of this family, `old` fits it, and `new` is not smaller.
@@ -209,8 +211,8 @@ unsafe fn shrink_medium(
     }
 }
 
-/// Moves a block to a new one that this function allocates. If that fails, the old block is
-/// unchanged.
+/// Moves `keep` bytes of a block to a new block that this function allocates, and frees the old
+/// one. If the allocation fails, the old block is unchanged.
 ///
 /// # Safety
 /// `block` is a live block of this family, and `old` fits it. Neither layout has fewer than `keep`

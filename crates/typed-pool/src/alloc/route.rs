@@ -11,10 +11,10 @@ use crate::local_frees::Reach;
 use crate::stats::Stats;
 use crate::threads::{self, Family, ThisCell};
 
-/// Allocates a block, not initialised.
+/// Allocates an uninitialised block.
 ///
 /// # Errors
-/// `AllocError` if the limit would be exceeded, or if the operating system refuses.
+/// Returns `AllocError` if the limit would be exceeded, or if the operating system refuses.
 ///
 /// # Safety
 /// `cell` and `family` belong to the same allocator.
@@ -32,7 +32,7 @@ pub unsafe fn allocate(cell: ThisCell, family: &'static Family, layout: Layout) 
 /// Allocates a block with all bytes zero.
 ///
 /// # Errors
-/// As [`allocate`].
+/// Returns `AllocError` if the limit would be exceeded, or if the operating system refuses.
 ///
 /// # Safety
 /// `cell` and `family` belong to the same allocator.
@@ -60,13 +60,14 @@ pub unsafe fn deallocate(cell: ThisCell, family: &'static Family, block: NonNull
         // SAFETY: the caller passes a live block of this layout, which has no small class.
         return unsafe { medium::deallocate(cell.heaps(), family, block, layout) };
     };
-    // SAFETY: an allocator's family has a heap for each class.
+    // SAFETY: T2: the thread may use these heaps. An allocator's family has one for each class.
     let owner = unsafe { cell.heaps().owner(class) };
     // SAFETY: the caller passes a live block of this class.
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
 }
 
-/// Books remote frees, publishes those of this thread, then frees this thread's empty units.
+/// Books the remote frees of this thread's slots, publishes the remote frees that this thread made,
+/// then frees this thread's empty units.
 pub fn trim(family: &'static Family) {
     threads::trim_here(family);
 }

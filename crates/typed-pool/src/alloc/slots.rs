@@ -31,7 +31,7 @@ pub(super) unsafe fn allocate_in(
     layout: Layout,
     class: usize,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: an allocator's family has a heap for each class.
+    // SAFETY: T2: the thread may use these heaps. An allocator's family has one for each class.
     let owner = unsafe { heaps.owner(class) };
     match owner.heap().take(layout.size()) {
         Some(slot) => Ok(slot),
@@ -47,7 +47,7 @@ pub(super) unsafe fn allocate_in(
 #[inline]
 #[must_use]
 pub unsafe fn take_from_front(cell: ThisCell, class: usize, size: usize) -> Option<NonNull<u8>> {
-    // SAFETY: an allocator's family has a heap for each class.
+    // SAFETY: T2: the thread may use these heaps. An allocator's family has one for each class.
     unsafe { cell.heaps().owner(class) }.heap().take(size)
 }
 
@@ -103,7 +103,7 @@ pub(super) unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8>
     unsafe { NonNull::new_unchecked(slot) }
 }
 
-/// Returns the class of a layout whose blocks are slots. `None` for other layouts.
+/// Returns the class of a layout whose blocks are slots, or `None` for other layouts.
 #[inline]
 #[must_use]
 pub const fn class_of(layout: Layout) -> Option<usize> {
@@ -138,7 +138,7 @@ mod tests {
     use crate::unit::Unit;
 
     crate::pooled_allocator! {
-        /// Its blocks are freed without their size.
+        /// An allocator whose blocks the tests free without their size.
         struct Sizeless;
     }
 
@@ -147,7 +147,8 @@ mod tests {
         unsafe { header_of::<Unit>(block, class::unit_size(class)) }.cast()
     }
 
-    /// Frees a block by `give_to_own_unit`, or by its layout. Returns whether the former did it.
+    /// Frees a block by `give_to_own_unit`, or by its layout if that function frees nothing.
+    /// Returns whether `give_to_own_unit` freed it.
     fn free(block: NonNull<u8>, layout: Layout) -> bool {
         let class = class_of(layout).expect("the layout has a class");
         // SAFETY: the block is a live slot of this class.

@@ -59,7 +59,8 @@ macro_rules! pooled {
         $vis struct $tag;
 
         impl $tag {
-            /// Returns the bytes that these pools hold on all threads, and the slots that are live.
+            /// Returns the bytes that the pools of this tag hold on all threads, and their live
+            /// slots.
             #[must_use]
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "the declaring crate may not read statistics")]
@@ -67,14 +68,16 @@ macro_rules! pooled {
                 $crate::__private::stats(<Self as $crate::PoolOf<$type>>::__family())
             }
 
-            /// Sets the limit on the bytes that these pools hold, on all threads together.
+            /// Sets the limit on the bytes that the pools of this tag hold, on all threads
+            /// together.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "a pool may have no limit")]
             pub fn set_limit(&self, bytes: usize) {
                 $crate::__private::set_limit(<Self as $crate::PoolOf<$type>>::__family(), bytes);
             }
 
-            /// Books remote frees, then frees all empty units of this thread.
+            /// Books the remote frees of this thread's slots, publishes the remote frees that this
+            /// thread made, then frees all empty units of this thread.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "a pool may never be trimmed")]
             pub fn trim(&self) {

@@ -23,8 +23,8 @@ use crate::threads;
 /// An owned value in the pool of its type: a `Box` for types that have a pool.
 ///
 /// Each thread has its own pool for each such type; [`pooled!`](crate::pooled) declares one. Any
-/// thread may drop a value, even after the thread that allocated it ended. Values may be allocated
-/// and dropped in destructors of thread-locals. The slot returns to the pool that allocated it.
+/// thread may drop a value, even after the thread that allocated it ended. The slot returns to the
+/// pool that allocated it. Values may be allocated and dropped in destructors of thread-locals.
 ///
 /// `P` names the pool: [`OfType<T>`] for your own types, a tag for other types, and [`AnyPool`] for
 /// values whose pool is not known statically, such as trait objects ([`unsize!`](crate::unsize)).
@@ -95,7 +95,7 @@ impl<T: Pooled> PooledBox<T> {
     /// freed.
     ///
     /// # Aborts
-    /// As [`PooledBox::new`].
+    /// Calls `handle_alloc_error` if the allocation fails.
     #[inline]
     #[must_use]
     pub fn new_with(init: impl FnOnce() -> T) -> Self {
@@ -105,8 +105,8 @@ impl<T: Pooled> PooledBox<T> {
     /// Allocates a slot from this thread's pool of the type, and moves `value` into it.
     ///
     /// # Errors
-    /// [`TryAllocError`], with the value, if the limit would be exceeded, or if the operating
-    /// system refuses.
+    /// Returns [`TryAllocError`], with the value, if the limit would be exceeded, or if the
+    /// operating system refuses.
     #[inline]
     pub fn try_new(value: T) -> Result<Self, TryAllocError<T>> {
         Self::try_make(value)
@@ -115,17 +115,17 @@ impl<T: Pooled> PooledBox<T> {
     /// Allocates a slot like [`PooledBox::new_with`].
     ///
     /// # Errors
-    /// [`TryAllocError`], with `init`, if the limit would be exceeded, or if the operating system
-    /// refuses.
+    /// Returns [`TryAllocError`], with `init`, if the limit would be exceeded, or if the operating
+    /// system refuses.
     #[inline]
     pub fn try_new_with<F: FnOnce() -> T>(init: F) -> Result<Self, TryAllocError<F, T>> {
         Self::try_make_with(init)
     }
 
-    /// Creates a pinned box.
+    /// Allocates a slot as [`PooledBox::new`] does, and pins the value in it.
     ///
     /// # Aborts
-    /// As [`PooledBox::new`].
+    /// Calls `handle_alloc_error` if the allocation fails.
     #[inline]
     #[must_use]
     pub fn pin(value: T) -> Pin<Self> {
@@ -147,8 +147,8 @@ impl<T: Pooled> PooledBox<T> {
         T::__family().account().set_limit(bytes);
     }
 
-    /// Books remote frees, publishes those of this thread, then frees all empty units of this
-    /// thread.
+    /// Books the remote frees of this thread's slots, publishes the remote frees that this thread
+    /// made, then frees all empty units of this thread.
     ///
     /// Without a trim, a thread keeps 4 empty units of each type and frees others as they run
     /// empty. Of units above 32 KiB it keeps fewer, but at least one. Each time it needs a unit
@@ -186,7 +186,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
     /// Does what [`PooledBox::try_new`] does, in the pool of a tag.
     ///
     /// # Errors
-    /// As [`PooledBox::try_new`].
+    /// Returns [`TryAllocError`], with the value, if the allocation fails.
     #[inline]
     pub fn try_new_in(value: T, _: P) -> Result<Self, TryAllocError<T>> {
         Self::try_make(value)
@@ -195,7 +195,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
     /// Does what [`PooledBox::try_new_with`] does, in the pool of a tag.
     ///
     /// # Errors
-    /// As [`PooledBox::try_new_with`].
+    /// Returns [`TryAllocError`], with `init`, if the allocation fails.
     #[inline]
     pub fn try_new_with_in<F: FnOnce() -> T>(init: F, _: P) -> Result<Self, TryAllocError<F, T>> {
         Self::try_make_with(init)
@@ -211,7 +211,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
     #[inline]
     fn make(value: T) -> Self {
         match pools::allocate::<T, P>() {
-            // SAFETY: the slot is fresh.
+            // SAFETY: the slot was just allocated from this pool, so nothing else uses it.
             Ok(slot) => unsafe { Self::fill(slot, value) },
             Err(AllocError) => handle_alloc_error(Layout::new::<T>()),
         }
@@ -220,7 +220,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
     #[inline]
     fn try_make(value: T) -> Result<Self, TryAllocError<T>> {
         match pools::allocate::<T, P>() {
-            // SAFETY: the slot is fresh.
+            // SAFETY: the slot was just allocated from this pool, so nothing else uses it.
             Ok(slot) => Ok(unsafe { Self::fill(slot, value) }),
             Err(AllocError) => Err(TryAllocError::new(value)),
         }
@@ -248,7 +248,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
         let end = SlotGuard::<MaybeUninit<T>, P> { value: slot.cast(), pool: PhantomData };
         let value = init();
         mem::forget(end);
-        // SAFETY: the slot is fresh and was not freed, because `end` was forgotten.
+        // SAFETY: nothing else uses the fresh slot, which `end` did not free: it was forgotten.
         unsafe { Self::fill(slot, value) }
     }
 
@@ -292,7 +292,7 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
         unsafe { Self::into_raw(this).as_mut() }
     }
 
-    /// Returns the pointer to the value. [`PooledBox::from_raw`] takes it back.
+    /// Returns the pointer to the value. [`PooledBox::from_raw`] creates a box from it again.
     #[inline]
     #[must_use]
     pub fn into_raw(this: Self) -> NonNull<T> {
@@ -325,7 +325,7 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
         this.value.as_ptr()
     }
 
-    /// Pins the box.
+    /// Returns the box with its value pinned.
     #[inline]
     #[must_use]
     pub fn into_pin(this: Self) -> Pin<Self> {
@@ -348,7 +348,7 @@ impl<T: ?Sized, P: BoxPool> Drop for PooledBox<T, P> {
     }
 }
 
-/// A slot without a value: the value was dropped, or not stored yet. Dropping this frees the slot.
+/// A slot whose value was dropped, or is not stored yet. Dropping the guard frees the slot.
 struct SlotGuard<T: ?Sized, P: BoxPool> {
     value: NonNull<T>,
     pool: PhantomData<fn() -> P>,

@@ -124,7 +124,7 @@ unsafe impl BoxPool for AnyPool {
             // SAFETY: the caller frees a live slot of some family's heap.
             unsafe { threads::give_erased(threads::this_record(), slot, layout) };
         } else if layout.size() != 0 {
-            // SAFETY: a value without units is a block of pages.
+            // SAFETY: a value without units and of a size other than zero is a block of pages.
             unsafe { free_unbooked(slot, layout) };
         }
     }
@@ -150,7 +150,7 @@ pub(super) fn allocate<T, P: PoolOf<T>>() -> Result<NonNull<T>, AllocError> {
     if !is_pooled(layout) {
         return threads::allocate_large(P::__family(), layout, false).map(NonNull::cast);
     }
-    // SAFETY: each family has a heap with index 0.
+    // SAFETY: T2: the thread may use these heaps. Each family has a heap with index 0.
     let owner = unsafe { P::__cell().heaps().owner(0) };
     match heap::PoolEnv::heap(&owner).take(layout.size()) {
         Some(slot) => Ok(slot.cast()),
@@ -174,17 +174,17 @@ pub mod typed {
     pub unsafe fn give<T, P: PoolOf<T>>(slot: NonNull<u8>, _: Layout) {
         let layout = Layout::new::<T>();
         if is_pooled(layout) {
-            // SAFETY: each family has a heap with index 0.
+            // SAFETY: T2: the thread may use these heaps. Each family has a heap with index 0.
             let owner = unsafe { P::__cell().heaps().owner(0) };
             // SAFETY: the caller frees a live slot of this family, which has one kind of slots.
             unsafe { heap::give(owner, slot, unit_of(layout), layout.size(), Reach::Slot) };
         } else {
-            // SAFETY: a value without units is a block of pages.
+            // SAFETY: a live value without units is a block of pages, or of size zero.
             unsafe { threads::deallocate_large(P::__family(), slot, layout) };
         }
     }
 
-    /// Removes a large block from the family's account.
+    /// Removes a box of this layout from the family's account, if its value is a large block.
     ///
     /// # Safety
     /// The block is of this pool, and this function is called once for it.

@@ -30,7 +30,7 @@ impl<T: ?Sized, P: BoxPool> From<PooledBox<T, P>> for Pin<PooledBox<T, P>> {
     }
 }
 
-/// Clones into a slot of the calling thread's pool, whichever thread made the other box.
+/// Clones the value into a slot of the calling thread's pool, whichever thread made this box.
 impl<T: Clone, P: PoolOf<T>> Clone for PooledBox<T, P> {
     fn clone(&self) -> Self {
         Self::make_with(|| T::clone(self))

@@ -1,4 +1,4 @@
-//! Boxes of trait objects and slices.
+//! Conversions of boxes to boxes of trait objects and slices.
 
 use core::mem;
 use core::ptr::NonNull;
@@ -11,7 +11,8 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
     #[inline]
     #[must_use]
     pub fn erase(this: Self) -> PooledBox<T, AnyPool> {
-        // SAFETY: the box is of this pool, and belongs to `AnyPool` from here on.
+        // SAFETY: the box is of this pool, and it becomes a box of `AnyPool`, so there is no
+        // further call.
         unsafe { P::__erase(core::alloc::Layout::for_value::<T>(&*this)) };
         let value = Self::into_raw(this);
         // SAFETY: the box owned the value, and its slot leads to its pool.
@@ -43,7 +44,7 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
 }
 
 /// Turns a [`PooledBox`](crate::PooledBox) into one of a trait object or a slice: `unsize!(boxed =>
-/// dyn Trait)`. A `Box` does so without a macro.
+/// dyn Trait)`. The standard `Box` coerces without a macro.
 ///
 /// The result is a `PooledBox<dyn Trait, AnyPool>`. The size and alignment of the value lead from
 /// its slot to its pool.

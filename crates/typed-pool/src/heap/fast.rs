@@ -106,7 +106,7 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
     let local = if unit.as_ptr() == heap.front.get() { &heap.local } else { unit.local() };
     if local.until.get() == 1 && !cfg!(ephemera_weaken = "known_units_are_never_looked_at") {
-        // If this was the count of the front, it starts over.
+        // The count of the front has no meaning, so it starts over here, whichever unit this is.
         heap.local.until.set(NEVER);
         return false;
     }
@@ -135,7 +135,7 @@ pub(crate) unsafe fn mark_free(block: NonNull<u8>, size: usize) {
     }
 }
 
-/// Aborts if the pointer is not a slot, or is the slot that was freed last (`freed`).
+/// Aborts if the pointer is not a slot of `unit`, or is the slot that was freed last (`freed`).
 #[cfg(debug_assertions)]
 fn check(heap: &UnitHeap, unit: Option<UnitPtr>, block: NonNull<u8>, freed: *mut u8) {
     let (spec, slots) = (heap.spec, unit.map_or(0, UnitPtr::slots));

@@ -15,15 +15,16 @@ use super::{FrontScope, PoolEnv, UnitHeap};
 use crate::local_frees::{link_of, write_link};
 use crate::unit::{UnitPtr, UnitState};
 
-/// The heap allocates from a full unit again when one in this number of its slots is free. So the
-/// slow path runs at most once for that share of a unit's slots.
+/// A full unit is queued again once 1/`SHARE` of its slots are free. So the slow path runs at most
+/// once for that share of a unit's slots.
 const SHARE: usize = 8;
 
-/// The number of units from which a heap is large. The free slots of its full units then matter
+/// A heap with at least this number of units is large. The free slots of its full units then matter
 /// more than slow paths: a free to a random unit waits for memory anyway.
 const LARGE_HEAP: usize = 256;
 
-/// The same number for a large heap, which waits for at least `LEAST_FREES` free slots.
+/// The share for a large heap. It waits for at least `LEAST_FREES` free slots, but for no more than
+/// a small heap would.
 const LARGE_HEAP_SHARE: usize = 64;
 const LEAST_FREES: usize = 4;
 
@@ -82,7 +83,7 @@ impl UnitHeap {
     }
 
     /// Sets the front aside, if the current scope allocated from it and the unit has at most `most`
-    /// bytes. Returns the bytes of the unit, or `None` if the front is as before.
+    /// bytes. Returns the bytes of the unit, or `None` if the front stays as it was.
     pub(super) fn set_front_aside(&self, most: usize) -> Option<usize> {
         let unit = self.front()?;
         let bytes = self.front_bytes(unit);
@@ -95,9 +96,9 @@ impl UnitHeap {
         Some(bytes)
     }
 
-    /// Leaves a front aside that the current scope did not inherit, if the unit has at most `most`
-    /// bytes. Slots that were freed into it meanwhile are set aside too. Returns the bytes of the
-    /// unit.
+    /// Keeps the front aside if the current scope has not inherited it and its unit has at most
+    /// `most` bytes. Slots that were freed into it since are set aside too. Returns the bytes of
+    /// the unit, or `None` if the front does not stay aside.
     pub(super) fn leave_front_aside(&self, most: usize) -> Option<usize> {
         let unit = self.front_aside()?;
         if !self.local.free.get().is_null() {
@@ -107,8 +108,8 @@ impl UnitHeap {
         Some(self.front_bytes(unit)).filter(|&bytes| bytes <= most)
     }
 
-    /// Returns the free slots of a front that is set aside to the heap. Slots that were freed
-    /// meanwhile are on the heap's list already.
+    /// Moves the free slots of a front that is set aside back to the heap. Slots that were freed
+    /// into the front since then are on the heap's list already.
     #[cold]
     fn take_front_back(&self, unit: UnitPtr) {
         let aside = unit.free().replace(ptr::null_mut());

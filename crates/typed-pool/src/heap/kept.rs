@@ -1,8 +1,9 @@
 //! Finds the empty units that a heap learned to keep and no longer needs.
 //!
 //! A heap keeps one more empty unit each time it needs a unit after it freed one. So it must also
-//! keep fewer after the load has changed. Over a number of slow paths, it notes the least number of
-//! its empty units, which the load did not need. The next slow paths free them, one each.
+//! keep fewer after the load has changed. Over a number of slow paths, the heap notes the lowest
+//! number of empty units that it had: the load did not need these units. Each of the next slow
+//! paths frees one of them.
 
 use core::cell::Cell;
 
@@ -13,9 +14,9 @@ const LOOK_EVERY: usize = 64;
 /// them.
 #[derive(Debug)]
 pub(super) struct KeptUnits {
-    /// New fronts since the last look.
+    /// The number of new fronts since the last look.
     fronts: Cell<usize>,
-    /// The least number of empty units since the last look.
+    /// The lowest number of empty units since the last look.
     lowest: Cell<usize>,
     /// The number of units that the heap keeps because it freed and then needed them.
     learned: Cell<usize>,
@@ -45,7 +46,7 @@ impl KeptUnits {
         self.surplus.set(0);
     }
 
-    /// Notes that an empty unit was taken, and that this number of them is left.
+    /// Notes that the heap took an empty unit and has `left` more of them.
     #[inline]
     pub(super) fn note_taken(&self, left: usize) {
         self.lowest.set(self.lowest.get().min(left));
@@ -63,8 +64,9 @@ impl KeptUnits {
         self.fronts.get() >= LOOK_EVERY
     }
 
-    /// Finds out how many units the load does not need, after twice as many new fronts as the heap
-    /// has `units`. A load that rises to all units again and again reaches its peak in that time.
+    /// Finds out how many units the load does not need, once the heap had twice as many new fronts
+    /// as it has `units`. A load that rises to all units again and again reaches its peak in that
+    /// time.
     ///
     /// The heap keeps up to `keep` empty units and has `empties` of them.
     pub(super) fn find_unneeded(&self, units: usize, keep: usize, empties: usize) {

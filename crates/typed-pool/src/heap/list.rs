@@ -9,7 +9,7 @@ use ephemera_prim::claim::Contents;
 use super::UnitHeap;
 use crate::unit::{Unit, UnitPtr, UnitState};
 
-/// Returns the unit at an end or a link of a list.
+/// Returns the unit that an end or a link of a list points at, or `None` for null.
 ///
 /// # Safety
 /// `unit` is null, or on a list of a heap (H6).
@@ -44,7 +44,7 @@ impl UnlistedUnits {
 }
 
 impl UnitHeap {
-    /// Pushes an empty unit.
+    /// Pushes an empty unit to the stack of empties.
     #[inline]
     pub(super) fn push_empty(&self, unit: UnitPtr) {
         unit.set_state(UnitState::Empty);
@@ -157,14 +157,14 @@ impl UnitHeap {
         Some(unit)
     }
 
-    /// Returns the unit that has waited longest.
+    /// Returns the unit that has waited longest in the queue.
     #[inline]
     pub(super) fn first_in_queue(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is in the queue.
         unsafe { listed(self.queue.get()) }
     }
 
-    /// Takes the unit that has waited longest, among those that may become the front now.
+    /// Takes the unit that has waited longest in the queue, of those that may become the front now.
     #[inline]
     pub(super) fn pop_queue(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is in the queue.
@@ -182,8 +182,7 @@ impl UnitHeap {
         Some(first)
     }
 
-    /// Takes the unit that has waited longest, of those that may become the front now. Adopts it if
-    /// it is abandoned.
+    /// Does what [`Self::pop_queue`] does, and adopts the unit if it is abandoned.
     #[cold]
     #[inline]
     fn pop_adopted(&self) -> Option<UnitPtr> {

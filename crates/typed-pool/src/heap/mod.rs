@@ -9,7 +9,7 @@
 //!   units    <-> all units, whether they are on another list or not
 //! ```
 //!
-//! Each file uses this one and those to its left:
+//! Each file uses this file, and the files to its left in this drawing:
 //!
 //! ```text
 //!   kept, list   front   supply   abandon, next   fast   slow
@@ -54,11 +54,12 @@ pub(crate) enum ChunkLen {
     /// 64 at first. The number doubles with each unit held, up to a whole unit.
     Grows,
     /// A fixed number of slots; 0 means 1. The request is for one unit, or for several whole units
-    /// if one has no room for the slots.
+    /// if the slots do not fit in one.
     Fixed(usize),
 }
 
-/// The scope whose front a heap has. A heap of no scope has its own front.
+/// Whether an earlier scope left a heap's front, and whether the current scope allocates from it.
+/// It is [`Own`](Self::Own) in heaps outside of scopes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FrontScope {
     /// The current scope made the unit its front.
@@ -75,7 +76,7 @@ pub(crate) const CHUNK_UNITS: usize = 64;
 /// The number of slots in the first unit of a growing pool.
 pub(crate) const FIRST_LEN: usize = 64;
 
-/// The state of a heap. Dropping it frees no unit: its owner frees the units before.
+/// The state of a heap. Its drop frees no unit, because its owner frees the units before that.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitHeap {
@@ -93,9 +94,9 @@ pub(crate) struct UnitHeap {
     empties: Cell<*mut Unit>,
     empties_len: Cell<usize>,
     /// The number of empty units to keep: those of the spec, those of the initial capacity, and one
-    /// more for each unit that was freed and then needed again (`kept`).
+    /// more for each unit that the heap freed and then needed again (`kept`).
     keep: Cell<usize>,
-    /// The units freed since the last trim, less those that the heap needed again.
+    /// The number of units freed since the last trim, less the number that the heap needed again.
     given_back: Cell<usize>,
     kept: KeptUnits,
     units_len: Cell<usize>,
@@ -146,8 +147,8 @@ impl UnitHeap {
         }
     }
 
-    /// Calls `visit` for every unit, on any thread. Returns `false` if it missed some, because
-    /// another walker was in the way for long or the list changed too fast.
+    /// Calls `visit` for every unit, on any thread. Returns `false` if it missed some units,
+    /// because another walker was in the way for long or the list changed too fast.
     pub(crate) fn walk(&self, mut visit: impl FnMut(UnitPtr)) -> bool {
         // SAFETY: U1: a unit is not freed while it is visited (W2).
         self.units.walk(|unit| visit(unsafe { UnitPtr::new(unit) }))
@@ -212,7 +213,8 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn count_unit(&self, _bytes: usize) -> u64 {
         0
     }
-    /// Subtracts a unit with this birth from the scope that it counted for.
+    /// Subtracts a unit of this number of bytes, with this birth, from the scope that it counted
+    /// for.
     fn uncount_unit(&self, _bytes: usize, _birth: u64) {}
     /// Returns whether a unit with this birth counts for the scope of this heap.
     #[inline]
@@ -224,21 +226,22 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn serves(&self, _birth: u64) -> bool {
         true
     }
-    /// Adds to the number of live slots outside the front, where the owner counts them.
+    /// Adds `slots` to the number of live slots outside the front, if the owner keeps that count.
     #[inline]
     fn add_live(&self, _slots: usize) {}
-    /// Subtracts from the number of live slots outside the front, where the owner counts them.
+    /// Subtracts `slots` from the number of live slots outside the front, if the owner keeps that
+    /// count.
     #[inline]
     fn sub_live(&self, _slots: usize) {}
     /// Returns whether this heap's owner may write the words of `unit`.
     fn owns(&self, unit: UnitPtr) -> bool;
-    /// Books remote frees.
+    /// Books the remote frees that wait for this heap.
     fn book_mail(self);
     /// Takes the unbooked remote frees, group by group. The caller books all of them.
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)>;
 }
 
-/// The environment of a heap from which a user allocates: what its owner does for other heaps.
+/// The environment of a heap from which a program allocates. It adds operations on other heaps.
 pub(crate) trait AllocEnv: PoolEnv {
     /// Returns whether a unit of this number of bytes would exceed the limit of the heap's scope,
     /// and a trim may help.

@@ -3,20 +3,21 @@
 use super::PoolEnv;
 use crate::unit::{UnitPtr, UnitState};
 
-/// Takes the unit that has waited longest in the queue, or else the empty unit that was kept last,
-/// if there are more than `stay` of them.
+/// Takes the unit that has waited longest in the queue. If there is none, takes the empty unit that
+/// was kept last, if the heap has more than `stay` empty units.
 #[inline]
 pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     let heap = env.heap();
     if heap.first_in_queue().is_some_and(|unit| unit.state() == UnitState::Abandoned) {
-        // A complete countdown keeps its unit from being adopted until it is booked.
+        // A unit with a complete countdown is not adopted until the countdown is booked.
         env.book_mail();
     }
     pop_queue(env).or_else(|| if heap.empties_len.get() > stay { pop_empty(env) } else { None })
 }
 
-/// Takes the unit that has waited longest, of those that the heap may allocate from. The others
-/// leave the queue until their last slot is freed.
+/// Takes the unit that has waited longest in the queue, of those that the heap may allocate from.
+/// Units that it finds before and may not allocate from leave the queue; they are on no list until
+/// their last live slot is freed.
 #[inline]
 fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     loop {
@@ -28,14 +29,14 @@ fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     }
 }
 
-/// Takes a unit of the queue after all full units with a free slot were queued.
+/// Queues all full units with a free slot, then takes a unit of the queue.
 pub(super) fn take_scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     env.heap().scrape();
     pop_queue(env)
 }
 
-/// Takes the empty unit that was kept last. If an earlier scope left the unit, it counts for the
-/// scope that allocates from it now.
+/// Takes the empty unit that was kept last. If an earlier scope left the unit, the unit counts from
+/// now on for the current scope.
 #[inline]
 fn pop_empty<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     let unit = env.heap().pop_empty()?;

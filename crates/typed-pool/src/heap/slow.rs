@@ -12,11 +12,11 @@ use crate::unit::UnitPtr;
 
 /// Allocates a slot for a value of `size` bytes after the fast path found none.
 ///
-/// It tries the front, whose slots may have been freed since, then a unit of the queue, then an
-/// empty unit. If there are none, it books remote frees and tries again. Booking comes second,
-/// because it takes each group's cache line from other cores. Units that the heap learned to keep
-/// come after that: otherwise the heap would rotate through them, and `kept` would find all of them
-/// needed. At last it requests a unit from the backing allocator.
+/// The function tries the front again, which may have free slots by now, then a unit of the queue,
+/// then an empty unit. If there are none, it books remote frees and tries again. Booking comes
+/// second, because it takes each group's cache line from other cores. Empty units that the heap
+/// learned to keep come after that: otherwise the heap would rotate through them, and `kept` would
+/// find all of them needed. At last the function requests a unit from the backing allocator.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
@@ -43,7 +43,7 @@ fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     heap.take(size).ok_or(AllocError)
 }
 
-/// Takes a slot of the front, or of the next front. Leaves `stay` empty units as they are.
+/// Takes a slot of the front, or of the next front. Leaves `stay` empty units on their stack.
 #[inline]
 fn take_or_install<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNull<u8>> {
     let heap = env.heap();
@@ -108,7 +108,7 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
                 return Ok(unit);
             }
             env.last_resort();
-            // The last resort also booked remote frees.
+            // The call of `last_resort` has also booked remote frees.
             match next_front(env, 0).or_else(|| take_scraped(env)) {
                 Some(unit) => return Ok(unit),
                 None => acquire_shorter(env, slots)?,

@@ -13,7 +13,8 @@ use super::{PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr, UnitState};
 
-/// Requests one unit under the limit. It is empty and only on the list of all units.
+/// Requests one unit of `slots` slots under the limit. It is empty and only on the list of all
+/// units.
 pub(super) fn acquire<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
     acquire_under(env, Limit::Applies, slots)
 }
@@ -47,22 +48,24 @@ pub(super) fn reclassify<E: PoolEnv>(env: E, unit: UnitPtr) {
     }
 }
 
-/// The thread that freed the last slot of a unit.
+/// How a unit ran empty: by a local or by a remote free of its last live slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Emptied {
     Locally,
     Remotely,
 }
 
-/// The largest stride for which the slots of a unit that ran empty by a remote free are linked.
+/// The largest stride, in bytes, for which the slots of a unit that ran empty by a remote free are
+/// linked.
 const LINKED_STRIDE: usize = 256;
 
 /// Keeps a unit that ran empty, or frees it and other surplus units. The unit is not the front.
 ///
 /// If another thread freed the slots, their cache lines are in another core. When such a unit
-/// becomes the front, one loop links all slots, and this core waits for several lines at a time. At
-/// the cursor, each allocation would wait for a line of its own. Slots beyond [`LINKED_STRIDE`]
-/// bytes are not linked, because a link may touch a page that the user never wrote.
+/// becomes the front, one loop links all slots, and this core waits for several lines at a time.
+/// With the slots after the cursor instead, each allocation would wait for a line of its own. Slots
+/// beyond [`LINKED_STRIDE`] bytes are not linked, because a link may touch a page that the user
+/// never wrote.
 ///
 /// The surplus includes units that could not be freed before, because a walker protected them.
 fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
@@ -89,7 +92,8 @@ fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     }
 }
 
-/// Keeps an empty unit, and counts it for threads whose requests were refused: they may want it.
+/// Keeps an empty unit, and notes it in the account: a thread whose request was refused may want
+/// it.
 pub(super) fn keep_empty<E: PoolEnv>(env: E, unit: UnitPtr) {
     env.heap().push_empty(unit);
     env.account().spare();
@@ -98,8 +102,8 @@ pub(super) fn keep_empty<E: PoolEnv>(env: E, unit: UnitPtr) {
 /// A function that removes a unit from the list of all units.
 type Remove = unsafe fn(&UnitList<Unit>, NonNull<Unit>) -> bool;
 
-/// The function that waits a bounded time for walkers. Models do not wait, because a preempted
-/// walker may protect its unit for as long as they run.
+/// Removes a unit from the list, and waits a bounded time for walkers. Models do not wait, because
+/// a preempted walker may protect its unit for as long as they run.
 const PATIENT: Remove = if cfg!(ephemera_loom) { UnitList::remove } else { UnitList::remove_patiently };
 
 /// Frees an empty unit that is not among the empties. Returns `false`, and does nothing, if a
@@ -188,7 +192,7 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
     true
 }
 
-/// Counts a new front. Frees a unit that the load no longer needs, if there is one.
+/// Counts a new front. If the load no longer needs some empty units, frees one of them.
 #[inline]
 pub(super) fn note_new_front<E: PoolEnv>(env: E) {
     let heap = env.heap();
@@ -207,7 +211,8 @@ fn find_unneeded(heap: &UnitHeap) {
     heap.kept.find_unneeded(heap.units_len.get(), heap.keep.get(), heap.empties_len.get());
 }
 
-/// Frees an empty unit and keeps one less, unless the load needs the units again by now.
+/// Frees an empty unit and lowers the number of units to keep by one, unless the load needs the
+/// units again by now.
 #[cold]
 #[inline(never)]
 fn free_unneeded<E: PoolEnv>(env: E) {
@@ -224,12 +229,13 @@ fn free_unneeded<E: PoolEnv>(env: E) {
     }
 }
 
-/// The units that a scope leaves for the next one when it ends.
+/// Says which units a scope leaves for the next one when it ends.
 #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeftUnits {
     /// Whether the heap sets its front aside, because the program does not ask for the bytes that
-    /// the scope holds. To know them, the heap would follow the link of each slot that it freed.
+    /// the scope holds. To compute these bytes, the heap would follow the link of each freed slot
+    /// of the front.
     pub(crate) aside: bool,
     /// Whether units that the scope did not use stay too.
     pub(crate) unused: bool,
@@ -256,7 +262,8 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
         }
         heap.give_up_front(env);
     }
-    // The heap keeps units as long as the next one would be, so that it needs fewer of them.
+    // Keeps only units with at least as many slots as the next request, so that the heap needs
+    // fewer.
     let units = heap.units_len.get();
     heap.grown.set(if units == 0 { 0 } else { heap.grown.get().max(units) });
     if heap.empties_len.get() == 0 {

@@ -1,4 +1,4 @@
-//! Refusals at a limit, and the number of units that the heap visits for them.
+//! Tests of refusals at a limit, and of the number of units that the heap visits for them.
 
 use std_alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ use std_alloc::vec::Vec;
 use super::give_known;
 use crate::{TypedBox, TypedPool};
 
-/// A unit has room for 63 of these.
+/// 63 values of this type fit in a unit.
 type Value = [u64; 128];
 
 const UNITS: usize = if cfg!(miri) { 3 } else { 40 };
@@ -53,7 +53,7 @@ fn scrapes_visit_at_most_one_unit_for_each_fill_at_the_limit() {
 #[test]
 #[cfg_attr(miri, ignore = "a large heap has 256 units")]
 fn a_large_heap_reuses_a_full_unit_after_a_few_frees() {
-    // 1,007 of these fit a unit, so 15 frees are far fewer than an eighth.
+    // 1,019 of these values fit in a unit, so 15 frees are far fewer than an eighth of its slots.
     let (units, few) = (300, 15);
     let pool = TypedPool::<[u64; 4]>::new();
     let slots = TypedPool::<[u64; 4]>::SPEC.expect("these values have units").slots;
@@ -75,7 +75,7 @@ fn a_large_heap_reuses_a_full_unit_after_a_few_frees() {
 fn a_full_unit_whose_slots_are_all_freed_leaves_the_list_of_full_units() {
     let pool = TypedPool::<Value>::with_chunk_len(2);
     let mut all: Vec<_> = (0..8).map(|number| pool.alloc([number; 128])).collect();
-    // The middle, first, and last of the three units on that list. The fourth unit is the front.
+    // The middle, first, and last of the three full units. The fourth unit is the front.
     for pair in [2, 0, 0] {
         drop(all.drain(pair..pair + 2));
     }

@@ -38,25 +38,26 @@ impl<T> Builder<T> {
     }
 
     /// Sets the number of slots of each request to the backing allocator; 0 means 1. This has no
-    /// effect for values without units: larger than 32 KiB, aligned to more than 4 KiB, or of size
-    /// zero.
+    /// effect for values without units: those that are larger than 32 KiB, aligned to more than 4
+    /// KiB, or of size zero.
     ///
-    /// Up to the capacity of a unit (1,019 slots of 32 bytes, 63 of 1,024), a request is for one
-    /// shorter unit. Beyond that, it is for several whole units, 64 at most. If the limit or the
-    /// backing allocator has no room for a request, the pool requests fewer slots.
+    /// If `slots` is at most the capacity of a unit (1,019 slots of 32 bytes, 63 of 1,024), a
+    /// request is for one unit of that number of slots. Otherwise it is for several whole units, 64
+    /// at most. If the limit or the backing allocator has no room for a request, the pool requests
+    /// fewer slots.
     pub const fn chunk_len(self, slots: usize) -> Self {
         Self { chunk_len: ChunkLen::Fixed(slots), ..self }
     }
 
-    /// Sets the number of slots to begin with. The pool keeps them until a
-    /// [`trim`](TypedPool::trim). This has no effect for values without units: the pool allocates
+    /// Sets the number of slots that the pool reserves when it is built. The pool keeps them until
+    /// a [`trim`](TypedPool::trim). This has no effect for values without units: the pool allocates
     /// nothing for them in advance, so no limit is too small.
     pub const fn capacity(self, slots: usize) -> Self {
         Self { capacity: slots, ..self }
     }
 
     /// Sets the limit on the bytes that the pool holds from its backing allocator. Requests beyond
-    /// it fail, and so does `build` if the capacity needs more.
+    /// the limit fail. If the capacity needs more, `try_build` fails and `build` aborts.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }
@@ -64,7 +65,7 @@ impl<T> Builder<T> {
     /// Creates the pool over the global heap.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if there is no memory for the capacity.
+    /// Calls `handle_alloc_error` if the limit or the global heap has no room for the capacity.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn build(self) -> TypedPool<T> {
@@ -74,7 +75,7 @@ impl<T> Builder<T> {
     /// Creates the pool over the global heap.
     ///
     /// # Errors
-    /// [`AllocError`] if the limit or the global heap has no room for the capacity.
+    /// Returns [`AllocError`] if the limit or the global heap has no room for the capacity.
     #[cfg(feature = "alloc")]
     pub fn try_build(self) -> Result<TypedPool<T>, AllocError> {
         self.try_build_in(Global)
@@ -83,8 +84,8 @@ impl<T> Builder<T> {
     /// Creates the pool over `backing`.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if there is no memory for the capacity. Without the feature
-    /// `alloc`, it panics instead.
+    /// Calls `handle_alloc_error` if the limit or the backing allocator has no room for the
+    /// capacity. Without the feature `alloc`, it panics instead.
     #[must_use]
     pub fn build_in<A: Allocator>(self, backing: A) -> TypedPool<T, A> {
         match self.try_build_in(backing) {
@@ -96,7 +97,7 @@ impl<T> Builder<T> {
     /// Creates the pool over `backing`.
     ///
     /// # Errors
-    /// [`AllocError`] if the limit or the backing allocator has no room for the capacity.
+    /// Returns [`AllocError`] if the limit or the backing allocator has no room for the capacity.
     pub fn try_build_in<A: Allocator>(self, backing: A) -> Result<TypedPool<T, A>, AllocError> {
         let pool = TypedPool::from_settings(self.chunk_len, self.limit, backing);
         pool.try_reserve(self.capacity)?;

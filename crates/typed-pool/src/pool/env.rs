@@ -12,17 +12,17 @@ use crate::abandoned;
 use crate::heap::{self, AllocEnv, PoolEnv, UnitHeap};
 use crate::unit::UnitPtr;
 
-/// A reservation of more bytes than this is first requested as one block. An overcommitting heap
-/// would grant unit after unit until the process is killed.
+/// If a reservation exceeds this number of bytes, the pool first requests all of them as one block.
+/// An overcommitting heap would grant unit after unit until the process is killed.
 const LARGE_RESERVE: u64 = 4 << 30;
 
 impl<T, A: Allocator> TypedPool<T, A> {
-    /// Reserves room for `slots` more values. Values without units need none.
+    /// Reserves room for `slots` more values. For values without units, it reserves nothing.
     ///
     /// # Errors
-    /// [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses. In the
-    /// first case the pool reserves nothing. In the second case it keeps the units that it got
-    /// before.
+    /// Returns [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses.
+    /// In the first case the pool reserves nothing. In the second case it keeps the units that it
+    /// got before.
     pub(super) fn try_reserve(&self, slots: usize) -> Result<(), AllocError> {
         let Some(spec) = Self::SPEC else { return Ok(()) };
         let bytes = spec.bytes(slots).ok_or(AllocError)?;
@@ -32,10 +32,11 @@ impl<T, A: Allocator> TypedPool<T, A> {
         heap::reserve(self, slots)
     }
 
-    /// Checks that the backing allocator has this number of bytes, if it exceeds [`LARGE_RESERVE`].
+    /// Checks that the backing allocator can grant `bytes` at once, if they exceed
+    /// [`LARGE_RESERVE`].
     ///
     /// # Errors
-    /// [`AllocError`] if it refuses.
+    /// Returns [`AllocError`] if the backing allocator refuses.
     fn promised(&self, bytes: usize) -> Result<(), AllocError> {
         if bytes as u64 > LARGE_RESERVE {
             let layout = Layout::from_size_align(bytes, 1).map_err(|_| AllocError)?;

@@ -39,7 +39,8 @@ typed_box!(= Global);
 #[cfg(not(feature = "alloc"))]
 typed_box!();
 
-/// A slot without a value: not stored yet, or already dropped. Dropping this frees the slot.
+/// A slot whose value is not stored yet, or was moved out or dropped. Dropping the claim frees the
+/// slot.
 pub(super) struct Claim<'p, T, A: Allocator> {
     slot: NonNull<T>,
     pool: &'p TypedPool<T, A>,
@@ -68,7 +69,7 @@ impl<T, A: Allocator> Drop for Claim<'_, T, A> {
 }
 
 impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
-    /// Creates the handle.
+    /// Creates the handle of the value in `slot`.
     ///
     /// # Safety
     /// `slot` is a live slot of `pool` with a value in it, and nothing else uses it.
@@ -97,8 +98,8 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
         unsafe { Self::into_raw(this).as_mut() }
     }
 
-    /// Returns the raw slot with the value in it. [`TypedPool::from_raw`] makes a handle of it
-    /// again; [`TypedPool::deallocate`] frees it.
+    /// Returns the raw slot with the value in it. [`TypedPool::from_raw`] creates a handle from the
+    /// slot again; [`TypedPool::deallocate`] frees it.
     #[inline]
     #[must_use]
     pub fn into_raw(this: Self) -> NonNull<T> {

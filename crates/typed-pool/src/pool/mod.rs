@@ -1,4 +1,4 @@
-//! `TypedPool`: a pool as a value, for one thread.
+//! `TypedPool`: a pool for one thread, with a backing allocator of the caller's choice.
 
 mod builder;
 mod env;
@@ -28,7 +28,7 @@ use crate::stats::Stats;
 
 macro_rules! typed_pool {
     ($($default:tt)*) => {
-        /// Pool of values of one type, for one thread, over a backing allocator `A`.
+        /// A pool of values of one type, for one thread, over a backing allocator `A`.
         ///
         /// [`alloc`](TypedPool::alloc) returns a handle, which drops its value and frees its slot.
         /// [`allocate`](TypedPool::allocate) and [`deallocate`](TypedPool::deallocate) work with
@@ -56,9 +56,9 @@ macro_rules! typed_pool {
         ///
         /// A debug build with `std` panics when a pool with live slots is dropped, after the drop
         /// is complete. If a panic would end the process, the message is printed to standard error
-        /// instead. That is the case while the thread is panicking, and in the destructor of a
-        /// thread-local. Programs without symbols always print it, because such destructors are not
-        /// recognisable there.
+        /// instead. A panic would do so while the thread is panicking, and in the destructor of a
+        /// thread-local. Programs without symbols always print the message, because they cannot
+        /// recognise such destructors.
         ///
         /// # Examples
         ///
@@ -138,8 +138,8 @@ impl<T> TypedPool<T> {
     }
 
     /// Creates a pool with room for `slots` values. It keeps this room until a
-    /// [`trim`](TypedPool::trim). Only the page with each unit's header is touched, about one page
-    /// in eight. For values without units, it reserves nothing.
+    /// [`trim`](TypedPool::trim). The pool touches only the page with each unit's header, one page
+    /// in eight of a unit of 32 KiB. For values without units, it reserves nothing.
     ///
     /// # Aborts
     /// Calls [`handle_alloc_error`](allocator_api2::alloc::handle_alloc_error) if there is no
@@ -203,7 +203,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Allocates a slot, moves `value` into it, and returns its handle.
     ///
     /// # Errors
-    /// [`TryAllocError`], with the value, if the limit would be exceeded, or if the backing
+    /// Returns [`TryAllocError`], with the value, if the limit would be exceeded, or if the backing
     /// allocator refuses.
     #[inline]
     pub fn try_alloc(&self, value: T) -> Result<TypedBox<'_, T, A>, TryAllocError<T>> {
@@ -217,7 +217,8 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// panics, the slot is freed.
     ///
     /// # Aborts
-    /// As [`TypedPool::alloc`].
+    /// Calls `handle_alloc_error` if the allocation fails. Without the feature `alloc`, it panics
+    /// instead.
     #[inline]
     pub fn alloc_with(&self, init: impl FnOnce() -> T) -> TypedBox<'_, T, A> {
         match self.allocate() {
@@ -229,8 +230,8 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Allocates a slot like [`TypedPool::alloc_with`].
     ///
     /// # Errors
-    /// [`TryAllocError`], with `init`, if the limit would be exceeded, or if the backing allocator
-    /// refuses.
+    /// Returns [`TryAllocError`], with `init`, if the limit would be exceeded, or if the backing
+    /// allocator refuses.
     #[inline]
     pub fn try_alloc_with<F: FnOnce() -> T>(
         &self,
@@ -257,11 +258,11 @@ impl<T, A: Allocator> TypedPool<T, A> {
         unsafe { TypedBox::new(self, slot) }
     }
 
-    /// Allocates a raw slot, not initialised. The caller drops its value and frees it with
-    /// [`deallocate`](TypedPool::deallocate).
+    /// Allocates a raw slot, which holds no value yet. The caller drops the value that it stores
+    /// there, and frees the slot with [`deallocate`](TypedPool::deallocate).
     ///
     /// # Errors
-    /// [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses.
+    /// Returns [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses.
     #[inline]
     pub fn allocate(&self) -> Result<NonNull<T>, AllocError> {
         if Self::SPEC.is_none() {
@@ -295,7 +296,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
         Ok(slot.cast())
     }
 
-    /// Frees a value without a unit.
+    /// Frees the block of a value without a unit.
     ///
     /// # Safety
     /// `slot` is a live slot of this pool, and values of this type have no units.
@@ -316,21 +317,21 @@ impl<T, A: Allocator> TypedPool<T, A> {
         unsafe { TypedBox::new(self, slot) }
     }
 
-    /// Returns the number of live values, including raw slots, in constant time: the pool counts
-    /// the free slots of one unit, the front. Each free in another unit updates a count.
+    /// Returns the number of live values, including raw slots. This takes constant time: the pool
+    /// counts the free slots of one unit, the front, and each free in another unit updates a count.
     #[must_use]
     pub fn len(&self) -> usize {
         self.others.get() + self.heap.live_in_front() + self.loose.get()
     }
 
-    /// Returns whether no value is live, in constant time, as [`len`](TypedPool::len) does.
+    /// Returns whether no value is live. This takes constant time, as [`len`](TypedPool::len) does.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the number of values for which the pool holds memory, including live ones, in
-    /// constant time. For values without units, this is the number of live ones.
+    /// Returns the number of values for which the pool holds memory, including the live ones. This
+    /// takes constant time. For values without units, it is the number of live ones.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.heap.slots_len() + self.loose.get()

@@ -36,7 +36,7 @@ impl<F: Future> Future for InScope<F> {
     type Output = Result<F::Output, OverLimit>;
 
     /// # Panics
-    /// If it is polled again after it was ready.
+    /// Panics if the future is polled again after it was ready.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let (scope, mut slot) = self.parts();
         let _entered = scope.heaps.enter();

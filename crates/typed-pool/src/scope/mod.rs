@@ -19,8 +19,8 @@ use crate::threads::{ScopeRef, UNLIMITED};
 /// A heap for one request: everything that [`PooledAllocator`](crate::PooledAllocator) allocates
 /// while a thread runs a closure, or polls a future, in the scope.
 ///
-/// The code inside does not change. A scope says what the request holds, marks it when that exceeds
-/// a limit, and frees the memory when the request ends.
+/// The code that runs in a scope needs no change. A scope reports the bytes that the request holds,
+/// notes whether they exceeded a limit, and frees the memory when the request ends.
 ///
 /// # Examples
 ///
@@ -55,34 +55,35 @@ use crate::threads::{ScopeRef, UNLIMITED};
 /// ```
 ///
 /// So a cached string does not waste its unit of 32 KiB: the next scopes of the thread allocate
-/// from the rest of the unit. That unit does not count for the scopes that reuse it.
+/// from the rest of the unit. [`Usage`] says for which scopes that unit counts.
 ///
 /// # Costs
 ///
-/// * Allocations and frees inside have the same instructions as outside.
+/// * The fast paths of an allocation and of a free are the same inside and outside.
 /// * Entering leases the scope's record, and leaving releases it: two atomic operations. With
 ///   `PooledAllocator` as the global allocator, entering and leaving takes about 8 ns on an AMD
 ///   EPYC, and a poll takes about 8 ns longer in a scope (`cargo xtask bench --scopes`).
-/// * Entering the scope that the thread is in already needs no further record, unless the scope's
-///   first record is free.
+/// * Entering the scope that the thread is in already leases nothing while the scope's first record
+///   is held, which is the usual case.
 /// * A free of a scope's block outside of the scope, and a free of another block inside, is a
 ///   remote free: one atomic operation. While no thread is in the scope, the freeing thread often
 ///   also leases the record and books the free, which takes about 50 to 90 ns.
-/// * A scope has units of its own for each size class that it uses. While it is alive, it keeps
-///   some empty units. A thread that leaves it frees those of a class if other threads freed blocks
-///   of that class meanwhile.
+/// * A scope has units of its own for each size class that it uses. While it is alive, its heaps
+///   keep some empty units. A thread that leaves the scope frees the empty units of each size class
+///   of which other threads freed blocks since it entered.
 /// * A scope frees its empty units when it ends. After more than 256 scopes in a row on a thread's
-///   heaps, each one leaves empty units for the next scope of the thread, up to 2 MiB. One in 16
-///   scopes frees those that it did not use. The thread frees all of them when it trims or ends,
-///   and `PooledAllocator.trim_all()` frees those of all threads.
-/// * Dropping a scope takes less time than [`finish`](Self::finish), which counts the free slots of
-///   a unit of each class. A dropped scope leaves these units to the next one uncounted, also those
-///   with escaped blocks, within the same 2 MiB.
+///   heaps, each scope leaves empty units for the next scope of the thread, up to 2 MiB. One in 16
+///   scopes frees the units that it got in this way and did not use. The thread frees all units
+///   that scopes left when it trims or ends, and `PooledAllocator.trim_all()` frees those of all
+///   threads.
+/// * From then on, dropping a scope takes less time than [`finish`](Self::finish), which counts the
+///   free slots of a unit of each class. A dropped scope leaves these units to the next one
+///   uncounted, also those with escaped blocks, within the same 2 MiB.
 /// * A scope is a burst if it held at least 8 MiB, and four times the average peak of the scopes on
-///   its heaps. The freed pages of a burst go to the operating system when it ends; other freed
-///   pages wait in the cache of the process.
-/// * Heaps of scopes are never freed and serve later scopes. Each takes about 22 KB for each thread
-///   that was in the scope at the same time as others.
+///   its heaps. The freed pages of a burst go to the operating system when the scope ends; other
+///   freed pages wait in the cache of the process.
+/// * Heaps of scopes are never freed and serve later scopes. They take about 22 KB for each record.
+///   A scope has a record for each of the threads that were in it at the same time.
 /// * The number of heaps is about the greatest number of scopes that were alive at the same time.
 /// * A counting scope allocates from its own units only. So each block that escapes from one keeps
 ///   a unit, which no later scope uses.
@@ -92,12 +93,12 @@ use crate::threads::{ScopeRef, UNLIMITED};
 /// * Only blocks of `PooledAllocator` belong to a scope. Those of `TypedPool`, `PooledBox` and
 ///   allocators of `pooled_allocator!` do not.
 /// * Several threads may run in a scope at the same time. Each has its own heaps, and the figures
-///   and the limit are those of all of them.
+///   and the limit of the scope are for all of these threads together.
 /// * Scopes nest. A block counts for the innermost one only.
 /// * The scope in which the allocation happens pays for it. If a map that all requests share grows
 ///   in a request, its new table counts for that request.
 /// * The bytes held are those of whole units. One block of each of ten classes beyond 1 KiB may
-///   exceed 1 MiB. A limit should be several times that.
+///   exceed 1 MiB. A limit should be several times that amount.
 /// * Before a scope exceeds its limit, the thread frees its own empty units of the scope, but at
 ///   most 64 times. It does not free those of other threads in the scope.
 /// * A block without a size class (more than 32 KiB) that grows counts from then on for the scope
@@ -108,8 +109,8 @@ pub struct Scope {
     handle: ScopeHandle,
 }
 
-/// A reference to a [`Scope`] for other tasks and threads. The scope ends when the scope itself and
-/// all of its handles are dropped.
+/// A reference to a [`Scope`] for other tasks and threads. The scope ends when the [`Scope`] value
+/// and all of its handles are dropped.
 #[derive(Debug, Clone)]
 pub struct ScopeHandle {
     heaps: ScopeRef,
@@ -170,15 +171,16 @@ impl ScopeBuilder {
         self
     }
 
-    /// Counts every allocation and every free of the scope. Each then takes the slow path. This is
-    /// for tests: each escaped block keeps a unit, up to 32 KiB for small blocks.
+    /// Counts every allocation and every free of the scope. Each of these operations then takes the
+    /// slow path. This is for tests: each escaped block keeps a unit from being freed, which has up
+    /// to 32 KiB for small blocks.
     pub fn counting(mut self) -> Self {
         self.counting = true;
         self
     }
 
-    /// Allows a program with another global allocator. Only containers that name
-    /// [`PooledAllocator`](crate::PooledAllocator) as their allocator are then in the scope.
+    /// Allows a program with another global allocator. The scope then has only the blocks of
+    /// containers that name [`PooledAllocator`](crate::PooledAllocator) as their allocator.
     pub fn any_global_allocator(mut self) -> Self {
         self.any_allocator = true;
         self
@@ -187,7 +189,7 @@ impl ScopeBuilder {
     /// Creates the scope.
     ///
     /// # Panics
-    /// If [`try_build`](Self::try_build) returns an error.
+    /// Panics if [`try_build`](Self::try_build) returns an error.
     #[must_use]
     #[track_caller]
     pub fn build(self) -> Scope {
@@ -197,12 +199,12 @@ impl ScopeBuilder {
         }
     }
 
-    /// Creates the scope, or returns why that is impossible.
+    /// Creates the scope, or returns the reason why it cannot.
     ///
     /// # Errors
-    /// [`ScopeError::NotGlobal`] if [`PooledAllocator`](crate::PooledAllocator) is not the global
-    /// allocator, unless [`any_global_allocator`](Self::any_global_allocator) allows that.
-    /// [`ScopeError::NoMemory`] if there is no memory for the state of a scope.
+    /// Returns [`ScopeError::NotGlobal`] if [`PooledAllocator`](crate::PooledAllocator) is not the
+    /// global allocator, unless [`any_global_allocator`](Self::any_global_allocator) allows that.
+    /// Returns [`ScopeError::NoMemory`] if there is no memory for the state of a scope.
     pub fn try_build(self) -> Result<Scope, ScopeError> {
         if !self.any_allocator && !is_global()? {
             return Err(ScopeError::NotGlobal);
@@ -211,10 +213,11 @@ impl ScopeBuilder {
     }
 }
 
-/// The answer of [`is_global`], which never changes: not known yet, no, or yes.
+/// The answer of [`is_global`]: 0 if it is not known yet, 1 for no, and 2 for yes.
 static GLOBAL: AtomicU8 = AtomicU8::new(0);
 
-/// Returns whether `PooledAllocator` is the global allocator: a counting scope counts a box.
+/// Returns whether `PooledAllocator` is the global allocator. Allocates a box in a counting scope,
+/// and checks whether the scope counted it.
 fn is_global() -> Result<bool, ScopeError> {
     match GLOBAL.load(Ordering::Relaxed) {
         0 => {
@@ -256,24 +259,25 @@ impl Scope {
     /// switches stacks, as stackful coroutines do, must not break this order.
     ///
     /// # Aborts
-    /// By `handle_alloc_error`, if there is no memory for heaps of this scope. Also if the thread
-    /// leaves this scope before one that it entered later.
+    /// Calls `handle_alloc_error` if there is no memory for heaps of this scope. Also aborts if the
+    /// thread leaves this scope before one that it entered later.
     #[inline]
     pub fn run<R>(&self, closure: impl FnOnce() -> R) -> R {
         self.handle.run(closure)
     }
 
     /// Returns a future that polls `future` in this scope, on any thread. The scope does not end
-    /// before that future.
+    /// before the returned future is dropped.
     ///
-    /// Its output is [`OverLimit`] if the scope is beyond its limit at the start of a poll, or
-    /// after one that leaves `future` pending. `future` is then dropped, within the scope. A future
-    /// that waits is not woken when another future of its scope exceeds the limit.
+    /// The output of the returned future is [`OverLimit`] if the scope is beyond its limit at the
+    /// start of a poll, or after a poll that leaves `future` pending. `future` is then dropped,
+    /// within the scope. A future that waits is not woken when another future of its scope exceeds
+    /// the limit.
     pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
         self.handle.run_async(future)
     }
 
-    /// Returns a handle, with which another task or thread allocates from this scope.
+    /// Returns a handle, through which another task or thread allocates from this scope.
     #[must_use]
     pub fn handle(&self) -> ScopeHandle {
         self.handle.clone()
@@ -285,20 +289,21 @@ impl Scope {
         self.handle.is_over_limit()
     }
 
-    /// Returns what the scope holds now.
+    /// Returns the bytes that the scope holds now, and their peak.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.handle.usage()
     }
 
-    /// Returns the units and live blocks of the heaps of this scope, exact while no thread is in
-    /// it. They include those that earlier scopes left there. Walks all units of the scope.
+    /// Returns the units and live blocks of the heaps of this scope, including those that earlier
+    /// scopes left there. The result is exact while no thread is in the scope. Walks all units of
+    /// the scope.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.handle.heaps.stats()
     }
 
-    /// Frees the units without a live block, ends the scope, and returns what it held. After many
+    /// Frees the units without a live block, ends the scope, and returns its usage. After many
     /// scopes, some empty units stay for the next one, as the section on costs in [`Scope`] says.
     ///
     /// [`Usage::bytes_held`] then is the bytes of the units and larger blocks that the scope
@@ -315,7 +320,8 @@ impl ScopeHandle {
     /// Runs a closure as [`Scope::run`] does.
     ///
     /// # Aborts
-    /// As [`Scope::run`].
+    /// Calls `handle_alloc_error` if there is no memory for heaps of this scope. Also aborts if the
+    /// thread leaves this scope before one that it entered later.
     #[inline]
     pub fn run<R>(&self, closure: impl FnOnce() -> R) -> R {
         let _entered = self.heaps.enter();
@@ -333,7 +339,7 @@ impl ScopeHandle {
         self.heaps.ledger().is_over()
     }
 
-    /// Returns what the scope holds now.
+    /// Returns the bytes that the scope holds now, and their peak.
     #[must_use]
     pub fn usage(&self) -> Usage {
         Usage::of(self.name, self.heaps.ledger())

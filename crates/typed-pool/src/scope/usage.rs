@@ -9,14 +9,14 @@ use crate::threads::{Ledger, LedgerCounts};
 /// The bytes that a scope holds. After the end of the scope, they are the bytes that it held at its
 /// end.
 ///
-/// Bytes are those of the scope's own units and of its blocks without a size class, wherever they
-/// are freed. Units are requested whole. The first block of a class adds a unit of 64 slots, or of
-/// 7 in the largest class, or a unit of up to 256 KiB that an earlier scope left. A unit with
+/// The bytes are those of the scope's own units and of its blocks without a size class, wherever
+/// they are freed. Units are requested whole. The first block of a class adds a unit of 64 slots,
+/// or of 7 in the largest class, or a unit of up to 256 KiB that an earlier scope left. A unit with
 /// blocks of an earlier scope does not count, and its free changes no figure.
 ///
 /// There is one exception for each class: the unit from which a dropped scope allocated last counts
-/// for the next scope that takes the slow path there. When that scope is finished, the unit counts
-/// no longer, unless the scope ran out of its slots.
+/// for the next scope that takes the slow path in that class. When that scope is finished, the unit
+/// no longer counts, unless the scope ran out of the unit's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
@@ -30,7 +30,7 @@ pub struct Usage {
     pub limit: usize,
     /// Whether the bytes held have exceeded the limit.
     pub over_limit: bool,
-    /// The counts of a counting scope.
+    /// The counts of a counting scope; `None` for other scopes.
     pub counts: Option<Counts>,
 }
 
@@ -46,11 +46,11 @@ pub struct Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Allocations.
+    /// The number of allocations.
     pub allocations: usize,
     /// Bytes of all allocated blocks, and those by which blocks without a size class grew.
     pub bytes: usize,
-    /// Frees of the scope's blocks, on any thread and in any scope.
+    /// The number of frees of the scope's blocks, on any thread and in any scope.
     pub frees: usize,
     /// Bytes of blocks that are live.
     pub bytes_live: usize,
@@ -143,11 +143,10 @@ impl fmt::Display for OverLimit {
 
 impl Error for OverLimit {}
 
-/// Runs a closure in a counting scope and returns what it used. For tests.
+/// Runs a closure in a counting scope and returns the usage of that scope. This is for tests.
 ///
-/// The counts are exact, even while other threads allocate. Blocks that another thread allocates do
-/// not count, unless it runs in a handle of its own. The result of the closure is dropped in the
-/// scope.
+/// The counts are exact, even while other threads allocate, because blocks that another thread
+/// allocates do not count. The result of the closure is dropped in the scope.
 ///
 /// # Examples
 ///
@@ -162,7 +161,7 @@ impl Error for OverLimit {}
 /// ```
 ///
 /// # Panics
-/// As [`ScopeBuilder::build`](super::ScopeBuilder::build). If the closure panics, so does this.
+/// Panics if [`ScopeBuilder::build`](super::ScopeBuilder::build) does, or if the closure does.
 #[must_use]
 #[track_caller]
 pub fn measure<R>(closure: impl FnOnce() -> R) -> Usage {

@@ -12,10 +12,12 @@ use super::this_thread::{self, remember};
 use super::visit;
 use crate::class;
 
-/// Allocates a slot from the heap with this index, if the thread's front has none.
+/// Allocates a slot for a value of `size` bytes from the heap with this index, after the thread's
+/// front had none.
 ///
-/// The first allocation of a thread binds a record to it, and the first one of a family makes a
-/// table on that record. After its exit guard has run, a thread leases a record for each such call.
+/// The first allocation of a thread binds a record to it, and its first allocation in a family
+/// makes a table on that record. After its exit guard has run, a thread leases a record for each
+/// such call.
 ///
 /// # Safety
 /// The family has more than `heap` heaps.
@@ -36,8 +38,8 @@ pub(crate) unsafe fn refill(
 }
 
 /// Calls `slow` with the family's table on a record that the thread holds at least until the call
-/// returns. Makes the table if the record has none. If the thread is in a counting scope, counts a
-/// slot of the heap with this index.
+/// returns. Makes the table if the record has none. If the thread is in a counting scope, counts
+/// the allocation of a slot of the heap with this index.
 pub(super) fn with_heaps(
     family: &'static Family,
     heap: usize,

@@ -1,7 +1,7 @@
-//! The counts of large blocks, which are in no unit: `LargeTally` is that of one table, and `Books`
-//! is a family's account together with the tally of the calling thread.
+//! The counts of large blocks, which are in no unit: `LargeTally` has the counts of one table, and
+//! `Books` is a family's account together with the tally of the calling thread.
 //!
-//! With the tally, an allocation of such a block takes one atomic exchange, on the word that the
+//! With the tally, an allocation of a large block takes one atomic exchange, on the word that the
 //! limit is compared with. Two shared counters, of blocks and of bytes, would take two more.
 
 #[cfg(not(ephemera_loom))]
@@ -39,7 +39,7 @@ impl LargeTally {
 }
 
 /// A family's account, in which the tally of the calling thread's table counts the large blocks.
-/// Without a table, the account counts them itself.
+/// Without a table, the account itself counts them.
 #[cfg(not(ephemera_loom))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Books<'w> {

@@ -4,9 +4,10 @@
 //! several slots of one group in a row collects their bits in its bundle and publishes them by one
 //! read-modify-write.
 //!
-//! Until then the slots count as live in their unit. A bundle is as sound as a program that frees
-//! the slots a little later: whatever the owner does, the unit stays. In this example, a thread
-//! frees three slots of group A, then two of group B. Each column shows the state after one free:
+//! Until the thread publishes them, the slots count as live in their unit. So a bundle is as sound
+//! as a program that frees the slots a little later: whatever the owner does, the unit is not
+//! freed. In this example, a thread frees three slots of group A, then two of group B. Each column
+//! shows the state after one free:
 //!
 //! ```text
 //!   free of       A1      A2      A3       B1        B2
@@ -35,12 +36,12 @@ use super::state::ThreadHeap;
 use crate::unit::UnitPtr;
 use crate::unit_header::SlotGroup;
 
-/// The bundle of a thread, which alone changes it. Other threads read it for statistics.
+/// The bundle of a thread. Only that thread changes it. Other threads read it for statistics.
 ///
 /// # Invariant
 /// **B1** While `group` is not null, `bits` are slots of that group, which belongs to `heap`. The
-/// program freed each of them once, and no foreign word has them, so the unit is live (F3). A
-/// bundle that no thread holds is closed.
+/// program freed each of these slots once, and no foreign word has their bits, so the unit is live
+/// (F3). A bundle that no thread holds is closed.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Bundle {
@@ -116,13 +117,13 @@ impl Bundle {
         !self.group.get().is_null()
     }
 
-    /// Returns whether slots of this heap wait here. The answer may be out of date.
+    /// Returns whether slots of this heap wait in this bundle. The answer may be out of date.
     pub(super) fn is_open_for(&self, heap: &ThreadHeap) -> bool {
         !self.group.get().is_null() && ptr::eq(self.heap.get(), heap)
     }
 
-    /// Returns the number of slots of a unit that wait here, given the alignment of the unit. The
-    /// number is exact only while the bundle does not change.
+    /// Returns the number of slots of a unit that wait in this bundle, given the alignment of the
+    /// unit. The number is exact only while the bundle does not change.
     pub(super) fn slots_of(&self, unit: UnitPtr, unit_size: usize) -> usize {
         let is_of_unit = self.group.get().addr() & !(unit_size - 1) == unit.as_ptr().addr();
         if is_of_unit { self.bits.get().count_ones() as usize } else { 0 }

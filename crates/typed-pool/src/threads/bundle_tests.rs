@@ -1,4 +1,4 @@
-//! Bundles: which frees wait in one, and when they are published.
+//! Tests which frees wait in a bundle, and when a thread publishes them.
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -11,7 +11,7 @@ use super::state::{FamilyCell, PoolRecord, ThisCell, ThreadHeap};
 use super::table::Heaps;
 use crate::class::CLASSES;
 
-/// The heaps of threads that own nothing. Their number is that of the largest family. They have no
+/// The heaps of threads that own nothing. There are as many as the largest family has. They have no
 /// front and are never written.
 static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
 
@@ -46,14 +46,16 @@ impl CellState {
         if counting { Self { heaps: NOTHING, counting: heaps.as_ptr() } } else { Self::own(heaps) }
     }
 
-    /// Returns the content of the holder's cell from before the holder entered this record's scope.
+    /// Returns the content that the holder's cell had before the holder entered this record's
+    /// scope.
     #[inline]
     pub(super) fn outside(record: &PoolRecord) -> Self {
         let [heaps, counting] = &record.outer;
         Self { heaps: heaps.get(), counting: counting.get() }
     }
 
-    /// Stores the content of the holder's cell from before the holder entered this record's scope.
+    /// Stores this content as that of the holder's cell before the holder entered this record's
+    /// scope.
     #[inline]
     fn keep_outside(self, record: &PoolRecord) {
         let [heaps, counting] = &record.outer;
@@ -61,7 +63,7 @@ impl CellState {
         counting.set(self.counting.cast_mut());
     }
 
-    /// Returns whether the table belongs to this record.
+    /// Returns whether the table of this content belongs to this record.
     #[inline]
     fn is_of(self, record: &Record<PoolRecord>) -> bool {
         // SAFETY: T1: the pointer is null or names a table, which is never freed.
@@ -151,8 +153,8 @@ impl ThisCell {
         unsafe { Heaps::new(first) }
     }
 
-    /// Returns the table that this thread allocates from, if it has one. The thread holds its
-    /// record.
+    /// Returns the table that this thread allocates from, if it has one. The thread holds the
+    /// record of that table.
     #[inline]
     pub(super) fn table(self) -> Option<Heaps<'static>> {
         let first = self.cell()?.state().table();
@@ -160,16 +162,16 @@ impl ThisCell {
         (!first.is_null()).then(|| unsafe { Heaps::new(first) })
     }
 
-    /// Stores this content. The thread holds the record of the table that it names, if any. Returns
-    /// the former content, or `None` if the cell is destroyed; each allocation then takes the slow
-    /// path.
+    /// Stores this content. The thread holds the record of the table that the content names, if
+    /// any. Returns the former content, or `None` if the cell is destroyed; each allocation then
+    /// takes the slow path.
     #[inline]
     pub(super) fn set(self, new: CellState) -> Option<CellState> {
         Some(self.cell()?.replace(new))
     }
 
-    /// Makes the thread allocate from the table of a scope's record, which it has just leased.
-    /// Returns `false`, and does nothing, if the thread's cell is destroyed.
+    /// Makes the thread allocate from the table of a scope's record, which the thread has just
+    /// leased. Returns `false`, and does nothing, if the thread's cell is destroyed.
     #[inline]
     pub(super) fn enter(self, record: &Record<PoolRecord>, inside: CellState) -> bool {
         let before = self.set(inside);
@@ -184,7 +186,7 @@ impl ThisCell {
     ///
     /// If the thread does not allocate from this record now, it leaves its scopes out of order. Its
     /// former table may then belong to a record that another thread holds, so the process ends.
-    /// Thread exit resets the cell, and a cell that was reset stays so.
+    /// Thread exit resets the cell, and this function changes nothing in a cell that was reset.
     #[inline]
     pub(super) fn leave(self, record: &Record<PoolRecord>) {
         let Some(cell) = self.cell() else { return };

@@ -38,7 +38,8 @@ impl Charge {
     /// Returns whether a block counts for a scope.
     ///
     /// # Safety
-    /// As [`take`](Self::take).
+    /// The caller owns the block, which came from the operating system's pages and is not of size
+    /// zero.
     #[inline]
     pub(super) unsafe fn is_noted(block: NonNull<u8>) -> bool {
         // SAFETY: G6: the caller owns the block, and with it the place of its note.
@@ -67,7 +68,7 @@ impl Charge {
         }
     }
 
-    /// Counts the free of a block that counted for this scope.
+    /// Counts the free of a block of `bytes` bytes that counted for this scope.
     pub(super) fn count_free(self, bytes: usize) {
         let ledger = self.ledger();
         ledger.sub(bytes, self.0.number);
@@ -80,7 +81,7 @@ impl Charge {
     /// there is no memory for the note, the block counts for no scope from now on.
     ///
     /// # Safety
-    /// As [`count_block`](Self::count_block), and the block is not of size zero.
+    /// The contract of [`count_block`](Self::count_block) holds, and the block is not of size zero.
     pub(super) unsafe fn put_back(self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: G6: the caller owns the block, whose frees take the note first.
         if !unsafe { notes::set(block, layout, self.0) } {

@@ -19,7 +19,7 @@ use crate::slot_group::SlotGroupPtr;
 use crate::unit::UnitPtr;
 
 /// The bounds of one call of [`purge_units`]: the groups that it looks at, and the units that it
-/// claims. They are smaller in tests, so that one look does not see all groups.
+/// claims. The bounds are smaller in tests, so that one look does not see all groups.
 const GROUPS: usize = if cfg!(miri) {
     2
 } else if cfg!(test) {

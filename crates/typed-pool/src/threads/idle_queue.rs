@@ -8,10 +8,11 @@ use super::lease_end;
 use super::state::{HeapMail, ThreadHeap};
 use crate::unit_header::SlotGroup;
 
-/// The time after which an owner is idle. In unit tests an owner is idle at once.
+/// The number of milliseconds without a slow path after which an owner is idle. In unit tests an
+/// owner is idle at once.
 pub(super) const IDLE_MS: usize = if cfg!(any(test, miri)) { 0 } else { idle::IDLE_MS };
 
-/// The queue of all families.
+/// The queue for the heaps of all families.
 pub(super) static QUEUE: IdleQueue<ThreadHeap> = IdleQueue::new(IDLE_MS);
 
 /// The heaps of all families, as a thread that looks for idle owners sees them.

@@ -88,8 +88,8 @@ pub(crate) fn allocate_large(
     Ok(block)
 }
 
-/// As [`allocate_large`], on a thread without a table of the family. Makes the table first if the
-/// thread may have one.
+/// Allocates as [`allocate_large`] does, on a thread without a table of the family. Makes the table
+/// first if the thread may have one.
 #[cold]
 #[inline(never)]
 fn allocate_large_unbound(
@@ -136,7 +136,7 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
     if layout.size() == 0 {
         return;
     }
-    // SAFETY: the caller owns the block.
+    // SAFETY: the caller owns the block, which came from pages and is not of size zero.
     let charge = unsafe { Charge::take(block) };
     // SAFETY: the block is live, came from pages, and has no note any more (G6).
     unsafe { large::deallocate(&own_pages(), &books(family), block, layout) };
@@ -149,8 +149,8 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
 /// [`allocate_large`] does.
 ///
 /// # Safety
-/// As `Allocator::grow`. The block came from the operating system's pages and is on the family's
-/// account. Neither layout has units, and neither has size zero.
+/// The contract of `Allocator::grow` holds. The block came from the operating system's pages and is
+/// on the family's account. Neither layout has units, and neither has size zero.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn grow_large(
@@ -167,7 +167,7 @@ pub(crate) unsafe fn grow_large(
     let (pages, books) = (own_pages(), books(family));
     // This takes the note of the old address first: once the block has moved, another thread may
     // have a block there.
-    // SAFETY: the caller owns the block.
+    // SAFETY: the caller owns the block, which came from pages and is not of size zero.
     let before = unsafe { Charge::take(block) };
     // SAFETY: the block is live, came from pages, and has no note now (G6). If it does not grow, it
     // is unchanged.
@@ -201,8 +201,8 @@ pub(crate) unsafe fn grow_large(
 /// Shrinks a block of a layout without units.
 ///
 /// # Safety
-/// As `Allocator::shrink`. The block came from the operating system's pages and is on the family's
-/// account. Neither layout has units, and neither has size zero.
+/// The contract of `Allocator::shrink` holds. The block came from the operating system's pages and
+/// is on the family's account. Neither layout has units, and neither has size zero.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn shrink_large(
@@ -211,7 +211,7 @@ pub(crate) unsafe fn shrink_large(
     layouts: (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
     // This takes the note of the old address first, as `grow_large` does.
-    // SAFETY: the caller owns the block.
+    // SAFETY: the caller owns the block, which came from pages and is not of size zero.
     let charge = unsafe { Charge::take(block) };
     // SAFETY: the block is live, came from pages, and has no note now (G6).
     let shrunk = unsafe { large::shrink(&own_pages(), &books(family), block, layouts) };

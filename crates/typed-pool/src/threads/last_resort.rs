@@ -27,8 +27,8 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     let trim = || unsafe { heaps.trim() };
     let memory = heap_that_remembers(heaps);
     let waited = &memory.waited;
-    // A preempted walker is no reason for a refusal, so this thread waits for it. It waits only
-    // once: a walker that does not move on may not have survived a fork.
+    // A preempted walker is no reason for a refusal, so this thread waits for it. The thread does
+    // not wait again for a walker that did not move on, because it may not have survived a fork.
     let waits = if waited.get() == 0 { WALKER_WAITS } else { 0 };
     let all = trim() || (0..waits).any(|_| wait_for_walkers(trim));
     waited.set(usize::from(!all));
@@ -48,8 +48,9 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     heaps.take_trim_request();
 }
 
-/// Returns the heap that remembers a fruitless search: the first one of the thread's own table if
-/// it has one. Otherwise each scope that the thread enters would search once.
+/// Returns the heap that remembers a fruitless search: the first one of the thread's own table, if
+/// the thread has one. If each scope remembered its own searches, each scope that the thread enters
+/// would search once.
 fn heap_that_remembers(heaps: Heaps<'_>) -> &ThreadHeap {
     #[cfg(not(ephemera_loom))]
     if heaps.first().ledger().is_some() && !cfg!(ephemera_weaken = "each_scope_searches") {

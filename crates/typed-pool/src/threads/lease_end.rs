@@ -58,13 +58,13 @@ fn has_rest(data: &PoolRecord) -> bool {
 }
 
 /// Frees the empty units that the last holder of a record left: those that a walker protected, and
-/// those of a scope that ended while the record was held. That holder calls this after its release.
-/// So do the walker after its walk, the thread that ends the scope, and a thread that drained the
-/// record.
+/// those of a scope that ended while the record was held. The holder calls this function after its
+/// release. So do the walker after its walk, the thread that ends the scope, and a thread that
+/// drained the record.
 ///
-/// A fence separates the release from the reads of `walks` and `ended`. Another one separates their
-/// writes from the check of the lease. So either the former holder sees the write and trims again,
-/// or the other thread sees a free record and trims it.
+/// A fence separates the release from the reads of `walks` and `ended`. Another fence separates the
+/// writes of these words from the check of the lease. So either the former holder sees the write
+/// and trims again, or the other thread sees a free record and trims it.
 #[cold]
 #[inline(never)]
 pub(super) fn trim_rest(record: &Record<PoolRecord>) {
@@ -87,7 +87,7 @@ pub(super) fn trim_rest(record: &Record<PoolRecord>) {
 /// Frees the empty units of a scope's record at the end of the scope. Keeps up to `bytes` bytes of
 /// units, which the next scope of the same heaps probably needs, and returns the rest of `bytes`.
 ///
-/// If another thread holds the record for a moment, that thread frees all of them.
+/// If another thread holds the record for a moment, that thread frees all empty units.
 #[cfg(not(ephemera_loom))]
 pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, left: LeftUnits) -> usize {
     let Some(lease) = record.try_lease() else {
@@ -129,9 +129,9 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
     trim_rest(record);
 }
 
-/// Drains the record of a heap to which this thread has pushed, if no thread holds it. Without
-/// this, the inbox would wait until a thread leases the record. Frees the empty units too, because
-/// no thread needs them. A fence separates the push from this call.
+/// Drains the record of a heap to which this thread has pushed, if no thread holds the record.
+/// Without this call, the inbox would wait until a thread leases the record. Frees the empty units
+/// too, because no thread needs them. A fence separates the push from this call.
 #[inline]
 pub(super) fn drain_free_record(heap: &ThreadHeap) {
     let record = heap.record();
@@ -174,7 +174,7 @@ pub(super) fn trim_ended(record: &Record<PoolRecord>) {
     }
 }
 
-/// Returns whether the inbox of any heap may hold a group.
+/// Returns whether the inbox of any heap of the record may hold a group.
 #[inline]
 pub(super) fn has_mail(data: &PoolRecord) -> bool {
     if data.is_of_scope() { data.mailed.load(Ordering::Relaxed) != 0 } else { any_has_mail(data) }

@@ -11,23 +11,23 @@ use ephemera_prim::sync::{AtomicU64, AtomicUsize, Ordering};
 
 use super::tagged::TaggedSum;
 
-/// The limit that stands for no limit.
+/// The value of `limit` that stands for no limit.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
 
-/// The number of times that a scope is trimmed before it exceeds its limit.
+/// The most times that threads trim a scope before it exceeds its limit.
 const TRIMS: usize = 64;
 
 /// A scope with a higher peak than usual raises the average by 1/`RISE` of the difference, and one
 /// with a lower peak lowers it by 1/`FALL` of the difference. So a program whose scopes are all
-/// large frees their memory for the first three only, and one large scope in a thousand does not
-/// count as usual.
+/// large frees the memory of the first three only, and one large scope in a thousand does not count
+/// as usual.
 #[cfg(not(ephemera_loom))]
 const RISE: usize = 8;
 #[cfg(not(ephemera_loom))]
 const FALL: usize = 64;
 
-/// A scope is a burst if its peak exceeds this number of times the usual one, and also
-/// [`BURST_LEAST`] bytes.
+/// A scope is a burst if its peak exceeds `BURST` times the usual peak, and also [`BURST_LEAST`]
+/// bytes.
 #[cfg(not(ephemera_loom))]
 const BURST: usize = 4;
 #[cfg(not(ephemera_loom))]
@@ -43,19 +43,18 @@ pub(crate) struct Ledger {
     /// The number of the current scope. It changes only while no thread is in a scope of this
     /// ledger.
     birth: AtomicU64,
-    /// Bytes of units and large blocks of the scope.
+    /// The bytes of the units and large blocks that count for the scope.
     held: TaggedSum,
-    /// The most bytes held.
+    /// The most bytes that the scope held at the same time.
     peak: AtomicUsize,
     limit: AtomicUsize,
     /// Not zero if the scope has held more than its limit.
     over: AtomicUsize,
-    /// The number of scopes that ended since the empty units that they left for the next one were
-    /// last freed.
+    /// The number of scopes that ended since the empty units of ended scopes were last freed.
     streak: AtomicUsize,
-    /// A moving average of the peaks of the scopes on these heaps.
+    /// A moving average of the peaks of the scopes on these heaps, in bytes.
     usual: AtomicUsize,
-    /// The number of times that the scope was trimmed before it exceeded its limit.
+    /// The number of times that threads trimmed the scope before it exceeded its limit.
     trims: AtomicUsize,
     allocations: AtomicUsize,
     allocated: AtomicUsize,
@@ -110,7 +109,7 @@ impl Ledger {
         self.birth.load(Ordering::Relaxed)
     }
 
-    /// Begins a scope. Units and blocks of earlier ones do not count for it.
+    /// Begins a scope. Units and blocks of earlier scopes do not count for it.
     pub(crate) fn begin(&self, limit: usize) {
         let birth = self.birth() + 1;
         self.birth.store(birth, Ordering::Relaxed);
@@ -124,15 +123,17 @@ impl Ledger {
         }
     }
 
-    /// Counts the end of a scope. Returns whether at least `scopes` others ended since their empty
-    /// units were last freed. If so, the next scope probably needs the same units.
+    /// Counts the end of a scope. Returns whether at least `scopes` other scopes ended since the
+    /// empty units of ended scopes were last freed. If so, the next scope probably needs the same
+    /// units.
     #[cfg(not(ephemera_loom))]
     pub(crate) fn note_end(&self, scopes: usize) -> bool {
         self.streak.fetch_add(1, Ordering::Relaxed) >= scopes
     }
 
-    /// Compares the peak of the scope that ends with the usual one, then updates the usual one.
-    /// Returns the peak if the scope is a burst: the next scopes probably do not need this memory.
+    /// Compares the peak of the scope that ends with the usual peak, then updates the usual peak.
+    /// Returns the peak if the scope is a burst: the next scopes probably do not need that much
+    /// memory.
     #[cfg(not(ephemera_loom))]
     pub(crate) fn note_peak(&self) -> Option<usize> {
         let (peak, usual) = (self.peak(), self.usual.load(Ordering::Relaxed));
@@ -145,14 +146,13 @@ impl Ledger {
         (is_burst && !cfg!(ephemera_weaken = "scopes_keep_bursts")).then_some(peak)
     }
 
-    /// Resets the count of ended scopes, because the units that they left for the next one are
-    /// freed.
+    /// Resets the count of ended scopes, because the units that they left are freed.
     pub(crate) fn forget_streak(&self) {
         self.streak.store(0, Ordering::Relaxed);
     }
 
-    /// Adds bytes to the current scope. Bytes beyond the limit are added too, and mark the scope.
-    /// Only a thread in the scope calls this.
+    /// Adds bytes to the current scope. Bytes beyond the limit are added too, and mark the scope as
+    /// over its limit. Only a thread in the scope calls this.
     pub(crate) fn add(&self, bytes: usize) {
         let held = self.held.add(bytes);
         self.peak.fetch_max(held, Ordering::Relaxed);

@@ -14,8 +14,8 @@
 //! share one `Tenant`, `PoolRecord`, and its exit hook. The bundles of remote frees are a second
 //! tenant. Tables, like records, are never freed.
 //!
-//! `DESIGN.md` has a table of these files. Each file uses only files in the rows above it, or to
-//! its left.
+//! `DESIGN.md` lists these files in rows. Each file uses only files in the rows above it, or to its
+//! left.
 
 #[cfg(not(ephemera_loom))]
 mod binding;

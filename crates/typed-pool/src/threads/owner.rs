@@ -27,7 +27,7 @@ impl<'w> HeapOwner<'w> {
     /// Creates the owner.
     ///
     /// # Safety
-    /// The invariant of [`HeapOwner`].
+    /// The invariant of [`HeapOwner`] holds.
     #[inline]
     pub(super) unsafe fn new(heap: &'w ThreadHeap) -> Self {
         Self { heap }
@@ -52,8 +52,8 @@ impl<'w> Heaps<'w> {
         unsafe { HeapOwner::new(heap) }
     }
 
-    /// Returns the heap that owns a unit, if it is one of this table and its owner may write the
-    /// words of the unit.
+    /// Returns the heap that owns a unit, if that heap is in this table and this thread may write
+    /// the words of the unit.
     ///
     /// # Safety
     /// This is the table of an allocator with size classes, whose record the calling thread holds,
@@ -63,7 +63,7 @@ impl<'w> Heaps<'w> {
     pub(crate) unsafe fn owner_of(self, unit: UnitPtr) -> Option<HeapOwner<'w>> {
         let heap = unit.owner_word().get().cast_const().cast::<ThreadHeap>();
         let offset = heap.addr().wrapping_sub(self.as_ptr().addr());
-        // With a tag, the owner word is not the address of a heap.
+        // An owner word with a tag is not the address of a heap.
         let is_heap = offset < CLASSES * size_of::<ThreadHeap>() && offset % size_of::<ThreadHeap>() == 0;
         if !is_heap && !cfg!(ephemera_weaken = "known_units_are_own") {
             return None;

@@ -16,7 +16,7 @@ use super::lease_end;
 use super::state::ThreadHeap;
 use crate::unit_header::SlotGroup;
 
-/// Frees these slots of a group to its heap.
+/// Frees these slots of a group to the heap of the group.
 ///
 /// # Safety
 /// The slots belong to a group of this heap. The caller frees them, so they are live. No foreign

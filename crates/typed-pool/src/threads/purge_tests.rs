@@ -83,7 +83,7 @@ fn purged_after(keeps: fn(usize) -> bool) {
         owner.join().expect("no panic");
     });
     publish_bundle_of_this_thread();
-    // A lost slot would keep its unit.
+    // A lost slot would keep its unit from being freed.
     assert_eq!((IdlePool.stats().bytes_held, IdlePool.stats().purged_units), (0, 0));
 }
 

@@ -91,8 +91,8 @@ const LARGEST_UNIT: usize =
 /// group waits for a running owner, the unit is not large, and neither a limit nor the figures of a
 /// scope depend on its slots.
 ///
-/// An owner that has already booked the earlier free probably waits for the next one too, so that
-/// one is published at once.
+/// An owner that has already booked the earlier free probably waits for the next free too, so this
+/// thread publishes the next one at once.
 fn may_wait(heap: &ThreadHeap, group: SlotGroupPtr) -> bool {
     let is_served = heap.record().is_bound() && group.awaits_owner();
     let is_unwatched = heap.ledger().is_none() && !heap.family().account().is_limited();

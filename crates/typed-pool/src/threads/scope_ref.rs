@@ -15,7 +15,7 @@ use super::table::Heaps;
 use super::{lease_end, statistics};
 use crate::stats::Stats;
 
-/// A counted reference to the heaps of a scope. The last one ends the scope.
+/// A counted reference to the heaps of a scope. The drop of the last one ends the scope.
 #[derive(Debug)]
 pub(crate) struct ScopeRef(&'static ScopeHeaps);
 
@@ -53,7 +53,7 @@ impl ScopeRef {
     /// Lets the calling thread allocate from the scope as [`try_enter`](Self::try_enter) does.
     ///
     /// # Aborts
-    /// By `handle_alloc_error`, if there is no memory for the scope's heaps.
+    /// Calls `handle_alloc_error` if there is no memory for the scope's heaps.
     #[inline]
     pub(crate) fn enter(&self) -> Option<Entered> {
         match self.try_enter() {
@@ -70,7 +70,8 @@ impl ScopeRef {
     /// happens only on targets that make thread-locals of the system's keys.
     ///
     /// # Errors
-    /// [`AllocError`] if there is no memory for the scope's heaps. The thread is then outside.
+    /// Returns [`AllocError`] if there is no memory for the scope's heaps. The thread then does not
+    /// enter the scope.
     #[inline]
     pub(crate) fn try_enter(&self) -> Result<Option<Entered>, AllocError> {
         match self.0.lease_first() {
@@ -80,7 +81,7 @@ impl ScopeRef {
     }
 
     /// Enters the scope through a record other than its first one, unless the thread is in the
-    /// scope.
+    /// scope already.
     #[cold]
     #[inline(never)]
     fn enter_any_record(&self) -> Result<Option<Entered>, AllocError> {
@@ -103,8 +104,9 @@ impl ScopeRef {
         Ok(Some(Entered { lease: Some(lease), thread: PhantomData }))
     }
 
-    /// Frees the empty units of all records. A record that a thread is in is trimmed when the
-    /// thread leaves. If this is the only reference, it is about to be dropped.
+    /// Frees the empty units of all records of the scope. If a thread is in a record, it frees the
+    /// units of that record when it leaves. If this is the only reference, the caller is about to
+    /// drop it.
     pub(crate) fn finish(&self) {
         if self.0.users.is_one() {
             self.0.free_units(false);
@@ -128,7 +130,7 @@ pub(crate) struct Entered {
     /// The record of the scope that the thread entered. `None` if the thread was in the scope
     /// already.
     lease: Option<Lease<'static, PoolRecord>>,
-    /// The presence belongs to one thread.
+    /// Keeps the presence on its thread: a pointer is not `Send`.
     thread: PhantomData<NonNull<()>>,
 }
 

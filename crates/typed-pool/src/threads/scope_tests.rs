@@ -1,4 +1,4 @@
-//! Scopes as their threads enter and leave them.
+//! Tests of scopes that threads enter and leave, in order and out of order.
 
 use core::alloc::Layout;
 use core::mem;
@@ -185,7 +185,7 @@ fn a_thread_returns_to_its_own_record_of_a_scope_that_others_are_in() {
 fn a_fruitless_search_is_remembered_by_the_thread_and_not_by_each_scope() {
     let _turn = turn();
     let family = pooled_family();
-    // The thread has a table of its own.
+    // This allocation gives the thread a table of its own.
     drop(Box::new_in(1_u8, PooledAllocator));
     PooledAllocator.trim_all();
     let looks = || family.looks.load(core::sync::atomic::Ordering::Relaxed);

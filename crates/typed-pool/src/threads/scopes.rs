@@ -45,7 +45,8 @@ pub(crate) struct ScopeHeaps {
     /// The next heaps of the list [`ALL`].
     later: AtomicPtr<ScopeHeaps>,
     listing: Listing<ScopeHeaps>,
-    /// Which empty units were freed at the end of the scope. Only the thread that ends it uses it.
+    /// Says which empty units were freed at the end of the scope: `FREED_NONE`, `FREED` or
+    /// `FREED_MOST`. Only the thread that ends the scope uses this word.
     freed: AtomicUsize,
 }
 
@@ -53,7 +54,7 @@ pub(crate) struct ScopeHeaps {
 const FREED_NONE: usize = 0;
 /// All empty units of the scope were freed.
 const FREED: usize = 1;
-/// All of them were freed, except for those that the next scope probably needs.
+/// All empty units of the scope were freed, except for those that the next scope probably needs.
 const FREED_MOST: usize = 2;
 
 /// A record of a scope. It is in no registry, so no thread takes it for its own.
@@ -64,7 +65,7 @@ struct ScopeRecord {
     later: AtomicPtr<ScopeRecord>,
 }
 
-/// All heaps of scopes.
+/// The list of all heaps of scopes, the newest first.
 static ALL: AtomicPtr<ScopeHeaps> = AtomicPtr::new(ptr::null_mut());
 
 /// The number of places for heaps that a thread used last.
@@ -80,8 +81,8 @@ pub(super) static UNUSED: [UnusedList<ScopeHeaps>; 2] = [UnusedList::new(), Unus
 /// The number of scopes that end on the same heaps before the heaps keep units for the next one.
 const STREAK: usize = if cfg!(miri) { 4 } else { 256 };
 
-/// One in this number of scopes frees the units that it did not use. The others leave them, because
-/// not each scope of a program uses the same classes.
+/// One in this number of scopes frees the kept units that it did not use. The other scopes leave
+/// them, because not each scope of a program uses the same classes.
 const UNUSED_EVERY: u64 = 16;
 
 /// The bytes of units that the heaps in a thread's place keep. The small classes come first.
@@ -120,7 +121,7 @@ fn permanent<T>(value: T) -> Option<&'static T> {
     Some(unsafe { place.as_ref() })
 }
 
-/// Returns the records of all scopes, for the family that scopes have heaps of.
+/// Returns the records of all scopes, if `family` is the one that scopes have heaps of.
 pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Record<PoolRecord>> + use<> {
     let mut at = if ptr::eq(family, pooled_family()) { follow(&ALL) } else { None };
     core::iter::from_fn(move || {
@@ -168,7 +169,7 @@ impl ScopeHeaps {
         if counting {
             return UNUSED[1].take();
         }
-        // The threads of other places may have ended.
+        // Heaps in other places serve too, because the threads of those places may have ended.
         let full = |place: &&CachePadded<UnusedPlace<Self>>| !place.is_empty();
         let of_others = || PLACE.iter().filter(full).find_map(|place| place.take());
         place().take().or_else(|| UNUSED[0].take()).or_else(of_others)
@@ -199,8 +200,8 @@ impl ScopeHeaps {
         })
     }
 
-    /// Leases a record that no thread is in. If all are held, this waits for a moment and then
-    /// makes a further record, which is never freed.
+    /// Leases a record that no thread is in. If threads hold all records, this waits for a moment
+    /// and then makes a further record, which is never freed.
     pub(super) fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
         self.lease_or_wait(core::hint::spin_loop)
     }
@@ -211,8 +212,8 @@ impl ScopeHeaps {
         follow(&self.records)?.record.try_lease()
     }
 
-    /// As [`lease`](Self::lease), with `wait` between two tries. Threads hold a record only for a
-    /// moment while they drain it or read its statistics.
+    /// Leases a record as [`lease`](Self::lease) does, and calls `wait` between two tries. Threads
+    /// hold a record only for a moment while they drain it or read its statistics.
     pub(super) fn lease_or_wait(&'static self, mut wait: impl FnMut()) -> Option<Lease<'static, PoolRecord>> {
         let mut first = self.try_lease();
         if follow(&self.records).is_some() {
@@ -254,7 +255,7 @@ impl ScopeHeaps {
         let new = permanent(ScopeRecord { record, later: AtomicPtr::new(ptr::null_mut()) })?;
         let lease = new.record.try_lease();
         pooled_cell().remember(&new.record);
-        // The first record stays the first, so that a thread prefers the one with most units.
+        // The first record stays the first, so that threads prefer the record with the most units.
         let list = follow(&self.records).map_or(&self.records, |first| &first.later);
         add_to(list, new, &new.later);
         lease
@@ -280,11 +281,13 @@ impl ScopeHeaps {
     }
 
     /// Frees the empty units of the scope at its end. If the heaps go to the thread's place and
-    /// many scopes have ended there, some units stay for the next one, and fronts are set `aside`.
+    /// many scopes have ended there, they keep up to `KEPT_BYTES` of units for the next scope.
+    /// `aside` says whether they also set their fronts aside.
     pub(super) fn free_units(&'static self, aside: bool) {
         let counting = self.ledger.is_counting();
         let mut kept = 0;
-        // The exit hook of a thread frees what its place keeps. A thread without a record has none.
+        // The exit hook of a thread frees the units in its place. A thread without a record has no
+        // such hook.
         let is_bound = local::bound::<PoolRecord>().is_some();
         let keeps = !counting && is_bound && self.ledger.note_end(STREAK) && place().is_empty();
         if keeps && !cfg!(ephemera_weaken = "scopes_keep_no_units") {

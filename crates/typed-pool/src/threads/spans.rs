@@ -1,9 +1,9 @@
 //! The spans that a thread keeps for its next large blocks, and the short paths of such blocks.
 //!
 //! The spans are on the thread's own record, even while the thread is in a scope. The short paths
-//! are for a thread in no scope and for blocks that count for none. They serve an allocation or a
-//! free from the thread's own spans, and the growth of a block in its span. In all other cases they
-//! call the functions of `large`.
+//! are for a thread in no scope and for blocks that count for no scope. They serve an allocation or
+//! a free from the thread's own spans, and the growth of a block in its span. In all other cases
+//! they call the functions of `large`.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -40,7 +40,7 @@ unsafe fn pages_outside_scopes(heaps: Heaps<'static>) -> Option<CachedPages> {
     Some(unsafe { CachedPages::new(Some(&data.spans)) })
 }
 
-/// Grows a large block in its span. Returns whether it did.
+/// Grows a large block in its span. Returns whether the block grew.
 ///
 /// # Safety
 /// `block` is a live block of the first layout, from the process's pages and on the family's
@@ -138,7 +138,8 @@ pub(crate) unsafe fn deallocate_block(
 /// Grows a block of a layout without units, as [`grow_large`] does.
 ///
 /// # Safety
-/// As [`grow_large`]. The heaps are those that this thread's cell of the family names.
+/// The contract of [`grow_large`] holds. The heaps are those that this thread's cell of the family
+/// names.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn grow_block(

@@ -34,13 +34,13 @@ use crate::geometry::UnitSpec;
 use crate::heap::{ChunkLen, UnitHeap};
 use crate::unit_header::SlotGroup;
 
-/// The part of a record that belongs to this crate: its tables.
+/// The data of this crate in a record: its tables, and the words that all of them share.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct PoolRecord {
     /// The newest table, or null. Each table has a link to the one made before it.
     pub(super) tables: OwnerPtr<ThreadHeap>,
-    /// The number of visits to the slow path.
+    /// The number of visits of the record's holders to the slow path.
     pub(super) visits: OwnerUsize,
     /// Not zero if a holder of the record may have left empty units, for example because a walker
     /// protected them. The next release of the record frees them.
@@ -50,19 +50,21 @@ pub(crate) struct PoolRecord {
     /// The ledger of the scope that has this record, or null if it is a record of threads. It never
     /// changes after the record was made.
     pub(super) ledger: OwnerPtr<Ledger>,
-    /// The content of the holder's [`FamilyCell`] from before it entered the scope of this record.
-    /// The holder also holds the record of the table in it, for as long as it holds this record.
+    /// The content that the holder's [`FamilyCell`] had before the holder entered the scope of this
+    /// record. If that content names a table, the holder also holds the table's record, for as long
+    /// as it holds this one.
     #[cfg(not(ephemera_loom))]
     pub(super) outer: [OwnerPtr<ThreadHeap>; 2],
     /// Not zero if the record's scope ended while another thread held the record. That thread then
     /// trims it.
     pub(super) ended: AtomicUsize,
-    /// Not zero if another thread pushed to a heap of this record since the last drain. Only a
-    /// scope's record has the mark: a thread that leaves a scope would otherwise look at each heap.
+    /// Not zero if another thread pushed to a heap of this record since the last drain. Only the
+    /// record of a scope has this mark, because it spares a thread that leaves a scope a look at
+    /// each heap.
     pub(super) mailed: AtomicUsize,
     /// The freed spans of large blocks, of all families, that the record's thread keeps for its
-    /// next ones. The cache of a scope's record stays empty, because a thread in a scope uses the
-    /// cache of its own record.
+    /// next large blocks. The cache of a scope's record stays empty, because a thread in a scope
+    /// uses the cache of its own record.
     pub(super) spans: SpanCache,
     /// The bytes that other threads pushed to these heaps. Those threads write this count, so it
     /// has its own cache line.
@@ -128,13 +130,14 @@ pub(crate) struct ThreadHeap {
     pub(super) later: OwnerPtr<ThreadHeap>,
     /// The trim epoch that the table's holder last obeyed. Only the first heap of a table uses it.
     pub(super) epoch_seen: OwnerUsize,
-    /// The account's `spares` at the last search for room beyond this table; zero before the first.
-    /// Only the first heap of a table uses it.
+    /// The account's `spares` at the last search for room beyond this table; zero before the first
+    /// search. Only the first heap of a table uses it.
     pub(super) looked: OwnerUsize,
     /// Not zero if the last refusal waited for a walker that did not move on. Only the first heap
     /// of a table uses it.
     pub(super) waited: OwnerUsize,
-    /// The large blocks that the record's holders counted. Only the first heap of a table uses it.
+    /// The counts of large blocks by the record's holders. Only the first heap of a table uses
+    /// them.
     pub(super) tally: LargeTally,
     /// A bit for each heap of the table that may have had a unit. Only the first heap of a table
     /// uses it.
@@ -209,7 +212,7 @@ impl ThreadHeap {
 /// their own cache line.
 pub(super) type HeapMail = Mail<SlotGroup, ThreadHeap>;
 
-/// Returns the calling thread's cell of a family.
+/// A function that returns the calling thread's cell of a family.
 #[cfg(not(ephemera_loom))]
 pub(super) type FamilyKey = fn() -> ThisCell;
 
@@ -233,7 +236,7 @@ pub struct Family {
     /// The model's own registry, because loom has no statics.
     #[cfg(ephemera_loom)]
     pub(super) registry: *const Registry<PoolRecord>,
-    /// The family's thread-local.
+    /// Returns the calling thread's cell of this family.
     #[cfg(not(ephemera_loom))]
     pub(super) cell: FamilyKey,
 }
@@ -277,13 +280,13 @@ pub struct FamilyCell {
     pub(super) last: Cell<*const Record<PoolRecord>>,
 }
 
-/// Pointer to the calling thread's [`FamilyCell`].
+/// A pointer to the calling thread's [`FamilyCell`].
 ///
 /// Not public API: the macros expand to its name.
 ///
 /// # Invariant
-/// **T3** It points at the cell of the thread that uses it, or is `None` if that cell is destroyed.
-/// No function keeps it beyond its call.
+/// **T3** The pointer points at the cell of the thread that uses it, or is `None` if that cell is
+/// destroyed. No function keeps the pointer beyond its call.
 #[cfg(not(ephemera_loom))]
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]

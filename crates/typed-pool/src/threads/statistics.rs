@@ -26,8 +26,8 @@ pub(super) fn stats_of(family: &Family, own: [*const Record<PoolRecord>; 2]) -> 
     stats
 }
 
-/// Adds the units and live slots of a table. `owned` says whether the calling thread holds its
-/// record. If no thread does, this leases it for the walk.
+/// Adds the units and live slots of a table. `owned` says whether the calling thread holds the
+/// table's record. If no thread holds the record, this leases it for the walk.
 fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
     let record = heaps.first().record();
     let lease = if owned { None } else { record.try_lease() };
@@ -38,7 +38,7 @@ fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
             record.data().walks.fetch_add(1, Ordering::Relaxed);
             // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread
             // that releases the record sees that this walk is over, or this thread sees the units
-            // that it left.
+            // that the other thread left.
             fence(Ordering::SeqCst);
             if !cfg!(ephemera_weaken = "walker_leaves_the_rest") {
                 trim_rest(record);

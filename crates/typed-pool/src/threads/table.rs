@@ -15,10 +15,10 @@ use crate::stats::Stats;
 /// The heaps of one family on one record: a table, or the static heaps of threads that own nothing.
 ///
 /// # Invariant
-/// **T1** It points at the first heap of the family's heaps, which never move and are never freed.
+/// **T1** `first` points at the first of the family's heaps, which never move and are never freed.
 /// All of them name their family and their record, except the heaps of threads that own nothing.
 ///
-/// It is a pointer because a reference could access the first heap only.
+/// `first` is a pointer because a reference could access the first heap only.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Heaps<'w> {
     first: *const ThreadHeap,
@@ -120,23 +120,25 @@ impl<'w> Heaps<'w> {
         })
     }
 
-    /// Returns the table of a family on a record, if it has one.
+    /// Returns the table of a family on a record, if the record has one.
     #[inline]
     pub(super) fn find(record: &'w Record<PoolRecord>, family: &Family) -> Option<Self> {
         Self::of_record(record).find(|heaps| heaps.first().is_of(family))
     }
 
-    /// Returns the table of a family on a record, and makes it if there is none.
+    /// Returns the table of a family on a record, and makes it if there is none. Returns `None` if
+    /// there is no memory for the table.
     ///
     /// # Safety
     /// The calling thread holds the record. The record and the family outlive all use of the table.
     #[inline]
     pub(super) unsafe fn find_or_make(record: &'w Record<PoolRecord>, family: &'w Family) -> Option<Self> {
-        // SAFETY: the caller holds the record, which has no such table; both outlive its use.
+        // SAFETY: the caller holds the record, which has no table of the family. Record and family
+        // outlive all use of the table.
         Self::find(record, family).or_else(|| unsafe { Self::make(record, family) })
     }
 
-    /// Makes the table of a family on a record.
+    /// Makes the table of a family on a record. Returns `None` if there is no memory for it.
     ///
     /// # Safety
     /// The calling thread holds the record, which has no table of the family. The record and the

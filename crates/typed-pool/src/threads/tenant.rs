@@ -44,7 +44,7 @@ impl Tenant for PoolRecord {
 }
 
 /// Frees this thread's empty units of the family, and those of the scope that it entered last. Also
-/// publishes its bundle and frees the spans that it keeps.
+/// publishes the thread's bundle and frees the spans that the thread keeps.
 pub(crate) fn trim_here(family: &'static Family) {
     publish_own();
     if let Some(heaps) = (family.cell)().table() {

@@ -22,7 +22,7 @@ use crate::unit::UnitState;
 
 const SMALL: Layout = Layout::new::<[u8; 32]>();
 const LARGE: Layout = Layout::new::<[u8; 60_000]>();
-/// 63 of these fit a unit of 64 KiB.
+/// 63 of these blocks fit in a unit of 64 KiB.
 type Medium = [u8; 1_024];
 
 fn looks(family: &Family) -> usize {
@@ -200,7 +200,7 @@ fn slots_of_ended_threads_are_reused_while_others_are_freed() {
     let count = if cfg!(miri) { 100 } else { 3_000 };
     let mut held: Vec<Box<[usize; 4], Blocks>> = Vec::new();
     for round in 0..if cfg!(miri) { 2 } else { 20 } {
-        // This thread frees half of them after their own thread ended.
+        // This thread frees half of the blocks after their own thread ended.
         let mut keep = false;
         held.retain(|_| {
             keep = !keep;

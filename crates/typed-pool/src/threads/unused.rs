@@ -1,5 +1,5 @@
-//! Heaps of scopes that no scope uses: a list from which threads take them, places for one each,
-//! and the count of a scope's users. The *items* are such heaps, in permanent memory. An item
+//! Heaps of scopes that no scope uses: a list from which threads take them, places that hold one
+//! each, and the count of a scope's users. The *items* are such heaps, in permanent memory. An item
 //! without a user is *unused*.
 //!
 //! ```text
@@ -24,7 +24,7 @@ use core::ptr;
 use ephemera_prim::gate::{Gate, Pass};
 use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
 
-/// Weakens an ordering in a negative control.
+/// Returns `order`, or Relaxed if a negative control weakens it.
 const fn order_unless(weak: bool, order: Ordering) -> Ordering {
     if weak { Ordering::Relaxed } else { order }
 }
@@ -49,11 +49,11 @@ const TAKE: Ordering = order_unless(cfg!(ephemera_weaken = "unused_place_take_re
 // this user's work.
 const REMOVE: Ordering = order_unless(cfg!(ephemera_weaken = "scope_users_relaxed"), Ordering::Release);
 
-/// In use, and on no list.
+/// The item is in use, and on no list.
 const UNLISTED: usize = 0;
-/// Unused, and on the list.
+/// The item is unused, and on the list.
 const LISTED: usize = 1;
-/// In use, and on the list.
+/// The item is in use, and on the list.
 const LISTED_IN_USE: usize = 2;
 
 /// The number of items that a thread looks at when the gate is shut.
@@ -139,7 +139,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         }
     }
 
-    /// As [`take`](Self::take), for the thread at the gate.
+    /// Takes an item as [`take`](Self::take) does, on the thread at the gate.
     pub(super) fn take_at_gate(&self, _pass: &Pass<'_>) -> Option<&'static T> {
         loop {
             let item = self.first()?;
@@ -160,7 +160,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
     }
 
     /// Takes one of the first items without the gate and leaves it on the list. Another thread may
-    /// remove items from the list meanwhile, so this may see old links. Each of them names an item.
+    /// remove items from the list meanwhile, so this may see old links. Each link names an item.
     #[cold]
     pub(super) fn take_beside_gate(&self) -> Option<&'static T> {
         if cfg!(ephemera_weaken = "shut_gate_hides_unused_heaps") {
@@ -197,7 +197,7 @@ impl<T: 'static> UnusedPlace<T> {
         }
     }
 
-    /// Puts an item into the place if it is empty. Returns whether it did.
+    /// Puts an item into the place if the place is empty. Returns whether it was.
     pub(super) fn put(&self, item: &'static T) -> bool {
         let item = ptr::from_ref(item).cast_mut();
         // ORDERING: `PUT`. Pairs with `UnusedPlace::take`.
@@ -247,15 +247,15 @@ impl Users {
     /// Adds a user. The calling thread is one already.
     ///
     /// # Aborts
-    /// If there are more than `isize::MAX` users. A program that forgets references could otherwise
-    /// wrap the count, and the scope would end early.
+    /// Aborts if there are more than `isize::MAX` users. A program that forgets references could
+    /// otherwise wrap the count, and the scope would end early.
     pub(super) fn add(&self) {
         if self.0.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
             ephemera_prim::invariant::broken("a scope has too many references");
         }
     }
 
-    /// Removes a user. Returns whether it was the last one, which sees the work of all others.
+    /// Removes a user. Returns whether it was the last user, which sees the work of all others.
     pub(super) fn remove(&self) -> bool {
         // ORDERING: `REMOVE`. Pairs with the fence in `Users::remove`.
         let last = self.0.fetch_sub(1, REMOVE) == 1;

@@ -74,7 +74,7 @@ unsafe fn trim_on_request(heaps: Heaps<'_>) {
 /// exceeds the limit.
 ///
 /// # Safety
-/// As [`refill`].
+/// The calling thread holds the record, and the family has more than `heap` heaps.
 #[cfg(not(ephemera_loom))]
 pub(super) unsafe fn refill_beyond(
     heaps: Heaps<'_>,
@@ -94,7 +94,7 @@ const OUTER: usize = 8;
 
 /// Books the remote frees of all heaps of the record. If the thread is in scopes, also books those
 /// of the next [`OUTER`] outer scopes and of the thread's own record: while the thread is in the
-/// inner scope, it takes no slow path in them.
+/// inner scope, it takes no slow path in the heaps of the others.
 #[cold]
 pub(super) fn look_after_all(record: &Record<PoolRecord>) {
     look_after(record);
@@ -124,7 +124,7 @@ fn look_after(record: &Record<PoolRecord>) {
         }
     }
     // If the record is only leased for a moment, no later slow path frees the units that ran empty
-    // here, so the release does. A scope keeps its empty units until it ends.
+    // here, so the release frees them. A scope keeps its empty units until it ends.
     if record.data().ledger().is_none() {
         record.data().rest.set(1);
     }

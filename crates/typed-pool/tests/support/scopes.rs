@@ -18,8 +18,8 @@ pub(crate) fn held() -> usize {
     PooledAllocator.stats().bytes_held
 }
 
-/// Runs a test that looks at the bytes of all threads. Each such test begins and ends with no bytes
-/// held.
+/// Runs a test that checks the bytes that all threads hold. Each such test begins and ends with no
+/// bytes held.
 pub(crate) fn alone(test: impl FnOnce()) {
     let _turn = turn();
     PooledAllocator.trim_all();

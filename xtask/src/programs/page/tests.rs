@@ -10,7 +10,7 @@ fn plan() -> ProgramPlan {
     ProgramPlan { programs: PROGRAMS[..2].to_vec(), allocators: ALLOCATORS.to_vec(), rounds: 3, seed: 1 }
 }
 
-/// Returns the end of a process whose time and memory depend on its allocator alone.
+/// Returns the end of a process that took `time` milliseconds and at most `peak` MiB.
 fn ended(time: u64, peak: u64) -> ProgramEnd {
     let figures = ProcessFigures {
         wall_ns: time * 1_000_000,
@@ -22,7 +22,8 @@ fn ended(time: u64, peak: u64) -> ProgramEnd {
     ProgramEnd::Ran { checksum: "c".to_owned(), figures }
 }
 
-/// Returns a report in which `end` decides the end of each process.
+/// Returns a report in which `end` decides the end of each process from the program's name and the
+/// allocator's key.
 fn report(end: impl Fn(&str, &str) -> ProgramEnd) -> ProgramReport {
     let plan = plan();
     let mut runs = Vec::new();

@@ -27,7 +27,7 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
-/// Returns the terms of the glossary in lower case, with their lines: the first cells of its table.
+/// Returns the terms in the first cells of the glossary's table, in lower case, each with its line.
 fn entries(text: &str) -> impl Iterator<Item = (usize, String)> {
     let rows = text.lines().enumerate().filter_map(|(index, line)| {
         let cell = line.strip_prefix("| ")?.split(" | ").next()?;

@@ -1,4 +1,4 @@
-//! The phrases that the rules of prose exclude, each with a better one, and starts of sentences
+//! The phrases that the rules of prose exclude, each with a better phrase, and starts of sentences
 //! that have no subject.
 
 /// A phrase in lower case, and the advice for it.
@@ -16,7 +16,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("behind that", "\"after that\""),
 ];
 
-/// The advice for the phrases about memory and its home.
+/// The advice for the phrases with the word "home".
 const HOME: &str = "\"is freed\" or \"is booked\"";
 
 /// Words that begin a clause in place of a subject, whatever word follows.
@@ -25,7 +25,7 @@ const PEOPLE: &[&str] = &["who", "whoever", "whose", "theirs"];
 /// Words that begin a clause in place of a subject if a verb follows.
 const THINGS: &[&str] = &["what", "whatever", "which", "whichever"];
 
-/// Verbs that follow such words in practice.
+/// Verbs that may follow the words of [`THINGS`].
 const VERBS: &[&str] = &[
     "are", "begins", "came", "can", "cannot", "changed", "changes", "comes", "costs", "counts", "did",
     "differs", "does", "ends", "fails", "failed", "follows", "gives", "goes", "had", "has", "have", "holds",
@@ -50,7 +50,7 @@ pub(super) fn found(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Returns whether a match begins and ends at the boundary of a word.
+/// Returns whether a match of `length` bytes at `at` begins and ends at the boundary of a word.
 fn is_whole(text: &str, at: usize, length: usize) -> bool {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     !text[..at].ends_with(word) && !text[at + length..].starts_with(word)

@@ -12,10 +12,11 @@ use clap::{Parser, Subcommand};
 use ephemera_trace::replay::{ReplayOptions, SUBCOMMAND};
 use regex::Regex;
 
-/// The time of the workloads with rounds in a quick run, with a margin for its head and its report.
+/// The time of the workloads with rounds in a quick run. It leaves a margin of five seconds for the
+/// start of the run and the report.
 const QUICK: Duration = Duration::from_secs(115);
-/// The time of these workloads in a full run, with a margin of four and a half minutes. With few
-/// rounds, steps take longer than planned.
+/// The time of the workloads with rounds in a full run. It leaves a margin of four and a half
+/// minutes, because steps with few rounds take longer than planned.
 const FULL: Duration = Duration::from_secs(10 * 60 + 30);
 
 /// Compares allocators by paired, interleaved rounds, and reports ratios with intervals.
@@ -107,7 +108,8 @@ impl RunnerArguments {
         catalogue().into_iter().filter(|spec| spec.scale == Scale::Full).map(|spec| spec.id).collect()
     }
 
-    /// Returns the chosen contenders. The loop, the reference and its twin are always among them.
+    /// Returns the chosen contenders. The allocator that does nothing, the reference and its second
+    /// entry are always among them.
     pub(crate) fn entries(&self) -> Result<Vec<Entry>, Box<dyn Error>> {
         let known = contenders::all();
         for peer in &self.peers {

@@ -1,8 +1,9 @@
-//! `--icount`: counts instructions per operation with callgrind. The program measures itself.
+//! `--icount`: counts instructions per operation with callgrind. The program runs itself under
+//! valgrind.
 //!
 //! A process for each workload and contender runs N units without counting, then N and 2N with
 //! counting. The difference is the cost of N units once everything is warm, without the cost of a
-//! call. Nothing is random: the environment is empty, tables come from the seed, and inputs are
+//! call. Nothing is random: the environment is minimal, tables come from the seed, and inputs are
 //! generated. Two runs give the same figures.
 
 #![expect(clippy::std_instead_of_alloc, reason = "a program of a host")]
@@ -22,7 +23,7 @@ use bench_harness::host::Host;
 use bench_harness::workloads::{Cell, Context, Document, Need, Sources, WorkloadSpec};
 use serde::Serialize;
 
-/// The tool.
+/// The program that counts.
 const VALGRIND: &str = "valgrind";
 
 /// The function that callgrind watches: [`ephemera_measured`].
@@ -32,11 +33,11 @@ const REGION: &str = "ephemera_measured";
 const OURS: [&str; 9] =
     ["ring", "one-ring", "ringal", "pool", "arena", "shared", "typed-pool", "pooled-box", "pooled-allocator"];
 
-/// The length of the document that R1 parses. It is generated, so that it is the same on every
-/// host.
+/// The least length, in bytes, of the document that R1 parses. The document is generated, so that
+/// it is the same on every host.
 const DOCUMENT: usize = 40_000;
 
-/// The counted region: a call of a cell, as the runner times it.
+/// The counted region: one call of a cell, the same call that the runner times.
 // SAFETY: no other function of this program has that name.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -63,7 +64,7 @@ struct CountsFile {
 struct CountedWorkload {
     /// The name of an operation.
     op: &'static str,
-    /// The instructions of an operation, by contender.
+    /// The number of instructions per operation, by the key of the contender.
     instructions: BTreeMap<&'static str, f64>,
 }
 
@@ -74,8 +75,9 @@ fn counted(spec: &WorkloadSpec) -> bool {
     !threads && !spec.is_served() && !spec.reads_host() && !spec.is_alone()
 }
 
-/// Returns the contenders of a workload that `peers` names. If it names none, returns ours, and the
-/// loop and the reference for comparison.
+/// Returns the contenders of a workload that `peers` names. If `peers` is empty, returns the
+/// contenders of this workspace, and for comparison the allocator that does nothing and the
+/// reference.
 fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
     let by_default = [&OURS[..], &[ALWAYS[VOID], ALWAYS[REFERENCE]]].concat();
     let chosen = |key: &str| match peers {
@@ -86,7 +88,8 @@ fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
     contenders::of(spec.class).into_iter().filter(|entry| chosen(entry.key) && able(entry)).collect()
 }
 
-/// Counts all workloads that can be counted and writes `icount.json`. Calls `step` before each.
+/// Counts all workloads that can be counted and writes `icount.json`. Before each, calls `step`
+/// with the number of these workloads and the workload's name.
 pub(crate) fn run(
     specs: &[WorkloadSpec],
     peers: &[String],
@@ -122,7 +125,7 @@ pub(crate) fn run(
         }
         Ok(())
     };
-    // Other load does not change counts.
+    // Other load does not change counts, so each processor gets a lane.
     let lanes = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let lane = &lane;
@@ -145,7 +148,7 @@ pub(crate) fn run(
     Ok(file)
 }
 
-/// Returns the tool's version, or how to install it.
+/// Returns the version of valgrind. If it is missing, the error says how to install it.
 fn version() -> Result<String, Box<dyn Error>> {
     let asked = valgrind().arg("--version").output().map_err(not_there)?;
     Ok(String::from_utf8_lossy(&asked.stdout).trim().to_owned())
@@ -173,14 +176,15 @@ fn valgrind() -> Command {
     command
 }
 
-/// Counts the instructions of an operation of one contender in one workload.
+/// Counts the instructions per operation of one contender in one workload. Callgrind writes its
+/// dumps beside `file`.
 fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result<f64, Box<dyn Error>> {
     let program = env::current_exe()?;
     let (Some(directory), Some(name)) = (program.parent(), program.file_name()) else {
         return Err("this program does not know where it is".into());
     };
     let units = spec.check_units().max(spec.least_units);
-    // A percent sign would be a directive.
+    // Callgrind takes a percent sign in a name for a directive.
     let path = file.to_string_lossy();
     let output = valgrind()
         .arg("--tool=callgrind")
@@ -193,7 +197,7 @@ fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result
         .output()
         .map_err(not_there)?;
     let ops_per_unit = said(&output)?;
-    // Callgrind writes a dump at each end of the region and one at its own end.
+    // Callgrind writes a dump whenever the region returns, and one when the process ends.
     let total = |dump: u32| -> Result<u64, Box<dyn Error>> {
         let name = format!("{path}.{dump}");
         let text = fs::read_to_string(&name).map_err(|error| format!("no count was written: {error}"))?;

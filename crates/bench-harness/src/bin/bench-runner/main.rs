@@ -97,7 +97,7 @@ impl RunnerArguments {
     }
 
     fn count(&self) -> Result<bool, Box<dyn Error>> {
-        // An unknown name is an error here.
+        // This call reports unknown names in `--peers`.
         self.entries()?;
         let specs = self.specs()?;
         let bar = progress(0, STEPS);
@@ -114,8 +114,8 @@ impl RunnerArguments {
         // The baseline is read before anything is measured, so that an error is reported at once.
         let baseline = self.baseline.as_deref().map(Baseline::load).transpose()?;
         let host = Host::here(&plan.entries);
-        // The calibration has its own thread, because it pins itself, and children inherit the mask
-        // of their parent.
+        // The calibration has its own thread, because it pins that thread, and children inherit the
+        // CPU mask of the thread that starts them.
         let calibration = std::thread::scope(|scope| scope.spawn(Calibration::run).join());
         let calibration = calibration.map_err(|_panic| "the calibration panicked")?;
         let document = Document::load(plan.document.as_deref(), plan.seed);
@@ -205,7 +205,7 @@ impl RunnerArguments {
     }
 }
 
-/// Prints the failures of a run. Returns whether there were none.
+/// Prints each contender of a workload that crashed or was wrong. Returns whether there was none.
 fn complain(outcome: &WorkloadOutcome) -> bool {
     let mut good = true;
     for (key, state) in &outcome.states {
@@ -217,7 +217,7 @@ fn complain(outcome: &WorkloadOutcome) -> bool {
     good
 }
 
-/// Shows the next step, or prints a line for each step if there is no terminal.
+/// Shows the next step in the bar, or prints a line for the step if there is no terminal.
 fn advance(bar: &ProgressBar, step: &str) {
     if bar.is_hidden() {
         eprintln!("[{:>3}/{}] {step}", bar.position() + 1, bar.length().unwrap_or_default());
@@ -231,7 +231,7 @@ fn run_bar() -> ProgressBar {
     progress(1000, "{bar:30}  {elapsed} gone, {msg}")
 }
 
-/// Shows the progress of a run, or prints a line for each step if there is no terminal.
+/// Shows the progress of a run in the bar, or prints a line for the step if there is no terminal.
 fn show(bar: &ProgressBar, progress: &Progress<'_>) {
     let left = match progress.left {
         Some(left) => format!("about {} left", HumanDuration(left)),

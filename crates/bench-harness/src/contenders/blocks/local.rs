@@ -1,5 +1,5 @@
 //! Allocators for one thread: rings, and bump arenas, which reuse everything after a reset. Most
-//! accept a backing allocator. When memory is measured, that is an allocator that counts.
+//! accept a backing allocator. When memory is measured, the backing allocator counts.
 
 use allocator_api2::alloc::{Allocator, Global};
 use allocator_api2_04::alloc as v04;
@@ -75,7 +75,7 @@ local! {
     reset
 }
 local! {
-    /// multitude, whose chunks count their live blocks. It reuses a chunk that has none.
+    /// multitude, whose chunks count their live blocks. It reuses a chunk that has no live block.
     Chunked<A: v04::Allocator = v04::Global> = Arena<A>, Arena::new_in, Api02,
     Info::counted("multitude", env!("EPHEMERA_VERSION_MULTITUDE"), Caps::LOCAL, "one thread; frees by the chunk")
 }

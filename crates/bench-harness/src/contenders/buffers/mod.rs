@@ -49,12 +49,12 @@ mod tests {
         for buffer in &held {
             buffer.read(|bytes| assert!(bytes[..1000] == [7; 1000] && &bytes[1000..] == b"and a tail"));
         }
-        // SAFETY: as above.
+        // SAFETY: a ring refuses a buffer that does not fit, so no buffers overlap.
         let grown = unsafe { source.grown(&[9; 8000], 64) };
         assert!(matches!(&grown, OrHeap::Heap(bytes) if bytes == &[9; 8000]));
         assert_eq!(source.refused(), 2);
         held.into_iter().for_each(give);
-        // SAFETY: as above.
+        // SAFETY: a ring refuses a buffer that does not fit, so no buffers overlap.
         let again = unsafe { source.grown(&[9; 8000], 64) };
         assert!(matches!(again, OrHeap::Own(_)), "nothing is held any more");
         again.read(|bytes| assert_eq!(bytes, [9; 8000]));

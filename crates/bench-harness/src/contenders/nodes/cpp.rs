@@ -1,6 +1,6 @@
 //! The hash set of S2 in C++: `std::unordered_set` over three allocators, called in this process.
-//! It exists if the build found a C++ compiler. Its nodes have other links than the set in Rust, so
-//! compare the three allocators with one another first.
+//! It exists if the build found a C++ compiler. Its nodes have other links than those of the set in
+//! Rust, so compare the three allocators with one another first.
 
 use crate::card::{Caps, ContenderClass, Info};
 use crate::contenders::Entry;

@@ -81,8 +81,8 @@ unsafe impl<T: Object> RawPool<T> for Sharded<T> {
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: usize) {
-        // Marks the object as removed and drops it in place, as a program does that does not need
-        // the value.
+        // As in a program that does not need the value, the object is marked as removed and dropped
+        // in place.
         self.remove(handle);
     }
 }

@@ -134,7 +134,7 @@ contender! {
 }
 contender! {
     /// Our `TypedPool` with raw slots. `PooledBox` needs a pool that is declared for a concrete
-    /// type, so `PooledAllocator` takes its part in generic structures.
+    /// type, so in generic structures `PooledAllocator` takes part instead.
     Typed = TypedPool<T>, TypedPool::new(), Owned<T>,
     Info::new("TypedPool", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::LOCAL, "one thread")
 }

@@ -26,7 +26,7 @@ objects! {
 }
 
 // SAFETY: from `detach` to `attach`, a box is outside the pool and is its own handle. The pool's
-// lock lets all threads use it.
+// lock lets all threads use the pool.
 unsafe impl<T: Object> RawPool<T> for Stack<Box<T>> {
     type Handle = Box<T>;
 

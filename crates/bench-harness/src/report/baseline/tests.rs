@@ -9,7 +9,8 @@ use crate::report::{ReportRow, ReportTable};
 use crate::runner::ContenderState;
 use crate::stats::{Estimate, Verdict};
 
-/// The same factor as for a normal distribution.
+/// The factor from the width of the 95 % interval to that of the 99 % interval, as for a normal
+/// distribution.
 const WIDER: f64 = 2.576 / 1.960;
 
 /// Returns an estimate with an interval of this many per cent to either side.

@@ -15,7 +15,7 @@ use crate::report::text::bytes;
 use crate::runner::AloneRun;
 use crate::workloads::{AfterBurst, ResidentAt};
 
-/// Returns the section, if such a workload was run.
+/// Returns the section, or `None` if no workload of this kind was run.
 pub(super) fn alone(report: &BenchReport) -> Option<Section> {
     let about = (
         "alone",
@@ -41,13 +41,13 @@ pub(super) fn alone(report: &BenchReport) -> Option<Section> {
     })
 }
 
-/// Returns the largest figure of all rows.
+/// Returns the largest value that `get` has in a reading of any row, and at least 2 MiB.
 fn most(of: &AloneTable, get: fn(&ResidentAt) -> u64) -> f64 {
     let runs = of.rows.iter().flat_map(|row| &row.runs);
     runs.flat_map(|run| &run.held).map(get).max().unwrap_or(0).max(1 << 21) as f64
 }
 
-/// Returns the place of a moment on the axis of a burst, whose labels are powers of ten.
+/// Returns the position of a moment on the axis of a burst, whose labels are powers of ten.
 fn place(seconds: f64) -> f64 {
     seconds.log10()
 }

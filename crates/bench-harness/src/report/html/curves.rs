@@ -35,7 +35,7 @@ pub(super) fn section<I>(
     any.then(|| Section::new(id, name, out))
 }
 
-/// Returns a count for an axis.
+/// Returns a count as the text of an axis label.
 fn count(value: f64) -> String {
     match value {
         0.0..1000.0 => format!("{value:.0}"),
@@ -44,7 +44,7 @@ fn count(value: f64) -> String {
     }
 }
 
-/// Draws the bytes taken, and the live bytes below them.
+/// Draws the bytes that each contender took over time, and the live bytes below them.
 pub(super) fn memory(report: &BenchReport) -> Option<Section> {
     let watched = |table: &&ReportTable| table.rows.iter().any(|row| !row.over_time.is_empty());
     let tables: Vec<&ReportTable> = report.tables.iter().filter(watched).collect();
@@ -94,7 +94,7 @@ fn held(out: &mut String, of: &ReportTable, row: &ReportRow, scale: &Panel) {
     panel(out, row.name, &figures, &picture);
 }
 
-/// Draws the share of requests that took longer than a time.
+/// Draws the share of requests or frames that took longer than a time.
 pub(super) fn tails(report: &BenchReport) -> Option<Section> {
     let measured = |table: &ReportTable| -> Vec<(&'static str, Latencies)> {
         let of = |(_, row): (usize, &ReportRow)| Some((row.name, row.latencies.clone()?));

@@ -79,7 +79,7 @@ fn head(out: &mut String, report: &BenchReport, sections: &[Section]) {
     out.push_str("</header>\n");
 }
 
-/// Returns the facts of the host and of the run.
+/// Returns the section with the facts about the host and the run.
 fn host(report: &BenchReport) -> Section {
     let mut out = String::from("<dl class=\"facts\">\n");
     for (name, value) in host_block(report) {
@@ -89,7 +89,7 @@ fn host(report: &BenchReport) -> Section {
     Section::new("host", "Host and run", out)
 }
 
-/// Returns whether the reference is equal to itself.
+/// Returns the paragraph that says whether the reference came out equal to itself.
 fn trust(report: &BenchReport) -> String {
     let judged = report.tables.iter().filter(|table| table.aa.is_some()).count();
     let distrusted: Vec<&ReportTable> = report.tables.iter().filter(|table| !table.trusted).collect();
@@ -165,7 +165,8 @@ fn capital(word: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// The classes of the style sheet, from much faster to much slower.
+/// The classes of the style sheet for the cells of a matrix, with their meanings, from much faster
+/// to much slower.
 const SHADES: [(&str, &str); 6] = [
     ("f3", "half or less"),
     ("f2", "to 0.8"),

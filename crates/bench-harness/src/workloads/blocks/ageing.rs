@@ -3,8 +3,8 @@
 //!
 //! A request allocates short-lived blocks, replaces some entries of the cache among them, and frees
 //! its blocks. So entries lie between garbage. The sizes of new entries grow and shrink twice in a
-//! run. An allocator whose classes keep the memory of their largest extent then holds that of all
-//! sizes. The draws are made in the loop, which costs each contender the same.
+//! run. An allocator whose size classes each keep their peak memory then holds the peaks of all
+//! classes. The draws are made in the loop, which costs each contender the same.
 
 use std::time::Instant;
 
@@ -18,22 +18,23 @@ use crate::workloads::alone::{AloneFigures, AloneOrder, READINGS, ResidentAt};
 use crate::workloads::draws::{self, SplitMix64, stream};
 use crate::workloads::{Cell, Context, load, mix};
 
-/// Entries of the cache.
+/// The number of entries in the cache.
 const ENTRIES: usize = 30_000;
-/// The smallest centre of the sizes of entries, and the number of times that it doubles.
+/// The smallest centre of the sizes of entries, in bytes, and the number of times that it doubles.
 const LEAST: f64 = 64.0;
 const DOUBLINGS: f64 = 4.0;
 /// The number of times that sizes grow and shrink again in a run.
 const DRIFTS: f64 = 2.0;
-/// The short-lived blocks of a request, and of one request in [`HEAVY_ONE_IN`].
+/// The number of short-lived blocks in a request, and in one request of [`HEAVY_ONE_IN`].
 const GARBAGE: usize = 40;
 const HEAVY: usize = 16 * GARBAGE;
 const HEAVY_ONE_IN: u64 = 64;
-/// The entries that a request replaces.
+/// The number of entries that a request replaces.
 const REPLACED: usize = 2;
 /// The number of sizes of garbage in the table.
 const TABLE: usize = 8000;
-/// One call in this many is timed. The number shares no factor with the calls of a request.
+/// One call in this many is timed. This number shares no factor with the number of calls in a
+/// request.
 const TIMED_ONE_IN: u32 = 31;
 
 /// A live block.
@@ -61,7 +62,7 @@ struct AgeingHeap<C: Contender> {
 }
 
 impl<C: Contender> AgeingHeap<C> {
-    /// Makes a call, and times it in its turn.
+    /// Makes a call to the allocator, and times one call in [`TIMED_ONE_IN`].
     #[inline(always)]
     fn call<T>(&mut self, call: impl FnOnce(&C) -> T) -> T {
         self.ops += 1;
@@ -94,7 +95,7 @@ impl<C: Contender> AgeingHeap<C> {
     ///
     /// # Safety
     ///
-    /// `take` returned the block, and it is not used again.
+    /// `take` must have returned the block, and the caller must not use it again.
     #[inline(always)]
     unsafe fn free(&mut self, block: AgedBlock) {
         let bytes = usize::from(block.size);
@@ -119,7 +120,7 @@ struct AgeingCell<C: Contender> {
     heap: AgeingHeap<C>,
 }
 
-/// Returns the centre of the sizes of new entries when a share of the requests is done.
+/// Returns the centre of the sizes of new entries when this share of the requests is done.
 fn centre(share: f64) -> u64 {
     let phase = (share * DRIFTS).fract();
     let up = 1.0 - (2.0 * phase - 1.0).abs();
@@ -138,7 +139,7 @@ impl<C: Contender> AgeingCell<C> {
         }
     }
 
-    /// Draws the size of an entry: from half of the centre to one and a half.
+    /// Draws the size of an entry: from half of the centre to one and a half times the centre.
     fn entry(&mut self, centre: u64) -> u16 {
         (centre / 2 + self.rng.random_range(0..centre)) as u16
     }
@@ -175,7 +176,7 @@ impl<C: Contender> AgeingCell<C> {
         }
         self.make_garbage(count - count / 2);
         self.heap.peak_live = self.heap.peak_live.max(self.heap.live);
-        // Half of the garbage ends in the order of allocation, and the rest newest first.
+        // Half of the garbage is freed in the order of allocation, and the rest newest first.
         for index in 0..count / 2 {
             // SAFETY: `take` returned the block, and the list is cleared below.
             unsafe { self.heap.free(self.garbage[index]) };

@@ -1,5 +1,5 @@
-//! S2, batch: `n` blocks with every byte written. The first half is freed oldest first, the second
-//! newest first.
+//! S2, batch: allocates `n` blocks and writes every byte. Then it frees the first half oldest
+//! first, and the second half newest first.
 
 use core::ptr::null_mut;
 
@@ -16,7 +16,7 @@ pub(crate) fn batch<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, blocks: &mu
     for (i, slot) in blocks.iter_mut().enumerate() {
         // SAFETY: no size of this workload is zero.
         let block = unsafe { alloc.alloc(layout) };
-        // SAFETY: the block is that long and this loop's own.
+        // SAFETY: the block has this size, and only this loop uses it.
         unsafe { block.write_bytes(i as u8, SIZE) };
         *slot = block;
     }
@@ -39,12 +39,12 @@ pub(crate) fn batch<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, blocks: &mu
 ///
 /// # Safety
 ///
-/// `alloc` returned `block` for this workload's layout, all its bytes are `tag`, and it is not used
-/// afterwards.
+/// `alloc` must have returned `block` for this workload's layout, and all its bytes must be `tag`.
+/// The caller must not use it afterwards.
 #[inline(always)]
 unsafe fn free<R: RawAlloc, const SIZE: usize>(alloc: R, block: *mut u8, tag: u8, sum: &mut u64) {
     if R::CHECKED {
-        // SAFETY: the block is that long, initialised, and nobody else's.
+        // SAFETY: the block has this size and is initialised, and no other code uses it.
         let bytes = unsafe { core::slice::from_raw_parts(block, SIZE) };
         if bytes.iter().any(|&byte| byte != tag) {
             tally::damaged();
@@ -70,7 +70,7 @@ fn boxed<C: Contender, const SIZE: usize>(n: usize) -> Box<dyn Cell> {
 ///
 /// # Panics
 ///
-/// For any other size.
+/// Panics for any other size.
 pub(crate) fn cell<C: Contender>(n: usize, size: usize) -> Box<dyn Cell> {
     match size {
         16 => boxed::<C, 16>(n),

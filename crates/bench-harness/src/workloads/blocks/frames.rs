@@ -18,15 +18,15 @@ use crate::blocks::{Contender, Handle, RawAlloc};
 use crate::workloads::draws::{self, stream};
 use crate::workloads::{Cell, Context, Load, load, mix};
 
-/// Steps of a frame.
+/// The number of steps in a frame.
 const STEPS: usize = 25;
-/// Blocks of a step, on average.
+/// The average number of blocks that a step allocates.
 const BLOCKS: f64 = 200.0;
-/// One block of this number outlives its frame.
+/// One in this many blocks outlives its frame.
 const KEPT_ONE_IN: u64 = 20;
 /// The number of turns that frames take. A block is freed before its turn comes again.
 pub(crate) const TURNS: usize = 4;
-/// The lengths of the tables: sizes and lifetimes, and counts.
+/// The length of the tables of sizes and lifetimes, then that of the tables of counts.
 const TABLE: usize = 4096;
 const COUNTS: usize = 1000;
 /// The bytes by which the list grows at a time, and the least and the largest number of times.
@@ -86,7 +86,8 @@ impl Frames {
 ///
 /// # Safety
 ///
-/// This allocator returned the block, which was touched with its tag. It is not used again.
+/// This allocator must have returned the block, which must have been touched with its tag. The
+/// caller must not use it again.
 #[inline(always)]
 unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: FrameBlock, sum: &mut u64) {
     let size = usize::from(block.size);
@@ -100,7 +101,7 @@ unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: FrameBlock, sum: &mut u64) {
 ///
 /// # Safety
 ///
-/// The caller passed the same allocators for all earlier frames.
+/// The caller must have passed the same allocators for all earlier frames.
 #[inline(never)]
 pub(crate) unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut Frames) -> u64 {
     let mut sum = 0;
@@ -116,7 +117,7 @@ pub(crate) unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut 
             // SAFETY: sizes start at 16.
             let at = unsafe { alloc.alloc(layout(usize::from(size), 8)) };
             let block = FrameBlock { at, size, tag: state.block as u8, turn: turn as u8 };
-            // SAFETY: the block is that long and the frame's own.
+            // SAFETY: the block has this size, and only this frame uses it.
             unsafe { touch(at, usize::from(size), block.tag) };
             state.block += 1;
             let until = if life == 0 { &mut state.scratch } else { &mut state.kept[(now + life) % TURNS] };
@@ -146,7 +147,7 @@ struct Loop<C: Contender> {
 }
 
 impl<C: Contender> Loop<C> {
-    /// The allocator of each turn.
+    /// Returns the allocator of each turn.
     fn turns(allocs: &[C]) -> [C::Ref<'_>; TURNS] {
         core::array::from_fn(|turn| allocs[turn % allocs.len()].by_ref())
     }
@@ -157,7 +158,7 @@ impl<C: Contender> Cell for Loop<C> {
         let mut sum = 0;
         for _ in 0..units {
             if self.allocs.len() == TURNS {
-                // The blocks of this allocator ended with the previous frame at the latest.
+                // The blocks of this allocator were freed in the previous frame at the latest.
                 self.allocs[self.state.frame % TURNS].reset();
             }
             // SAFETY: the allocators belong to this cell.
@@ -166,8 +167,8 @@ impl<C: Contender> Cell for Loop<C> {
         sum
     }
 
-    /// Measures the time of each frame, one after the other. The longest frame decides whether a
-    /// program misses its moment, not the mean.
+    /// Measures the time of each frame, one after the other. The longest frame, not the mean,
+    /// decides whether a program misses a deadline.
     fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
         let mut times = load::latencies();
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! S5, grow: a vector filled from empty, with the vector's own growth or by one element at a time.
+//! S5, grow: fills an empty vector, which grows by itself or by one element at a time.
 
 use core::hint::black_box;
 
@@ -8,7 +8,7 @@ use crate::blocks::{Contender, Handle, RawAlloc};
 use crate::tally;
 use crate::workloads::{Cell, StateCell, mix};
 
-/// The numbers after which an arena is reset, at the end of a vector.
+/// The number of elements after which an arena is reset, at the end of a vector.
 const BETWEEN_RESETS: u64 = 4096;
 
 /// Pushes `n` numbers onto an empty vector and drops it.
@@ -21,7 +21,8 @@ pub(crate) fn push<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
     finish::<R>(&vec)
 }
 
-/// Does the same with `reserve_exact(1)` before each push, so that every element is one growth.
+/// Does the same as [`push`], but calls `reserve_exact(1)` before each element, so that every
+/// element is one growth.
 #[inline(never)]
 pub(crate) fn reserve_exact<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
     let mut vec = Vec::new_in(Handle(alloc));
@@ -45,7 +46,8 @@ fn finish<R: RawAlloc + Copy>(vec: &Vec<u32, Handle<R>>) -> u64 {
     vec.iter().fold(vec.capacity() as u64, |sum, &number| mix(sum, u64::from(number)))
 }
 
-/// Builds a cell of vectors of `n` numbers.
+/// Builds a cell of vectors of `n` numbers. `exact` says whether they grow by one element at a
+/// time.
 pub(crate) fn cell<C: Contender>(n: u32, exact: bool) -> Box<dyn Cell> {
     StateCell::boxed(1, (C::create(), n, exact), |(alloc, n, exact), units| {
         let n = black_box(*n);

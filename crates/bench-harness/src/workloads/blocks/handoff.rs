@@ -10,7 +10,7 @@ use crate::workloads::crew::{AcrossThreads, Twice};
 use crate::workloads::handoff::HandingOver;
 use crate::workloads::{Cell, Context};
 
-/// Size of a block.
+/// The size of a block, in bytes.
 const SIZE: usize = 64;
 
 /// Hands over blocks with their tag in the first word.

@@ -19,15 +19,15 @@ use crate::workloads::crew::{AcrossThreads, Mate, Travelling};
 use crate::workloads::{Cell, Context, draws, mix};
 use crate::{os, tally};
 
-/// The smallest and the largest size of a block.
+/// The smallest and the largest size of a block, in bytes.
 const SIZES: (u16, u16) = (16, 1024);
-/// The mean size of a block.
+/// The mean size of a block, in bytes.
 pub(crate) const MEAN: u16 = (SIZES.0 + SIZES.1) / 2;
 /// The number of sizes in the table. It is no multiple of the distance between survivors.
 const TABLE: usize = 8000;
-/// One block in this many survives: about one in each 64 KiB.
+/// One in this many blocks survives: about one in each 64 KiB.
 const ONE_IN: usize = 127;
-/// The blocks that a working thread replaces in a millisecond.
+/// The number of blocks that a working thread replaces in a millisecond.
 const LITTLE: usize = 16;
 
 /// The way in which a burst is freed.
@@ -43,7 +43,7 @@ pub(crate) enum BurstEnd {
     Survivors,
 }
 
-/// The live blocks of a burst, by number. Freed ones are null.
+/// The blocks of a burst, by number. The pointer of a freed block is null.
 type Blocks = Arc<Mutex<Travelling<*mut u8>>>;
 
 /// The order to the second thread to free the burst. Any other order is the number of milliseconds
@@ -52,7 +52,7 @@ const FREE: u64 = 0;
 
 /// A burst and the threads that take part.
 struct BurstCell<C: Contender> {
-    /// The thread that frees, if it is another one. It ends first.
+    /// The second thread, if it frees the burst. It ends before the other fields are dropped.
     other: Option<Mate>,
     blocks: Blocks,
     sizes: Arc<[u16; TABLE]>,
@@ -62,11 +62,12 @@ struct BurstCell<C: Contender> {
     alloc: AcrossThreads<C>,
 }
 
-/// Frees one block, and reads its first and its last byte before.
+/// Reads the first and the last byte of a block, then frees it.
 ///
 /// # Safety
 ///
-/// `alloc` returned the block for this size, it was touched with the tag, and it is not used again.
+/// `alloc` must have returned the block for this size, and it must have been touched with the tag.
+/// The caller must not use it again.
 #[inline(always)]
 unsafe fn finish<R: RawAlloc>(alloc: R, block: *mut u8, size: usize, tag: u8, sum: &mut u64) {
     // SAFETY: the block is not empty, and its first byte was written.
@@ -79,15 +80,16 @@ unsafe fn finish<R: RawAlloc>(alloc: R, block: *mut u8, size: usize, tag: u8, su
         tally::damaged();
     }
     *sum = mix(*sum, u64::from(first) | u64::from(last) << 8 | (size as u64) << 16);
-    // SAFETY: the caller gives up a block of this size.
+    // SAFETY: the caller passes a block of this size and does not use it again.
     unsafe { alloc.dealloc(block, layout(size, 8)) };
 }
 
-/// Frees the blocks that are live, except for survivors, and returns a checksum.
+/// Frees the live blocks in the order of `end`, except for survivors, and returns a checksum.
 ///
 /// # Safety
 ///
-/// `alloc` returned the blocks for the sizes of the table, and each was touched with its number.
+/// `alloc` must have returned the blocks for the sizes of the table, and each must have been
+/// touched with its number.
 unsafe fn free_burst<R: RawAlloc + Copy>(
     alloc: R,
     blocks: &mut [*mut u8],
@@ -102,15 +104,16 @@ unsafe fn free_burst<R: RawAlloc + Copy>(
         }
         let block = core::mem::replace(&mut blocks[index], null_mut());
         if !block.is_null() {
-            // SAFETY: the caller's duty is the callee's, and the list no longer has the block.
+            // SAFETY: `alloc` returned the block for this size, it was touched with its number, and
+            // the list no longer has it.
             unsafe { finish(alloc, block, usize::from(sizes[index % TABLE]), index as u8, &mut sum) };
         }
     }
     sum
 }
 
-/// Replaces a few blocks each millisecond until a moment. `at` is the number of blocks replaced so
-/// far.
+/// Replaces a few blocks each millisecond until the moment `until`. `at` is the number of blocks
+/// replaced so far.
 fn work<R: RawAlloc + Copy>(alloc: R, sizes: &[u16; TABLE], at: &mut usize, until: Instant) {
     let mut few = [(null_mut(), 0); LITTLE];
     while Instant::now() < until {
@@ -178,7 +181,7 @@ impl<C: Contender> BurstCell<C> {
         live
     }
 
-    /// Frees the burst on the thread of the variant.
+    /// Frees the burst on the thread that the variant of [`BurstEnd`] names.
     fn free(&mut self) -> u64 {
         if let Some(other) = &self.other {
             other.order(FREE);
@@ -208,7 +211,7 @@ impl<C: Contender> BurstCell<C> {
         }
     }
 
-    /// Sleeps or works until the moment.
+    /// Sleeps or works, as `after` says, until the moment `until`.
     fn pass(&mut self, until: Instant, after: AfterBurst) {
         let left = until.saturating_duration_since(Instant::now());
         match (after, &self.other) {
@@ -279,7 +282,7 @@ impl<C: Contender> Drop for BurstCell<C> {
     }
 }
 
-/// Builds a cell whose bursts are freed in this way.
+/// Builds a cell whose bursts are freed as `end` says.
 pub(crate) fn cell<C: Contender>(end: BurstEnd, context: &Context) -> Box<dyn Cell> {
     Box::new(BurstCell::<C>::new(end, context))
 }

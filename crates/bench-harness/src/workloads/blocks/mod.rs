@@ -33,7 +33,7 @@ fn layout(size: usize, align: usize) -> Layout {
 ///
 /// # Safety
 ///
-/// The block has `size` bytes, `size` is above zero, and the caller owns it.
+/// The block must have `size` bytes, `size` must be above zero, and the caller must own the block.
 #[inline(always)]
 unsafe fn touch(block: *mut u8, size: usize, tag: u8) {
     // SAFETY: the block is not empty.
@@ -49,7 +49,7 @@ unsafe fn touch(block: *mut u8, size: usize, tag: u8) {
 ///
 /// # Safety
 ///
-/// As for [`touch`], which was called with the same arguments.
+/// [`touch`] must have written the block with this size and tag, and the caller must own the block.
 #[inline(always)]
 unsafe fn verify<R: RawAlloc>(block: *mut u8, size: usize, tag: u8, sum: &mut u64) {
     if R::CHECKED {
@@ -76,9 +76,9 @@ impl<C: Contender> Stock for BlockStock<C> {
     #[inline(always)]
     unsafe fn take(&mut self, tag: u64, size: u16) -> *mut u8 {
         let size = usize::from(size);
-        // SAFETY: by the caller's duty, the size is not zero.
+        // SAFETY: by the contract of `take`, the size is not zero.
         let block = unsafe { self.0.by_ref().alloc(layout(size, 8)) };
-        // SAFETY: the block has this length and is new.
+        // SAFETY: the block has this size and is new.
         unsafe { touch(block, size, tag as u8) };
         block
     }

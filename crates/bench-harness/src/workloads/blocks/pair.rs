@@ -5,7 +5,8 @@ use super::{layout, touch, verify};
 use crate::blocks::{Contender, RawAlloc};
 use crate::workloads::{Cell, StateCell, stretches};
 
-/// The pairs after which an arena is reset. One of the arenas does not reuse even its last block.
+/// The number of pairs after which an arena is reset. One of the arenas does not reuse even its
+/// last block.
 const BETWEEN_RESETS: u64 = 256;
 
 /// Allocates and frees a block of `SIZE` bytes, `ops` times. The layout is a constant, as it is for
@@ -17,7 +18,7 @@ pub(crate) fn pair<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, ops: u64) ->
     for i in 0..ops {
         // SAFETY: no size of this workload is zero.
         let block = unsafe { alloc.alloc(layout) };
-        // SAFETY: the block is that long and this loop's own.
+        // SAFETY: the block has this size, and only this loop uses it.
         unsafe { touch(block, SIZE, i as u8) };
         // SAFETY: the block was written in the line before.
         unsafe { verify::<R>(block, SIZE, i as u8, &mut sum) };
@@ -37,14 +38,14 @@ fn boxed<C: Contender, const SIZE: usize>() -> Box<dyn Cell> {
     })
 }
 
-/// The sizes that exist.
+/// The sizes of blocks for which there is a workload, in bytes.
 pub(crate) const SIZES: [usize; 8] = [4, 16, 64, 256, 400, 1024, 3000, 8192];
 
 /// Builds a cell for one of [`SIZES`].
 ///
 /// # Panics
 ///
-/// For any other size.
+/// Panics for any other size.
 pub(crate) fn cell<C: Contender>(size: usize) -> Box<dyn Cell> {
     match size {
         4 => boxed::<C, 4>(),

@@ -15,14 +15,14 @@ use crate::workloads::draws::{self, SplitMix64, stream};
 use crate::workloads::stock::{Lasting, LiveItems};
 use crate::workloads::{Cell, Context, mix};
 
-/// Slots, half of which hold a block at the start.
+/// The number of slots, half of which hold a block at the start.
 const SLOTS: usize = 1 << 18;
-/// Places in the table.
+/// The number of places in the table.
 const PLACES: usize = 1 << 17;
 /// The number of sizes in the table. It does not divide the number of places, so the two tables do
 /// not repeat together.
 const SIZES: usize = 8000;
-/// The largest block.
+/// The size of the largest block, in bytes.
 const LARGEST: u16 = 1024;
 /// The number of times that a fifth is taken of a fifth.
 const LEVELS: u32 = 6;
@@ -106,21 +106,21 @@ impl<C: Contender> LiveItems<BlockStock<C>> for ParetoSlots {
 ///
 /// # Safety
 ///
-/// The size is above zero.
+/// The size must be above zero.
 #[inline(always)]
 unsafe fn fresh<R: RawAlloc + Copy>(alloc: R, size: u16, tag: u8) -> ParetoSlot {
     // SAFETY: the caller upholds the callee's contract.
     let block = unsafe { alloc.alloc(layout(usize::from(size), 8)) };
-    // SAFETY: the block is that long and the slot's own.
+    // SAFETY: the block has this size, and only this slot uses it.
     unsafe { block.write_bytes(tag, usize::from(size)) };
     ParetoSlot { block, size, tag }
 }
 
-/// Draws `ops` slots.
+/// Draws `ops` slots, and fills or empties each.
 ///
 /// # Safety
 ///
-/// `alloc` is the allocator that filled the slots.
+/// `alloc` must be the allocator that filled the slots.
 #[inline(never)]
 unsafe fn visit<R: RawAlloc + Copy>(alloc: R, state: &mut ParetoSlots, ops: u64) -> u64 {
     let mut sum = 0_u64;
@@ -134,7 +134,7 @@ unsafe fn visit<R: RawAlloc + Copy>(alloc: R, state: &mut ParetoSlots, ops: u64)
             state.slots[place] = unsafe { fresh(alloc, size, i as u8) };
             continue;
         }
-        // SAFETY: the block is that long, every byte was written, and it is the slot's own.
+        // SAFETY: the block has this size, every byte was written, and only this slot uses it.
         let bytes = unsafe { core::slice::from_raw_parts(slot.block, usize::from(slot.size)) };
         let read: u64 = bytes.iter().map(|&byte| u64::from(byte)).sum();
         if R::CHECKED && read != u64::from(slot.size) * u64::from(slot.tag) {

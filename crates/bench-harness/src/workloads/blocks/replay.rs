@@ -3,8 +3,8 @@
 //! `data/README.md` describes them and how they were made.
 //!
 //! A block is written as in every replay of a trace: the first byte of each line, up to a quarter
-//! of a kilobyte. When memory is measured, one byte of every page is written too, so that the whole
-//! block counts. Blocks that the program never freed are freed at the end.
+//! of a kilobyte. A counted run, such as that of the memory pass, also writes one byte of every
+//! page, so that the whole block counts. Blocks that the program never freed are freed at the end.
 
 use core::alloc::Layout;
 use core::hint::black_box;
@@ -21,7 +21,7 @@ use crate::tally;
 use crate::workloads::litter::{self, Histogram};
 use crate::workloads::{Cell, Context, StateCell, each, mix};
 
-/// The distance between touched bytes, and the end of the range where it applies.
+/// The distance between touched bytes, and the end of the range in which it applies, in bytes.
 const LINE: usize = 64;
 const TOUCHED: usize = 256;
 /// The distance between touched bytes beyond that range, in runs that are not timed.
@@ -60,11 +60,12 @@ impl RecordedHeap {
         }
     }
 
-    /// Returns the trace in a form that can be replayed. The first call reads it, and it is kept.
+    /// Returns the trace in a form that can be replayed. The first call reads the trace and keeps
+    /// the result.
     ///
     /// # Panics
     ///
-    /// If the file is missing or is no trace. It is part of the harness.
+    /// Panics if the file, which is part of the harness, is missing or is no trace.
     pub(crate) fn program(self) -> &'static ReplayProgram {
         static PROGRAMS: [OnceLock<ReplayProgram>; RecordedHeap::ALL.len()] =
             [const { OnceLock::new() }; RecordedHeap::ALL.len()];
@@ -83,18 +84,18 @@ impl RecordedHeap {
     }
 }
 
-/// The operations of a program of one thread. The traces beside the harness are short, so all of
-/// them are in memory.
+/// Returns the operations of a program of one thread. The traces beside the harness are short, so
+/// all of them are in memory.
 fn ops(program: &ReplayProgram) -> &[ProgramOp] {
     program.lanes().first().map_or(&[], |lane| lane.whole().expect("a short trace"))
 }
 
-/// Writes the first byte of each line at the start of a block, from a given place. In a counted run
-/// it also writes one byte of each page.
+/// Writes the first byte of each line in the first [`TOUCHED`] bytes of a block, from offset
+/// `from`. In a counted run, also writes one byte of each page after them.
 ///
 /// # Safety
 ///
-/// The caller owns the block, which has `size` bytes.
+/// The caller must own the block, which must have `size` bytes.
 #[inline(always)]
 unsafe fn touch<R: RawAlloc>(block: *mut u8, from: u32, size: u32, tag: u8) {
     let write = |at| {
@@ -114,7 +115,7 @@ unsafe fn touch<R: RawAlloc>(block: *mut u8, from: u32, size: u32, tag: u8) {
 ///
 /// # Safety
 ///
-/// As for [`touch`], which was called with the same arguments, and with 0 as the place.
+/// The caller must own the block, which must have `size` bytes, all touched with this tag.
 #[inline(always)]
 unsafe fn verify<R: RawAlloc>(block: *mut u8, size: u32, tag: u8, sum: &mut u64) {
     if R::CHECKED {
@@ -135,11 +136,11 @@ unsafe fn verify<R: RawAlloc>(block: *mut u8, size: u32, tag: u8, sum: &mut u64)
 ///
 /// # Safety
 ///
-/// There are as many slots as the program has, and all are empty.
+/// There must be as many slots as the program has, and all must be empty.
 ///
 /// # Panics
 ///
-/// If the contender refuses.
+/// Panics if the contender refuses a request.
 #[inline(never)]
 unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mut [*mut u8]) -> u64 {
     let mut sum = 0;
@@ -160,9 +161,9 @@ unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mu
                 unsafe { touch::<R>(slots[slot], 0, op.size, tag) };
             }
             Action::Zeroed => {
-                // SAFETY: as above.
+                // SAFETY: no size of a program is zero.
                 slots[slot] = came(black_box(unsafe { alloc.raw_alloc_zeroed(new) }), new);
-                // SAFETY: as above.
+                // SAFETY: the block is new and has the size.
                 unsafe { touch::<R>(slots[slot], 0, op.size, tag) };
             }
             Action::Resize => {
@@ -197,8 +198,8 @@ unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mu
 ///
 /// # Safety
 ///
-/// This allocator returned the block for this layout, and it was touched with its tag. It is not
-/// used again.
+/// This allocator must have returned the block for this layout, and it must have been touched with
+/// its tag. The caller must not use it again.
 #[inline(always)]
 unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: *mut u8, layout: Layout, tag: u8, sum: &mut u64) {
     // SAFETY: the block was touched when it was allocated and when it grew.
@@ -207,7 +208,7 @@ unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: *mut u8, layout: Layout, tag:
     unsafe { alloc.dealloc(block, layout) };
 }
 
-/// Returns a block that cannot be null.
+/// Returns `block`. Panics if it is null.
 #[inline(always)]
 fn came(block: *mut u8, layout: Layout) -> *mut u8 {
     if block.is_null() { refused(layout) } else { block }

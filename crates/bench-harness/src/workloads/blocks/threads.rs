@@ -14,9 +14,9 @@ use crate::workloads::slots::{SizeSpread, Slots, replace};
 use crate::workloads::stock::LiveItems;
 use crate::workloads::{Cell, Context, StateCell, each, mix};
 
-/// The blocks that a thread leaves to the next one.
+/// The number of blocks that a thread leaves to the next one.
 pub(crate) const BLOCKS: u16 = 5000;
-/// The replacements in the life of a thread.
+/// The number of replacements in the life of a thread.
 pub(crate) const LIFE: u64 = 10 * BLOCKS as u64;
 
 /// An array that travels to a thread.

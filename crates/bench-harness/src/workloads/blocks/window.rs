@@ -8,10 +8,10 @@ use crate::blocks::{Contender, RawAlloc};
 use crate::workloads::stock::{Lasting, LiveItems};
 use crate::workloads::{Cell, Context, draws};
 
-/// Sizes in the table, a multiple of every window.
+/// The number of sizes in the table, a multiple of the length of every window.
 const TABLE: usize = 4096;
 
-/// The live blocks of a window of `W`, a power of two.
+/// The live blocks of a window of `W` blocks. `W` is a power of two.
 struct Window<const W: usize> {
     slots: Box<[*mut u8; W]>,
     sizes: Box<[u16; TABLE]>,
@@ -31,7 +31,7 @@ impl<const W: usize> Window<W> {
             let size = usize::from(sizes[i]);
             // SAFETY: sizes start at eight.
             *slot = unsafe { alloc.alloc(layout(size, 8)) };
-            // SAFETY: the block is that long and the window's own.
+            // SAFETY: the block has this size, and only this window uses it.
             unsafe { touch(*slot, size, i as u8) };
         }
         Self { slots, sizes, next: W }
@@ -48,7 +48,7 @@ impl<C: Contender, const W: usize> LiveItems<BlockStock<C>> for Window<W> {
         for i in self.next - W..self.next {
             let size = usize::from(self.sizes[i % TABLE]);
             // SAFETY: the block is live, this allocator returned it for this layout, and the window
-            // ends here.
+            // is dropped here.
             unsafe { stock.0.by_ref().dealloc(self.slots[i % W], layout(size, 8)) };
         }
     }
@@ -58,7 +58,7 @@ impl<C: Contender, const W: usize> LiveItems<BlockStock<C>> for Window<W> {
 ///
 /// # Safety
 ///
-/// `alloc` is the allocator that filled the window.
+/// `alloc` must be the allocator that filled the window.
 #[inline(never)]
 unsafe fn churn<R: RawAlloc + Copy, const W: usize>(alloc: R, window: &mut Window<W>, ops: u64) -> u64 {
     let slots = &mut *window.slots;
@@ -76,7 +76,7 @@ unsafe fn churn<R: RawAlloc + Copy, const W: usize>(alloc: R, window: &mut Windo
         let size = usize::from(sizes[i & (TABLE - 1)]);
         // SAFETY: sizes start at eight.
         let block = unsafe { alloc.alloc(layout(size, 8)) };
-        // SAFETY: the block is that long and the window's own.
+        // SAFETY: the block has this size, and only this window uses it.
         unsafe { touch(block, size, i as u8) };
         *slot = block;
         i = i.wrapping_add(1);
@@ -94,7 +94,7 @@ fn boxed<C: Contender, const W: usize>(context: &Context, high: u16) -> Box<dyn 
 ///
 /// # Panics
 ///
-/// For any other number of blocks.
+/// Panics for any other number of blocks.
 pub(crate) fn cell<C: Contender>(blocks: usize, high: u16, context: &Context) -> Box<dyn Cell> {
     match blocks {
         16 => boxed::<C, 16>(context, high),

@@ -29,7 +29,7 @@ impl Payload {
         Self((0..longest + 8 * PLACES).map(|_| rng.next_u64() as u8).collect())
     }
 
-    /// Returns the piece for a tag.
+    /// Returns the piece of `len` bytes for a tag.
     #[inline(always)]
     pub(crate) fn piece(&self, tag: u64, len: usize) -> &[u8] {
         let at = 8 * (tag as usize % PLACES);
@@ -62,7 +62,7 @@ fn verify<S: Source>(buffer: &impl Readable, written: &[u8], sum: &mut u64) {
     }
 }
 
-/// Returns a number that depends on every byte.
+/// Returns a number that depends on every byte of a buffer.
 fn digest(buffer: &impl Readable) -> u64 {
     let mut sum = FINGERPRINT;
     buffer.read(|bytes| sum = fingerprint(sum, bytes));
@@ -107,13 +107,14 @@ impl<S: Source> Stock for BufferStock<S> {
     }
 }
 
-/// Live buffers of S3.
+/// The number of live buffers in S3.
 pub(crate) const SLOTS: u16 = 1024;
 
-/// The sizes of S3.
+/// The distribution of the sizes in S3.
 pub(crate) const SPREAD: SizeSpread = SizeSpread::InverseSquare(4, 32_768);
 
-/// Returns the most bytes of S3 at a time, with a new buffer beside the one that it replaces.
+/// Returns the most bytes that are live in S3 at a time, with a new buffer beside the one that it
+/// replaces.
 fn most_bytes(seed: u64) -> usize {
     let sizes = SPREAD.sizes(seed);
     let places = draws::places::<DRAWN>(seed, SLOTS);

@@ -9,9 +9,9 @@ use crate::buffers::{Demand, OrHeap, Source, give};
 use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context, StateCell};
 
-/// Lengths in the table, a multiple of every number of live buffers.
+/// The number of lengths in the table, a multiple of every number of live buffers.
 const TABLE: usize = 4096;
-/// The bytes of a write into a buffer that grows, and its first capacity.
+/// The length of a write into a buffer that grows, and the first capacity of the buffer, in bytes.
 const CHUNK: usize = 64;
 
 /// The live buffers, and the lengths of the next ones.
@@ -58,11 +58,12 @@ fn packets<S: Source, const CHUNKED: bool>(source: &mut S, state: &mut Packets<S
         let length = state.length(index);
         let piece = state.payload.piece(index, length);
         state.held[place] = Some(if CHUNKED {
-            // SAFETY: no more buffers are live than was announced, and they end in the order in
-            // which they were taken.
+            // SAFETY: no more buffers are live than was announced, and they are dropped in the
+            // order in which they were taken.
             unsafe { source.grown(piece, CHUNK) }
         } else {
-            // SAFETY: as above.
+            // SAFETY: no more buffers are live than was announced, and they are dropped in the
+            // order in which they were taken.
             unsafe { source.filled([piece]) }
         });
     }
@@ -71,7 +72,7 @@ fn packets<S: Source, const CHUNKED: bool>(source: &mut S, state: &mut Packets<S
 }
 
 /// Builds a cell of `held` buffers of up to `longest` bytes, filled at once or by `CHUNKED` writes.
-/// All slots are filled.
+/// The cell starts with all slots filled.
 pub(crate) fn cell<S: Source, const CHUNKED: bool>(
     held: usize,
     longest: usize,
@@ -81,6 +82,6 @@ pub(crate) fn cell<S: Source, const CHUNKED: bool>(
     let mut state = Packets::new(held, longest, context.seed);
     packets::<S, CHUNKED>(&mut source, &mut state, held as u64);
     let run = |(state, source): &mut (_, S), units| packets::<S, CHUNKED>(source, state, units);
-    // The drop of a ring may wait for its buffers, so they come before their source.
+    // The drop of a ring may wait for its buffers, so they are dropped before their source.
     StateCell::refusing(1, (state, source), run, |(_, source)| source.refused())
 }

@@ -5,9 +5,9 @@ use super::verify;
 use crate::buffers::{Buffer, Demand, Growing, Source, give};
 use crate::workloads::{Cell, StateCell};
 
-/// The bytes written to a fixed buffer.
+/// The number of bytes written to a fixed buffer.
 const WRITTEN: usize = 16;
-/// The bytes of a write into an extendable buffer, and its first capacity.
+/// The length of a write into an extendable buffer, and the first capacity of the buffer, in bytes.
 const LINE: usize = 64;
 /// The number of writes into an extendable buffer.
 const LINES: usize = 16;
@@ -21,7 +21,7 @@ fn mark(tag: u64) -> [u8; WRITTEN] {
     (high << 64 | low).to_le_bytes()
 }
 
-/// Returns a buffer of the heap, after a refusal.
+/// Returns a buffer from the heap, after a refusal.
 #[cold]
 #[inline(never)]
 fn heap(capacity: usize) -> Vec<u8> {
@@ -75,7 +75,7 @@ fn extend<S: Source>(source: &mut S, ops: u64) -> u64 {
     sum
 }
 
-/// Writes into a buffer, freezes it, clones it and drops all.
+/// Writes into a buffer, freezes it, clones its handle and drops all handles.
 #[inline(always)]
 fn share_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
     buffer.write(&mark(tag));
@@ -88,8 +88,8 @@ fn share_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
     }
 }
 
-/// Takes a buffer of 64 bytes, writes 16, freezes it, clones it four times and drops all, `ops`
-/// times.
+/// Takes a buffer of 64 bytes, writes 16, freezes it, clones its handle four times and drops all
+/// handles, `ops` times.
 #[inline(never)]
 fn freeze<S: Source>(source: &mut S, ops: u64) -> u64 {
     let mut sum = 0;
@@ -114,7 +114,7 @@ pub(crate) const SIZES: [usize; 3] = [64, 256, 4096];
 ///
 /// # Panics
 ///
-/// For any other.
+/// Panics for any other capacity.
 pub(crate) fn fixed_cell<S: Source>(capacity: usize) -> Box<dyn Cell> {
     match capacity {
         64 => boxed::<S>(64, fixed::<S, 64>),

@@ -13,7 +13,7 @@ use crate::nodes::NodeFamily;
 use crate::objects::Maker;
 use crate::workloads::{self as all, Cell, Context};
 
-/// Ends a run that paired a workload with a contender of another class.
+/// Panics because a workload has no variant over contenders of its row's class.
 fn other_class(spec: &WorkloadSpec) -> ! {
     panic!("{} has no variant over {}", spec.id, spec.class.word())
 }

@@ -19,8 +19,9 @@ impl WorkloadSpec {
         matches!(self.workload, Workload::Idle(_))
     }
 
-    /// Returns the work of each process of a contender. A quick run has a burst of 64 MiB and
-    /// watches for a second. A full run has one of 256 MiB and watches for ten.
+    /// Returns the work of each process of a contender. In S12, a quick run has a burst of 64 MiB
+    /// and reads memory for a second. A full run has a burst of 256 MiB and reads memory for ten
+    /// seconds.
     #[must_use]
     pub fn alone_orders(&self, full: bool) -> Vec<AloneOrder> {
         match self.workload {
@@ -38,9 +39,9 @@ impl WorkloadSpec {
         }
     }
 
-    /// Returns the most processes that measure at the same time. Those of S12 mostly sleep, and
-    /// their bursts fit the available memory. Those of S13 have a processor each, and in a full run
-    /// there is one.
+    /// Returns the largest number of processes that measure at the same time. The processes of S12
+    /// mostly sleep, so their number is limited by the available memory for their bursts. Each
+    /// process of S13 has its own processor, and a full run has one at a time.
     #[must_use]
     pub fn lanes(&self, full: bool, cpus: usize) -> usize {
         const MOST: u64 = 16;
@@ -55,7 +56,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Returns about how long one such process takes.
+    /// Returns an estimate of the time that one process of such a workload takes.
     #[must_use]
     pub fn alone_time(&self, full: bool) -> Duration {
         let orders = self.alone_orders(full);

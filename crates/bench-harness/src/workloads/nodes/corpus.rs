@@ -9,7 +9,7 @@ use crate::workloads::{self, FINGERPRINT, blocks::json::toolchains};
 /// The directory of the sources below a toolchain's root.
 const SOURCES: &str = "lib/rustlib/src/rust/library";
 
-/// The files that take their place.
+/// The files of this harness that take the place of the sources.
 const SAMPLE: [(&str, &str); 8] = [
     ("blocks.rs", include_str!("../../blocks.rs")),
     ("tally.rs", include_str!("../../tally.rs")),
@@ -65,7 +65,7 @@ fn described(of: &str, files: &[String]) -> String {
     format!("{} files of {of}, {bytes} bytes, fingerprint {fingerprint:016x}", files.len())
 }
 
-/// Returns the fingerprint of some bytes and the `sum` of others.
+/// Returns the fingerprint of `bytes` and of the bytes whose fingerprint is `sum`.
 pub(super) fn fingerprint(sum: u64, bytes: &[u8]) -> u64 {
     workloads::fingerprint(sum ^ FINGERPRINT, bytes)
 }

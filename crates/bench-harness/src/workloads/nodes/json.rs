@@ -1,5 +1,5 @@
-//! R1 over nodes: the document of R1 parsed, walked and dropped. Its nodes are in the contender;
-//! strings and lists are in the system's heap. The parser and the walk are those of R1.
+//! R1 over nodes: parses the document of R1, walks its tree and drops it. The nodes are in the
+//! contender; strings and lists are in the system's heap. The parser and the walk are those of R1.
 
 use core::alloc::Layout;
 use core::mem;
@@ -32,7 +32,7 @@ impl<F: NodeFamily> NodeStorage<F> {
     ///
     /// # Safety
     ///
-    /// The nodes are from this pool.
+    /// The nodes must be from this pool.
     unsafe fn release(&self, node: JsonNode<Self>) {
         match node {
             JsonNode::Null | JsonNode::Bool(_) | JsonNode::Number(_) | JsonNode::Text(_) => {}
@@ -55,7 +55,7 @@ impl<F: NodeFamily> NodeStorage<F> {
     ///
     /// # Safety
     ///
-    /// The nodes are from this pool.
+    /// The nodes must be from this pool.
     unsafe fn give_back(&self, mut boxed: F::Box<JsonNode<Self>>) {
         let node = mem::replace(&mut *boxed, JsonNode::Null);
         // SAFETY: the caller upholds the callee's contract.
@@ -101,7 +101,8 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
         litter::scatter::<F::Backing>(held, context.seed);
     }
     let nodes = document.nodes as usize;
-    // The pool is present except during a reset. It ends before the family, which it belongs to.
+    // The pool is present except during a reset. It is dropped before the family, which it belongs
+    // to.
     let state = (None::<NodeStorage<F>>, F::create(), document);
     StateCell::boxed(nodes, state, |(pool, family, document), units| {
         let mut sum = 0;
@@ -114,7 +115,7 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
             }
             if !F::INFO.caps.free_individually {
                 *pool = None;
-                // SAFETY: the pool has ended, and its nodes were freed.
+                // SAFETY: the pool was dropped, and its nodes were freed.
                 unsafe { family.reset() };
             }
         }

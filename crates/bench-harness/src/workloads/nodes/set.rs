@@ -1,8 +1,8 @@
 //! S2, set: a chained hash set of random numbers with one node per element, like
 //! `std::unordered_set`.
 //!
-//! The buckets are from the system and exist from the start. Only the nodes are from the contender.
-//! A node has a link and a number, 16 bytes.
+//! The buckets are in the system's heap and exist from the start. Only the nodes are from the
+//! contender. A node has a link and a number, 16 bytes.
 
 use core::alloc::Layout;
 
@@ -111,7 +111,8 @@ fn drain<F: NodeFamily>(set: &mut Set<F>, keys: &[u32]) -> u64 {
     keys.iter().map(|&key| u64::from(set.erase(key))).sum()
 }
 
-/// Adds a unit to the checksum: keys erased, keys inserted, elements left.
+/// Folds a unit into the checksum: the numbers of erased keys, of inserted keys and of elements
+/// left.
 pub(crate) fn fold(sum: u64, erased: u64, inserted: u64, len: u64) -> u64 {
     mix(sum, erased << 40 ^ inserted << 20 ^ len)
 }
@@ -132,7 +133,7 @@ pub(crate) fn cell<F: NodeFamily>(n: usize, again: bool, context: &Context) -> B
     if again {
         fill(&mut set, &keys);
     }
-    // The set ends before the family, which its pool belongs to.
+    // The set is dropped before the family, which the set's pool belongs to.
     StateCell::boxed(n, (set, family, keys, again), |(set, _, keys, again), units| {
         let mut sum = 0;
         for _ in 0..units {

@@ -9,10 +9,11 @@ use super::words::SourceWords;
 use crate::workloads::buffers::csv::CsvTable;
 use crate::workloads::{Workload, WorkloadSpec};
 
-/// The number of files. A tree of them exceeds the first caches, and a quick run remains quick.
+/// The number of files in the corpus. Their tree exceeds the first-level caches, and a quick run
+/// remains quick.
 const FILES: usize = 60;
 
-/// The library's sources, read on first use.
+/// The inputs of R4 and R5, made from the corpus on first use.
 #[derive(Debug, Default)]
 pub struct Sources {
     root: Option<PathBuf>,
@@ -27,20 +28,20 @@ impl Sources {
         Self { root: root.map(Path::to_path_buf), ..Self::default() }
     }
 
-    /// Makes the input of a workload.
+    /// Makes the input of a workload, if the workload has one that is made once per process.
     pub(crate) fn prepare(&self, spec: &WorkloadSpec, seed: u64) {
         match spec.workload {
             Workload::Ast(_) | Workload::Visit(_) => drop(self.syntax()),
             Workload::Store(_) => drop(self.words(seed)),
-            // The program keeps itself. It is read here, so that no measurement includes the
-            // reading.
+            // The first call of `program` reads the trace and keeps the program. It is made here,
+            // so that no measurement includes it.
             Workload::Replay(recorded, _) => _ = recorded.program(),
             Workload::Csv(_) => drop(CsvTable::shared()),
             _ => {}
         }
     }
 
-    /// Returns the files.
+    /// Reads the corpus below `root`, or takes the sample.
     #[must_use]
     pub fn corpus(root: Option<&Path>) -> Corpus {
         Corpus::load(root, FILES)

@@ -1,6 +1,6 @@
-//! R5, store: every identifier of some sources, in order of occurrence, is looked up in an ordered
-//! tree. New ones are inserted, and one access in ten replaces the value. At the end all keys are
-//! deleted.
+//! R5, store: looks up every identifier of some sources, in order of occurrence, in an ordered
+//! tree. It inserts new identifiers, and one access in ten replaces the value. At the end it
+//! deletes all keys.
 //!
 //! The tree is a treap, whose shape follows from the keys alone. The node of a key has 48 bytes,
 //! that of its value 32.
@@ -20,7 +20,7 @@ type Link<F> = Option<<F as NodeFamily>::Box<TreapEntry<F>>>;
 struct TreapEntry<F: NodeFamily> {
     key: Key,
     priority: u32,
-    /// Present except while the entry is taken apart.
+    /// The value is present except while the entry is taken apart.
     value: Option<F::Box<TreapValue>>,
     left: Link<F>,
     right: Link<F>,
@@ -28,7 +28,7 @@ struct TreapEntry<F: NodeFamily> {
 
 impl<F: NodeFamily> Unpin for TreapEntry<F> {}
 
-/// The value of a key: the number of its puts, and padding.
+/// The value of a key: the index of the access that put it, four times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TreapValue([u64; 4]);
 
@@ -112,7 +112,7 @@ impl<F: NodeFamily> Treap<F> {
     ///
     /// # Safety
     ///
-    /// The entry is from this store and no longer in its tree.
+    /// The entry must be from this store and no longer in the tree.
     unsafe fn give_back(&self, mut node: F::Box<TreapEntry<F>>) -> Option<TreapValue> {
         let value = node.value.take();
         // SAFETY: the node is from this pool.
@@ -200,7 +200,7 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
     }
     let family = F::create();
     let accesses = words.accesses.len() + words.sweep.len();
-    // The store ends before the family, which its pools belong to.
+    // The store is dropped before the family, which the store's pools belong to.
     StateCell::boxed(accesses, (Treap::new(&family), family, words), |(store, _, words), units| {
         each(units, || serve(store, words))
     })

@@ -9,9 +9,9 @@ use rand::seq::SliceRandom;
 use super::corpus::fingerprint;
 use crate::workloads::draws::stream;
 
-/// The number of occurrences used.
+/// The largest number of accesses. They are the first occurrences of identifiers in the corpus.
 const ACCESSES: usize = 20_000;
-/// One access of this number puts a value.
+/// One in this many accesses puts a value.
 const PUT_ONE_IN: u64 = 10;
 
 /// An identifier, ordered by its first eight letters, then by its number.
@@ -36,12 +36,12 @@ impl Key {
     }
 }
 
-/// One access.
+/// One access to the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
     /// The index of the key.
     pub(super) word: u32,
-    /// Whether the key is put. Otherwise it is looked up.
+    /// Whether the access puts a value for the key. Otherwise it looks the key up.
     pub(super) put: bool,
 }
 

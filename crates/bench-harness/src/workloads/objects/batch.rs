@@ -1,4 +1,5 @@
-//! S2, batch: `n` live objects, then all dropped, the oldest first, like the elements of a vector.
+//! S2, batch: makes `n` objects, then drops all of them, the oldest first, like the elements of a
+//! vector.
 
 use super::{by_words, verify};
 use crate::objects::{Maker, Object};
@@ -16,7 +17,7 @@ pub(crate) fn batch<T: Object, P: RawPool<T>>(pool: &P, handles: &mut Vec<P::Han
     for (i, handle) in handles.drain(..).enumerate() {
         // SAFETY: this pool made the object with this tag above.
         unsafe { verify::<T, P>(pool, &handle, i as u64, &mut sum) };
-        // SAFETY: the handle is this pool's.
+        // SAFETY: this pool returned the handle.
         unsafe { pool.take(handle) };
     }
     sum

@@ -24,7 +24,7 @@ fn hand_over<T: Object, P: RawPool<T>>(
         unsafe { verify::<T, P>(&theirs.0, &handle, tag, sum) };
         // SAFETY: the object is live.
         *sum = sum.wrapping_add(unsafe { theirs.0.look(&handle, T::ends) }.0);
-        // SAFETY: the handle is this pool's, which drops on any thread.
+        // SAFETY: this pool returned the handle, and any thread may drop it.
         unsafe { theirs.0.take(handle) };
     })
 }

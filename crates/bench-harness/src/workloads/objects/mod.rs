@@ -17,14 +17,15 @@ use crate::objects::{Maker, Object, WordObject};
 use crate::pools::RawPool;
 use crate::tally;
 
-/// Live objects of S3.
+/// The number of live objects in S3.
 pub(crate) const SLOTS: u16 = 1024;
 
-/// In a check run, reads an object's ends, reports wrong ones, and folds both into `sum`.
+/// In a check run, reads the first and the last word of an object, reports a wrong one, and folds
+/// both into `sum`.
 ///
 /// # Safety
 ///
-/// `pool` returned the handle for an object made with `tag`, and it was not taken.
+/// `pool` must have returned the handle for an object made with `tag`, and the object must be live.
 #[inline(always)]
 unsafe fn verify<T: Object, P: RawPool<T>>(pool: &P, handle: &P::Handle, tag: u64, sum: &mut u64) {
     if P::CHECKED {
@@ -52,7 +53,7 @@ macro_rules! by_words {
 }
 use by_words;
 
-/// A pool whose objects a generic workload uses. They have one size.
+/// A pool whose objects a generic workload uses. All objects have the same size.
 struct ObjectStock<T, P>(P, PhantomData<T>);
 
 impl<T: Object, P: RawPool<T>> Stock for ObjectStock<T, P> {
@@ -73,7 +74,7 @@ impl<T: Object, P: RawPool<T>> Stock for ObjectStock<T, P> {
 
     #[inline(always)]
     unsafe fn free(&mut self, handle: P::Handle, _size: u16) {
-        // SAFETY: the handle is this pool's.
+        // SAFETY: this pool returned the handle.
         unsafe { self.0.take(handle) };
     }
 }

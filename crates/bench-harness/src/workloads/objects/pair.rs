@@ -5,7 +5,8 @@ use crate::objects::{Maker, Object};
 use crate::pools::RawPool;
 use crate::workloads::{Cell, StateCell, stretches};
 
-/// The pairs after which an arena is reset. It does not reuse even its last object.
+/// The number of pairs after which an arena is reset. The arena of this class does not reuse even
+/// its last object.
 const BETWEEN_RESETS: u64 = 256;
 
 /// Makes and drops an object, `ops` times.
@@ -17,7 +18,7 @@ fn pair<T: Object, P: RawPool<T>>(pool: &P, ops: u64) -> u64 {
         let handle = unsafe { pool.put(T::new(i)) };
         // SAFETY: this pool made the object with this tag in the line before.
         unsafe { verify::<T, P>(pool, &handle, i, &mut sum) };
-        // SAFETY: the handle is this pool's.
+        // SAFETY: this pool returned the handle.
         unsafe { pool.take(handle) };
     }
     sum
@@ -37,7 +38,7 @@ fn boxed<M: Maker, T: Object>() -> Box<dyn Cell> {
 ///
 /// # Panics
 ///
-/// If there is no such workload.
+/// Panics if there is no workload of objects of this size.
 pub(crate) fn cell<M: Maker>(words: usize) -> Box<dyn Cell> {
     by_words!(words, [1, 4, 5, 8, 32], T => boxed::<M, T>())
 }

@@ -12,9 +12,9 @@ use crate::workloads::{Cell, Context, StateCell, each};
 
 /// The number of live objects.
 pub(crate) const ALIVE: u16 = 10_000;
-/// The births and deaths of a frame.
+/// The number of births in a frame, and of deaths.
 pub(crate) const BORN: usize = ALIVE as usize / 50;
-/// The number of times that each place is in the table.
+/// The number of times that each place is in the table of deaths.
 const TIMES: usize = 4;
 
 type Particle = WordObject<8>;
@@ -23,7 +23,8 @@ type Particle = WordObject<8>;
 struct Particles<P: RawPool<Particle>> {
     /// The objects with their tags. A place is empty only between a death and a birth.
     alive: Vec<Option<(P::Handle, u64)>>,
-    /// Every place several times, each time in another order, so that the places of a frame differ.
+    /// Random orders of all places, [`TIMES`] of them one after the other. So the places of one
+    /// frame differ.
     dying: Vec<u16>,
     born: u64,
     pool: P,
@@ -55,7 +56,7 @@ impl<P: RawPool<Particle>> Particles<P> {
             if let Some((handle, tag)) = self.alive[usize::from(place)].take() {
                 // SAFETY: this pool made the object with this tag.
                 unsafe { verify::<Particle, P>(&self.pool, &handle, tag, &mut sum) };
-                // SAFETY: the handle is this pool's.
+                // SAFETY: this pool returned the handle.
                 unsafe { self.pool.take(handle) };
             }
         }
@@ -77,7 +78,7 @@ impl<P: RawPool<Particle>> Particles<P> {
 impl<P: RawPool<Particle>> Drop for Particles<P> {
     fn drop(&mut self) {
         for (handle, _) in self.alive.drain(..).flatten() {
-            // SAFETY: the handle is this pool's.
+            // SAFETY: this pool returned the handle.
             unsafe { self.pool.take(handle) };
         }
     }

@@ -1,7 +1,7 @@
 //! S10, false sharing: objects of eight bytes, in which two threads count at the same time.
 //!
-//! They count by atomic additions. A processor may keep plain writes in its store buffer until the
-//! line arrives, so that a shared line costs almost nothing in such a short loop.
+//! The threads count by atomic additions. A processor may keep plain writes in its store buffer
+//! until the line arrives, so that a shared line costs almost nothing in such a short loop.
 //!
 //! Passive: one thread makes the objects of both threads, which may be on one line. Then each
 //! thread replaces its object, as in the test known as cache-scratch. An allocator does well if the
@@ -17,18 +17,19 @@ use crate::workloads::crew::{AcrossThreads, GONE, Mate, MeetingSide};
 use crate::workloads::travel::vec_channel;
 use crate::workloads::{Cell, Context, StateCell};
 
-/// The objects of a thread in a unit.
+/// The number of objects that each thread makes in a unit.
 const OBJECTS: u64 = 64;
-/// The count in each object.
+/// The number of additions to each object.
 const WRITES: u64 = 100;
 
-/// Counts to a hundred in every object. If `first` is an object, it is replaced first.
+/// Makes `objects` objects one after the other, counts to a hundred in each, and drops it. If there
+/// is a `first` object, drops that one before.
 fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64) -> u64 {
     let mut current = first;
     let mut sum = 0;
     for _ in 0..objects {
         if let Some(old) = current.take() {
-            // SAFETY: the handle is this pool's.
+            // SAFETY: this pool returned the handle.
             unsafe { pool.take(old) };
         }
         // SAFETY: the object is dropped in the next round or at the end.
@@ -45,13 +46,13 @@ fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64
         current = Some(handle);
     }
     if let Some(old) = current {
-        // SAFETY: the handle is this pool's.
+        // SAFETY: this pool returned the handle.
         unsafe { pool.take(old) };
     }
     sum
 }
 
-/// Builds a cell, passive or active.
+/// Builds a cell of the passive variant if `passive`, and else of the active one.
 pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> {
     let pool = AcrossThreads(Arc::new(M::make_for::<Counter>(4)));
     let [meeting, mut theirs] = MeetingSide::two();
@@ -65,7 +66,8 @@ pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> 
             scratch(&*pool.0, first, units * OBJECTS)
         }
     });
-    // The thread ends first, when there are no more gifts. The pool ends last.
+    // These fields are dropped in order. The thread ends once it cannot receive gifts, and the pool
+    // is dropped last.
     let state = (gifts, mate, meeting, passive, pool);
     StateCell::boxed(OBJECTS as usize, state, |(gifts, mate, meeting, passive, pool), units| {
         // SAFETY: `scratch` drops the object.

@@ -24,7 +24,7 @@ pub(crate) fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
             each(units, || batch::<T, _>(&*pool.0, &mut handles))
         }
     });
-    // The thread ends before the pool.
+    // The drop of `mate` joins the thread before the pool is dropped.
     StateCell::boxed(n, (mate, meeting, room(n), pool), |(mate, meeting, handles, pool), units| {
         mate.order(units);
         meeting.wait();
@@ -61,7 +61,7 @@ impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
                 let old = core::mem::replace(slot, made);
                 // SAFETY: the previous thread made the object with this tag.
                 unsafe { super::verify::<T, P>(&theirs.0, &old, i as u64, &mut sum) };
-                // SAFETY: the handle is this pool's.
+                // SAFETY: this pool returned the handle.
                 unsafe { theirs.0.take(old) };
             }
         };
@@ -74,7 +74,7 @@ impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
 impl<T: Object, P: RawPool<T>> Drop for ObjectGenerations<T, P> {
     fn drop(&mut self) {
         for handle in self.left.drain(..) {
-            // SAFETY: the handle is this pool's.
+            // SAFETY: this pool returned the handle.
             unsafe { self.pool.0.take(handle) };
         }
     }

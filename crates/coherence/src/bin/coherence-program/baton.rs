@@ -1,4 +1,4 @@
-//! Threads that take turns: one of them works at a time, and then passes the turn to the next.
+//! Threads that take turns: one thread works at a time, and then passes the turn to the next.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use ephemera_coherence::marks::{Fact, Phase};
 use crate::contenders::TracedRun;
 use crate::trace;
 
-/// The least number of rounds of the warm-up.
+/// The least number of rounds in the warm-up.
 const WARM: u64 = 16;
 
 /// The turn, and the threads that wait for it.
@@ -43,7 +43,7 @@ impl Baton {
     }
 }
 
-/// Runs all rounds of a workload. In each round each thread has one turn. `start` runs on each
+/// Runs all rounds of a workload. In each round, each thread has one turn. `start` runs on each
 /// thread and returns the function of a turn, which takes the round and returns the number of
 /// operations. A warm-up comes before the rounds that count.
 pub(crate) fn in_turns<T: FnMut(u64) -> u64>(run: &TracedRun, start: impl Fn(usize) -> T + Sync) {
@@ -68,7 +68,8 @@ pub(crate) fn in_turns<T: FnMut(u64) -> u64>(run: &TracedRun, start: impl Fn(usi
             }
             baton.pass((core + 1) % run.threads);
         }
-        // Threads end one after the other too, because each frees its remaining blocks here.
+        // Threads also end one after the other, because each thread frees its remaining blocks
+        // here.
         baton.wait(core);
         drop(turn);
         baton.pass((core + 1) % run.threads);

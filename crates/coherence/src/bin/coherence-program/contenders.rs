@@ -15,7 +15,7 @@ use typed_pool::{PooledAllocator, PooledBox, pooled};
 
 use crate::workloads;
 
-/// The workload, the number of threads, and the rounds that count.
+/// The workload of a run, its number of threads, and its number of rounds that count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TracedRun {
     pub(crate) workload: TracedWorkload,
@@ -23,12 +23,12 @@ pub(crate) struct TracedRun {
     pub(crate) rounds: u64,
 }
 
-/// The largest requested size.
+/// The largest requested size, in bytes.
 pub(crate) const LARGEST: usize = 512;
 
 /// An allocator with items that any thread may free, by dropping them.
 pub(crate) trait TracedAllocator: Sync {
-    /// A block or value.
+    /// A block, a value or a buffer, which is freed when it is dropped.
     type Item: Send;
     /// The heap that each thread owns, or `()` if threads have none of their own.
     type Heap;
@@ -42,11 +42,12 @@ pub(crate) trait TracedAllocator: Sync {
     /// Writes all bytes of an item.
     fn fill(item: &mut Self::Item);
 
-    /// Reads a byte of each line of a filled item.
+    /// Reads a byte of each cache line of a filled item.
     fn look(item: &Self::Item);
 }
 
-/// Runs a workload over the contender of this name. Returns `None` if it is not built in.
+/// Runs a workload over the contender with this key. Returns `None` if the program was built
+/// without it.
 pub(crate) fn run(key: &str, run: &TracedRun) -> Option<()> {
     match key {
         "glibc" => workloads::run(&Global(System), run),
@@ -66,14 +67,15 @@ pub(crate) fn run(key: &str, run: &TracedRun) -> Option<()> {
     Some(())
 }
 
-/// A block, freed by the function that it carries.
+/// A block with the function that frees it.
 pub(crate) struct TracedBlock {
     ptr: NonNull<u8>,
     layout: Layout,
     free: unsafe fn(NonNull<u8>, Layout),
 }
 
-// SAFETY: the contenders of blocks free on any thread, and a block has one owner.
+// SAFETY: each contender that hands out blocks can free them on any thread, and a block has one
+// owner.
 unsafe impl Send for TracedBlock {}
 
 impl Drop for TracedBlock {
@@ -102,7 +104,7 @@ impl TracedBlock {
     }
 }
 
-/// Reads a byte of each line.
+/// Reads a byte of each cache line.
 #[inline(always)]
 fn look(bytes: &[u8]) {
     black_box(bytes.iter().step_by(64).fold(0, |sum, byte| sum ^ byte));
@@ -112,7 +114,7 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 8).expect("the size is small")
 }
 
-/// Implements [`TracedAllocator`] for a wrapper of zero-sized allocators. Its items are
+/// Defines a wrapper of zero-sized allocators that implements [`TracedAllocator`]. Its items are
 /// [`TracedBlock`]s.
 macro_rules! of_blocks {
     ($name:ident: $api:ident, $alloc:expr, $free:expr) => {
@@ -150,7 +152,7 @@ of_blocks! {
         let alloc = NonNull::<A>::dangling();
         // SAFETY: a value without bytes is valid at every aligned address.
         let alloc = unsafe { alloc.as_ref() };
-        // SAFETY: a block carries the function of its own allocator.
+        // SAFETY: `TracedBlock::drop` passes a live block of this allocator with its layout.
         unsafe { alloc.dealloc(ptr.as_ptr(), layout) };
     }
 }
@@ -162,7 +164,7 @@ of_blocks! {
         let alloc = NonNull::<A>::dangling();
         // SAFETY: a value without bytes is valid at every aligned address.
         let alloc = unsafe { alloc.as_ref() };
-        // SAFETY: a block carries the function of its own allocator.
+        // SAFETY: `TracedBlock::drop` passes a live block of this allocator with its layout.
         unsafe { alloc.deallocate(ptr, layout) };
     }
 }

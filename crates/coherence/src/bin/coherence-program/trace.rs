@@ -1,4 +1,4 @@
-//! The marks and the facts that the program leaves for the reader of its trace.
+//! The marks and the facts that the program leaves for the reader of its log.
 
 use std::fs;
 use std::io::{Write as _, stderr};
@@ -13,14 +13,14 @@ static MARKS: [AtomicU8; TABLE] = [const { AtomicU8::new(0) }; TABLE];
 #[inline(always)]
 pub(crate) fn mark(phase: Phase, core: usize) {
     // ORDERING: SeqCst. Pairs with the second fence in `mark`. The compiler moves no access across
-    // either, and the trace has the order of the program.
+    // either fence, and the log has the order of the program.
     compiler_fence(Ordering::SeqCst);
     MARKS[phase.index(core)].store(1, Ordering::Relaxed);
     // ORDERING: SeqCst. Pairs with the first fence in `mark`.
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Runs a function within a phase.
+/// Runs a function within a phase. Then marks the phase `Outside`.
 #[inline(always)]
 pub(crate) fn within<R>(phase: Phase, core: usize, work: impl FnOnce() -> R) -> R {
     mark(phase, core);
@@ -29,9 +29,9 @@ pub(crate) fn within<R>(phase: Phase, core: usize, work: impl FnOnce() -> R) -> 
     result
 }
 
-/// Prints a fact. One call writes the whole line, because the trace goes to the same file.
+/// Prints a fact. One call writes the whole line, because the log goes to the same file.
 pub(crate) fn tell(fact: &Fact) {
-    // A write fails if nobody reads the trace, and then nobody needs the fact.
+    // A write fails if nobody reads the log, and then nobody needs the fact.
     let _ = stderr().write_all(fact.line().as_bytes());
 }
 

@@ -1,4 +1,5 @@
-//! The workloads over an allocator. The function of each workload defines the work of one turn.
+//! The workloads over an allocator. Each workload has a function, which defines the work of one
+//! turn.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +12,7 @@ use crate::baton::in_turns;
 use crate::contenders::{LARGEST, TracedAllocator, TracedRun};
 use crate::trace::within;
 
-/// The number of blocks that a thread allocates in a turn.
+/// The number of blocks that a thread allocates in a turn, except in `fan`.
 const BATCH: u64 = 32;
 /// The number of live blocks of a thread in `own`.
 const WINDOW: usize = 64;
@@ -22,8 +23,8 @@ const STAY: u64 = 4;
 /// The number of blocks that `fan` allocates in a turn for each freeing thread.
 const SHARE: u64 = 8;
 
-/// Items on their way to each thread. The lists have enough room for all turns, so the program
-/// itself allocates nothing while the model counts.
+/// The items that are on their way to each thread. The lists have enough room for all turns, so the
+/// program itself allocates nothing while the model counts.
 struct ItemMail<I>(Vec<Mutex<Vec<I>>>);
 
 impl<I> ItemMail<I> {
@@ -35,7 +36,7 @@ impl<I> ItemMail<I> {
         self.0[to].lock().unwrap_or_else(PoisonError::into_inner).push(item);
     }
 
-    /// Runs a function on the items of a thread.
+    /// Runs a function on the items that wait for the thread `of`.
     fn with<R>(&self, of: usize, work: impl FnOnce(&mut Vec<I>) -> R) -> R {
         work(&mut self.0[of].lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -97,8 +98,8 @@ fn own<C: TracedAllocator>(contender: &C, run: &TracedRun) {
     });
 }
 
-/// In each turn a thread frees the items that were sent to it. It then sends a batch, each item to
-/// the thread that `next` chooses.
+/// In each turn, a thread frees the items that other threads sent to it. Then it sends a batch,
+/// each item to the thread that `next` chooses.
 fn hand_over<C: TracedAllocator>(
     contender: &C,
     run: &TracedRun,
@@ -128,7 +129,7 @@ fn fan<C: TracedAllocator>(contender: &C, run: &TracedRun) {
             if index > 0 {
                 return 0;
             }
-            // Neighbouring blocks go to different threads. If there is no other thread, this one
+            // Neighbouring blocks go to different threads. If there is no other thread, this thread
             // frees them.
             let others = (threads - 1).max(1);
             for step in 0..SHARE as usize * others {

@@ -1,7 +1,7 @@
 //! The system calls: map, unmap, purge, remap.
 //!
-//! Each function returns whether the operating system granted the request. Tests make it refuse by
-//! [`refuse_call`].
+//! Each function returns whether the operating system granted the request. Tests make a function
+//! refuse by [`refuse_call`].
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,8 +13,8 @@ mod system;
 #[path = "windows.rs"]
 mod system;
 
-/// Lengths and alignments of mappings are multiples of this. It is a multiple of every page size
-/// of the supported systems.
+/// Lengths and alignments of mappings are multiples of this number of bytes. It is a multiple of
+/// every page size of the supported systems.
 pub(super) const GRAIN: usize = 64 << 10;
 
 /// Tells [`refused`] that no call is refused.
@@ -71,7 +71,7 @@ pub(super) unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
     !refused() && unsafe { system::unmap(block, len) }
 }
 
-/// Whether purged bytes are zero.
+/// Whether bytes are zero after a successful [`purge`].
 pub(super) const PURGED_IS_ZERO: bool = system::PURGED_IS_ZERO;
 
 /// Returns the pages of a range to the operating system. The bytes are zero afterwards if
@@ -85,7 +85,7 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     !refused() && unsafe { system::purge(block, len) }
 }
 
-/// Returns the pages of a range to the operating system, wherever they were mapped. Their content
+/// Returns the pages of a range to the operating system, whichever code mapped them. Their content
 /// is unknown afterwards.
 ///
 /// # Safety
@@ -96,9 +96,9 @@ pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
     !refused() && unsafe { system::discard(block, len) }
 }
 
-/// Returns the size of a page.
+/// Returns the size of a page of the operating system, in bytes.
 pub(super) fn page_size() -> usize {
-    /// Zero until the first call.
+    /// The size in bytes, or zero until the first call.
     static SIZE: AtomicUsize = AtomicUsize::new(0);
     match SIZE.load(Ordering::Relaxed) {
         0 => {
@@ -110,12 +110,12 @@ pub(super) fn page_size() -> usize {
     }
 }
 
-/// Returns a wrapping time in milliseconds.
+/// Returns the time of a monotonic clock in milliseconds, which wraps.
 pub(super) fn now_ms() -> usize {
     system::now_ms()
 }
 
-/// Runs a full fence on all threads of the process, if the kernel can.
+/// Runs a full fence on all threads of the process. Returns `false` if the kernel refuses.
 #[cfg(target_os = "linux")]
 pub(super) fn fence_all_threads() -> bool {
     !refused() && system::fence_all_threads()

@@ -93,7 +93,7 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     keeping_errno(|| unsafe { libc::mmap(at, len, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED })
 }
 
-/// Unlike [`purge`], this never replaces a mapping, because the pages may not be mappings of ours.
+/// Unlike [`purge`], this never replaces a mapping, because other code may have mapped the pages.
 pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
     const ADVICE: libc::c_int = if cfg!(any(target_os = "linux", target_os = "android")) {
         libc::MADV_DONTNEED
@@ -135,7 +135,7 @@ pub(super) unsafe fn remap(
 pub(super) fn prefer_huge_pages(block: NonNull<u8>, len: usize) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     // SAFETY: the call advises the system about a mapping and changes no content. Without huge
-    // pages it fails, and nothing is lost.
+    // pages the call fails, and nothing is lost.
     let _ = unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let _ = (block, len);
@@ -147,7 +147,7 @@ pub(super) fn page_size() -> usize {
     usize::try_from(size).unwrap_or(super::GRAIN)
 }
 
-/// The clock that the kernel updates at each tick. Reading it takes a few loads.
+/// The clock that the kernel updates at each tick. Reading the clock takes a few loads.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC_COARSE;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -53,7 +53,8 @@ pub(super) unsafe fn unmap(block: NonNull<u8>, _len: usize) -> bool {
     unsafe { VirtualFree(block.as_ptr().cast(), 0, MEM_RELEASE) != 0 }
 }
 
-/// The system may drop the pages from now on, but it need not, so the content is unknown.
+/// After `MEM_RESET` the system may drop the pages at any time or keep them, so their content is
+/// unknown.
 pub(super) const PURGED_IS_ZERO: bool = false;
 
 pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
@@ -72,7 +73,7 @@ pub(super) unsafe fn remap(_: NonNull<u8>, _: (usize, usize), _may_move: bool) -
 
 pub(super) fn prefer_huge_pages(_block: NonNull<u8>, _len: usize) {}
 
-/// The size of a page on all processors that Windows supports.
+/// Returns the size of a page in bytes, which is the same on all processors that Windows supports.
 pub(super) fn page_size() -> usize {
     4 << 10
 }

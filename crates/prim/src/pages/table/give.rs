@@ -9,7 +9,7 @@ use crate::pages::span::Span;
 use crate::pages::{budget, map, os};
 
 impl Span {
-    /// Frees the span. `dirty` says whether it may hold old bytes.
+    /// Frees the span. `dirty` says whether the span may hold old bytes.
     pub(in super::super) fn give(self, dirty: bool) {
         // After the superblock's bit is set, another thread may unmap the superblock. Its words
         // stay.
@@ -41,9 +41,9 @@ impl Home {
 
     /// Decides whether a superblock whose spans are all free stays mapped.
     ///
-    /// If at least half of them are cached and the cache is within its bound, the superblock stays
-    /// mapped; a later purge calls this again. Otherwise it becomes the spare superblock of its
-    /// table, and the former spare is unmapped with its cached spans.
+    /// If at least half of the superblock's spans are cached and the cache is within its bound, the
+    /// superblock stays mapped; a later purge calls this again. Otherwise it becomes the spare
+    /// superblock of its table, and the former spare is unmapped with its cached spans.
     fn retire(&'static self) {
         let table = self.table();
         let cached = self.superblock.dirty_spans() * 2 >= table.order().spans();

@@ -13,7 +13,7 @@ use crate::tls::{self, BUSY};
 /// The number of the thread that holds the stream.
 const THREAD: usize = 7;
 
-/// The bytes of all events that the handler recorded.
+/// The size of all events that the handler recorded, in bytes.
 static RECORDED: AtomicUsize = AtomicUsize::new(0);
 /// The number of events that the handler dropped, because the recorder was writing.
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
@@ -31,7 +31,7 @@ extern "C" fn records(_: i32) {
         DROPPED.fetch_add(1, Relaxed);
         return;
     }
-    // SAFETY: the test sets the word to its stream, which outlives the steps.
+    // SAFETY: the test sets the word to its own stream, which outlives all runs of the handler.
     let stream = unsafe { &*words.stream };
     let before = stream.at.load(Relaxed);
     write(stream);
@@ -39,7 +39,7 @@ extern "C" fn records(_: i32) {
     tls::set_stream(words.stream);
 }
 
-/// Calls `body`, and runs the handler after each of its instructions.
+/// Calls `body`, and runs the handler after each instruction of `body`.
 fn stepwise(body: impl FnOnce()) {
     // SAFETY: the structure is plain data, and zeros are valid.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
@@ -49,7 +49,7 @@ fn stepwise(body: impl FnOnce()) {
     // SAFETY: the trap flag only makes the kernel send SIGTRAP, which has a handler.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
     body();
-    // SAFETY: without the trap flag the thread continues as before.
+    // SAFETY: clearing the trap flag only ends the signals.
     unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
 }
 
@@ -58,8 +58,8 @@ fn an_event_of_a_signal_handler_and_a_note_do_not_overwrite_each_other() {
     let mut packet = vec![0_u64; PACKET / 8];
     let stream = Stream::default();
     stream.holder.store(THREAD, Relaxed);
-    // SAFETY: the vector has the bytes, is aligned well enough for the words of the header, and
-    // nobody else uses it.
+    // SAFETY: the vector has `PACKET` zeroed bytes that nothing else uses. They have the alignment
+    // of the header's words, which is enough for this stream.
     unsafe { stream.begin(packet.as_mut_ptr().cast(), 0, THREAD as u32, &Base::default()) };
     let watch = CallTimer { begin: 1, middle: 2, place: stream.place() };
     write(&stream);

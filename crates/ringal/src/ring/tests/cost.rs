@@ -1,5 +1,5 @@
-//! Tests of the cost of an allocation, counted in guards that it loads, where long-lived buffers
-//! leave little room.
+//! Tests of the cost of an allocation, counted in guards that the allocation loads, where
+//! long-lived buffers leave little room.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -15,12 +15,12 @@ use crate::{FixedBufMut, RingAl};
 const SMALL: usize = 2 * GRANULE;
 const UNIT: usize = region_of(SMALL);
 
-/// The regions of a ring that spans many intervals.
+/// The number of regions of a ring that spans many intervals.
 const REGIONS: usize = 3_000;
 
 const CALLS: usize = 1_000;
 
-/// The most guards that one request may load in a steady state, however many there are.
+/// The most guards that one request may load in a steady state, however many guards the ring has.
 const MOST: usize = 40;
 
 /// Returns a ring full of long-lived buffers, except for `window`, which is free.
@@ -51,8 +51,8 @@ fn steady(mut request: impl FnMut() -> usize) -> (usize, usize) {
     })
 }
 
-/// Returns a function that allocates a buffer of `size()` bytes and frees the oldest, so that
-/// `kept` buffers stay live between calls.
+/// Returns a function that allocates a buffer of `size()` bytes and frees the oldest buffer, so
+/// that `kept` buffers stay live between calls. It returns how many guards the allocation loads.
 fn first_in_first_out(
     ring: &mut RingAl,
     kept: usize,
@@ -70,8 +70,8 @@ fn first_in_first_out(
     }
 }
 
-/// Holds for every position and size of the window, with up to one buffer fewer live than fit into
-/// it.
+/// This holds for every position and size of the window, with up to one live buffer fewer than fit
+/// into the window.
 #[test]
 fn small_window_is_found_again_without_a_full_round() {
     for start in [0, 1, 7, 50, 100, REGIONS / 2, REGIONS - 30, REGIONS - 20] {
@@ -149,8 +149,8 @@ fn growing_buffer_moves_within_a_small_window() {
     }
 }
 
-/// A buffer fills the longest free run and asks for more. The ring remembers that refusal as it
-/// does for other requests.
+/// A buffer fills the longest free run and asks for more. The ring remembers that refusal like
+/// those of other requests.
 #[test]
 fn growth_refused_again_loads_a_few_guards() {
     const WINDOW: usize = REGIONS / 12;

@@ -1,5 +1,5 @@
-//! Tests of the end of a ring, from inside: the cost in loaded guards, and the stores that an early
-//! release leaves parked.
+//! Tests of the end of a ring that use internals: the cost in loaded guards, and the stores that an
+//! early release leaves parked.
 
 use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
@@ -19,7 +19,8 @@ fn parked_buffers(parked: &'static ParkedStores, count: usize) -> Vec<FixedBufMu
     (0..count).map(|_| ring_in(parked).fixed(1).unwrap()).collect()
 }
 
-/// An early release: it read `closed` before its ring was dropped, and has not stored its word yet.
+/// An early release, which read `closed` before its ring was dropped and has not stored its word
+/// yet.
 struct UnderWay {
     guard: GuardPtr,
     region: usize,
@@ -82,7 +83,7 @@ fn store_left_by_an_early_release_is_freed_when_another_store_is_freed() {
 }
 
 /// However slow the early releases are, the stores that wait for a sweep are a bounded part of the
-/// parked ones.
+/// parked stores.
 #[test]
 fn stores_that_wait_for_a_sweep_are_a_bounded_part_of_the_parked_ones() {
     const HELD: usize = 400;
@@ -91,7 +92,7 @@ fn stores_that_wait_for_a_sweep_are_a_bounded_part_of_the_parked_ones() {
     let _held = parked_buffers(parked, HELD);
     for round in 0..4 * HELD {
         let slow = UnderWay::new(parked);
-        // All sweeps of these two come before the release ends.
+        // All sweeps of these two rings run before the release ends.
         drop((ring_in(parked), ring_in(parked)));
         slow.end();
         let waiting = parked.count() - HELD;
@@ -101,7 +102,7 @@ fn stores_that_wait_for_a_sweep_are_a_bounded_part_of_the_parked_ones() {
             parked.count()
         );
     }
-    // A full round of sweeps finds the rest, whatever the order of the lists.
+    // A full round of sweeps frees the stores that still wait, whatever the order of the lists.
     for _ in 0..HELD.div_ceil(8) + 1 {
         drop(ring_in(parked));
     }

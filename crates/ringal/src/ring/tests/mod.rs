@@ -20,7 +20,7 @@ fn fill(ring: &mut RingAl, bytes: usize, count: usize) -> Vec<FixedBufMut> {
     (0..count).map(|_| ring.fixed(bytes).unwrap()).collect()
 }
 
-/// The size of a ring with many intervals.
+/// The size in bytes of a ring with many intervals.
 const LARGE: usize = if cfg!(miri) { 16 << 10 } else { 1 << 20 };
 
 /// A buffer size that is a whole number of granules, so its region has no rounding.
@@ -62,8 +62,8 @@ fn restarted_head_continues_at_the_frontier_after_taken_regions() {
     let mut held = fill(&mut ring, SMALL, per_interval);
     let left_off = ring.chain.head;
     assert!(left_off >= ring.chain.stop);
-    // The first region is free, and the next nine are taken: the first request is served there, the
-    // next at the frontier.
+    // The first region is free, and the next nine are taken: the first request is served in the
+    // first region, the next one at the frontier.
     drop(held.remove(0));
     let first = ring.fixed(SMALL).unwrap();
     assert_eq!((ring.chain.head, ring.chain.frontier), (unit, left_off));
@@ -103,7 +103,7 @@ fn low_moves_when_its_region_stays_taken_for_long() {
     let interval = ring.chain.interval;
     let laps = |intervals| intervals * interval / 4 / region_of(SMALL);
     // `low` does not move soon, although the memory after it is used again: the buffer at `low` may
-    // just be the slowest of several.
+    // just be the one of several that is freed last.
     (0..laps(100)).for_each(|_| drop(fill(&mut ring, SMALL, 4)));
     assert_eq!(ring.chain.low, 0);
     assert!(ring.chain.high < 30 * interval, "{:?}", ring.chain);
@@ -154,7 +154,7 @@ fn batches_of_large_buffers_reuse_the_same_addresses() {
 #[test]
 fn refusal_keeps_the_guards_that_prove_it() {
     // At most 32 of the 160 regions are needed to block requests of a 27th of the ring. To block
-    // requests that are slightly longer than one region, more are needed.
+    // requests that are slightly longer than one region, more than 32 are needed.
     let mut ring = RingAl::new(160 * region_of(SMALL));
     let held = fill(&mut ring, SMALL, 160);
     let part = 6 * region_of(SMALL) - OVERHEAD;
@@ -210,7 +210,8 @@ fn refused_growth_keeps_the_written_bytes() {
 fn open_region_keeps_its_bytes_when_it_moves_into_an_overlapping_run() {
     let mut ring = RingAl::new(12 * region_of(SMALL));
     let mut held = fill(&mut ring, SMALL, 12);
-    // Regions 3 to 6 are free. The buffer opens at 5 and can only grow downwards.
+    // Regions 3 to 6 are free. The buffer starts in region 5, and can only grow by a move to region
+    // 3.
     drop(held.drain(5..7));
     let mut at = ring.extendable(SMALL).unwrap();
     at.extend(0..SMALL as u8);

@@ -91,7 +91,7 @@ fn loom_a_countdown_counts_the_frees_of_the_next_holder() {
     });
 }
 
-/// Statistics protect a unit while its owner exits. One of the two threads frees it.
+/// Statistics protect a unit while its owner exits. One of the two threads frees the unit.
 #[test]
 fn loom_statistics_during_thread_exit_leave_nothing() {
     check(|| {

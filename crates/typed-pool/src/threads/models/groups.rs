@@ -64,7 +64,7 @@ fn loom_a_front_with_free_slots_stays_the_front() {
         let model = Model::with_units_of(2);
         let thread = Thread::start(&model);
         let [first, second, front] = [(); 3].map(|()| thread.allocate());
-        // Their unit is empty and kept.
+        // These frees empty the unit of both slots, and the heap keeps the unit.
         thread.free(first);
         thread.free(second);
         let next = thread.allocate();

@@ -233,7 +233,7 @@ fn loom_freed_slots_are_reused_after_their_last_use() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
-        // These fill their unit, so the next slots are these again, or those of another unit.
+        // The two slots fill their unit, so the next ones are the same two, or lie in another unit.
         let (first, second) = (thread.allocate(), thread.allocate());
         let others = [first, second].map(|slot| {
             let there = model.clone();

@@ -10,7 +10,7 @@ use crate::heap::PoolEnv;
 use crate::threads::idle_owner::purge_units;
 
 impl Model {
-    /// Purges units of this record's heap, as a thread that finds its owner idle.
+    /// Purges units of this record's heap, as a thread does that finds its owner idle.
     fn purge(&self, record: Sent) {
         // SAFETY: a model keeps its records until all of its threads are joined.
         let record = unsafe { record.0.cast::<Record<PoolRecord>>().as_ref() };
@@ -134,7 +134,7 @@ fn loom_a_purged_unit_serves_all_of_its_slots() {
         thread.free(second);
         model.free_elsewhere(last);
         model.purge(thread.record_to_send());
-        // Two slots of the front, then all three of the purged unit.
+        // The first two slots are of the front, and the other three are those of the purged unit.
         let again = [(); 5].map(|()| thread.allocate());
         assert_eq!(model.held(), 2 * thread.unit_bytes());
         for slot in again {
@@ -147,7 +147,7 @@ fn loom_a_purged_unit_serves_all_of_its_slots() {
 }
 
 /// The owner books one group of a unit while another thread counts the remote frees of all groups.
-/// A slot of the unit stays live, so its content stays.
+/// A slot of the unit stays live, so the unit's content stays.
 #[test]
 fn loom_a_unit_with_a_live_slot_is_not_purged_while_its_owner_books() {
     check(|| {

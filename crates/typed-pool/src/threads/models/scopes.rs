@@ -124,7 +124,7 @@ fn loom_a_scope_that_ends_during_statistics_leaves_nothing() {
 }
 
 /// The next scope adopts a unit that an escaped block keeps, while another thread frees the second
-/// one of its three blocks.
+/// one of the unit's three blocks.
 #[test]
 fn loom_the_next_scope_adopts_a_unit_during_a_remote_free() {
     check(|| {

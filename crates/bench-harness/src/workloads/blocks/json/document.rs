@@ -12,15 +12,15 @@ use crate::workloads::{FINGERPRINT, fingerprint};
 
 /// The path of the real document below a toolchain's root.
 const REAL: &str = "lib/rustlib/src/rust/library/stdarch/intrinsics_data/arm_intrinsics.json";
-/// The length of the generated document.
+/// The least length of the generated document, in bytes.
 const GENERATED: usize = 5_000_000;
 
 /// A JSON text and its origin.
 #[derive(Debug)]
 pub struct Document {
-    /// The bytes.
+    /// The bytes of the text.
     pub text: Vec<u8>,
-    /// The number of values in it.
+    /// The number of values in the text.
     pub nodes: u64,
     /// The origin, as a table states it.
     pub origin: String,
@@ -49,7 +49,7 @@ impl Document {
     ///
     /// # Panics
     ///
-    /// It does not panic, because the generator writes JSON, as its tests check.
+    /// Never panics, because the generator writes JSON, as its tests check.
     #[must_use]
     pub fn generated(seed: u64, length: usize) -> Self {
         let text = generate(seed, length);

@@ -1,5 +1,5 @@
-//! R1, JSON: a document parsed into a tree, walked and dropped. The contender holds the nodes, the
-//! strings and the vectors of children.
+//! R1, JSON: parses a document into a tree, walks the tree and drops it. The contender holds the
+//! nodes, the strings and the vectors of children.
 //!
 //! The harness has its own parser, which is generic over the allocator. A test compares it with
 //! `serde_json`.
@@ -24,14 +24,14 @@ use crate::workloads::{Cell, Context, StateCell};
 ///
 /// # Errors
 ///
-/// If the document is not JSON.
+/// Returns an error if the document is not JSON.
 #[inline(never)]
 pub(crate) fn round_trip<R: RawAlloc + Copy>(alloc: R, text: &[u8]) -> Result<u64, ParseError> {
     let tree = parse(text, Handle::<_, true>(alloc))?;
     Ok(walk(&tree).sum)
 }
 
-/// Returns the layouts of the document's tree, with their numbers.
+/// Returns the layouts of the blocks of the document's tree, with the number of blocks of each.
 fn held(document: &Document) -> Histogram {
     let census = Census::default();
     let tree = parse(&document.text, &census);

@@ -5,7 +5,7 @@ use allocator_api2::vec::Vec;
 
 use super::tree::{JsonNode, Member, Storage, Text};
 
-/// The deepest nesting that it follows.
+/// The deepest nesting that the parser follows.
 const DEPTH: usize = 256;
 
 /// The place and the reason of a failure.
@@ -13,7 +13,7 @@ const DEPTH: usize = 256;
 pub(crate) struct ParseError {
     /// The offset of the unexpected byte.
     pub(crate) at: usize,
-    /// The expected text.
+    /// A description of the text that the parser expected.
     pub(crate) expected: &'static str,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct ParseError {
 ///
 /// # Errors
 ///
-/// If the text is not JSON, or if it is nested deeper than 256.
+/// Returns an error if the text is not JSON, or if its values are nested deeper than 256 levels.
 pub(crate) fn parse<S: Storage>(text: &[u8], storage: S) -> Result<JsonNode<S>, ParseError> {
     let mut parser = Parser { text, at: 0, depth: 0, storage };
     let root = parser.value()?;

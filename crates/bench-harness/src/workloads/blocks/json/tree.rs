@@ -19,7 +19,7 @@ pub(crate) trait Storage: Sized {
     /// Returns the allocator of strings and lists.
     fn alloc(&self) -> Self::Alloc;
 
-    /// Stores a node.
+    /// Stores a node and returns its handle.
     fn boxed(&self, node: JsonNode<Self>) -> Self::Boxed;
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum JsonNode<S: Storage> {
     Text(Text<S::Alloc>),
     /// An array.
     List(Vec<S::Boxed, S::Alloc>),
-    /// An object, in the order of the text.
+    /// An object, with its members in the order of the text.
     Map(Vec<Member<S>, S::Alloc>),
 }
 

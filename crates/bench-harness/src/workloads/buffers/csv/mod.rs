@@ -23,9 +23,9 @@ const GROUPS: usize = 4096;
 struct RowWindow<B> {
     /// The fields, [`COLUMNS`] for each row.
     fields: Vec<Option<OrHeap<B>>>,
-    /// The index of the key field of a row.
+    /// For each row, the index of its key field.
     keys: Vec<u8>,
-    /// In a check run, numbers that depend on every byte of a row.
+    /// In a check run, for each row a number that depends on every byte of its fields.
     digests: Vec<u64>,
     groups: Vec<u32>,
     next: usize,
@@ -74,12 +74,13 @@ fn leave<S: Source>(window: &mut RowWindow<S::Buf>, place: usize, sum: &mut u64)
     }
 }
 
-/// Streams all rows of a table through the window. The checksum has the largest group after each
-/// thousand rows.
+/// Streams all rows of a table through the window. The checksum includes the size of the largest
+/// group after each thousand rows.
 ///
 /// # Panics
 ///
-/// If the text of the table is not CSV, which was checked when it was loaded.
+/// Panics if the text of the table is not CSV. This does not happen, because the text was checked
+/// when it was loaded.
 #[inline(never)]
 fn stream<S: Source>(source: &mut S, window: &mut RowWindow<S::Buf>, table: &CsvTable) -> u64 {
     let mut reader = table::reader(&table.text);
@@ -130,7 +131,7 @@ pub(crate) fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell
     let run = |(window, source, table): &mut (RowWindow<S::Buf>, S, Arc<CsvTable>), units| {
         each(units, || stream(source, window, table))
     };
-    // The drop of a ring may wait for its buffers, so the window comes before its source.
+    // The drop of a ring may wait for its buffers, so the window is dropped before the source.
     StateCell::refusing(rows, (RowWindow::default(), source, table), run, |(_, source, _)| source.refused())
 }
 

@@ -11,9 +11,9 @@ use rand::RngExt;
 
 use crate::workloads::draws::stream;
 
-/// The rows in the window.
+/// The number of rows in the window.
 pub(super) const ROWS: usize = 1000;
-/// The fields of a row that are read.
+/// The largest number of fields that are read of a row.
 pub(super) const COLUMNS: usize = 16;
 
 /// The tables, with the index of the key column.
@@ -34,7 +34,7 @@ pub(crate) struct CsvTable {
     pub(crate) rows: usize,
     /// The number of fields that are not empty, in all rows.
     pub(crate) fields: usize,
-    /// The bytes of the largest field.
+    /// The length of the largest field, in bytes.
     pub(crate) largest: usize,
     /// The most fields in a window.
     pub(crate) fields_alive: usize,
@@ -47,7 +47,7 @@ impl CsvTable {
     ///
     /// # Panics
     ///
-    /// It does not panic, because the generator writes CSV, as a test checks.
+    /// Never panics, because the generator writes CSV, as a test checks.
     pub(crate) fn shared() -> Arc<Self> {
         static SHARED: OnceLock<Arc<CsvTable>> = OnceLock::new();
         let load = || Self::shipped().unwrap_or_else(|| Self::generated(4141));
@@ -90,7 +90,7 @@ impl CsvTable {
     ///
     /// # Panics
     ///
-    /// Never, as for [`shared`](Self::shared).
+    /// Never panics, because the generator writes CSV, as a test checks.
     pub(crate) fn generated(seed: u64) -> Self {
         let mut rng = stream(seed, 23);
         let mut text = String::new();
@@ -113,7 +113,7 @@ impl CsvTable {
         Self::new(text.into_bytes()).expect("the generator writes CSV")
     }
 
-    /// Reads a text to its end, and measures its windows.
+    /// Reads a text to its end, and measures its windows. Returns `None` if it is not CSV.
     fn new(text: Vec<u8>) -> Option<Self> {
         let mut reader = reader(&text);
         let mut record = ByteRecord::new();

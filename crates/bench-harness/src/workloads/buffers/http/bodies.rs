@@ -13,9 +13,9 @@ use crate::workloads::draws::stream;
 
 /// The number of pages.
 pub(crate) const PAGES: usize = 64;
-/// Longer pages are cut off here.
+/// The largest length of a page, in bytes. Longer pages are cut off.
 pub(super) const LONGEST: usize = 64 * 1024;
-/// The directory of the pages below a toolchain's root.
+/// The directories of the pages below those of a toolchain's documentation.
 const FOLDERS: [&str; 3] = ["std/collections", "std/io", "std/vec"];
 
 /// Returns the pages of this host, which are read once.

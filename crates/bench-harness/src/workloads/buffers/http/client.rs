@@ -28,7 +28,7 @@ struct Waiting {
 struct Connection {
     stream: TcpStream,
     waiting: VecDeque<Waiting>,
-    /// The received bytes of the first expected answer.
+    /// The number of received bytes of the answer to the first waiting request.
     got: usize,
 }
 
@@ -110,7 +110,7 @@ impl Client {
         })
     }
 
-    /// Waits for the answer to the first request of a connection.
+    /// Waits for the answer to the first waiting request of a connection, if there is one.
     fn answer(&mut self, connection: usize) -> io::Result<()> {
         let connection = &mut self.connections[connection];
         while !connection.waiting.is_empty() {
@@ -127,7 +127,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If a connection breaks.
+    /// Returns an error if a connection breaks.
     pub(super) fn closed_loop(&mut self, requests: u64) -> io::Result<u64> {
         self.sum = 0;
         let connections = self.connections.len();
@@ -147,7 +147,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If a connection breaks, or if answers do not arrive.
+    /// Returns an error if a connection breaks, or if answers do not arrive.
     pub(super) fn open_loop(&mut self, load: &Load) -> io::Result<Histogram<u64>> {
         let mut latencies = load::latencies();
         let requests = load.requests();

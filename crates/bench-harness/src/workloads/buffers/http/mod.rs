@@ -2,9 +2,9 @@
 //! contender's buffers.
 //!
 //! A sample is a closed loop: on each connection, a request follows the answer to the previous one.
-//! Most of its time is the system's. It shows how much of an allocator's lead remains in a server.
-//! Latencies are measured separately in an open loop: requests leave at fixed times, whether or not
-//! answers have arrived, and a latency starts when its request is due.
+//! The system takes most of the time of a sample. The ratio shows how much of an allocator's lead
+//! remains in a server. Latencies are measured separately in an open loop: requests leave at fixed
+//! times, whether or not answers have arrived, and a latency starts when its request is due.
 
 mod bodies;
 mod client;
@@ -25,7 +25,7 @@ use crate::contenders::buffers::EachBytesMut;
 use crate::workloads::crew::spawn;
 use crate::workloads::{Cell, Context, Load, litter};
 
-/// Connections.
+/// The number of connections.
 const CONNECTIONS: usize = 2;
 
 struct Http<S> {
@@ -49,7 +49,8 @@ impl<S: Source> Http<S> {
             let (pages, refused, cpu) = (Arc::clone(&pages), Arc::clone(&refused), context.second_cpu);
             let seed = context.seed;
             let serve = move || {
-                // Heaps have parts for each thread, and this thread's part is used.
+                // A general allocator may have a heap for each thread, and the server uses that of
+                // this thread.
                 if littered {
                     let lengths = || pages.iter().map(Vec::len).collect();
                     litter::scatter::<S::Backing>(|| litter::of_lengths(lengths()), seed);
@@ -84,7 +85,7 @@ impl<S: Source> Cell for Http<S> {
 
 impl<S> Drop for Http<S> {
     fn drop(&mut self) {
-        // A server ends with its connection.
+        // A server thread ends when the client closes its connection.
         self.client = None;
         for server in self.servers.drain(..) {
             // A thread that panicked has printed its message already.
@@ -99,11 +100,11 @@ impl<S> Drop for Http<S> {
 ///
 /// # Errors
 ///
-/// If there is no loopback, if the connection breaks, or if `begin` fails.
+/// Returns an error if there is no loopback, if the connection breaks, or if `begin` fails.
 ///
 /// # Panics
 ///
-/// If the client panics.
+/// Panics if the client panics.
 pub fn answer(requests: u64, begin: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let pages = bodies::shared();
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -130,7 +131,7 @@ pub fn answer(requests: u64, begin: impl FnOnce() -> io::Result<()>) -> io::Resu
 ///
 /// # Panics
 ///
-/// If the host has no loopback.
+/// Panics if the host has no loopback.
 pub(crate) fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
     Box::new(Http::<S>::new(littered, context).expect("there is a loopback"))
 }

@@ -8,11 +8,12 @@ use std::net::TcpStream;
 use super::bodies::{LONGEST, PAGES};
 use crate::buffers::{Demand, Readable, Source, give};
 
-/// The most bytes read from a connection at once, and the longest request.
+/// The most bytes that the server reads from a connection at once, and the length of the longest
+/// request.
 const READ: usize = 4096;
 /// The end of a request's head.
 const BLANK: &[u8; 4] = b"\r\n\r\n";
-/// The bytes of an answer's head.
+/// The length of an answer's head, in bytes.
 pub(super) const HEAD: usize = 44;
 
 /// Returns the head of an answer, padded to a fixed length.
@@ -44,11 +45,11 @@ fn page(request: &impl Readable) -> Option<usize> {
     page.filter(|&page| page < PAGES)
 }
 
-/// Answers all requests of a connection. The number of refusals is added to `refused`.
+/// Answers all requests of a connection. Adds the number of refusals to `refused`.
 ///
 /// # Errors
 ///
-/// If the connection breaks, or if a message is no request.
+/// Returns an error if the connection breaks, or if a message is no request.
 pub(super) fn serve<S: Source>(
     mut stream: TcpStream,
     pages: &[Vec<u8>],
@@ -79,7 +80,8 @@ pub(super) fn serve<S: Source>(
         let asked =
             page(&request).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a request"))?;
         let body = &pages[asked];
-        // SAFETY: as above.
+        // SAFETY: one request and its answer are live at a time, as announced, and the request is
+        // dropped first.
         let answer = unsafe { source.filled([&head(body.len()), body.as_slice()]) };
         give(request);
         let mut sent = Ok(());

@@ -1,4 +1,4 @@
-//! Converts the tree of `syn` to events: where each of our nodes starts and ends.
+//! Converts the trees of `syn` to events. They say where each of our nodes starts and ends.
 
 use core::hash::{Hash, Hasher};
 use core::mem::discriminant;
@@ -8,7 +8,7 @@ use syn::visit::{self, Visit};
 use super::super::corpus::fingerprint;
 use super::tree::{Head, KINDS, NodeKind, SyntaxEvent};
 
-/// The files as events.
+/// The events of all files.
 #[derive(Debug, Default)]
 pub(crate) struct Syntax {
     pub(super) events: Vec<SyntaxEvent>,
@@ -29,7 +29,7 @@ impl Syntax {
         flat.syntax
     }
 
-    /// All nodes.
+    /// Returns the number of all nodes.
     pub(crate) fn nodes(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -43,8 +43,8 @@ struct Flattener {
 }
 
 impl Flattener {
-    /// Adds a node and its contents. If the parent has no list for the kind, the children become
-    /// the parent's.
+    /// Adds a node, and by `inside` its contents. If the parent has no list for the kind, the
+    /// children become the parent's.
     fn node(&mut self, kind: NodeKind, head: Head, inside: impl FnOnce(&mut Self)) {
         if self.open.last().is_some_and(|(parent, _)| !parent.holds(kind)) {
             return inside(self);
@@ -57,7 +57,7 @@ impl Flattener {
         self.open.pop();
     }
 
-    /// Names the innermost node, unless it has a name.
+    /// Gives the name `text` to the innermost open node, unless the node has a name.
     fn name(&mut self, text: &str) {
         if let Some(&(_, at)) = self.open.last() {
             let head = &mut self.syntax.events[at].head;
@@ -68,7 +68,7 @@ impl Flattener {
     }
 }
 
-/// Returns the variant of a value as a number.
+/// Returns a head that has the variant of a value as a number, and no name.
 fn variant<T>(value: &T) -> Head {
     struct Last(u64);
     impl Hasher for Last {

@@ -1,4 +1,4 @@
-//! R4, AST: Rust sources lowered into a tree of twelve types of node, visited and dropped.
+//! R4, AST: lowers Rust sources into a tree of twelve types of node, visits it and drops it.
 //!
 //! `syn` parses the files in advance, and the result is a list of events: a node starts, a node
 //! ends. The timed part reads the events in order, so that it pays for its own nodes and not for
@@ -20,7 +20,7 @@ use crate::workloads::{Cell, Context, StateCell, each, litter};
 /// A tree that is visited again and again.
 struct TreeVisits<F: NodeFamily> {
     roots: List<F, Item<F>>,
-    // Dropped before the family, which the pools belong to.
+    // The pools are dropped before the family, which they belong to.
     pools: Pools<F>,
     _family: F,
 }
@@ -50,8 +50,8 @@ fn prepare<F: NodeFamily>(littered: bool, context: &Context) -> Arc<Syntax> {
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
     let nodes = syntax.nodes() as usize;
-    // The pools are present except during a reset. They end before the family, which they belong
-    // to.
+    // The pools are present except during a reset. They are dropped before the family, which they
+    // belong to.
     let state = (None::<Pools<F>>, F::create(), syntax);
     StateCell::boxed(nodes, state, |(pools, family, syntax), units| {
         each(units, || {
@@ -65,7 +65,7 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
                 // Arenas are used as intended: nothing is walked, and a reset frees everything.
                 mem::forget(roots);
                 *pools = None;
-                // SAFETY: the pools have ended, and the nodes were forgotten.
+                // SAFETY: the pools were dropped, and the nodes were forgotten.
                 unsafe { family.reset() };
             }
             walk.sum ^ walk.nodes
@@ -73,8 +73,8 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
     })
 }
 
-/// Builds a cell that lowers them once and visits them. It shows how close to each other the nodes
-/// are.
+/// Builds a cell that has lowered the context's sources and visits the tree. Its time shows how
+/// close to each other the nodes are.
 pub(crate) fn visits<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
     let family = F::create();

@@ -20,7 +20,7 @@ pub(super) struct TreeWalk {
 }
 
 impl TreeWalk {
-    /// Visits a node.
+    /// Counts a node and folds it into the checksum.
     pub(super) fn node(&mut self, kind: NodeKind, head: Head) {
         self.nodes += 1;
         self.sum = mix(self.sum, kind as u64 ^ u64::from(head.variant) << 4 ^ u64::from(head.name) << 32);
@@ -42,7 +42,7 @@ pub(super) trait TreePart<F: NodeFamily>: Unpin + Sized + 'static {
     ///
     /// # Safety
     ///
-    /// The nodes are from these pools.
+    /// The nodes must be from these pools.
     unsafe fn release(pools: &Pools<F>, list: List<F, Self>);
 }
 
@@ -81,7 +81,7 @@ impl<F: NodeFamily, T: TreePart<F>> SiblingChain<F, T> {
 /// The facts about a node besides its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
-    /// The variant of its kind.
+    /// The variant of the node within its kind, as a number.
     pub(super) variant: u32,
     /// The node's name as a number, or 0 without a name.
     pub(super) name: u32,
@@ -109,7 +109,7 @@ macro_rules! tree {
         pub(super) const KINDS: usize = NodeKind::End as usize;
 
         impl NodeKind {
-            /// Returns whether nodes of this kind have a list for the other.
+            /// Returns whether nodes of this kind have a list for nodes of the kind `child`.
             pub(super) fn holds(self, child: Self) -> bool {
                 match self {
                     $(Self::$name => [$(Self::$child),*].contains(&child),)*
@@ -129,7 +129,7 @@ macro_rules! tree {
             }
         }
 
-        /// Returns the layouts of the nodes of a tree.
+        /// Returns the layouts of the nodes of a tree, with the number of nodes of each.
         pub(super) fn histogram<F: NodeFamily>(counts: &[u64; KINDS]) -> Histogram {
             vec![$((Layout::new::<$name<F>>(), counts[NodeKind::$name as usize]),)*]
         }
@@ -244,11 +244,11 @@ pub(super) fn visit<F: NodeFamily>(roots: &List<F, Item<F>>) -> TreeWalk {
     walk
 }
 
-/// Frees every node, children after their parent.
+/// Frees every node, children before their parent.
 ///
 /// # Safety
 ///
-/// The roots are from these pools.
+/// The roots must be from these pools.
 #[inline(never)]
 pub(super) unsafe fn release<F: NodeFamily>(pools: &Pools<F>, roots: List<F, Item<F>>) {
     // SAFETY: the caller upholds the callee's contract.
