@@ -181,7 +181,8 @@ unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for Handle<R, HIDD
         if Self::is_empty(layout) {
             return Ok(dangling(layout));
         }
-        // SAFETY: the size is above zero.
+        // SAFETY: the size is above zero. The check above returned for empty layouts, and without
+        // `HIDDEN` there are none.
         Self::exact(unsafe { self.0.raw_alloc(layout) }, layout.size())
     }
 
@@ -190,7 +191,8 @@ unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for Handle<R, HIDD
         if Self::is_empty(layout) {
             return Ok(dangling(layout));
         }
-        // SAFETY: the size is above zero.
+        // SAFETY: the size is above zero. The check above returned for empty layouts, and without
+        // `HIDDEN` there are none.
         Self::exact(unsafe { self.0.raw_alloc_zeroed(layout) }, layout.size())
     }
 

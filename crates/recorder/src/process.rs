@@ -105,7 +105,7 @@ impl PathText {
 /// Records one call if this process records.
 #[inline]
 pub(crate) fn record(call: &Call) {
-    // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the zeroed process and its
+    // ORDERING: Acquire. Pairs with the Release in `prepare`. Publishes: the zeroed process and its
     // settings.
     let process = PROCESS.load(Acquire);
     if process.is_null() {

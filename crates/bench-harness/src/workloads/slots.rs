@@ -87,7 +87,7 @@ impl<S: Stock> LiveItems<S> for Slots<S::Item> {
         for slot in self.slots {
             // SAFETY: every slot has a value outside of `replace`.
             let live = unsafe { slot.assume_init() };
-            // SAFETY: `stock` took the item with this size, and the slots end here.
+            // SAFETY: `stock` took the item with this size, and the slots are dropped here.
             unsafe { stock.free(live.item, live.size) };
         }
     }

@@ -80,7 +80,7 @@ impl<S: Stock, L: LiveItems<S>> Cell for Lasting<S, L> {
         // After a panic the cell has no items, so its drop frees none in the middle of an
         // operation.
         let Some(mut items) = self.items.take() else { return 0 };
-        // SAFETY: this cell's stock made the items.
+        // SAFETY: this cell's stock made the items, and after a panic the cell has none.
         let sum = unsafe { items.work(&mut self.stock, units) };
         self.items = Some(items);
         sum

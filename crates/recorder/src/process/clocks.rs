@@ -95,7 +95,7 @@ pub(super) fn see_the_exit() {
 /// Writes the end of the run and its processor time into the header, and a note of the exiting
 /// thread's clocks.
 extern "C" fn exits() {
-    // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the process and its
+    // ORDERING: Acquire. Pairs with the Release in `prepare`. Publishes: the process and its
     // settings.
     let process = PROCESS.load(Acquire);
     if process.is_null() {

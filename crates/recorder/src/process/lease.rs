@@ -161,7 +161,7 @@ impl Recording {
 /// Runs at the end of a thread. Returns its stream to the list, and makes its later calls borrow.
 pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     let ThreadWords { stream: held, number } = tls::get();
-    // ORDERING: Acquire. Pairs with the Release in `launch`. Publishes: the process.
+    // ORDERING: Acquire. Pairs with the Release in `prepare`. Publishes: the process.
     let process = PROCESS.load(Acquire);
     if process.is_null() || held == BUSY {
         return;

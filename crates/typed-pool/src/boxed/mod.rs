@@ -170,6 +170,9 @@ impl<T: Pooled> PooledBox<T> {
 
 impl<T, P: PoolOf<T>> PooledBox<T, P> {
     /// Does what [`PooledBox::new`] does, in the pool of a [`pooled!`](crate::pooled) tag.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the allocation fails.
     #[inline]
     #[must_use]
     pub fn new_in(value: T, _: P) -> Self {
@@ -177,6 +180,9 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
     }
 
     /// Does what [`PooledBox::new_with`] does, in the pool of a tag.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the allocation fails.
     #[inline]
     #[must_use]
     pub fn new_with_in(init: impl FnOnce() -> T, _: P) -> Self {
@@ -202,6 +208,9 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
     }
 
     /// Does what [`PooledBox::pin`] does, in the pool of a tag.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the allocation fails.
     #[inline]
     #[must_use]
     pub fn pin_in(value: T, _: P) -> Pin<Self> {

@@ -139,7 +139,7 @@ contender! {
     Info::new("TypedPool", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::LOCAL, "one thread")
 }
 
-// SAFETY: a value does not move until the arena is dropped.
+// SAFETY: a value does not move until the arena is dropped or reset.
 unsafe impl<T: 'static> RawPool<T> for Bump<T> {
     type Handle = Owned<T>;
 

@@ -234,7 +234,7 @@ impl<C: Contender> Cell for AgeingCell<C> {
 impl<C: Contender> Drop for AgeingCell<C> {
     fn drop(&mut self) {
         for block in core::mem::take(&mut self.cache) {
-            // SAFETY: `take` returned the entry, and the cache ends here.
+            // SAFETY: `take` returned the entry, and the cache is dropped here.
             unsafe { self.heap.free(block) };
         }
     }

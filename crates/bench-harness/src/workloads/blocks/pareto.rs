@@ -96,7 +96,7 @@ impl<C: Contender> LiveItems<BlockStock<C>> for ParetoSlots {
     unsafe fn clear(self, stock: &mut BlockStock<C>) {
         for slot in self.slots.iter().filter(|slot| !slot.block.is_null()) {
             // SAFETY: the block is live, this allocator returned it for this layout, and the slots
-            // end here.
+            // are dropped here.
             unsafe { stock.0.by_ref().dealloc(slot.block, layout(usize::from(slot.size), 8)) };
         }
     }

@@ -22,7 +22,7 @@ fn hand_over<T: Object, P: RawPool<T>>(
         let theirs = &theirs;
         // SAFETY: the producer has the same pool, which made the object with this tag.
         unsafe { verify::<T, P>(&theirs.0, &handle, tag, sum) };
-        // SAFETY: the object is live.
+        // SAFETY: this pool returned the handle, and the object is live.
         *sum = sum.wrapping_add(unsafe { theirs.0.look(&handle, T::ends) }.0);
         // SAFETY: this pool returned the handle, and any thread may drop it.
         unsafe { theirs.0.take(handle) };

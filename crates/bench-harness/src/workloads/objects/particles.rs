@@ -67,7 +67,7 @@ impl<P: RawPool<Particle>> Particles<P> {
             self.born += 1;
         }
         for (handle, _) in self.alive.iter().flatten() {
-            // SAFETY: the object is live.
+            // SAFETY: this pool returned the handle, and the object is live.
             let (first, last) = unsafe { self.pool.look(handle, Particle::ends) };
             sum = sum.wrapping_add(first ^ last.rotate_left(1));
         }

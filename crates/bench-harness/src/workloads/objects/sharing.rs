@@ -34,7 +34,7 @@ fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64
         }
         // SAFETY: the object is dropped in the next round or at the end.
         let handle = unsafe { pool.put(Counter::new(0)) };
-        // SAFETY: the object is live.
+        // SAFETY: this pool returned the handle, and the object is live.
         unsafe {
             pool.look(&handle, |counter| {
                 for _ in 0..WRITES {
