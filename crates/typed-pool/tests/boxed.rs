@@ -1,4 +1,5 @@
-//! `PooledBox`: values, pools and tags, trait objects.
+//! Tests of `PooledBox`: values of every size, a pool for each tag type, trait objects, pinning,
+//! limits and panics.
 #![cfg(feature = "std")]
 
 extern crate alloc;

@@ -27,8 +27,8 @@ pub const FREED: u8 = 0xdb;
 #[derive(Debug, Default)]
 pub struct LayoutChecked<A = Global> {
     inner: A,
-    /// Maps addresses to layouts. An address has several only for zero-sized blocks, or while a
-    /// block moves between threads.
+    /// Maps each address to the layouts of its live blocks. Only zero-sized blocks share an
+    /// address.
     blocks: Mutex<HashMap<usize, Vec<Layout>>>,
 }
 

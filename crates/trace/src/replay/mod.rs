@@ -39,7 +39,7 @@ pub type BuildPlayer = for<'a> fn(&'a ReplayProgram, bool) -> Box<dyn Play + 'a>
 /// An allocator that a replay measures.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// The word that `--peers` and the files use for the candidate.
+    /// The candidate's key: its name in `--peers` and in `.replay.json` files.
     pub key: &'static str,
     /// The candidate's name in the tables.
     pub name: &'static str,

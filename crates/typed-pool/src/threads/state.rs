@@ -1,4 +1,5 @@
-//! The data that threads share: records, heaps, families, and the thread-locals that lead to them.
+//! The data that threads share (records, heaps and families), and `FamilyCell`, the thread-local
+//! that leads a thread to its heaps.
 //!
 //! ```text
 //!   FamilyCell --> ThreadHeap --> PoolRecord --> ThreadHeap ...     the tables of one record

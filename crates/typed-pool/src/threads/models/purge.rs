@@ -84,8 +84,8 @@ fn loom_a_unit_is_purged_after_its_owners_last_use_of_it() {
     });
 }
 
-/// Two threads free slots of both groups of a unit, and one of them purges it. It may see the other
-/// thread's free before that thread pushes its group.
+/// Two threads each free a slot of another group of one unit, and one of the threads then purges
+/// the unit. The purging thread may see the other's free before the other has pushed its group.
 #[test]
 fn loom_a_unit_is_purged_after_the_last_use_by_other_threads() {
     check(|| {

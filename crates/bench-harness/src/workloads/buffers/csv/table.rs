@@ -150,7 +150,8 @@ fn lengths(row: &ByteRecord) -> impl Iterator<Item = usize> {
     row.iter().take(COLUMNS).map(<[u8]>::len).filter(|&length| length > 0)
 }
 
-/// Returns the first [`ROWS`] rows of a text after its head, in runs. `None` if there are fewer.
+/// Returns the first [`ROWS`] rows after the header row, split into runs of [`RUN`] rows. Returns
+/// `None` if the text has fewer rows or does not parse.
 fn cut(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut reader = reader(text);
     let mut record = ByteRecord::new();
