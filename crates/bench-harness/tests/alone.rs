@@ -9,8 +9,8 @@ use bench_harness::contenders::{self, ALWAYS, TWIN};
 use bench_harness::workloads::{MOMENTS, SHOWN};
 use serde_json::Value;
 
-/// Runs S12 with these arguments, where the contender `fault` crashes. Returns the output, its
-/// directory and the summary.
+/// Runs `bench-runner` with these arguments, and makes the contender `fault` crash, or none if
+/// `fault` is empty. Returns the runner's output, its `--out` directory and the parsed summary.
 fn run(test: &str, arguments: &[&str], fault: &str) -> (Output, PathBuf, Value) {
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     // The directory may be left from an earlier run.

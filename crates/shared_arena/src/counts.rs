@@ -124,9 +124,9 @@ impl Count {
         check(weak_in(self.word.fetch_add(WEAK, Ordering::Relaxed)));
     }
 
-    /// Counts a strong handle, made from a weak one. Returns false if the value was dropped. The
-    /// exchange needs no ordering: the owner of a weak handle has seen the initialised value, and
-    /// no thread writes to the value while a weak handle exists.
+    /// Counts a strong handle, made from a weak one. Returns `false` if the value was dropped. The
+    /// exchange needs no ordering. A thread that has a weak handle has seen the initialised value,
+    /// and `get_mut` and `make_mut` give no mutable access to it while a weak handle exists.
     pub(crate) fn upgrade(&self) -> bool {
         let more = |word| {
             check(strong_in(word));

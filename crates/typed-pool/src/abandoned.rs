@@ -44,8 +44,8 @@ pub(crate) fn complain(words: core::fmt::Arguments<'_>) {
     }
 }
 
-/// Returns whether the caller may run in the destructor of a thread-local. A panic there ends the
-/// process.
+/// Returns whether the caller is possibly running in the destructor of a thread-local, where a
+/// panic ends the process.
 ///
 /// The standard library has no function that tells this. A destroyed thread-local would prove it,
 /// but a live one proves nothing, because destructors run in the reverse order of first use. So

@@ -44,8 +44,8 @@ impl VecParts {
 
 impl Drop for VecParts {
     fn drop(&mut self) {
-        // SAFETY: these are the parts of a vector with the type of items of `end`, and nothing uses
-        // them afterwards.
+        // SAFETY: `new` took these parts from a vector of the item type that `end` drops, and
+        // nothing uses them afterwards.
         unsafe { (self.end)(self.items, self.len, self.capacity) };
     }
 }

@@ -75,7 +75,7 @@ unsafe impl Allocator for CachedPages {
             None => spans::allocate(layout, true).ok_or(AllocError)?,
         };
         if !zero {
-            // SAFETY: the fresh block has this number of bytes.
+            // SAFETY: the block was just allocated for `layout`, so it has `layout.size()` bytes.
             unsafe { block.write_bytes(0, layout.size()) };
         }
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))

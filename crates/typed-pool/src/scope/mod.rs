@@ -102,8 +102,8 @@ use crate::threads::{ScopeRef, UNLIMITED};
 /// * Before a scope exceeds its limit, the thread frees its own empty units of the scope, but at
 ///   most 64 times. It does not free those of other threads in the scope.
 /// * A block without a size class (more than 32 KiB) that grows counts from then on for the scope
-///   in which it grows. So a scope that grows a buffer from outside may exceed its limit by that
-///   buffer.
+///   in which it grows. So a scope that grows a buffer of another scope may exceed its limit by the
+///   size of that buffer.
 #[derive(Debug)]
 pub struct Scope {
     handle: ScopeHandle,

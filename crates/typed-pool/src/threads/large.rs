@@ -189,7 +189,8 @@ pub(crate) unsafe fn grow_large(
                 before.count_free(old.size());
             }
             if let Some(now) = now {
-                // SAFETY: the block is live with the new layout, and all its frees take its charge.
+                // SAFETY: the block is live with layout `new` and came from pages. Each path that
+                // frees it takes its charge first.
                 unsafe { now.count_block(grown, new) };
             }
         }
@@ -220,7 +221,8 @@ pub(crate) unsafe fn shrink_large(
         match shrunk {
             Ok(shrunk) => {
                 charge.count_shrink(old.size() - new.size());
-                // SAFETY: the block is live with the new layout, and all its frees take its charge.
+                // SAFETY: the block is live with layout `new` and came from pages. Each path that
+                // frees it takes its charge first.
                 unsafe { charge.put_back(shrunk, new) };
             }
             // SAFETY: the block is unchanged, and all its frees take its charge.

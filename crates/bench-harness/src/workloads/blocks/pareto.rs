@@ -1,7 +1,7 @@
 //! S4, pareto: draws a slot, and empties it if it holds a block, or fills it. Every byte is written
 //! and read. A fifth of the slots gets four fifths of the draws, a fifth of that fifth again four
-//! fifths of those, and so on, six times. So a few blocks live for some operations, and most remain
-//! until the end.
+//! fifths of those, and so on, six times. So blocks in a few slots are short-lived, and most of the
+//! initial blocks stay live until the end.
 
 use core::ptr::null_mut;
 

@@ -21,10 +21,12 @@ use crate::tally;
 use crate::workloads::litter::{self, Histogram};
 use crate::workloads::{Cell, Context, StateCell, each, mix};
 
-/// The distance between touched bytes, and the end of the range in which it applies, in bytes.
+/// The distance between touched bytes in the first [`TOUCHED`] bytes of a block, in bytes.
 const LINE: usize = 64;
+/// The number of bytes at the start of a block in which one of [`LINE`] bytes is touched.
 const TOUCHED: usize = 256;
-/// The distance between touched bytes beyond that range, in runs that are not timed.
+/// In a check run, the distance between touched bytes after the first [`TOUCHED`] bytes of a block,
+/// in bytes.
 const PAGE: usize = 4096;
 
 /// A trace that is part of the harness.
