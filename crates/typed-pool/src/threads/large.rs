@@ -51,7 +51,7 @@ pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
 fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     let block = large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false)?;
     if let Some(charge) = scope_of_thread(family) {
-        // SAFETY: the block is new, and all its frees take its charge.
+        // SAFETY: the block is new, and each path that frees it takes its charge first.
         unsafe { charge.count_block(block, layout) };
     }
     Ok(block)
@@ -82,7 +82,7 @@ pub(crate) fn allocate_large(
         zeroed,
     )?;
     if let Some(charge) = Charge::of_table(heaps) {
-        // SAFETY: the block is new, and all its frees take its charge.
+        // SAFETY: the block is new, and each path that frees it takes its charge first.
         unsafe { charge.count_block(block, layout) };
     }
     Ok(block)
@@ -177,11 +177,11 @@ pub(crate) unsafe fn grow_large(
         grow()
     });
     match (grown, before, scope_of_thread(family)) {
-        // SAFETY: the block is unchanged, and all its frees take its charge.
+        // SAFETY: the block is unchanged, and each path that frees it takes its charge first.
         (Err(AllocError), Some(before), _) => unsafe { before.put_back(block, old) },
         (Ok(grown), Some(before), Some(now)) if before == now => {
             now.count_growth(new.size() - old.size());
-            // SAFETY: the block is live with the new layout, and all its frees take its charge.
+            // SAFETY: the block is live with the new layout, and each path that frees it takes its charge first.
             unsafe { now.put_back(grown, new) };
         }
         (Ok(grown), before, now) => {
@@ -225,7 +225,7 @@ pub(crate) unsafe fn shrink_large(
                 // frees it takes its charge first.
                 unsafe { charge.put_back(shrunk, new) };
             }
-            // SAFETY: the block is unchanged, and all its frees take its charge.
+            // SAFETY: the block is unchanged, and each path that frees it takes its charge first.
             Err(AllocError) => unsafe { charge.put_back(block, old) },
         }
     }
