@@ -181,7 +181,8 @@ pub(crate) unsafe fn grow_large(
         (Err(AllocError), Some(before), _) => unsafe { before.put_back(block, old) },
         (Ok(grown), Some(before), Some(now)) if before == now => {
             now.count_growth(new.size() - old.size());
-            // SAFETY: the block is live with the new layout, and each path that frees it takes its charge first.
+            // SAFETY: the block is live with layout `new`, and each path that frees it takes its
+            // charge first.
             unsafe { now.put_back(grown, new) };
         }
         (Ok(grown), before, now) => {
