@@ -104,7 +104,7 @@ pub(crate) struct UnitHeap {
     slots_len: Cell<usize>,
     chunk_len: ChunkLen,
     scope_of_front: Cell<FrontScope>,
-    /// The most units that the heap had at the end of a scope, since the last trim or the last
+    /// The most units that the heap had when a scope was dropped, since the last trim or the last
     /// scope that left it without units.
     grown: Cell<usize>,
     units: UnitList<Unit>,

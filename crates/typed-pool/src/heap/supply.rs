@@ -262,15 +262,19 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
         }
         heap.give_up_front(env);
     }
-    // Keeps only units with at least as many slots as the next request, so that the heap needs
-    // fewer.
+    // A dropped scope keeps only units with at least as many slots as the next request, so that the
+    // heap needs fewer. A finished one counts all slots again, which takes longer for long units.
     let units = heap.units_len.get();
-    heap.grown.set(if units == 0 { 0 } else { heap.grown.get().max(units) });
+    if units == 0 {
+        heap.grown.set(0);
+    } else if left.aside {
+        heap.grown.set(heap.grown.get().max(units));
+    }
     if heap.empties_len.get() == 0 {
         forget_kept(heap);
         return (aside.unwrap_or(0), true);
     }
-    let least = heap.next_chunk().0;
+    let least = if left.aside { heap.next_chunk().0 } else { 0 };
     let mut bytes = aside.unwrap_or(0);
     let (mut kept, mut surplus) = (UnlistedUnits::default(), UnlistedUnits::default());
     while let Some(unit) = heap.pop_empty() {
