@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0        4096            36864           69632
-//! | header | packet        | packet        | packet ...     in the order in which they were claimed
+//! | header | packet        | packet        | packet ...   in the order in which they were claimed
 //!
 //! header   magic "EPHTRACE" | version u32 | packet size u32 | clock u64 | pid u32 | parent u32
 //!          | origin u32 | stop reason u32 | stop sequence u64 | limit u64

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  base (aligned to the mask of its slots)
-//!  | line 1: free list, until, further, | line 2: owner, slots, | more   | slot | slot | never used
-//!  |         cursor, links              |         group of bits | groups |             ^cursor
-//!    only the owner writes here           other threads write to the groups
+//!  | line 1: free list, until,  | line 2: owner, slots, | more   | slot | slot | never used
+//!  |   further, cursor, links    |         group of bits | groups |             ^cursor
+//!    only the owner writes here    other threads write to the groups
 //! ```
 //!
 //! A slot has no header. A linked free slot starts with the pointer to the next one.

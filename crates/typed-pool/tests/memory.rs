@@ -135,7 +135,7 @@ fn unused_capacity_is_hardly_touched() {
 /// Random replacement frees as many values as it allocates, so the pool holds little more than the
 /// live values.
 #[test]
-#[cfg_attr(miri, ignore = "400,000 replacements")]
+#[cfg_attr(miri, ignore = "too slow: it makes 400,000 replacements")]
 fn random_replacement_holds_bounded_memory() {
     let _turn = turn();
     struct Value([u64; 4]);

@@ -101,7 +101,7 @@ impl UnitHeap {
     /// the unit, or `None` if the front does not stay aside.
     pub(super) fn leave_front_aside(&self, most: usize) -> Option<usize> {
         let unit = self.front_aside()?;
-        if !self.local.free.get().is_null() {
+        if !self.local.free.get().is_null() && !cfg!(ephemera_weaken = "freed_slots_are_not_set_aside") {
             self.take_front_back(unit);
             return self.set_front_aside(most);
         }
@@ -114,6 +114,7 @@ impl UnitHeap {
     fn take_front_back(&self, unit: UnitPtr) {
         let aside = unit.free().replace(ptr::null_mut());
         match linked(self.local.free.get()).last() {
+            Some(_) if cfg!(ephemera_weaken = "slots_aside_are_lost") => {}
             // SAFETY: H3: the last linked slot is free, and the caller owns the heap.
             Some(last) => unsafe { write_link(last, aside) },
             None => self.local.free.set(aside),

@@ -3,7 +3,7 @@
 //! ```text
 //!   free, cursor, end        the free slots of the front: linked ones, and those never used
 //!   front    --> unit        the heap allocates from it until no slot is free
-//!   queue    --> units       the next fronts, oldest first: a share (an eighth) of each is free
+//!   queue    --> units       the next fronts, oldest first: a share of each is free (`SHARE`)
 //!   full     --> units       less than that share of each is free
 //!   empties  --> units       no slot is live
 //!   units    <-> all units, whether they are on another list or not
@@ -17,7 +17,8 @@
 //!
 //! `fast` has the fast paths, and `slow` the slow path of an allocation. `next` chooses the next
 //! front. `supply` requests units and frees them, and `kept` counts those that the load needs.
-//! `list` has the owner's lists, and `abandon` the units of ended threads.
+//! `list` has the owner's lists, `front` the unit that the heap allocates from, and `abandon` the
+//! units of ended threads.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;
@@ -62,7 +63,7 @@ pub(crate) enum ChunkLen {
 /// It is [`Own`](Self::Own) in heaps outside of scopes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FrontScope {
-    /// The current scope made the unit its front.
+    /// The current scope made the unit its front, or the heap is of no scope, or has no front.
     Own,
     /// An earlier scope set the front aside, and the current one has not allocated from it.
     Aside,

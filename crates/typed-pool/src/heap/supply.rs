@@ -255,7 +255,9 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
     }
     if aside.is_some() {
         // The unit may be empty, so a thread whose request was refused may want it.
-        env.account().spare();
+        if !cfg!(ephemera_weaken = "fronts_aside_are_no_spares") {
+            env.account().spare();
+        }
     } else {
         if !cfg!(ephemera_weaken = "inherited_fronts_count_to_the_end") {
             heap.disown_front(env);
@@ -265,7 +267,7 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
     // A dropped scope keeps only units with at least as many slots as the next request, so that the
     // heap needs fewer. A finished one counts all slots again, which takes longer for long units.
     let units = heap.units_len.get();
-    if units == 0 {
+    if units == 0 && !cfg!(ephemera_weaken = "unused_classes_stay_grown") {
         heap.grown.set(0);
     } else if left.aside {
         heap.grown.set(heap.grown.get().max(units));

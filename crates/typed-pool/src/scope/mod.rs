@@ -76,7 +76,7 @@ use crate::threads::{ScopeRef, UNLIMITED};
 ///   scopes frees the units that it got in this way and did not use. The thread frees all units
 ///   that scopes left when it trims or ends, and `PooledAllocator.trim_all()` frees those of all
 ///   threads.
-/// * From then on, dropping a scope takes less time than [`finish`](Self::finish), which counts the
+/// * From then on, dropping a scope does less work than [`finish`](Self::finish), which counts the
 ///   free slots of a unit of each class. A dropped scope leaves these units to the next one
 ///   uncounted, also those with escaped blocks, within the same 2 MiB.
 /// * A scope is a burst if it held at least 8 MiB, and four times the average peak of the scopes on

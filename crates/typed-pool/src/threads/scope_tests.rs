@@ -200,3 +200,33 @@ fn a_fruitless_search_is_remembered_by_the_thread_and_not_by_each_scope() {
     PooledAllocator.set_limit(usize::MAX);
     assert_eq!(searches, 1);
 }
+
+#[test]
+fn a_refused_thread_finds_an_empty_front_that_was_set_aside_since() {
+    let _turn = turn();
+    let value = || Box::<[u8; 20_000], _>::try_new_uninit_in(PooledAllocator);
+    let large = || Box::<[u8; 60_000], _>::try_new_uninit_in(PooledAllocator);
+    // This allocation gives the thread a table of its own.
+    drop(Box::new_in(1_u8, PooledAllocator));
+    PooledAllocator.trim_all();
+    // After this number of scopes, each one leaves its front to the next.
+    for _ in 0..if cfg!(miri) { 6 } else { 300 } {
+        let scope = start();
+        let inside = enter(&scope);
+        drop(value());
+        drop(inside);
+    }
+    let scope = start();
+    let inside = enter(&scope);
+    let live = value().expect("memory");
+    PooledAllocator.set_limit(PooledAllocator.stats().bytes_held);
+    let first = large().is_err();
+    // The refused request trimmed the heap, so this one makes the unit the front again.
+    drop((value().expect("a free slot"), live));
+    drop(inside);
+    drop(scope);
+    let second = large().is_ok();
+    PooledAllocator.set_limit(usize::MAX);
+    assert!(first, "all memory is in use");
+    assert!(second, "the front is empty, and its record has no holder");
+}
