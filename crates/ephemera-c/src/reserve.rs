@@ -61,10 +61,19 @@ fn number_of(block: NonNull<u8>) -> Option<usize> {
     (offset < SIZE * BLOCKS && offset % SIZE == 0).then_some(offset / SIZE)
 }
 
-/// Returns whether a block of the reserve starts at this address.
+/// Returns whether a block of the reserve, live or free, starts at this address.
 #[cold]
 pub(crate) fn has(block: NonNull<u8>) -> bool {
     number_of(block).is_some()
+}
+
+/// Returns whether a live block of the reserve starts at this address.
+#[cold]
+pub(crate) fn is_live(block: NonNull<u8>) -> bool {
+    number_of(block).is_some_and(|number| {
+        let used = USED[number / 64].load(Ordering::Relaxed);
+        used & 1 << (number % 64) != 0
+    })
 }
 
 /// Frees a block of the reserve. Returns `false` if no live block starts at this address.

@@ -221,6 +221,9 @@ unsafe fn find(block: NonNull<u8>) -> Found {
         return Found { start: block, layout, offset: 0 };
     }
     if reserve::has(block) {
+        if !reserve::is_live(block) {
+            not_a_block();
+        }
         return Found { start: block, layout: reserve::LAYOUT, offset: 0 };
     }
     if block.addr().get() % PAGE != 0 {
@@ -253,7 +256,7 @@ fn not_a_block() -> ! {
 /// With debug assertions, ends the process if no live block starts at this address.
 #[inline]
 fn check(block: NonNull<u8>) {
-    if !live::is_live(block) && !reserve::has(block) {
+    if !live::is_live(block) && !reserve::is_live(block) {
         not_a_block();
     }
 }
@@ -264,7 +267,7 @@ fn check(block: NonNull<u8>) {
 /// `block` is a live block.
 #[inline]
 pub(crate) unsafe fn free(block: NonNull<u8>) {
-    if !live::leave(block) && !reserve::has(block) {
+    if !live::leave(block) && !reserve::is_live(block) {
         not_a_block();
     }
     // SAFETY: the caller passes a live block.

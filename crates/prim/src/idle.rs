@@ -61,8 +61,8 @@ const ADD: Ordering =
 const POP: Ordering =
     if cfg!(ephemera_weaken = "queue_pop_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// The inboxes of a heap in an [`IdleQueue`], with the words of the queue. Other threads write all
-/// of these words, so they have their own cache line.
+/// The inboxes of a heap in an [`IdleQueue`], with the words of the queue. No thread closes these
+/// inboxes. Other threads write all of the words, so they have their own cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Mail<U, H> {
@@ -133,10 +133,18 @@ impl<U: ForeignHeader, H> Mail<U, H> {
         pushed.chain(seen)
     }
 
-    /// Puts borrowed units back. The caller then checks whether the record is free, and drains the
-    /// mail if it is.
-    pub fn put_back(&self, lent: LentUnits<U>) {
-        lent.put_back(&self.seen, &self.inbox);
+    /// Borrows all units of `inbox`, for a thread that looks at them and books nothing. Those that
+    /// it looks at go to `seen`. The caller puts the units back and then checks whether the record
+    /// is free, and drains the mail if it is.
+    pub fn lend(&self) -> LentUnits<'_, U> {
+        // SAFETY: both inboxes are those of one heap, and mail is never closed.
+        unsafe { self.inbox.lend(&self.seen, &self.inbox) }
+    }
+
+    /// Moves all units of `seen` to `inbox`. The caller then does as after [`Mail::lend`].
+    fn put_seen_back(&self) {
+        // SAFETY: as in `lend`.
+        unsafe { self.seen.lend(&self.seen, &self.inbox) }.put_back();
     }
 }
 
@@ -372,7 +380,7 @@ impl<H> IdleQueue<H> {
             // Any of these units may have run empty since the last look at it, so all of them go
             // back to the inbox.
             mail.since.set(now);
-            mail.put_back(mail.seen.lend());
+            mail.put_seen_back();
             heaps.drain_free_record(heap);
             return false;
         }

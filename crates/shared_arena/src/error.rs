@@ -28,7 +28,8 @@ impl Refused {
     /// [`Refused::other_copy`] is set.
     #[must_use]
     pub fn by_limit(&self) -> bool {
-        self.held.checked_add(self.asked).is_none_or(|sum| sum > self.limit)
+        let is_possible = self.asked <= isize::MAX as usize && !self.other_copy;
+        is_possible && self.held.saturating_add(self.asked) > self.limit
     }
 
     /// Calls `handle_alloc_error`, as the infallible methods do after a refusal.
@@ -112,13 +113,14 @@ mod tests {
         let heap = Refused { limit: usize::MAX, ..limit };
         assert!(!heap.by_limit());
         let beyond = Refused { asked: usize::MAX, ..limit };
-        assert!(beyond.by_limit());
+        assert!(!beyond.by_limit() && !Refused { asked: usize::MAX, ..heap }.by_limit());
         let text = alloc::format!(
             "{} bytes exceed the address space; 900 of at most 1000 bytes are held",
             usize::MAX
         );
         assert_eq!(beyond.to_string(), text);
-        let foreign = Refused { other_copy: true, ..heap };
+        let foreign = Refused { other_copy: true, ..limit };
+        assert!(!foreign.by_limit());
         assert_eq!(foreign.to_string(), super::ANOTHER_COPY);
         let error = TryAllocError::new(7, heap);
         assert_eq!(error.to_string(), "no slot: the global allocator refused 700 bytes; 900 are held");

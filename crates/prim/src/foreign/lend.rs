@@ -18,11 +18,15 @@ const COUNT: Ordering =
 /// All units of an inbox, which the caller must put back.
 #[derive(Debug)]
 #[must_use = "lent units that are not put back are lost"]
-pub struct LentUnits<U> {
+pub struct LentUnits<'i, U> {
     /// The first of the units that were not looked at, or null.
     rest: *mut U,
     /// The first and the last of the units that were looked at.
     seen: Option<(NonNull<U>, NonNull<U>)>,
+    /// The inbox that receives the units of `rest`.
+    inbox: &'i Inbox<U>,
+    /// The inbox that receives the units of `seen`.
+    aside: &'i Inbox<U>,
 }
 
 /// Returns the foreign word of a lent unit.
@@ -52,7 +56,7 @@ impl<U> Foreign<U> {
     }
 }
 
-impl<U: ForeignHeader> LentUnits<U> {
+impl<U: ForeignHeader> LentUnits<'_, U> {
     /// Returns the next unit, which stays live until the list is put back.
     pub fn look(&mut self) -> Option<NonNull<U>> {
         let unit = self.take()?;
@@ -70,31 +74,34 @@ impl<U: ForeignHeader> LentUnits<U> {
         Some(unit)
     }
 
-    /// Puts the unit that was pushed last back into `rest`. The caller has looked at no unit yet,
-    /// and still calls [`LentUnits::put_back`], whose fence covers this unit too.
-    pub fn put_newest_back(&mut self, rest: &Inbox<U>) {
+    /// Puts the unit that was pushed last back, unless [`LentUnits::look`] has returned a unit. The
+    /// caller still calls [`LentUnits::put_back`], whose fence covers this unit too.
+    pub fn put_newest_back(&mut self) {
+        // A unit that was looked at links to the first unit of `rest`, which stays in its place.
+        if self.seen.is_some() {
+            return;
+        }
         if let Some(unit) = self.take() {
             // SAFETY: the unit is lent to this thread, and is a list of one.
-            unsafe { rest.join(unit, unit) };
+            unsafe { self.inbox.join(unit, unit) };
         }
     }
 
-    /// Puts the units that [`LentUnits::look`] did not return back into `rest`. The caller still
-    /// calls [`LentUnits::put_back`], whose fence covers these units too.
-    pub fn put_rest_back(&mut self, rest: &Inbox<U>) {
+    /// Puts the units back that [`LentUnits::look`] did not return. The caller still calls
+    /// [`LentUnits::put_back`], whose fence covers these units too.
+    pub fn put_rest_back(&mut self) {
         // SAFETY: all units from `self.rest` on are lent to this thread.
-        unsafe { rest.join_all(core::mem::replace(&mut self.rest, ptr::null_mut())) };
+        unsafe { self.inbox.join_all(core::mem::replace(&mut self.rest, ptr::null_mut())) };
     }
 
-    /// Puts the units back: those that [`LentUnits::look`] returned into `seen`, and the others
-    /// into `rest`. Ends with a sequentially consistent fence. The caller then checks whether the
-    /// record is free, and drains both inboxes if it is.
-    pub fn put_back(mut self, seen: &Inbox<U>, rest: &Inbox<U>) {
+    /// Puts all units back. Ends with a sequentially consistent fence. The caller then checks
+    /// whether the record is free, and drains both inboxes if it is.
+    pub fn put_back(mut self) {
         if let Some((first, last)) = self.seen {
             // SAFETY: the units from `first` to `last` are linked and lent to this thread.
-            unsafe { seen.join(first, last) };
+            unsafe { self.aside.join(first, last) };
         }
-        self.put_rest_back(rest);
+        self.put_rest_back();
         if !cfg!(ephemera_weaken = "put_back_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either this thread
             // sees that the record is free, or the thread that releases it sees the units.
@@ -104,15 +111,23 @@ impl<U: ForeignHeader> LentUnits<U> {
 }
 
 impl<U: ForeignHeader> Inbox<U> {
-    /// Takes all units out of the inbox, for a thread that looks at them and books nothing. Any
-    /// thread may call this while others push and the holder drains, but only on an inbox that is
-    /// never closed.
-    pub fn lend(&self) -> LentUnits<U> {
+    /// Takes all units out of the inbox, for a thread that looks at them and books nothing.
+    /// [`LentUnits::put_back`] puts those that it looked at into `aside`, and the others into
+    /// `inbox`. Any thread may call this while others push and the holder drains.
+    ///
+    /// # Safety
+    /// The three inboxes belong to one record, and no thread ever closes them.
+    pub unsafe fn lend<'i>(&self, aside: &'i Inbox<U>, inbox: &'i Inbox<U>) -> LentUnits<'i, U> {
+        LentUnits { rest: self.take_list(), seen: None, inbox, aside }
+    }
+
+    /// Takes all units out of the inbox. Returns the first of them, or null.
+    fn take_list(&self) -> *mut U {
         if self.is_empty() {
-            return LentUnits { rest: ptr::null_mut(), seen: None };
+            return ptr::null_mut();
         }
         // ORDERING: `TAKE`. Pairs with `Inbox::push`.
-        LentUnits { rest: self.head.swap(ptr::null_mut(), TAKE), seen: None }
+        self.head.swap(ptr::null_mut(), TAKE)
     }
 
     /// Pushes lent units that are linked from `first` to `last`.
@@ -143,7 +158,8 @@ impl<U: ForeignHeader> Inbox<U> {
             if self.head.compare_exchange(ptr::null_mut(), first, PUSH, Ordering::Relaxed).is_ok() {
                 return;
             }
-            let mut pushed = self.lend();
+            let rest = self.take_list();
+            let mut pushed = LentUnits { rest, seen: None, inbox: self, aside: self };
             while pushed.look().is_some() {}
             if let Some((top, last)) = pushed.seen {
                 // SAFETY: this thread has just borrowed the unit.

@@ -85,10 +85,12 @@ fn unit_that_was_pushed_last_is_put_back_unseen() {
         // SAFETY: the unit is live and belongs to this inbox; the amount stands for no block.
         assert!(unsafe { inbox.give_back_add(*unit, 1) });
     }
-    let mut lent = inbox.lend();
-    lent.put_newest_back(&inbox);
+    // SAFETY: no inbox of this test is closed.
+    let mut lent = unsafe { inbox.lend(&seen, &inbox) };
+    lent.put_newest_back();
     assert_eq!(lent.look(), Some(units[1]));
-    lent.put_back(&seen, &inbox);
+    lent.put_newest_back();
+    lent.put_back();
     let taken = |of: &Inbox<Chunk>| {
         // SAFETY: no other thread takes from these inboxes.
         unsafe { of.take() }.map(|(unit, _)| unit).collect::<Vec<_>>()

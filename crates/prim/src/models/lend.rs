@@ -18,12 +18,14 @@ fn loom_lent_units_are_booked_once() {
         let lender = {
             let (side, aside) = (side.clone(), aside.clone());
             thread::spawn(move || {
-                let mut lent = side.inbox.get().lend();
+                let (inbox, aside) = (side.inbox.get(), aside.get());
+                // SAFETY: both inboxes belong to this model's record, and are never closed.
+                let mut lent = unsafe { inbox.lend(aside, inbox) };
                 if let Some(unit) = lent.look() {
                     assert_eq!(unit, side.chunk.pointer());
                     side.chunk.get().foreign().touch();
                 }
-                lent.put_back(aside.get(), side.inbox.get());
+                lent.put_back();
             })
         };
         let other = {
@@ -58,7 +60,8 @@ fn loom_units_pushed_during_a_loan_are_not_lost() {
         sides[0].remote_free(0);
         let second = sides[1].clone();
         let other = thread::spawn(move || second.remote_free(0));
-        inbox.get().lend().put_back(&aside, inbox.get());
+        // SAFETY: both inboxes belong to this model's record, and are never closed.
+        unsafe { inbox.get().lend(&aside, inbox.get()) }.put_back();
         other.join().unwrap();
         let mut emptied = [0, 0];
         // SAFETY: no other thread takes from this inbox.

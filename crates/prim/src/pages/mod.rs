@@ -22,7 +22,7 @@
 //!
 //! Freed spans and mappings keep their pages, up to the larger of [`CACHE`] and an eighth of the
 //! bytes in use. The bound rises by the bytes that left the cache and were needed again, up to
-//! [`CACHE_LEARNED`]. It falls by the bytes that leave unused, as described below. A free beyond
+//! [`CACHE_LEARNED`]. It falls by the cached bytes that are purged or unmapped. A free beyond
 //! this bound purges its own span, or unmaps its own mapping. While the cache exceeds the bound,
 //! each free also purges or unmaps up to two cached spans or mappings. After every 64th allocation
 //! or free, the process *looks* for unused memory. The look purges a cached span, or unmaps a

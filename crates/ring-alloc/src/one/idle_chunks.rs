@@ -24,9 +24,9 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
     if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
         return Purged::default();
     }
-    let mut lent = mail.inbox.lend();
+    let mut lent = mail.lend();
     if by == IdleBy::Bytes {
-        lent.put_newest_back(&mail.inbox);
+        lent.put_newest_back();
     }
     let mut empty = [const { None }; PURGES];
     let (mut chunks, mut empties) = (0, 0);
@@ -42,17 +42,17 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
         }
     }
     // The owner may need the other chunks soon.
-    lent.put_rest_back(&mail.inbox);
+    lent.put_rest_back();
     for chunk in empty.into_iter().flatten() {
         // SAFETY: the chunk is lent, is not the front, and has no live block (B2).
         unsafe { chunk.purge() };
     }
-    mail.put_back(lent);
+    lent.put_back();
     Purged { units: empties, more: empties != 0 && (empties == PURGES || chunks == CHUNKS) }
 }
 
 /// Returns the next lent chunk.
-fn look(lent: &mut LentUnits<Chunk>) -> Option<ChunkPtr> {
+fn look(lent: &mut LentUnits<'_, Chunk>) -> Option<ChunkPtr> {
     let chunk = lent.look()?;
     // SAFETY: C1: the chunk is lent, so nobody books its frees and it is not freed.
     Some(unsafe { ChunkPtr::new(chunk) })

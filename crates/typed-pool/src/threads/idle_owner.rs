@@ -32,9 +32,9 @@ const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
 /// Purges units of this heap that have no live slot, and have remote frees that their owner did not
 /// book. Only one thread at a time calls this.
 pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
-    let mut lent = heap.mail.inbox.lend();
+    let mut lent = heap.mail.lend();
     if by == IdleBy::Bytes {
-        lent.put_newest_back(&heap.mail.inbox);
+        lent.put_newest_back();
     }
     let mut claimed = [const { None }; UNITS];
     let (mut units, mut groups) = (0, 0);
@@ -50,7 +50,7 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     }
     // The owner may need the groups that were not looked at. Each claimed unit keeps a lent group,
     // so it is not freed.
-    lent.put_rest_back(&heap.mail.inbox);
+    lent.put_rest_back();
     // C3: the fence comes after the claims and before the checks that decide.
     let fenced = units != 0 && barrier::heavy();
     let mut purged = 0;
@@ -64,7 +64,7 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
         }
         unit.claim().end(purges);
     }
-    heap.mail.put_back(lent);
+    lent.put_back();
     lease_end::drain_free_record(heap);
     Purged { units: purged, more: purged != 0 && (units == UNITS || groups == GROUPS) }
 }
