@@ -206,3 +206,46 @@ fn a_shrink_at_the_limit_exceeds_it_by_a_short_unit_at_most() {
     Limited.set_limit(0);
     assert!(Limited.allocate(layout(8, 8)).is_err());
 }
+
+/// A larger alignment may give a smaller size a class with longer slots than the block's own.
+#[test]
+fn a_block_shrunk_at_the_limit_to_a_larger_alignment_can_grow_within_its_class() {
+    pooled_allocator! {
+        struct Limited;
+    }
+    let layout = |size, align| Layout::from_size_align(size, align).expect("a layout");
+    for (old, new, grown) in [
+        (layout(72, 8), layout(72, 64), layout(128, 64)),
+        (layout(2_100, 8), layout(2_100, 4_096), layout(4_096, 4_096)),
+    ] {
+        Limited.set_limit(usize::MAX);
+        let mut blocks: Vec<NonNull<u8>> =
+            (0..200).map(|_| Limited.allocate(old).expect("no limit").cast()).collect();
+        // SAFETY: the bytes are within the block.
+        blocks.iter().for_each(|block| unsafe { block.write_bytes(0x11, old.size()) });
+        let aligned = |block: &NonNull<u8>| block.addr().get() % new.align() == 0;
+        let block = blocks.swap_remove(blocks.iter().position(aligned).expect("an aligned block"));
+        Limited.set_limit(Limited.stats().bytes_held);
+        // SAFETY: the block is live and of the old layout; the new one is no larger.
+        let block = unsafe { Limited.shrink(block, old, new) }.expect("it moves").cast();
+        // SAFETY: the block is live and has the new layout, which is not larger.
+        let block: NonNull<u8> = match unsafe { Limited.grow(block, new, grown) } {
+            Ok(block) => block.cast(),
+            Err(_) => {
+                Limited.set_limit(usize::MAX);
+                // SAFETY: as above.
+                unsafe { Limited.grow(block, new, grown) }.expect("no limit").cast()
+            }
+        };
+        // SAFETY: the bytes are within the block.
+        unsafe { block.write_bytes(0x22, grown.size()) };
+        for other in blocks {
+            // SAFETY: the block is live, and its bytes were written before.
+            assert_eq!(unsafe { other.cast::<[u8; 72]>().read() }, [0x11; 72], "{old:?} to {grown:?}");
+            // SAFETY: the block is live and has this layout.
+            unsafe { Limited.deallocate(other, old) };
+        }
+        // SAFETY: as above.
+        unsafe { Limited.deallocate(block, grown) };
+    }
+}

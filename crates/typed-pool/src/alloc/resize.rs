@@ -90,9 +90,10 @@ pub unsafe fn shrink(
 /// Shrinks a block to another class, or from or to pages, if the limit leaves no memory for the
 /// move.
 ///
-/// The block stays in its slot if the units of both classes have the same alignment. The slot then
-/// still is one of the old class, and a free finds its heap through the unit's header, as a remote
-/// free does. Otherwise the block moves, even if that exceeds the limit.
+/// The block stays in its slot if the units of both classes have the same alignment, and the slots
+/// of the new class are not longer: a later growth within that class must not leave the slot. The
+/// slot then still is one of the old class, and a free finds its heap through the unit's header, as
+/// a remote free does. Otherwise the block moves, even if that exceeds the limit.
 ///
 /// # Errors
 /// Returns `AllocError` if the operating system refuses; the old block is then unchanged.
@@ -108,7 +109,9 @@ unsafe fn shrink_at_the_limit(
     (old, new): (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
     if let (Some(class), Some(other)) = (class::any(old), class::any(new)) {
-        if class::unit_size(class) == class::unit_size(other) && block.addr().get() % new.align() == 0 {
+        let fits = class::unit_size(class) == class::unit_size(other)
+            && (class::stride(other) <= class::stride(class) || cfg!(ephemera_weaken = "longer_class_stays"));
+        if fits && block.addr().get() % new.align() == 0 {
             // SAFETY: the caller passes a live block of layout `old`, which has this class.
             return Ok(unsafe { shrink_in_place(block, class, (old, new)) });
         }
