@@ -227,6 +227,17 @@ fn pages_that_were_needed_again_stay_cached_until_they_are_unused() {
 }
 
 #[test]
+fn permanent_blocks_have_their_alignment_also_if_they_are_empty() {
+    let _turn = turn();
+    for align in [1, 64, 32 << 10, 1 << 20] {
+        for size in [0, 1, 100, 70_000] {
+            let block = pages::permanent(layout(size, align)).expect("memory");
+            assert!(block.addr().get() % align == 0, "{size} bytes, aligned to {align}");
+        }
+    }
+}
+
+#[test]
 fn cached_spans_leave_while_other_blocks_come_and_go() {
     let _turn = turn();
     pages::purge();

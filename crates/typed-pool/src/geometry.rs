@@ -104,8 +104,7 @@ impl UnitSpec {
         }
     }
 
-    /// Returns the number of empty units that a heap keeps at most, however often it needed units
-    /// that it had freed.
+    /// Returns the largest number of empty units that a heap learns to keep.
     pub(crate) const fn kept_at_most(self) -> usize {
         if self.shared && !cfg!(ephemera_weaken = "kept_without_bound") {
             KEPT_MOST / self.unit
@@ -130,7 +129,7 @@ impl UnitSpec {
         self.stride * if self.slots < GROUP { self.slots } else { GROUP }
     }
 
-    /// Returns the layout that a unit of `slots` slots requests from the backing allocator.
+    /// Returns the layout of the request to the backing allocator for a unit of `slots` slots.
     pub(crate) const fn layout(self, slots: usize) -> Layout {
         debug_assert!(slots <= self.slots, "more slots than fit a unit");
         match Layout::from_size_align(self.end(slots), self.unit) {

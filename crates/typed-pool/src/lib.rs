@@ -57,9 +57,9 @@
 //! # When memory is freed
 //!
 //! * A pool keeps 4 empty units and those of its initial capacity. It frees other units as soon as
-//!   they run empty. Each time it needs a unit after it freed one, it keeps one more. If the load
-//!   does not need these units for a while, each later slow path frees one of them. The pools of
-//!   [`PooledBox`] and [`PooledAllocator`] keep 128 KiB of empty units instead, but at least one
+//!   they become empty. Each time it needs a unit after it freed one, it keeps one more. If the
+//!   load does not need these units for a while, each later slow path frees one of them. The pools
+//!   of [`PooledBox`] and [`PooledAllocator`] keep 128 KiB of empty units instead, but at least one
 //!   unit. Pools of these two kinds never keep more than 4 MiB in this way.
 //! * The pools of [`PooledBox`] and [`PooledAllocator`] take their units, and blocks that are too
 //!   large for a unit, from the module [`pages`]. It keeps the pages of freed units and blocks: up
@@ -83,8 +83,8 @@
 //! A thread publishes remote frees in bundles. If it frees several slots in a row that are close
 //! together, up to 63 of these frees wait until the thread frees elsewhere, takes a slow path,
 //! trims or ends. So a thread that frees and then sleeps can keep one unit of 32 KiB from being
-//! freed by its owner. [`Stats`] count the waiting slots as freed. Slots of larger units, of
-//! scopes, of pools with a limit and of ended threads do not wait.
+//! freed by its owner. [`Stats`] count the waiting slots as freed. Slots of larger units, of scopes
+//! and of ended threads do not wait, nor do slots that were freed while their pools had a limit.
 //!
 //! If other threads free all slots of a unit whose owner sleeps, these threads return the pages of
 //! the slots to the operating system, as part of their own slow paths. They do so once the owner

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A remote free sets a bit and does not touch the slot, whose cache lines may belong to another
-//! core. Booked slots stay bits as well. They are linked when their unit becomes the front, and
-//! never if the unit runs empty before that.
+//! core. Booked slots stay bits as well. They are linked when their unit becomes the front. A unit
+//! that becomes empty before that is rewound, which clears its bits.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;

@@ -46,9 +46,9 @@ pub struct Stats {
     /// The number of heaps of other threads that this call could not read completely, because
     /// another reader was in the way for long. The other fields may lack units of these heaps.
     pub unread_heaps: usize,
-    /// Bytes of the heaps' own state. There are as many sets of heaps as threads ran at the same
-    /// time at most, and likewise for scopes. This memory is never freed and is not part of
-    /// `bytes_held`.
+    /// Bytes of the heaps' own state. The number of sets of heaps is the largest number of threads
+    /// that ran at the same time. The same holds for scopes. This memory is never freed and is not
+    /// part of `bytes_held`.
     pub state_bytes: usize,
     /// The number of thread records beyond the static ones. They are never freed and are not part
     /// of `bytes_held`.

@@ -291,7 +291,8 @@ impl UnitPtr {
     }
 
     /// Sets `until` and `further` of a unit with `live` live slots: the slow path looks at the unit
-    /// after `until` frees. No caller moves slots from `until` to `further`, except for a front.
+    /// after `until` frees. Unless the unit is a front, no caller lowers `until` and raises
+    /// `further`: [`Self::observe_live`] could then see too small a sum.
     pub(crate) fn set_live(self, live: usize, until: usize) {
         // `observe_live` must not see a sum that is too small, so the part that grows is stored
         // first.

@@ -289,6 +289,32 @@ fn blocks_of_an_outer_scope_that_are_freed_in_an_inner_one_return_before_it_ends
     });
 }
 
+/// The empty units of the outer scope are those of a burst.
+#[test]
+fn a_thread_in_an_inner_scope_trims_the_outer_ones() {
+    alone(|| {
+        let (outer, middle, inner) = (builder().build(), builder().build(), builder().build());
+        let nested = |test: &dyn Fn()| {
+            outer.run(|| {
+                drop((0..200).map(|_| bytes(4_000)).collect::<alloc::vec::Vec<_>>());
+                assert!(held() != 0);
+                middle.run(|| inner.run(test));
+            });
+        };
+        nested(&|| {
+            PooledAllocator.trim();
+            assert_eq!(held(), 0);
+        });
+        nested(&|| {
+            PooledAllocator.set_limit(held());
+            let mut small = Vec::<u8, _>::new_in(PooledAllocator);
+            let served = small.try_reserve_exact(100);
+            PooledAllocator.set_limit(usize::MAX);
+            assert!(served.is_ok(), "the outer scope has empty units");
+        });
+    });
+}
+
 /// Outside of scopes, a freed large block goes to the spans that the thread keeps, and a live one
 /// grows in its span.
 #[test]

@@ -84,6 +84,28 @@ fn large_blocks_count_for_their_scope() {
 }
 
 #[test]
+fn statistics_of_a_scope_have_its_own_large_blocks_wherever_they_are_freed() {
+    alone(|| {
+        let large = || Vec::<u8, _>::with_capacity_in(100_000, PooledAllocator);
+        // Each scope reuses the heaps of the one before.
+        for _ in 0..3 {
+            let outside = [large(), large()];
+            let scope = builder().limit(1 << 20).build();
+            let (inside, small) = scope.run(|| (large(), block(1)));
+            scope.run(|| drop(outside));
+            let stats = scope.stats();
+            assert_eq!((stats.large_blocks, stats.large_bytes, stats.slots_live), (1, 100_000, 1));
+            assert_eq!((stats.bytes_held, stats.limit), (scope.usage().bytes_held, 1 << 20));
+            scope.run(|| drop(small));
+            drop(inside);
+            let stats = scope.stats();
+            assert_eq!((stats.live(), stats.large_bytes, stats.bytes_live), (0, 0, 0));
+            assert_eq!(scope.finish().bytes_held, 0);
+        }
+    });
+}
+
+#[test]
 fn a_counting_scope_counts_growth_and_keeps_its_counts_of_slots() {
     alone(|| {
         let mut large = Vec::<u8, _>::with_capacity_in(1 << 20, PooledAllocator);

@@ -25,7 +25,8 @@ static CURRENT: AtomicPtr<PermanentChunk> = AtomicPtr::new(ptr::null_mut());
 pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     let with_head = size_of::<PermanentChunk>().checked_add(layout.align())?.checked_add(layout.size())?;
     if with_head > CHUNK / 2 {
-        let len = layout.size().checked_next_multiple_of(os::GRAIN)?;
+        // The system maps no zero bytes, and the block needs an address of its alignment.
+        let len = layout.size().max(1).checked_next_multiple_of(os::GRAIN)?;
         let block = os::map(len, layout.align())?;
         budget::mapped(len);
         return Some(block);

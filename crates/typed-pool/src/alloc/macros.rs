@@ -49,8 +49,8 @@ macro_rules! pooled_allocator {
     };
 }
 
-/// Declares an allocator whose thread-local and family its functions `__cell` and `__family`
-/// return. Not public API: [`pooled_allocator!`] expands to it.
+/// Declares an allocator over the functions `__cell` and `__family` of `$name`, which return its
+/// thread-local and its family. Not public API: [`pooled_allocator!`] expands to it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __allocator_of_family {
@@ -72,7 +72,7 @@ macro_rules! __allocator_of_family {
         impl $name {
             /// Allocates an uninitialised block of exactly `layout.size()` bytes.
             ///
-            /// For size zero, returns an aligned dangling address and has no other effect.
+            /// For size zero, returns an aligned dangling address.
             ///
             /// # Errors
             /// Returns `AllocError` if the limit would be exceeded, or if the operating system
@@ -182,7 +182,7 @@ macro_rules! __allocator_of_family {
             /// thread made, then frees all empty units of this thread.
             ///
             /// Without a trim, a thread keeps 128 KiB of empty units of each class, but at least
-            /// one unit, and frees others as they run empty. Each time it needs a unit after it
+            /// one unit, and frees others as they become empty. Each time it needs a unit after it
             /// freed one, it keeps one more, up to 4 MiB, until its load no longer needs them. It
             /// frees all empty units when it ends.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
@@ -206,7 +206,9 @@ macro_rules! __allocator_of_family {
             /// blocks. `usize::MAX`, the initial value, means no limit.
             ///
             /// Before a request beyond the limit is refused, this thread trims itself and the
-            /// records of ended threads. The limit does not free memory that is already held.
+            /// records of ended threads. The limit does not free memory that is already held. Freed
+            /// slots that waited in another thread's bundle when the limit was set cannot be
+            /// allocated until that thread publishes them.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may have no limit")]
             pub fn set_limit(&self, bytes: usize) {

@@ -63,9 +63,9 @@ crate::__allocator_of_family! {
     /// Some C libraries, such as musl and Apple's, have no `__cxa_thread_atexit_impl`. There the
     /// standard library keeps its own list of destructors, and some systems also have no native
     /// thread-locals. The standard library must then allocate the list and the thread-locals from
-    /// [`System`](std::alloc::System), as that of Rust 1.95 does. That of Rust 1.85 allocates them
-    /// from the global allocator. There the process ends if the first allocation of a thread is for
-    /// that list.
+    /// [`System`](std::alloc::System), as it does in Rust 1.95. In Rust 1.85 it allocates them from
+    /// the global allocator, and the process ends if the first allocation of a thread is for that
+    /// list.
     ///
     /// How freed memory is kept and returned:
     ///

@@ -150,7 +150,7 @@ impl<T: Pooled> PooledBox<T> {
     /// Books the remote frees of this thread's slots, publishes the remote frees that this thread
     /// made, then frees all empty units of this thread.
     ///
-    /// Without a trim, a thread keeps 4 empty units of each type and frees others as they run
+    /// Without a trim, a thread keeps 4 empty units of each type and frees others as they become
     /// empty. Of units above 32 KiB it keeps fewer, but at least one. Each time it needs a unit
     /// after it freed one, it keeps one more, up to 4 MiB, until its load no longer needs them. It
     /// frees all empty units when it ends.

@@ -132,7 +132,7 @@ unsafe impl BoxPool for AnyPool {
     unsafe fn __erase(_: Layout) {}
 }
 
-/// Frees a block of pages that is on no account.
+/// Frees a block of pages that no account counts.
 ///
 /// # Safety
 /// `block` is a live block of pages of this layout, which is not of size zero.

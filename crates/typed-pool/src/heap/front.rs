@@ -177,7 +177,7 @@ impl UnitHeap {
         self.scope_of_front.set(FrontScope::Own);
     }
 
-    /// Returns the number of frees after which a full unit of this number of slots is queued.
+    /// Returns after how many frees a full unit of `slots` slots is queued.
     #[inline]
     fn awaited_frees(&self, slots: usize) -> usize {
         let most = slots.div_ceil(SHARE);

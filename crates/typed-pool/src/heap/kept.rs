@@ -64,8 +64,8 @@ impl KeptUnits {
         self.fronts.get() >= LOOK_EVERY
     }
 
-    /// Finds out how many units the load does not need, once the heap had twice as many new fronts
-    /// as it has `units`. A load that rises to all units again and again reaches its peak in that
+    /// Once the heap has had twice as many new fronts as it has `units`, finds out how many units
+    /// the load does not need. A load that repeatedly rises to all units reaches its peak in that
     /// time.
     ///
     /// The heap keeps up to `keep` empty units and has `empties` of them.

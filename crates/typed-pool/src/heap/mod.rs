@@ -105,8 +105,8 @@ pub(crate) struct UnitHeap {
     slots_len: Cell<usize>,
     chunk_len: ChunkLen,
     scope_of_front: Cell<FrontScope>,
-    /// The most units that the heap had when a scope was dropped, since the last trim or the last
-    /// scope that left it without units.
+    /// The largest number of units that the heap had when a scope was dropped. A trim resets it,
+    /// and so does a scope that leaves the heap without units.
     grown: Cell<usize>,
     units: UnitList<Unit>,
     /// The number of full units that scrapes have visited.

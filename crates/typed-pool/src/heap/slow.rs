@@ -29,7 +29,7 @@ pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     }
 }
 
-/// Continues [`refill`] if the heap knows of no unit with a free slot.
+/// Continues [`refill`]: books remote frees and tries again, then requests units.
 #[cold]
 #[inline(never)]
 fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {

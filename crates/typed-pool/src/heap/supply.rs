@@ -1,5 +1,5 @@
-//! The units of a heap: requests to the backing allocator, and frees to it. A unit that ran empty
-//! is kept or freed.
+//! The units of a heap: requests to the backing allocator, and frees to it. A unit that became
+//! empty is kept or freed.
 
 use core::ptr::NonNull;
 
@@ -48,18 +48,18 @@ pub(super) fn reclassify<E: PoolEnv>(env: E, unit: UnitPtr) {
     }
 }
 
-/// How a unit ran empty: by a local or by a remote free of its last live slot.
+/// How a unit became empty: by a local or by a remote free of its last live slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Emptied {
     Locally,
     Remotely,
 }
 
-/// The largest stride, in bytes, for which the slots of a unit that ran empty by a remote free are
-/// linked.
+/// If a remote free empties a unit, its slots are linked if their stride is at most this number of
+/// bytes.
 const LINKED_STRIDE: usize = 256;
 
-/// Keeps a unit that ran empty, or frees it and other surplus units. The unit is not the front.
+/// Keeps a unit that became empty, or frees it and other surplus units. The unit is not the front.
 ///
 /// If another thread freed the slots, their cache lines are in another core. When such a unit
 /// becomes the front, one loop links all slots, and this core waits for several lines at a time.
@@ -265,7 +265,8 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
         heap.give_up_front(env);
     }
     // A dropped scope keeps only units with at least as many slots as the next request, so that the
-    // heap needs fewer. A finished one counts all slots again, which takes longer for long units.
+    // heap needs fewer units. A finished scope counts all slots again, which takes longer for long
+    // units.
     let units = heap.units_len.get();
     if units == 0 && !cfg!(ephemera_weaken = "unused_classes_stay_grown") {
         heap.grown.set(0);

@@ -349,8 +349,8 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Returns all empty units to the backing allocator.
     ///
     /// Without a trim, a pool keeps 4 empty units and those of its initial capacity, and frees
-    /// others as they run empty. Each time it needs a unit after it freed one, it keeps one more,
-    /// until its load no longer needs them.
+    /// others as they become empty. Each time it needs a unit after it freed one, it keeps one
+    /// more, until its load no longer needs them.
     pub fn trim(&self) {
         heap::trim(self);
     }

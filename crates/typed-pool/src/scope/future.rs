@@ -37,6 +37,9 @@ impl<F: Future> Future for InScope<F> {
 
     /// # Panics
     /// Panics if the future is polled again after it was ready.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if there is no memory for heaps of the scope.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let (scope, mut slot) = self.parts();
         let _entered = scope.heaps.enter();

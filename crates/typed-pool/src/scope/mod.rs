@@ -11,6 +11,7 @@ use core::fmt;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use allocator_api2::alloc::AllocError;
 use allocator_api2::boxed::Box;
 
 use crate::Stats;
@@ -59,7 +60,7 @@ use crate::threads::{ScopeRef, UNLIMITED};
 ///
 /// # Costs
 ///
-/// * The fast paths of an allocation and of a free are the same inside and outside.
+/// * The fast paths of an allocation and of a free are the same inside and outside of a scope.
 /// * Entering leases the scope's record, and leaving releases it: two atomic operations. With
 ///   `PooledAllocator` as the global allocator, entering and leaving takes about 8 ns on an AMD
 ///   EPYC, and a poll takes about 8 ns longer in a scope (`cargo xtask bench --scopes`).
@@ -79,19 +80,21 @@ use crate::threads::{ScopeRef, UNLIMITED};
 /// * From then on, dropping a scope does less work than [`finish`](Self::finish), which counts the
 ///   free slots of a unit of each class. A dropped scope leaves these units to the next one
 ///   uncounted, also those with escaped blocks, within the same 2 MiB.
-/// * A scope is a burst if it held at least 8 MiB, and four times the average peak of the scopes on
-///   its heaps. The freed pages of a burst go to the operating system when the scope ends; other
-///   freed pages wait in the cache of the process.
+/// * A scope is a burst if its peak exceeds 8 MiB, and also four times the average peak of the
+///   scopes on its heaps. The freed pages of a burst go to the operating system when the scope
+///   ends; other freed pages wait in the cache of the process.
 /// * Heaps of scopes are never freed and serve later scopes. They take about 22 KB for each record.
-///   A scope has a record for each of the threads that were in it at the same time.
+///   A scope has a record for each of the threads that were in it at the same time, and one more
+///   for each time that a thread entered it again from an inner scope.
 /// * The number of heaps is about the greatest number of scopes that were alive at the same time.
 /// * A counting scope allocates from its own units only. So each block that escapes from one keeps
 ///   a unit, which no later scope uses.
 ///
 /// # Limits of this design
 ///
-/// * Only blocks of `PooledAllocator` belong to a scope. Those of `TypedPool`, `PooledBox` and
-///   allocators of `pooled_allocator!` do not.
+/// * Only blocks of `PooledAllocator` belong to a scope. Those of `PooledBox` and allocators of
+///   `pooled_allocator!` do not. A value in a `TypedPool` does not either, but the pool's units are
+///   blocks of its backing allocator, which is `PooledAllocator` if that is the global allocator.
 /// * Several threads may run in a scope at the same time. Each has its own heaps, and the figures
 ///   and the limit of the scope are for all of these threads together.
 /// * Scopes nest. A block counts for the innermost one only.
@@ -172,8 +175,8 @@ impl ScopeBuilder {
     }
 
     /// Counts every allocation and every free of the scope. Each of these operations then takes the
-    /// slow path. This is for tests: each escaped block keeps a unit from being freed, which has up
-    /// to 32 KiB for small blocks.
+    /// slow path. This is for tests: each escaped block keeps its unit from being freed, up to 32
+    /// KiB for small blocks.
     pub fn counting(mut self) -> Self {
         self.counting = true;
         self
@@ -222,11 +225,13 @@ fn is_global() -> Result<bool, ScopeError> {
     match GLOBAL.load(Ordering::Relaxed) {
         0 => {
             let probe = Scope::with("probe", UNLIMITED, true).ok_or(ScopeError::NoMemory)?;
-            let Some(entered) = probe.handle.heaps.enter() else {
-                // The thread's locals are destroyed, so it cannot enter a scope to find out.
+            let entered = probe.handle.heaps.try_enter().map_err(|AllocError| ScopeError::NoMemory)?;
+            let Some(entered) = entered else {
+                // The thread-locals are destroyed, so the thread cannot enter a scope to find out.
                 return Ok(true);
             };
-            drop(black_box(Box::new(black_box(0_u64))));
+            let block = Box::try_new(black_box(0_u64)).map_err(|AllocError| ScopeError::NoMemory)?;
+            drop(black_box(block));
             drop(entered);
             let global = probe.handle.heaps.ledger().counts().allocations != 0;
             GLOBAL.store(if global { 2 } else { 1 }, Ordering::Relaxed);
@@ -273,6 +278,9 @@ impl Scope {
     /// start of a poll, or after a poll that leaves `future` pending. `future` is then dropped,
     /// within the scope. A future that waits is not woken when another future of its scope exceeds
     /// the limit.
+    ///
+    /// # Aborts
+    /// A poll calls `handle_alloc_error` if there is no memory for heaps of this scope.
     pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
         self.handle.run_async(future)
     }
@@ -295,9 +303,12 @@ impl Scope {
         self.handle.usage()
     }
 
-    /// Returns the units and live blocks of the heaps of this scope, including those that earlier
-    /// scopes left there. The result is exact while no thread is in the scope. Walks all units of
-    /// the scope.
+    /// Returns the units and live slots of the heaps of this scope, including those that earlier
+    /// scopes left there, and the large blocks that count for this scope. The result is exact while
+    /// no thread is in the scope. Walks all units of the scope.
+    ///
+    /// [`Stats::bytes_held`] and [`Stats::limit`] are those of [`Usage`]: units that earlier scopes
+    /// left do not count in them.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.handle.heaps.stats()
@@ -306,9 +317,9 @@ impl Scope {
     /// Frees the units without a live block, ends the scope, and returns its usage. After many
     /// scopes, some empty units stay for the next one, as the section on costs in [`Scope`] says.
     ///
-    /// [`Usage::bytes_held`] then is the bytes of the units and larger blocks that the scope
-    /// allocated and that are not freed. Escaped blocks may also lie in units of earlier scopes,
-    /// which do not count. If there are handles, the scope ends with the last one.
+    /// [`Usage::bytes_held`] then counts the units and larger blocks that the scope allocated and
+    /// that are not freed. Escaped blocks may also lie in units of earlier scopes, which do not
+    /// count. If there are handles, the scope ends with the last one.
     #[expect(clippy::must_use_candidate, reason = "a scope may end without a report")]
     pub fn finish(self) -> Usage {
         self.handle.heaps.finish();
@@ -328,7 +339,10 @@ impl ScopeHandle {
         closure()
     }
 
-    /// Returns a future that polls `future` as that of [`Scope::run_async`] does.
+    /// Returns a future that polls `future` in the scope, as [`Scope::run_async`] does.
+    ///
+    /// # Aborts
+    /// A poll calls `handle_alloc_error` if there is no memory for heaps of this scope.
     pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
         InScope::new(self.clone(), future)
     }

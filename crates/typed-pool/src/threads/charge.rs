@@ -61,7 +61,7 @@ impl Charge {
         let ledger = self.ledger();
         // SAFETY: G6: the caller owns the block, whose frees take the note first.
         if layout.size() != 0 && unsafe { notes::set(block, layout, self.0) } {
-            ledger.add(layout.size());
+            ledger.add_large(1, layout.size());
             if ledger.is_counting() {
                 ledger.count_allocation(layout.size());
             }
@@ -71,7 +71,7 @@ impl Charge {
     /// Counts the free of a block of `bytes` bytes that counted for this scope.
     pub(super) fn count_free(self, bytes: usize) {
         let ledger = self.ledger();
-        ledger.sub(bytes, self.0.number);
+        ledger.sub_large(1, bytes, self.0.number);
         if ledger.is_counting() {
             ledger.count_free(bytes, self.0.number);
         }
@@ -92,7 +92,7 @@ impl Charge {
     /// Counts `more` bytes by which a block of this scope grew. The thread is in the scope.
     pub(super) fn count_growth(self, more: usize) {
         let ledger = self.ledger();
-        ledger.add(more);
+        ledger.add_large(0, more);
         if ledger.is_counting() {
             ledger.count_growth(more);
         }
@@ -101,7 +101,7 @@ impl Charge {
     /// Counts `less` bytes by which a block of this scope shrank.
     pub(super) fn count_shrink(self, less: usize) {
         let ledger = self.ledger();
-        ledger.sub(less, self.0.number);
+        ledger.sub_large(0, less, self.0.number);
         if ledger.is_counting() {
             ledger.count_shrink(less, self.0.number);
         }

@@ -1,5 +1,5 @@
 //! The queue of this crate's heaps whose owners may be idle. A thread *looks* at these heaps: it
-//! purges units of idle owners that have no live slot.
+//! purges the units without a live slot whose owners are idle.
 
 use ephemera_prim::idle::{self, IdleBy, IdleHeaps, IdleQueue, Purged, PushedBytes};
 

@@ -47,7 +47,7 @@ pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
     }
 }
 
-/// Allocates a block of a layout without units that may exceed the limit.
+/// Allocates a block of a layout without units, even if that exceeds the limit.
 fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     let block = large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false)?;
     if let Some(charge) = scope_of_thread(family) {
@@ -58,8 +58,8 @@ fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonN
 }
 
 /// Allocates a block of a layout without units. If that fails, frees empty units and tries again.
-/// Each call counts as a visit to the slow path, because a thread may allocate only such blocks
-/// after other threads freed its small ones.
+/// Each call counts as a visit to the slow path: a thread may allocate nothing else while remote
+/// frees of its small blocks wait.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_large(

@@ -28,7 +28,8 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     let memory = heap_that_remembers(heaps);
     let waited = &memory.waited;
     // A preempted walker is no reason for a refusal, so this thread waits for it. The thread does
-    // not wait again for a walker that did not move on, because it may not have survived a fork.
+    // not wait again for a walker that did not move on, because that walker may not have survived a
+    // fork.
     let waits = if waited.get() == 0 { WALKER_WAITS } else { 0 };
     let all = trim() || (0..waits).any(|_| wait_for_walkers(trim));
     waited.set(usize::from(!all));

@@ -7,6 +7,8 @@
 //! Each unit and each large block has the number of the scope that it counts for, its *birth*. A
 //! free of a block of an earlier scope then changes no figure of the current one.
 
+#[cfg(not(ephemera_loom))]
+use ephemera_prim::account::Booked;
 use ephemera_prim::sync::{AtomicU64, AtomicUsize, Ordering};
 
 use super::tagged::TaggedSum;
@@ -45,12 +47,16 @@ pub(crate) struct Ledger {
     birth: AtomicU64,
     /// The bytes of the units and large blocks that count for the scope.
     held: TaggedSum,
+    /// The live large blocks that count for the scope, and their bytes.
+    large_blocks: TaggedSum,
+    large_bytes: TaggedSum,
     /// The most bytes that the scope held at the same time.
     peak: AtomicUsize,
     limit: AtomicUsize,
     /// Not zero if the scope has held more than its limit.
     over: AtomicUsize,
-    /// The number of scopes that ended since the empty units of ended scopes were last freed.
+    /// The number of scopes that ended on these heaps since the last `forget_streak`. Beyond
+    /// `STREAK`, the heaps keep units for the next scope.
     streak: AtomicUsize,
     /// A moving average of the peaks of the scopes on these heaps, in bytes.
     usual: AtomicUsize,
@@ -83,6 +89,8 @@ impl Ledger {
             Self {
                 birth: AtomicU64::new(0),
                 held: TaggedSum::new(),
+                large_blocks: TaggedSum::new(),
+                large_bytes: TaggedSum::new(),
                 peak: AtomicUsize::new(0),
                 limit: AtomicUsize::new(NO_LIMIT),
                 over: AtomicUsize::new(0),
@@ -114,7 +122,7 @@ impl Ledger {
         let birth = self.birth() + 1;
         self.birth.store(birth, Ordering::Relaxed);
         self.limit.store(limit, Ordering::Relaxed);
-        for sum in [&self.held, &self.frees, &self.live] {
+        for sum in [&self.held, &self.large_blocks, &self.large_bytes, &self.frees, &self.live] {
             sum.begin(birth);
         }
         let zeros = [&self.peak, &self.over, &self.trims, &self.allocations, &self.allocated];
@@ -123,9 +131,9 @@ impl Ledger {
         }
     }
 
-    /// Counts the end of a scope. Returns whether at least `scopes` other scopes ended since the
-    /// empty units of ended scopes were last freed. If so, the next scope probably needs the same
-    /// units.
+    /// Counts the end of a scope. Returns whether at least `scopes` scopes ended on these heaps
+    /// before it, since the last [`Self::forget_streak`]. The next scope then probably needs the
+    /// same units.
     #[cfg(not(ephemera_loom))]
     pub(crate) fn note_end(&self, scopes: usize) -> bool {
         self.streak.fetch_add(1, Ordering::Relaxed) >= scopes
@@ -146,7 +154,7 @@ impl Ledger {
         (is_burst && !cfg!(ephemera_weaken = "scopes_keep_bursts")).then_some(peak)
     }
 
-    /// Resets the count of ended scopes, because the units that they left are freed.
+    /// Resets the count of ended scopes. The caller frees the units that they left.
     pub(crate) fn forget_streak(&self) {
         self.streak.store(0, Ordering::Relaxed);
     }
@@ -179,6 +187,35 @@ impl Ledger {
     pub(crate) fn sub(&self, bytes: usize, birth: u64) {
         if self.is_current(birth) {
             self.held.sub_for(bytes, birth);
+        }
+    }
+
+    /// Adds `blocks` large blocks of `bytes` bytes, as [`Self::add`] does. A block that grows passes
+    /// 0 blocks.
+    pub(crate) fn add_large(&self, blocks: usize, bytes: usize) {
+        self.large_blocks.add(blocks);
+        self.large_bytes.add(bytes);
+        self.add(bytes);
+    }
+
+    /// Subtracts large blocks with this birth. A block that shrinks passes 0 blocks. Any thread may
+    /// call this.
+    pub(crate) fn sub_large(&self, blocks: usize, bytes: usize, birth: u64) {
+        if self.is_current(birth) {
+            self.large_blocks.sub_for(blocks, birth);
+            self.large_bytes.sub_for(bytes, birth);
+            self.held.sub_for(bytes, birth);
+        }
+    }
+
+    /// Returns the bytes, the limit and the large blocks of the scope.
+    #[cfg(not(ephemera_loom))]
+    pub(crate) fn booked(&self) -> Booked {
+        Booked {
+            held: self.held(),
+            limit: self.limit(),
+            large_blocks: self.large_blocks.get(),
+            large_bytes: self.large_bytes.get(),
         }
     }
 

@@ -124,8 +124,8 @@ fn a_thread_that_ends_leaves_no_purged_unit() {
     assert_eq!(IdlePool.stats().bytes_held, 0);
 }
 
-/// A sleeping owner may have any number of units with a live slot, so looks at them are not
-/// repeated without a pause.
+/// A look that purges nothing must wait for the next clock tick: a sleeping owner may have any
+/// number of units with a live slot.
 #[test]
 fn a_look_that_purges_nothing_waits_for_the_clock() {
     let _turn = turn();

@@ -104,9 +104,9 @@ impl ScopeRef {
         Ok(Some(Entered { lease: Some(lease), thread: PhantomData }))
     }
 
-    /// Frees the empty units of all records of the scope. If a thread is in a record, it frees the
-    /// units of that record when it leaves. If this is the only reference, the caller is about to
-    /// drop it.
+    /// Frees the scope's empty units. A thread that still holds a record frees that record's units
+    /// when it leaves the scope. If this is the only reference, some units may stay for the next
+    /// scope.
     pub(crate) fn finish(&self) {
         if self.0.users.is_one() {
             self.0.free_units(false);
@@ -117,7 +117,7 @@ impl ScopeRef {
 
     /// Returns the blocks and bytes of the scope's heaps, including units that earlier scopes left.
     pub(crate) fn stats(&self) -> Stats {
-        statistics::stats_of_records(pooled_family(), self.0.records())
+        statistics::stats_of_scope(pooled_family(), self.0.records(), self.0.ledger())
     }
 }
 

@@ -70,7 +70,7 @@ fn leaving_a_scope_after_the_thread_exit_hook_restores_nothing() {
     let (first, second) = (start(), start());
     let outer = enter(&first);
     let inner = enter(&second);
-    // The hook of the thread's exit resets the cell.
+    // Resets the cell, as the thread's exit hook does.
     cell.set(CellState::NOTHING).expect("the cell is alive");
     drop(inner);
     assert!(cell.table().is_none());

@@ -261,8 +261,8 @@ impl ScopeHeaps {
         lease
     }
 
-    /// Returns a lease of a scope's record with the record's table, which this makes if needed.
-    /// Releases the record if there is no memory.
+    /// Returns a lease of a scope's record together with the record's table. Makes the table if
+    /// there is none. Releases the record if there is no memory.
     #[inline]
     pub(super) fn table_of(
         lease: Lease<'static, PoolRecord>,

@@ -7,6 +7,8 @@ use ephemera_prim::record::Record;
 use ephemera_prim::sync::{Ordering, fence};
 
 use super::lease_end::{release, trim_rest};
+#[cfg(not(ephemera_loom))]
+use super::ledger::Ledger;
 use super::state::{Family, PoolRecord, ThreadHeap};
 use super::table::Heaps;
 use crate::stats::Stats;
@@ -18,6 +20,7 @@ pub(super) fn stats_of(family: &Family, own: [*const Record<PoolRecord>; 2]) -> 
     for record in family.records() {
         let Some(heaps) = Heaps::find(record, family) else { continue };
         stats.state_bytes += family.heaps() * size_of::<ThreadHeap>();
+        heaps.gather_large(&mut stats);
         gather_record(&mut stats, heaps, own.contains(&ptr::from_ref(record)));
     }
     stats.extra_records = family.registry().later_records();
@@ -48,18 +51,19 @@ fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
     }
 }
 
-/// Returns the units and live slots of a family's tables on these records.
+/// Returns the units and live slots of a scope's tables, which are on these records, and the large
+/// blocks and bytes that count for the scope.
 #[cfg(not(ephemera_loom))]
-pub(super) fn stats_of_records<'w>(
+pub(super) fn stats_of_scope<'w>(
     family: &'w Family,
     records: impl Iterator<Item = &'w Record<PoolRecord>>,
+    ledger: &Ledger,
 ) -> Stats {
-    let mut stats = Stats::default();
+    let mut stats = Stats::of_account(ledger.booked());
     for record in records {
         let Some(heaps) = Heaps::find(record, family) else { continue };
         gather_record(&mut stats, heaps, false);
     }
-    stats.no_less_than_none();
     stats.add_large();
     stats
 }

@@ -176,11 +176,15 @@ impl<'w> Heaps<'w> {
         sum
     }
 
+    /// Adds the large blocks that the holders of this table allocated, minus those that they freed.
+    pub(super) fn gather_large(self, stats: &mut Stats) {
+        let large = (stats.large_blocks, stats.large_bytes);
+        (stats.large_blocks, stats.large_bytes) = self.first().tally.add_to(large);
+    }
+
     /// Adds the units and live slots of these heaps. `owned` says whether the calling thread holds
     /// the record and so may count the slots of fronts.
     pub(super) fn gather(self, stats: &mut Stats, owned: bool) {
-        let large = (stats.large_blocks, stats.large_bytes);
-        (stats.large_blocks, stats.large_bytes) = self.first().tally.add_to(large);
         self.used().for_each(|heap| {
             let bundles = || bundle::all().filter(|bundle| bundle.is_open_for(heap));
             let any = bundles().next().is_some() && !cfg!(ephemera_weaken = "statistics_ignore_bundles");

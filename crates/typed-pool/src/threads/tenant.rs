@@ -43,7 +43,7 @@ impl Tenant for PoolRecord {
     }
 }
 
-/// Frees this thread's empty units of the family, and those of the scope that it entered last. Also
+/// Frees this thread's empty units of the family, and those of the scopes that it is in. Also
 /// publishes the thread's bundle and frees the spans that the thread keeps.
 pub(crate) fn trim_here(family: &'static Family) {
     publish_own();

@@ -70,7 +70,7 @@ fn an_empty_unit_kept_by_another_thread_allows_another_search() {
         let mut held: Vec<_> = (0..200).map(|_| Box::new_in([1_u8; 1_024], Limited)).collect();
         done.send(()).expect("the test waits");
         turns.recv().expect("the test asks");
-        // Two units that are not the front run empty and are kept.
+        // Two units that are not the front become empty and are kept.
         held.drain(..140);
         done.send(()).expect("the test waits");
         turns.recv().expect("the test asks");

@@ -36,10 +36,19 @@ pub(super) fn own_heaps(family: &Family) -> Option<Heaps<'_>> {
     record().and_then(|record| Heaps::find(record, family))
 }
 
-/// Frees the empty units of the thread's own table if the thread is in a scope.
+/// If the thread is in a scope, frees the empty units of the scopes around it and of the thread's
+/// own table.
 pub(super) fn trim_outside(family: &Family) {
-    let inside = (family.cell)().table().map(Heaps::as_ptr);
-    let own = own_heaps(family).filter(|heaps| Some(heaps.as_ptr()) != inside);
+    let inside = (family.cell)().table();
+    let next = |record: &&'static Record<PoolRecord>| record.data().outer();
+    let scopes = core::iter::successors(inside.and_then(|heaps| next(&heaps.first().record())), next)
+        .filter(|record| record.data().ledger().is_some())
+        .filter(|_| !cfg!(ephemera_weaken = "outer_scopes_are_not_trimmed"));
+    for heaps in scopes.filter_map(|record| Heaps::find(record, family)) {
+        // SAFETY: the thread holds the records of the scopes that it is in.
+        unsafe { heaps.trim() };
+    }
+    let own = own_heaps(family).filter(|heaps| inside.map(Heaps::as_ptr) != Some(heaps.as_ptr()));
     if let Some(heaps) = own {
         // SAFETY: the record is bound to this thread.
         unsafe { heaps.trim() };

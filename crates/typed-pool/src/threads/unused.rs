@@ -99,7 +99,7 @@ impl<T> Listing<T> {
     }
 }
 
-/// A list of unused items, the newest first.
+/// A list from which threads take unused items, the newest first.
 pub(super) struct UnusedList<T> {
     first: AtomicPtr<T>,
     gate: Gate,
@@ -131,7 +131,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         }
     }
 
-    /// Takes the item that was pushed last, of those that are unused.
+    /// Takes the unused item that was pushed last.
     pub(super) fn take(&self) -> Option<&'static T> {
         match self.gate.enter() {
             Some(pass) => self.take_at_gate(&pass),

@@ -123,8 +123,8 @@ fn look_after(record: &Record<PoolRecord>) {
             heaps.used().for_each(|heap| unsafe { HeapOwner::new(heap) }.book_mail());
         }
     }
-    // If the record is only leased for a moment, no later slow path frees the units that ran empty
-    // here, so the release frees them. A scope keeps its empty units until it ends.
+    // If the record is only leased for a moment, no later slow path frees the units that became
+    // empty here, so the release frees them. A scope keeps its empty units until it ends.
     if record.data().ledger().is_none() {
         record.data().rest.set(1);
     }

@@ -252,7 +252,7 @@ fn loom_freed_slots_are_reused_after_their_last_use() {
     });
 }
 
-/// One slot stays live: its unit does not run empty, and the freed slot is reused.
+/// One slot stays live: its unit does not become empty, and the freed slot is reused.
 #[test]
 fn loom_a_live_slot_keeps_its_unit() {
     check(|| {
