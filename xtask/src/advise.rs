@@ -31,7 +31,7 @@ pub(crate) struct AdviseTraceOptions {
     html: Option<PathBuf>,
 }
 
-/// Runs the command.
+/// Prints advice about the trace. Returns whether the program that reads it succeeded.
 pub(crate) fn main(ws: &Workspace, options: &AdviseTraceOptions) -> Result<bool> {
     let mut command = program(ws).arg("advise").arg(std::path::absolute(&options.trace)?);
     if let Some(html) = &options.html {

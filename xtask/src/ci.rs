@@ -47,7 +47,7 @@ pub(crate) struct CiOptions {
     minutes: u64,
 }
 
-/// Runs the command.
+/// Runs or lists the chosen steps. Returns whether no step failed.
 pub(crate) fn main(ws: &Workspace, options: &CiOptions) -> Result<bool> {
     let todo = select(steps(ws)?, &options.only)?;
     if options.list {

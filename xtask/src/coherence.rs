@@ -50,7 +50,8 @@ pub(crate) struct CoherenceOptions {
     record: bool,
 }
 
-/// Runs the command. Returns `false` if a run gave no figure.
+/// Counts the runs that the options choose, and prints the table. Returns `false` if a run gave no
+/// figure.
 pub(crate) fn main(ws: &Workspace, options: &CoherenceOptions) -> Result<bool> {
     let mut plan = options.plan()?;
     let traced = run::prepare(ws, &mut plan.contenders)?;

@@ -46,7 +46,7 @@ const EMPTY: &str =
 /// The time limit for the build and the run of a weakened test, which must fail and not hang.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Runs the command.
+/// Runs the steps of the chosen controls, or lists all controls. Returns whether no step failed.
 pub(crate) fn main(ws: &Workspace, options: &ControlsOptions) -> Result<bool> {
     let all = load(ws)?;
     if options.list {

@@ -35,7 +35,8 @@ const IN_CI: &str = "^(S1/pair/(64|1024|8192)|S2/batch/100x16|W/window/1024x136|
 |S1-objects/pair/40|S2-objects/batch/20000x32|S3-objects/slots|S6-objects/straggler/1e-2\
 |S2-set/insert|S1-buffers/(fixed/64|extend|freeze)|S7-buffers/packet/1024)$";
 
-/// Runs the command. Returns `true` if no count exceeds its record, or if a new record was written.
+/// Counts instructions, and compares the counts with the record or writes a new record. Returns
+/// `true` if no count exceeds its record, or if a new record was written.
 pub(crate) fn main(ws: &Workspace, options: &bench::BenchOptions) -> Result<bool> {
     let counts = count(ws, options)?;
     let path = ws.root.join(RECORD);

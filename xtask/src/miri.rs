@@ -78,7 +78,7 @@ pub(crate) struct MiriOptions {
     model: BorrowModel,
 }
 
-/// Runs the command.
+/// Runs the tests of the chosen packages under Miri. Returns whether no step failed.
 pub(crate) fn main(ws: &Workspace, options: &MiriOptions) -> Result<bool> {
     let packages = match options.package.as_deref() {
         Some(name) => vec![ws.package(name)?],

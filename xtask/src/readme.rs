@@ -44,7 +44,8 @@ pub(crate) struct ReadmeOptions {
     again: bool,
 }
 
-/// Runs the command.
+/// Writes the pages and the picture from the recorded run. Without `--again`, records the last run
+/// of the benchmarks first.
 pub(crate) fn main(ws: &Workspace, options: &ReadmeOptions) -> Result<bool> {
     let record = ws.root.join(RECORD);
     if !options.again {

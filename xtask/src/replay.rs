@@ -38,7 +38,7 @@ pub(crate) struct ReplayTraceOptions {
     thin: bool,
 }
 
-/// Runs the command.
+/// Replays the trace by the harness. Returns whether the harness succeeded.
 pub(crate) fn main(ws: &Workspace, options: &ReplayTraceOptions) -> Result<bool> {
     let arguments = options.passed()?;
     bench::measuring(ws, options.thin)?.args(arguments).run()

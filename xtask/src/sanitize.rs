@@ -43,7 +43,7 @@ pub(crate) struct SanitizeOptions {
     package: Option<String>,
 }
 
-/// Runs the command.
+/// Runs the tests of the chosen packages under a sanitizer. Returns whether the step did not fail.
 pub(crate) fn main(ws: &Workspace, options: &SanitizeOptions) -> Result<bool> {
     let packages = ws.choose(options.package.as_deref(), &PACKAGES)?;
     let names = packages.into_iter().map(|package| package.name.clone()).collect();

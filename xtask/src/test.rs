@@ -32,8 +32,8 @@ const BOTH_TRAITS_TESTS: [&str; 2] = ["backing", "traits"];
 pub(crate) enum TestedPackages {
     /// All packages.
     All,
-    /// All packages except the harness. The contenders of the harness take half of the build, and
-    /// its tests measure.
+    /// All packages except the harness. Building the harness's contenders takes half of the build
+    /// time, and the harness's tests take measurements.
     Daily,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct TestOptions {
     features: bool,
 }
 
-/// Runs the command.
+/// Builds and runs the tests. Returns whether no step failed.
 pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
     // The build uses both cores. The tests use one core, so the other steps run beside the tests.
     let mut todo = vec![Step::new("test/build", "the tests and examples build", |ws| {

@@ -68,7 +68,7 @@ impl core::fmt::Display for Finding {
     }
 }
 
-/// Runs the command.
+/// Prints the findings of all checks. Returns whether none of them is an error.
 pub(crate) fn main(ws: &Workspace, options: &TidyOptions) -> Result<bool> {
     let findings = check(ws)?;
     let errors = print(&findings, !options.quiet);

@@ -53,7 +53,7 @@ pub struct Replay {
     now: Option<(Phase, usize)>,
     counting: bool,
     ended: bool,
-    /// A load that a store of the same instruction may follow.
+    /// The pending load (address and size): the same instruction may still store.
     load: Option<(u64, u64)>,
     measured: Measured,
     others: Vec<String>,

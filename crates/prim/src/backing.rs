@@ -39,7 +39,7 @@ macro_rules! hand_on {
 
             #[inline]
             unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-                // SAFETY: the caller keeps the same contract; `block` came from `self.0`.
+                // SAFETY: the caller upholds the same contract; `block` came from `self.0`.
                 unsafe { $($foreign)::+::deallocate(&self.0, block, layout) }
             }
 
@@ -50,7 +50,7 @@ macro_rules! hand_on {
                 old: Layout,
                 new: Layout,
             ) -> Result<NonNull<[u8]>, AllocError> {
-                // SAFETY: the caller keeps the same contract; `block` came from `self.0`.
+                // SAFETY: the caller upholds the same contract; `block` came from `self.0`.
                 unsafe { $($foreign)::+::grow(&self.0, block, old, new) }.map_err(|_| AllocError)
             }
 
@@ -61,7 +61,7 @@ macro_rules! hand_on {
                 old: Layout,
                 new: Layout,
             ) -> Result<NonNull<[u8]>, AllocError> {
-                // SAFETY: the caller keeps the same contract; `block` came from `self.0`.
+                // SAFETY: the caller upholds the same contract; `block` came from `self.0`.
                 unsafe { $($foreign)::+::grow_zeroed(&self.0, block, old, new) }.map_err(|_| AllocError)
             }
 
@@ -72,7 +72,7 @@ macro_rules! hand_on {
                 old: Layout,
                 new: Layout,
             ) -> Result<NonNull<[u8]>, AllocError> {
-                // SAFETY: the caller keeps the same contract; `block` came from `self.0`.
+                // SAFETY: the caller upholds the same contract; `block` came from `self.0`.
                 unsafe { $($foreign)::+::shrink(&self.0, block, old, new) }.map_err(|_| AllocError)
             }
         }
@@ -121,8 +121,8 @@ mod standard {
     ///
     /// The standard trait does not promise that a clone of an allocator can free the blocks of the
     /// original. The trait of allocator-api2 does. So `Std` is `Clone` only around types whose
-    /// clones are known to be equivalent: references, `Rc`, `Arc`, `Global` and `System`. Wrap a
-    /// reference or an `Arc` to share another allocator.
+    /// clones are known to be equivalent: references, `Rc`, `Arc`, `Global` and `System`. To share
+    /// an allocator of any other type, wrap a reference or an `Arc` to it in `Std`.
     ///
     /// # Examples
     ///

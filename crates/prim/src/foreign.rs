@@ -378,8 +378,8 @@ impl<U: ForeignHeader, const LEAVE: u64> Iterator for Taken<U, LEAVE> {
         let unit = NonNull::new(self.next)?;
         // SAFETY: a unit in the inbox has a word that is not zero (F1), so it is live (F3).
         let foreign = unsafe { U::foreign(unit) };
-        // SAFETY: as above. Read the link before the word becomes zero, because the next pusher
-        // then writes it.
+        // SAFETY: as above. The link is read before the word becomes zero, because afterwards the
+        // next pusher writes it.
         let link = unsafe { &(*foreign.as_ptr()).link };
         // SAFETY: the unit is live until its word becomes zero (F3).
         let word = unsafe { &(*foreign.as_ptr()).word };

@@ -1,4 +1,4 @@
-//! A lock that a thread tries a bounded number of times and never waits for.
+//! A lock that a thread tries a bounded number of times and never waits for without end.
 //!
 //! Allocators run in forked children, in signal handlers and beside suspended threads. So a path
 //! that must succeed does not wait for a lock: it tries, and continues without the lock if it
@@ -27,7 +27,7 @@ const OPEN: Ordering =
 /// long as a thousand spin hints.
 pub const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
-/// A lock that threads try but never wait for.
+/// A lock that threads try a bounded number of times.
 #[derive(Debug)]
 pub struct Gate {
     word: AtomicUsize,

@@ -55,7 +55,7 @@ pub use allocator_api2::alloc::{AllocError, Allocator};
 ///
 /// # Safety
 ///
-/// By the word `unsafe` in the invocation the caller promises that the inherent methods keep the
+/// By the word `unsafe` in the invocation the caller promises that the inherent methods uphold the
 /// contracts of all the traits: blocks are valid, disjoint and fit their layouts, clones and moved
 /// values are equivalent allocators, and no method unwinds.
 ///
@@ -141,7 +141,7 @@ macro_rules! impl_allocator {
 #[macro_export]
 macro_rules! __impl_allocator_one {
     ($api:ident, [$($generics:tt)*], $allocator:ty, [$($bounds:tt)*]) => {
-        // SAFETY: the author of `unsafe impl[...]` guarantees that the inherent methods keep the
+        // SAFETY: the author of `unsafe impl[...]` guarantees that the inherent methods uphold the
         // trait's contract.
         unsafe impl<$($generics)*> $crate::traits::__reexport::$api::Allocator for $allocator $($bounds)* {
             #[inline]
@@ -169,7 +169,8 @@ macro_rules! __impl_allocator_one {
                 layout: $crate::traits::__reexport::Layout,
             ) {
                 use $crate::traits::__reexport::InherentMethodMissing as _;
-                // SAFETY: the caller keeps the trait's contract, which the inherent method shares.
+                // SAFETY: the caller upholds the trait's contract, which the inherent method
+                // shares.
                 unsafe { Self::deallocate(self, block, layout) }
             }
 
@@ -191,7 +192,7 @@ macro_rules! __impl_allocator_resizing {
             new: $crate::traits::__reexport::Layout,
         ) -> $crate::traits::__reexport::$api::Block {
             use $crate::traits::__reexport::InherentMethodMissing as _;
-            // SAFETY: the caller keeps the trait's contract, which the inherent method shares.
+            // SAFETY: the caller upholds the trait's contract, which the inherent method shares.
             unsafe { Self::$method(self, block, old, new) }
                 .map_err($crate::traits::__reexport::$api::error)
         })*

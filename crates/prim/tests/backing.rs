@@ -49,7 +49,7 @@ macro_rules! recording_heap {
 
                 unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
                     self.calls.borrow_mut().push("deallocate");
-                    // SAFETY: the caller keeps the same contract.
+                    // SAFETY: the caller upholds the same contract.
                     unsafe { Heap::deallocate(&Global, block, layout) }
                 }
 
@@ -60,7 +60,7 @@ macro_rules! recording_heap {
                     new: Layout,
                 ) -> Result<NonNull<[u8]>, AllocError> {
                     self.note("grow", new)?;
-                    // SAFETY: the caller keeps the same contract.
+                    // SAFETY: the caller upholds the same contract.
                     unsafe { Heap::grow(&Global, block, old, new) }.map_err(|_| AllocError)
                 }
 
@@ -71,7 +71,7 @@ macro_rules! recording_heap {
                     new: Layout,
                 ) -> Result<NonNull<[u8]>, AllocError> {
                     self.note("grow_zeroed", new)?;
-                    // SAFETY: the caller keeps the same contract.
+                    // SAFETY: the caller upholds the same contract.
                     unsafe { Heap::grow_zeroed(&Global, block, old, new) }.map_err(|_| AllocError)
                 }
 
@@ -82,7 +82,7 @@ macro_rules! recording_heap {
                     new: Layout,
                 ) -> Result<NonNull<[u8]>, AllocError> {
                     self.note("shrink", new)?;
-                    // SAFETY: the caller keeps the same contract.
+                    // SAFETY: the caller upholds the same contract.
                     unsafe { Heap::shrink(&Global, block, old, new) }.map_err(|_| AllocError)
                 }
             }

@@ -112,9 +112,9 @@ pub mod packet {
     pub const USED: usize = 8;
     /// The number of the stream. The packets of one stream are in the order of their events.
     pub const STREAM: usize = 12;
-    /// The sequence number that the first event's difference is added to.
+    /// The base sequence number; the first event's difference is relative to it.
     pub const SEQUENCE: usize = 16;
-    /// The time that the first event's difference is added to, in ticks.
+    /// The base time, in ticks; the first event's difference is relative to it.
     pub const TIME: usize = 24;
 }
 

@@ -26,13 +26,13 @@ impl StreamList {
     /// Takes the first entry. `link_of` reads an entry's link, even if another thread has taken
     /// the entry since.
     pub(crate) fn pop(&self, link_of: impl Fn(u32) -> u32) -> Option<u32> {
-        // ORDERING: Acquire. Pairs with the Release in `StreamList::push`. Publishes: the first
-        // entry's link.
+        // ORDERING: Acquire. Pairs with the Release in `StreamList::push`: sees the first entry's
+        // link.
         let mut head = self.0.load(Acquire);
         while let Some(index) = (head as u32).checked_sub(1) {
             let next = changed(head, link_of(index));
-            // ORDERING: Acquire. Pairs with the Release in `StreamList::push`. Publishes: the
-            // entry that this thread takes, or the link of the entry that is first now.
+            // ORDERING: Acquire. Pairs with the Release in `StreamList::push`: sees the entry that
+            // this thread takes, or the link of the entry that is first now.
             match self.0.compare_exchange(head, next, Acquire, Acquire) {
                 Ok(_) => return Some(index),
                 Err(now) => head = now,

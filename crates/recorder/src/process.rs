@@ -105,7 +105,7 @@ impl PathText {
 /// Records one call if this process records.
 #[inline]
 pub(crate) fn record(call: &Call) {
-    // ORDERING: Acquire. Pairs with the Release in `prepare`. Publishes: the zeroed process and its
+    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the zeroed process and its
     // settings.
     let process = PROCESS.load(Acquire);
     if process.is_null() {
@@ -136,7 +136,7 @@ pub(crate) fn record(call: &Call) {
 #[cold]
 #[inline(never)]
 fn record_slow(process: &Recording, call: &Call) {
-    // ORDERING: Acquire. Pairs with the Release in `restart`. Publishes: the child's file.
+    // ORDERING: Acquire. Pairs with the Release in `restart`: sees the child's file.
     if process.state.load(Acquire) == STOPPED {
         return;
     }
@@ -183,7 +183,7 @@ impl Recording {
 
     /// Writes the number of dropped calls into the header, if the file exists.
     fn tell_dropped(&self) {
-        // ORDERING: Acquire. Pairs with the Release in `open`. Publishes: the mapped header.
+        // ORDERING: Acquire. Pairs with the Release in `open`: sees the mapped header.
         let base = self.base.load(Acquire);
         if base.is_null() {
             return;

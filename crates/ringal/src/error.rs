@@ -20,18 +20,31 @@ use core::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The request exceeds the capacity of the ring, so it fails even when no buffer is live.
+    /// The size exceeds the capacity of the ring, so the request fails even when no buffer is live.
     TooLarge {
-        /// The requested size.
+        /// The requested size, or `usize::MAX` for elements that exceed the address space.
         asked: usize,
-        /// The size of the largest buffer that the ring can serve when no buffer is live.
+        /// The size of the largest buffer of the requested alignment that the ring can serve when
+        /// no buffer is live. For an alignment of at most 16, this is
+        /// [`RingAl::capacity`](crate::RingAl::capacity).
         capacity: usize,
+    },
+    /// The alignment is so large that the ring cannot serve even an empty buffer with it. So the
+    /// request fails whatever its size, even when no buffer is live.
+    AlignTooLarge {
+        /// The requested alignment.
+        align: usize,
+        /// The largest alignment that a buffer of this ring can have: at most 512 MiB. It depends
+        /// on the ring's size and on the address of its store.
+        largest_align: usize,
     },
     /// No free run is long enough now. The request may succeed after buffers are freed.
     Exhausted {
         /// The requested size.
         asked: usize,
-        /// The size of the largest buffer, aligned to 16, that the ring could have served.
+        /// The size of the largest buffer of the requested alignment that the ring could have
+        /// served. It is less than `asked`, unless both are 0. A 0 says that the ring has room for
+        /// an empty buffer at most, and perhaps not even for that.
         largest_free: usize,
         /// The bytes that live buffers occupy, their guards included.
         bytes_live: usize,
@@ -42,8 +55,12 @@ impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::TooLarge { asked, capacity } => {
-                write!(f, "{asked} bytes exceed the ring's capacity of {capacity} bytes")
+                write!(f, "{asked} bytes exceed the {capacity} bytes that the empty ring can serve")
             }
+            Self::AlignTooLarge { align, largest_align } => write!(
+                f,
+                "no buffer of the ring can be aligned to {align}: the largest possible alignment is {largest_align}"
+            ),
             Self::Exhausted { asked, largest_free, bytes_live } => write!(
                 f,
                 "no room for {asked} bytes: the largest possible buffer has {largest_free}, and live buffers occupy {bytes_live}"

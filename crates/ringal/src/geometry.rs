@@ -87,6 +87,14 @@ impl Want {
     }
 }
 
+/// Returns the size of the largest buffer, aligned to `align`, in a free region of `len` bytes
+/// whose guard is at address `addr`. Returns `None` if the region has no room for even an empty
+/// buffer, or if the alignment is above its limit.
+pub(crate) fn aligned_room(addr: usize, len: usize, align: usize) -> Option<usize> {
+    let lead = Want::new(0, align)?.lead(addr, len)?;
+    Some(room(len - lead))
+}
+
 /// The layout of a heap block that holds the regions of a store.
 #[cfg(feature = "alloc")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,6 +208,24 @@ mod tests {
         assert_eq!(Want::plain(64).lead(0x1000, 64), Some(0));
         assert_eq!(Want::plain(64).lead(0x1000, 48), None);
         assert!(Want::new(1, LARGEST_ALIGN).is_some() && Want::new(1, LARGEST_ALIGN * 2).is_none());
+    }
+
+    #[test]
+    fn aligned_room_is_the_size_of_the_largest_buffer_that_fits() {
+        for align in [1, GRANULE, GRANULE * 2, 4096] {
+            for addr in (0x1000..0x2000).step_by(GRANULE) {
+                for len in (GRANULE..0x3000).step_by(7 * GRANULE) {
+                    let fits = |bytes| Want::new(bytes, align).unwrap().lead(addr, len).is_some();
+                    match aligned_room(addr, len, align) {
+                        Some(most) => assert!(fits(most) && !fits(most + 1)),
+                        None => assert!(!fits(0)),
+                    }
+                }
+            }
+        }
+        assert_eq!(aligned_room(0x1000, OVERHEAD, 1), Some(0));
+        assert_eq!(aligned_room(0x1000, 1 << 20, LARGEST_ALIGN * 2), None);
+        assert_eq!(aligned_room(0x1000, 1 << 20, usize::MAX), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use loom::thread;
 
 use crate::geometry::{GRANULE, OVERHEAD, interval};
 use crate::parked::ParkedStores;
-use crate::{FixedBuf, FixedBufMut, RingAl};
+use crate::{FixedBuf, FixedBufMut, RequestError, RingAl};
 
 /// The lists that a model's stores are parked in. The models share them by an `Arc` of the standard
 /// library, because loom's `Arc` would order the threads.
@@ -177,6 +177,30 @@ fn loom_refusal_beside_two_releases() {
             release.join().unwrap();
         }
         assert!(ring.fixed(all).is_some(), "a stale refusal was used");
+    });
+}
+
+/// A refusal never reports as much room as was requested: if a buffer is freed after the search,
+/// the ring serves the request.
+#[test]
+fn loom_refused_request_reports_less_room_than_requested() {
+    check(|| {
+        let place = ModelStores::new();
+        let mut ring = place.ring(2);
+        let all = ring.capacity();
+        let (one, two) = (unit(&mut ring), unit(&mut ring));
+        let releases = [place.release(one), place.release(two)];
+        for asked in [all, 1] {
+            match ring.try_fixed(asked) {
+                Ok(buffer) => drop(buffer),
+                Err(RequestError::Exhausted { largest_free, .. }) => assert!(largest_free < asked),
+                Err(refused) => panic!("{refused}"),
+            }
+        }
+        for release in releases {
+            release.join().unwrap();
+        }
+        whole(&mut ring);
     });
 }
 

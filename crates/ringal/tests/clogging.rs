@@ -182,10 +182,91 @@ fn overflowing_sizes_are_refused() {
     for align in [1 << 29, 1 << 30, usize::MAX, usize::MAX / 2 + 2] {
         assert!(ring.fixed_aligned(8, align).is_none() || align <= 1 << 29);
     }
-    assert!(matches!(ring.try_fixed_aligned(8, usize::MAX), Err(RequestError::TooLarge { .. })));
     assert!(RingAl::try_new(usize::MAX).is_err() && RingAl::try_new(isize::MAX as usize).is_err());
     assert!(RingAl::builder(64).align(usize::MAX).try_build().is_err());
     assert_eq!(ring.stats().buffers_live, 0);
+}
+
+#[test]
+fn too_large_request_reports_the_capacity_at_its_alignment() {
+    #[repr(align(128))]
+    struct Wide([u8; 128]);
+
+    let mut ring = RingAl::new(16 << 10);
+    let capacity = ring.capacity();
+    for align in [1, 16, 64, 100, 512, 4096] {
+        let refused = ring.try_fixed_aligned(usize::MAX, align).unwrap_err();
+        let RequestError::TooLarge { asked: usize::MAX, capacity: at_most } = refused else {
+            panic!("{refused}")
+        };
+        assert!(at_most <= capacity && (align > 16 || at_most == capacity), "{refused}");
+        assert!(ring.try_fixed_aligned(at_most, align).is_ok(), "{refused}");
+        let asked = at_most + 1;
+        let refused = ring.try_fixed_aligned(asked, align).unwrap_err();
+        assert_eq!(refused, RequestError::TooLarge { asked, capacity: at_most });
+        assert!(refused.to_string().contains(&format!("the {at_most} bytes")), "{refused}");
+    }
+    let refused = ring.try_generic::<Wide>(usize::MAX).map(drop).unwrap_err();
+    let RequestError::TooLarge { asked: usize::MAX, capacity } = refused else { panic!("{refused}") };
+    let count = capacity / size_of::<Wide>();
+    assert!(ring.try_generic::<Wide>(count).is_ok() && ring.try_generic::<Wide>(count + 1).is_err());
+}
+
+#[test]
+fn alignment_that_no_buffer_can_have_is_refused_with_the_largest_possible_one() {
+    let mut ring = RingAl::new(1 << 10);
+    for align in [1 << 30, usize::MAX / 2 + 2, usize::MAX] {
+        for asked in [0, 8, usize::MAX] {
+            let refused = ring.try_fixed_aligned(asked, align).unwrap_err();
+            let RequestError::AlignTooLarge { align: said, largest_align } = refused else {
+                panic!("{refused}")
+            };
+            assert_eq!(said, align);
+            assert!(ring.try_fixed_aligned(0, largest_align).is_ok(), "{refused}");
+            let align = largest_align + 1;
+            let refused = ring.try_fixed_aligned(0, align).unwrap_err();
+            assert_eq!(refused, RequestError::AlignTooLarge { align, largest_align });
+            let text = refused.to_string();
+            assert!(text.contains(&format!("aligned to {align}: ")), "{text}");
+            assert!(text.ends_with(&largest_align.to_string()), "{text}");
+        }
+    }
+}
+
+#[test]
+fn exhausted_ring_reports_the_largest_free_buffer_at_the_requested_alignment() {
+    const ALIGN: usize = 4096;
+    let mut ring = RingAl::new_with_align(32 << 10, ALIGN);
+    let _held = ring.fixed(16 << 10).unwrap();
+    // The free rest starts behind an aligned address, so its start cannot serve this alignment.
+    let plain = ring.stats().largest_free;
+    let refused = ring.try_fixed_aligned(plain, ALIGN).unwrap_err();
+    let RequestError::Exhausted { largest_free, .. } = refused else { panic!("{refused}") };
+    assert!(largest_free < plain, "{refused}");
+    assert!(ring.try_fixed_aligned(largest_free + 1, ALIGN).is_err());
+    assert!(ring.try_fixed_aligned(largest_free, ALIGN).is_ok());
+}
+
+#[test]
+fn exhausted_ring_without_room_for_an_empty_buffer_reports_zero() {
+    let mut ring = RingAl::new(1 << 10);
+    let _all = ring.fixed(ring.capacity()).unwrap();
+    for _ in 0..2 {
+        let refused = ring.try_fixed(0).unwrap_err();
+        assert!(
+            matches!(refused, RequestError::Exhausted { asked: 0, largest_free: 0, bytes_live: 1024 }),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn capacity_is_the_rounded_size_less_the_overhead_of_a_buffer() {
+    let (granule, least, overhead) = if cfg!(feature = "checked") { (32, 128, 64) } else { (16, 32, 16) };
+    for bytes in 0..300_usize {
+        let capacity = RingAl::new(bytes).capacity();
+        assert_eq!(capacity, bytes.next_multiple_of(granule).max(least) - overhead, "{bytes} bytes");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
 use ephemera_testkit::SplitMix;
-use ringal::{FixedBuf, FixedBufMut, RingAl};
+use ringal::{FixedBuf, FixedBufMut, RequestError, RingAl};
 
 fn fill(buffer: &mut FixedBufMut, number: usize) {
     let room = buffer.capacity();
@@ -139,6 +139,29 @@ fn conc_completed_release_is_visible_to_the_next_request() {
         let _ = ring.fixed(700);
         wait.recv().unwrap();
         assert!(ring.fixed(700).is_some(), "round {round}");
+    }
+    drop(to);
+    releaser.join().unwrap();
+}
+
+/// The other thread frees buffers all the time, often between the search and the walk for the
+/// figures of the error.
+#[test]
+fn conc_refused_request_reports_less_room_than_requested() {
+    const ASKED: usize = 1_000;
+    let mut ring = RingAl::new(4 << 10);
+    let (to, from) = channel::<FixedBufMut>();
+    let releaser = thread::spawn(move || from.into_iter().for_each(drop));
+    let mut refusals = 0;
+    for _ in 0..if cfg!(miri) { 50 } else { 200_000 } {
+        match ring.try_fixed(ASKED) {
+            Ok(buffer) => to.send(buffer).unwrap(),
+            Err(RequestError::Exhausted { asked: ASKED, largest_free, .. }) => {
+                refusals += 1;
+                assert!(largest_free < ASKED, "{largest_free} bytes were free, after {refusals} refusals");
+            }
+            Err(refused) => panic!("{refused}"),
+        }
     }
     drop(to);
     releaser.join().unwrap();

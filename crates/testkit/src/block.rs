@@ -19,9 +19,9 @@ pub struct Block {
     seed: u8,
 }
 
-// SAFETY: only the owner of a `Block` accesses its bytes, which are not tied to a thread. Whether
-// another thread may free the block depends on the bounds of the allocator, which `Block::free`
-// keeps.
+// SAFETY: only the owner of a `Block` accesses its bytes, which are not tied to a thread.
+// `Block::free` needs the allocator or an equivalent one, so another thread can free the block only
+// if it may have such an allocator.
 unsafe impl Send for Block {}
 
 impl Block {

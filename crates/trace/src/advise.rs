@@ -82,7 +82,7 @@ fn price(counts: &BlockCounts, small: bool, cost: Option<&Cost>) -> f64 {
         + resized
 }
 
-/// Returns the nanoseconds that the calls for the size classes take that `wanted` selects.
+/// Returns the nanoseconds that the calls take for the size classes that `wanted` selects.
 fn cost_of(profile: &TraceProfile, cost: Option<&Cost>, wanted: impl Fn(usize) -> bool) -> f64 {
     profile
         .classes

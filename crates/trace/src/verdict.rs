@@ -81,8 +81,8 @@ impl AdviceCase<'_> {
         (verdict, reasons)
     }
 
-    /// Returns the offer that saves most, of those that fit and whose saving was measured, or was
-    /// not.
+    /// Returns the offer that fits and saves most. Considers only offers whose saving was measured
+    /// if `measured`, and only the others if not.
     fn best(&self, measured: bool) -> Option<&Offer> {
         let offers = self.offers.iter().filter(|offer| offer.fits && offer.source.is_measured() == measured);
         offers.max_by(|a, b| a.saving.total_cmp(&b.saving))

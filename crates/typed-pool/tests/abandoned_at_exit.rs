@@ -42,7 +42,8 @@ fn play(part: &str) {
             core::mem::forget(pool.alloc(1));
             assert_eq!(catch_unwind(AssertUnwindSafe(|| drop(pool))).is_err(), cfg!(debug_assertions));
         }
-        // The pools of this thread end with it, and `exit` does not wait for that.
+        // The destructors of this thread's thread-locals drop the pools, in the reverse order of
+        // first use. The message of `WORDS` comes last, and the test expects only that one.
         _ => leave_slots_out(),
     }
 }

@@ -1,5 +1,5 @@
-//! Memory is purged while the thread that allocated it sleeps. The owner does not run before the
-//! check, and nothing trims.
+//! Memory is purged while the thread that allocated it sleeps. From then until the check the owner
+//! stays asleep, and no thread trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The sanitizer's shadow memory stays resident.
 #![cfg(not(ephemera_poison = "asan"))]

@@ -1,6 +1,5 @@
-//! The memory of the process under four loads: a producer and a consumer, spikes, long-lived
-//! values, and random replacement. The tests take turns, because resident memory belongs to the
-//! process.
+//! Checks how much memory pools hold under several loads, such as spikes, long-lived values and
+//! random replacement. The tests take turns, because resident memory belongs to the process.
 #![cfg(feature = "std")]
 
 extern crate alloc;

@@ -53,11 +53,11 @@ fn conc_units_freed_while_statistics_are_read_are_not_kept() {
         assert!(values.iter().rev().map(|value| value.0).eq((0..units as u64).rev()));
         while_polled(poll, || drop(values));
         // Four units are kept, one is the front, and the walker may have protected two when they
-        // ran empty.
+        // became empty.
         let after = PooledBox::<Value>::stats();
         assert!(after.units <= 4 + 1 + 2, "{after:?}");
         assert_eq!(after.slots_live, 0);
-        // The two protected units are freed with the next units that run empty.
+        // The two protected units are freed with the next units that become empty.
         let more: Vec<_> = (0..10).map(|number| PooledBox::new(Value(number))).collect();
         drop(more);
         let after = PooledBox::<Value>::stats();

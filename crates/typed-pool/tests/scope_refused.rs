@@ -50,7 +50,9 @@ fn the_first_scope_reports_that_there_is_no_memory() {
         pages::refuse_call(0);
         pages::permanent(STEP).expect("a new chunk");
         pages::refuse_call(usize::MAX);
-        (left..chunk).for_each(|_| drop(pages::permanent(STEP)));
+        for _ in left..chunk {
+            pages::permanent(STEP).expect("the chunk has room");
+        }
         use_up_pages(&mut blocks);
         let scope = Scope::builder().try_build();
         pages::refuse_call(0);

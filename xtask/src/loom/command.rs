@@ -32,7 +32,8 @@ pub(crate) struct LoomOptions {
     controls: bool,
 }
 
-/// Runs the command.
+/// Explores the chosen models and, with `--controls`, their controls. Returns whether no step
+/// failed.
 pub(crate) fn main(ws: &Workspace, options: &LoomOptions) -> Result<bool> {
     let packages = ws.choose(options.package.as_deref(), &MODELLED)?;
     let mut todo = Vec::new();

@@ -48,8 +48,8 @@ fn send(program: c_int, signal: c_int) {
 struct Handlers(Vec<(c_int, libc::sigaction)>);
 
 impl Handlers {
-    /// Catches the signals except those that xtask ignores. The program inherits the ignored
-    /// signals.
+    /// Installs the handler [`caught`] for each signal in [`CAUGHT`], except those that were
+    /// ignored when xtask was started. The program inherits the ignored signals.
     fn install() -> Self {
         let mut before = Vec::new();
         for signal in CAUGHT {

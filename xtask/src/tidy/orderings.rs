@@ -1,5 +1,5 @@
 //! Requires a comment at every ordering stronger than `Relaxed`. The comment says what the ordering
-//! publishes, and names the function at the other end.
+//! publishes or sees, and names the function at the other end.
 
 use std::collections::BTreeSet;
 

@@ -24,7 +24,6 @@ const REQUESTS: u64 = 3_200;
 /// The most bytes of a recording.
 const LIMIT: u64 = 16 << 20;
 
-/// Runs the command.
 pub(crate) fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();

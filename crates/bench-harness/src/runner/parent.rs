@@ -101,7 +101,7 @@ fn alone(
     Ok(())
 }
 
-/// Returns the words with which a cell says in which pass a child died.
+/// Returns the words that name the pass in which a child died.
 fn pass(mode: Mode) -> &'static str {
     match mode {
         Mode::Check => "when checked",

@@ -73,8 +73,7 @@ impl Meeting {
         // the meeting.
         self.came.fetch_add(1, Ordering::AcqRel);
         let backoff = Backoff::new();
-        // ORDERING: Acquire. Pairs with the AcqRel in `Meeting::wait`. Receives the work of the
-        // others.
+        // ORDERING: Acquire. Pairs with the AcqRel in `Meeting::wait`: sees the work of the others.
         while self.came.load(Ordering::Acquire) < self.threads * (round + 1) {
             // `snooze` spins first and yields later, because two threads may share a processor.
             backoff.snooze();

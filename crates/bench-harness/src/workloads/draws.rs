@@ -50,7 +50,7 @@ pub(crate) fn poisson<const N: usize>(seed: u64, mean: f64) -> Box<[u16; N]> {
     filled(|| events.sample(&mut rng) as u16)
 }
 
-/// Returns `N` places below `bound`.
+/// Returns `N` random indices below `bound`.
 pub(crate) fn places<const N: usize>(seed: u64, bound: u16) -> Box<[u16; N]> {
     let mut rng = stream(seed, 3);
     filled(|| rng.random_range(0..u64::from(bound)) as u16)

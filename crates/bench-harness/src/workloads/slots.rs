@@ -9,7 +9,7 @@ use super::stock::{LiveItems, Stock};
 /// The number of sizes in the table. It is no multiple of [`PLACES`], so the two tables do not
 /// repeat together.
 pub(super) const SIZES: usize = 8000;
-/// The number of places in the table.
+/// The number of slot indices in the table.
 pub(super) const PLACES: usize = 4096;
 
 /// The distribution of sizes.
@@ -49,7 +49,7 @@ pub(super) struct Slots<I> {
     sizes: Box<[u16; SIZES]>,
     places: Box<[u16; PLACES]>,
     size_at: usize,
-    /// The tag of the next item, which is also its entry in the table of places.
+    /// The tag of the next item, which is also its index in `places`.
     next_tag: u64,
 }
 
@@ -93,7 +93,7 @@ impl<S: Stock> LiveItems<S> for Slots<S::Item> {
     }
 }
 
-/// Replaces the item in the slot that the table of places names next, `ops` times.
+/// Replaces the item in the slot that `places` names next, `ops` times.
 ///
 /// # Safety
 ///
@@ -106,7 +106,7 @@ pub(super) unsafe fn replace<S: Stock>(stock: &mut S, state: &mut Slots<S::Item>
     let mut sum = 0;
     for tag in state.next_tag..state.next_tag + ops {
         let place = usize::from(places[tag as usize % PLACES]);
-        // SAFETY: the places of the table are below the number of slots.
+        // SAFETY: the indices in `places` are below the number of slots.
         let slot = unsafe { slots.get_unchecked_mut(place) };
         // SAFETY: the slot has a value, and another one is written below.
         let LiveItem { item, size: old, tag: its } = unsafe { slot.assume_init_read() };

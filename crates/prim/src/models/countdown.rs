@@ -14,7 +14,7 @@ use crate::record::Record;
 struct CountdownWorld {
     record: ModelArc<Record<()>>,
     side: Side,
-    /// The number of times that the unit ran empty. Only the holder writes it.
+    /// The number of times that the unit became empty. Only the holder writes it.
     emptied: ModelArc<UnsafeCell<u32>>,
 }
 

@@ -1,5 +1,5 @@
-//! Remote frees beside the holder: a unit runs empty once, is not touched after that, and is linked
-//! once.
+//! Remote frees beside the holder: a unit becomes empty once, is not touched after that, and is
+//! linked once.
 
 use core::ptr::NonNull;
 
@@ -43,7 +43,8 @@ impl Chunk {
         self.blocks[index].with_mut(|block| unsafe { *block += 1 });
     }
 
-    /// Subtracts `count` from the live blocks, as the holder. Returns whether the unit ran empty.
+    /// Subtracts `count` from the live blocks, as the holder. Returns whether the unit became
+    /// empty.
     pub(super) fn book(&self, count: u64) -> bool {
         self.live.with_mut(|live| {
             // SAFETY: loom reports the race before this access.
@@ -91,13 +92,13 @@ impl Side {
         unsafe { self.inbox.get().give_back_add(self.chunk.pointer(), 1) }
     }
 
-    /// Frees block `index` as the holder. Returns whether the unit ran empty.
+    /// Frees block `index` as the holder. Returns whether the unit became empty.
     pub(super) fn local_free(&self, index: usize) -> bool {
         self.chunk.get().use_block(index);
         self.chunk.get().book(1)
     }
 
-    /// Books the remote frees in the inbox, as the holder. Returns whether the unit ran empty.
+    /// Books the remote frees in the inbox, as the holder. Returns whether the unit became empty.
     pub(super) fn book_inbox(&self) -> bool {
         let mut emptied = false;
         // SAFETY: one thread of the model calls this, or the caller holds the record's lease.
@@ -109,7 +110,7 @@ impl Side {
     }
 
     /// With `book_without_dequeue`, takes the word of a unit that may not have been dequeued, which
-    /// F2 forbids. Returns whether the unit ran empty.
+    /// F2 forbids. Returns whether the unit became empty.
     fn retire(&self) -> bool {
         if !cfg!(ephemera_weaken = "book_without_dequeue") {
             return false;
@@ -119,8 +120,8 @@ impl Side {
     }
 }
 
-/// Two threads and the holder free a block each. The unit runs empty once, and no thread touches it
-/// after that.
+/// Two threads and the holder free a block each. The unit becomes empty once, and no thread touches
+/// it after that.
 #[test]
 fn loom_remote_frees_empty_a_unit_once() {
     explore(|| {

@@ -12,7 +12,7 @@ use crate::record::Record;
 
 /// The data of the record in these models.
 struct LeasedData {
-    /// The number of times that the unit ran empty. Only the holder writes it.
+    /// The number of times that the unit became empty. Only the holder writes it.
     emptied: UnsafeCell<u32>,
 }
 
@@ -59,7 +59,7 @@ impl LeaseWorld {
         }
     }
 
-    /// Checks that the unit ran empty once. No thread trims the record before this.
+    /// Checks that the unit became empty once. No thread trims the record before this.
     fn assert_emptied_once(&self) {
         // SAFETY: loom reports the race before this read.
         let emptied = self.record.get().data().emptied.with(|count| unsafe { *count });

@@ -8,7 +8,8 @@ use super::memory::ModelArc;
 use crate::foreign::Inbox;
 
 /// A thread borrows the unit of an inbox and puts it back, while another thread frees the unit's
-/// last block and the holder books. The unit runs empty once, and no thread touches it after that.
+/// last block and the holder books. The unit becomes empty once, and no thread touches it after
+/// that.
 #[test]
 fn loom_lent_units_are_booked_once() {
     explore(|| {

@@ -36,17 +36,17 @@ unsafe impl Allocator for Pages {
 
     #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
-        // SAFETY: the caller keeps this method's contract, and all values are one allocator.
+        // SAFETY: the caller upholds this method's contract, and all values are one allocator.
         unsafe { SHARED.grow(block, old, new) }
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
-        // SAFETY: the caller keeps this method's contract, and all values are one allocator.
+        // SAFETY: the caller upholds this method's contract, and all values are one allocator.
         unsafe { SHARED.grow_zeroed(block, old, new) }
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
-        // SAFETY: the caller keeps this method's contract, and all values are one allocator.
+        // SAFETY: the caller upholds this method's contract, and all values are one allocator.
         unsafe { SHARED.shrink(block, old, new) }
     }
 }
@@ -64,8 +64,8 @@ unsafe impl Allocator for CachedPages {
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// Fresh and purged pages are not written. A span of the thread's own cache is overwritten,
-    /// which takes less time than the page faults of a fresh span.
+    /// Pages that are known to be zero are not written. A span of the thread's own cache is
+    /// overwritten, which takes less time than the page faults of a fresh span.
     fn allocate_zeroed(&self, layout: Layout) -> Block {
         if layout.size() == 0 {
             return self.allocate(layout);

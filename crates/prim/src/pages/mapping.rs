@@ -232,7 +232,7 @@ unsafe fn unmap(block: NonNull<u8>, len: usize) {
 /// return between the load of its link and the exchange (the ABA problem). In a child that was
 /// forked during a retry, no mapping leaves the list.
 fn retry_stuck() {
-    // ORDERING: Acquire. Pairs with the Release in `retry_stuck`: the last such thread has
+    // ORDERING: Acquire. Pairs with the Release in `retry_stuck`: the last thread that retried has
     // finished.
     if STUCK.load(Ordering::Relaxed).is_null() || RETRYING.swap(true, Ordering::Acquire) {
         return;

@@ -85,8 +85,8 @@ use core::ptr::NonNull;
 
 use crate::traits::AllocError;
 
-/// The least bound on the bytes of freed blocks that stay resident: 4 MiB. The bound is larger if
-/// an eighth of the bytes in use is.
+/// The least bound on the bytes of freed blocks that stay resident: 4 MiB. If an eighth of the
+/// bytes in use is more, that is the bound.
 ///
 /// It is small because a program that sleeps after a burst keeps this number of bytes. A program
 /// that needs more pages again raises the bound.

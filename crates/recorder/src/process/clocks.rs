@@ -95,15 +95,14 @@ pub(super) fn see_the_exit() {
 /// Writes the end of the run and its processor time into the header, and a note of the exiting
 /// thread's clocks.
 extern "C" fn exits() {
-    // ORDERING: Acquire. Pairs with the Release in `prepare`. Publishes: the process and its
-    // settings.
+    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the process and its settings.
     let process = PROCESS.load(Acquire);
     if process.is_null() {
         return;
     }
     // SAFETY: a published process is never unmapped (I1).
     let process = unsafe { &*process };
-    // ORDERING: Acquire. Pairs with the Release in `restart`. Publishes: the file of a child.
+    // ORDERING: Acquire. Pairs with the Release in `restart`: sees the file of a child.
     if process.state.load(Acquire) != RECORDING {
         return;
     }

@@ -22,7 +22,7 @@ impl Recording {
     /// Writes a call of the thread `number`. `held` is the thread's [`ThreadWords::stream`].
     /// Returns its new value.
     pub(super) fn write(&self, held: *const Stream, number: usize, call: &Call) -> *const Stream {
-        // ORDERING: Acquire. Pairs with the Release in `restart`. Publishes: the child's file.
+        // ORDERING: Acquire. Pairs with the Release in `restart`: sees the child's file.
         if self.state.load(Acquire) == WIPED {
             self.restart();
         }
@@ -161,7 +161,7 @@ impl Recording {
 /// Runs at the end of a thread. Returns its stream to the list, and makes its later calls borrow.
 pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     let ThreadWords { stream: held, number } = tls::get();
-    // ORDERING: Acquire. Pairs with the Release in `prepare`. Publishes: the process.
+    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the process.
     let process = PROCESS.load(Acquire);
     if process.is_null() || held == BUSY {
         return;

@@ -210,7 +210,11 @@ impl RingAl {
         match self.open(bytes) {
             // SAFETY: `open` is the open region of this ring, with room for `bytes` bytes.
             Some(open) => Ok(unsafe { ExtBuf::new(self, open, bytes) }),
-            None => Err(self.refused(bytes, 1)),
+            None => {
+                let open = self.refused(bytes, 1, |ring| ring.open(bytes))?;
+                // SAFETY: `open` is the open region of this ring, with room for `bytes` bytes.
+                Ok(unsafe { ExtBuf::new(self, open, bytes) })
+            }
         }
     }
 

@@ -26,7 +26,7 @@ use self::chain::Chain;
 pub use self::ext::ExtBuf;
 use crate::buffer::{FixedBufMut, GenericBufMut};
 use crate::error::RequestError;
-use crate::geometry::{GRANULE, Want, region, room};
+use crate::geometry::{GRANULE, LARGEST_ALIGN, Want, aligned_room, region, room};
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
 use crate::parked::PARKED;
 use crate::stats::Stats;
@@ -82,11 +82,11 @@ enum RingMemory {
 unsafe impl Send for RingAl {}
 
 impl RingAl {
-    /// Creates a ring over `bytes` bytes of the global heap, rounded up to the next multiple of 16.
-    /// A header and the alignment of the first buffer take another 112 bytes. Without live buffers,
-    /// the ring can serve one buffer of [`RingAl::capacity`] bytes, which is the rounded size less
-    /// 16. With feature `checked`, the size is rounded up to a multiple of 32, and the capacity is
-    /// 64 less than that.
+    /// Creates a ring over `bytes` bytes of the global heap, rounded up to a multiple of 16, and at
+    /// least 32. A header and the alignment of the first buffer take another 112 bytes. Without
+    /// live buffers, the ring can serve one buffer of [`RingAl::capacity`] bytes, which is the
+    /// rounded size less 16. With feature `checked`, the size is rounded up to a multiple of 32,
+    /// and is at least 128. The capacity is the rounded size less 64 then.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if [`RingAl::try_new`] fails.
@@ -143,7 +143,7 @@ impl RingAl {
     pub fn try_fixed(&mut self, bytes: usize) -> Result<FixedBufMut, RequestError> {
         match self.fixed(bytes) {
             Some(buffer) => Ok(buffer),
-            None => Err(self.refused(bytes, 1)),
+            None => self.refused(bytes, 1, |ring| ring.fixed(bytes)),
         }
     }
 
@@ -161,9 +161,13 @@ impl RingAl {
     /// Allocates a buffer like [`RingAl::fixed_aligned`].
     ///
     /// # Errors
-    /// Returns [`RequestError`], which says whether the ring is too small or too full.
+    /// Returns [`RequestError`], which says whether the ring is too small or too full, or whether
+    /// the alignment is too large for every buffer of this ring.
     pub fn try_fixed_aligned(&mut self, bytes: usize, align: usize) -> Result<FixedBufMut, RequestError> {
-        self.fixed_aligned(bytes, align).ok_or_else(|| self.refused(bytes, align))
+        match self.fixed_aligned(bytes, align) {
+            Some(buffer) => Ok(buffer),
+            None => self.refused(bytes, align, |ring| ring.fixed_aligned(bytes, align)),
+        }
     }
 
     /// Allocates a buffer for exactly `count` elements, aligned for them. The buffer drops its
@@ -185,12 +189,16 @@ impl RingAl {
     /// Allocates a buffer like [`RingAl::generic`].
     ///
     /// # Errors
-    /// Returns [`RequestError`], which says whether the ring is too small or too full.
+    /// Returns [`RequestError`], which says whether the ring is too small or too full, or whether
+    /// the alignment of `T` is too large for every buffer of this ring.
     #[inline]
     pub fn try_generic<T>(&mut self, count: usize) -> Result<GenericBufMut<T>, RequestError> {
         match self.generic(count) {
             Some(buffer) => Ok(buffer),
-            None => Err(self.refused(count.saturating_mul(size_of::<T>()), align_of::<T>())),
+            None => {
+                let bytes = count.saturating_mul(size_of::<T>());
+                self.refused(bytes, align_of::<T>(), |ring| ring.generic(count))
+            }
         }
     }
 
@@ -243,16 +251,54 @@ impl RingAl {
         Self::trim_all()
     }
 
+    /// Returns the error for a request for which `search` found no room. If another thread has
+    /// freed a buffer since and the request fits now, searches once more.
     #[cold]
-    fn refused(&self, asked: usize, align: usize) -> RequestError {
-        let fits_empty = align
-            .checked_next_power_of_two()
-            .and_then(|align| Want::new(asked, align))
-            .is_some_and(|want| want.lead(self.chain.guard(0).addr(), self.chain.end).is_some());
-        if !fits_empty {
-            return RequestError::TooLarge { asked, capacity: self.capacity() };
+    #[inline(never)]
+    fn refused<T>(
+        &mut self,
+        asked: usize,
+        align: usize,
+        search: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Result<T, RequestError> {
+        let reason = self.reason(asked, align);
+        match reason {
+            // Only the ring takes regions, so the run that was free is still free, and the second
+            // search finds it. It finds nothing only if both figures are 0 and no run has room for
+            // a guard.
+            RequestError::Exhausted { largest_free, .. } if largest_free >= asked => {
+                search(self).ok_or(reason)
+            }
+            _ => Err(reason),
         }
-        let Stats { largest_free, bytes_live, .. } = self.stats();
+    }
+
+    /// Returns the reason for a refusal. Visits every region unless the request fails in an empty
+    /// ring too.
+    fn reason(&self, asked: usize, align: usize) -> RequestError {
+        let room = |at, len, align| aligned_room(self.chain.guard(at).addr(), len, align);
+        let whole = |align| room(0, self.chain.end, align);
+        let rounded = align.checked_next_power_of_two().unwrap_or(usize::MAX);
+        let Some(capacity) = whole(rounded) else {
+            let mut largest_align = LARGEST_ALIGN;
+            while largest_align > GRANULE && whole(largest_align).is_none() {
+                largest_align /= 2;
+            }
+            return RequestError::AlignTooLarge { align, largest_align };
+        };
+        if asked > capacity {
+            return RequestError::TooLarge { asked, capacity };
+        }
+        let (mut largest_free, mut bytes_live, mut start) = (0, 0, 0);
+        self.chain.walk(|at, word| {
+            let next = at + word.len();
+            if word.is_taken() {
+                bytes_live += word.len();
+                start = next;
+            } else {
+                largest_free = largest_free.max(room(start, next - start, rounded).unwrap_or(0));
+            }
+        });
         RequestError::Exhausted { asked, largest_free, bytes_live }
     }
 }

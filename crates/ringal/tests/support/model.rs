@@ -160,16 +160,22 @@ impl Model {
         self.gaps().into_iter().map(|(_, len)| len).max().unwrap_or(0)
     }
 
+    /// Returns the size of the largest buffer, aligned to `align`, in a gap of `len` bytes at
+    /// `start`. Returns `None` if not even an empty buffer fits.
+    fn room(&self, (start, len): (usize, usize), align: usize) -> Option<usize> {
+        let first = self.base + start + GRANULE;
+        let lead = first.next_multiple_of(align.max(GRANULE)) - first;
+        len.checked_sub(lead + OVERHEAD)
+    }
+
+    /// Returns the size of the largest buffer, aligned to `align`, that fits a gap.
+    fn largest(&self, align: usize) -> Option<usize> {
+        self.gaps().into_iter().filter_map(|gap| self.room(gap, align)).max()
+    }
+
     /// Returns whether a gap has room for a buffer of `bytes` bytes aligned to `align`.
     fn has_room(&self, bytes: usize, align: usize) -> bool {
-        if bytes > self.end {
-            return false;
-        }
-        self.gaps().into_iter().any(|(start, len)| {
-            let first = self.base + start + GRANULE;
-            let lead = first.next_multiple_of(align.max(GRANULE)) - first;
-            len >= region(bytes) + lead
-        })
+        self.largest(align) >= Some(bytes)
     }
 
     fn next_seed(&mut self) -> u8 {
@@ -202,34 +208,41 @@ impl Model {
             }
             Err(refused) => {
                 assert!(!room, "{bytes} bytes were refused although there is room: {refused}");
-                self.check_refusal(bytes, refused);
+                self.check_refusal(bytes, 1, refused);
             }
         }
     }
 
-    fn check_refusal(&mut self, bytes: usize, refused: RequestError) {
+    fn check_refusal(&mut self, asked: usize, align: usize, refused: RequestError) {
         self.refused += 1;
-        let capacity = self.end - OVERHEAD;
-        match refused {
-            RequestError::TooLarge { asked, capacity: said } => {
-                assert!(bytes > capacity && asked == bytes && said == capacity);
+        let empty = |align| self.room((0, self.end), align);
+        let expected = match empty(align) {
+            None => {
+                let mut aligns = (0..30).rev().map(|shift| 1 << shift);
+                let largest_align = aligns.find(|&align| empty(align).is_some()).unwrap();
+                RequestError::AlignTooLarge { align, largest_align }
             }
-            RequestError::Exhausted { asked, .. } => assert!(bytes <= capacity && asked == bytes),
-            _ => panic!("{refused}"),
-        }
+            Some(capacity) if asked > capacity => RequestError::TooLarge { asked, capacity },
+            Some(_) => RequestError::Exhausted {
+                asked,
+                largest_free: self.largest(align).unwrap_or(0),
+                bytes_live: self.live.values().map(|live| live.region).sum(),
+            },
+        };
+        assert_eq!(refused, expected, "{refused}");
     }
 
     fn aligned(&mut self, bytes: usize, align: usize) {
         let room = self.has_room(bytes, align);
-        match self.ring.fixed_aligned(bytes, align) {
-            Some(buffer) => {
+        match self.ring.try_fixed_aligned(bytes, align) {
+            Ok(buffer) => {
                 assert!(room, "{bytes} bytes were served in too little room");
                 assert_eq!(buffer.as_ptr().addr() % align, 0);
                 self.keep_bytes(buffer);
             }
-            None => {
+            Err(refused) => {
                 assert!(!room, "{bytes} bytes aligned to {align} were refused although there is room");
-                self.refused += 1;
+                self.check_refusal(bytes, align, refused);
             }
         }
     }

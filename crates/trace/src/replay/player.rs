@@ -236,8 +236,8 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
                 continue;
             }
             let slot = &self.slots[op.slot as usize];
-            // ORDERING: Acquire. Pairs with the Release in `Player::ops`. Publishes: the block and
-            // its contents.
+            // ORDERING: Acquire. Pairs with the Release in `Player::ops`: sees the block and its
+            // contents.
             if op.wait > 0
                 && !cfg!(ephemera_weaken = "replay_no_wait")
                 && slot.generation.load(Acquire) != op.wait

@@ -1,5 +1,5 @@
-//! A directory and a trace for tests of the programs. The harness's tests of replays use this
-//! module too.
+//! Test support: a temporary directory, and functions that write small traces into it. The
+//! harness's tests of replays use this module too.
 
 use std::path::{Path, PathBuf};
 

@@ -41,7 +41,8 @@ mod tests {
         let mut source = S::create(&Demand::of(1, 1024));
         let mut held = Vec::new();
         while source.refused() == 0 {
-            // SAFETY: a ring refuses a buffer that does not fit, so no buffers overlap.
+            // SAFETY: the test exceeds the demand, but only the source that does nothing relies on
+            // it. A ring refuses a buffer that does not fit.
             held.push(unsafe { source.filled([&[7; 1000], b"and a tail"]) });
             assert!(held.len() <= 64, "a ring of 64 KiB refuses");
         }
@@ -49,12 +50,14 @@ mod tests {
         for buffer in &held {
             buffer.read(|bytes| assert!(bytes[..1000] == [7; 1000] && &bytes[1000..] == b"and a tail"));
         }
-        // SAFETY: a ring refuses a buffer that does not fit, so no buffers overlap.
+        // SAFETY: the test exceeds the demand, but only the source that does nothing relies on it.
+        // A ring refuses a buffer that does not fit.
         let grown = unsafe { source.grown(&[9; 8000], 64) };
         assert!(matches!(&grown, OrHeap::Heap(bytes) if bytes == &[9; 8000]));
         assert_eq!(source.refused(), 2);
         held.into_iter().for_each(give);
-        // SAFETY: a ring refuses a buffer that does not fit, so no buffers overlap.
+        // SAFETY: the test exceeds the demand, but only the source that does nothing relies on it.
+        // A ring refuses a buffer that does not fit.
         let again = unsafe { source.grown(&[9; 8000], 64) };
         assert!(matches!(again, OrHeap::Own(_)), "nothing is held any more");
         again.read(|bytes| assert_eq!(bytes, [9; 8000]));

@@ -300,7 +300,7 @@ mod tests {
     #[derive(Clone, Copy)]
     struct Leaking;
 
-    // SAFETY: the system's allocator keeps the contract, and a leaked block stays valid.
+    // SAFETY: the system's allocator upholds the contract, and a leaked block stays valid.
     unsafe impl RawAlloc for Leaking {
         unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
             // SAFETY: the caller upholds the callee's contract.

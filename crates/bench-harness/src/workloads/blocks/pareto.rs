@@ -1,7 +1,7 @@
 //! S4, pareto: draws a slot, and empties it if it holds a block, or fills it. Every byte is written
-//! and read. A fifth of the slots gets four fifths of the draws, a fifth of that fifth again four
-//! fifths of those, and so on, six times. So blocks in a few slots are short-lived, and most of the
-//! initial blocks stay live until the end.
+//! and read. A fifth of the slots gets four fifths of the draws. A fifth of those slots gets four
+//! fifths of these draws, and so on for six levels. So blocks in a few slots are short-lived, and
+//! most of the initial blocks stay live until the end.
 
 use core::ptr::null_mut;
 
@@ -17,14 +17,14 @@ use crate::workloads::{Cell, Context, mix};
 
 /// The number of slots, half of which hold a block at the start.
 const SLOTS: usize = 1 << 18;
-/// The number of places in the table.
+/// The number of slot indices in the table.
 const PLACES: usize = 1 << 17;
-/// The number of sizes in the table. It does not divide the number of places, so the two tables do
-/// not repeat together.
+/// The number of sizes in the table. It does not divide [`PLACES`], so the two tables do not repeat
+/// together.
 const SIZES: usize = 8000;
 /// The size of the largest block, in bytes.
 const LARGEST: u16 = 1024;
-/// The number of times that a fifth is taken of a fifth.
+/// The number of levels of fifths.
 const LEVELS: u32 = 6;
 
 #[derive(Clone, Copy)]

@@ -16,7 +16,7 @@ use crate::buffers::{Demand, OrHeap, Readable, Source, give};
 use crate::tally;
 use crate::workloads::draws::stream;
 
-/// The number of places at which pieces of a payload start, so that consecutive pieces differ.
+/// The number of offsets at which pieces of a payload start, so that consecutive pieces differ.
 const PLACES: usize = 32;
 
 /// The bytes that are written to buffers. They exist before the loop.

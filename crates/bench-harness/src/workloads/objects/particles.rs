@@ -14,24 +14,24 @@ use crate::workloads::{Cell, Context, StateCell, each};
 pub(crate) const ALIVE: u16 = 10_000;
 /// The number of births in a frame, and of deaths.
 pub(crate) const BORN: usize = ALIVE as usize / 50;
-/// The number of times that each place is in the table of deaths.
+/// The number of times that each index is in the table of deaths.
 const TIMES: usize = 4;
 
 type Particle = WordObject<8>;
 
 /// The live objects, and the table of deaths.
 struct Particles<P: RawPool<Particle>> {
-    /// The objects with their tags. A place is empty only between a death and a birth.
+    /// The objects with their tags. An entry is empty only between a death and a birth.
     alive: Vec<Option<(P::Handle, u64)>>,
-    /// Random orders of all places, [`TIMES`] of them one after the other. So the places of one
-    /// frame differ.
+    /// Random orders of all indices of `alive`, [`TIMES`] of them one after the other. So the
+    /// indices of one frame differ.
     dying: Vec<u16>,
     born: u64,
     pool: P,
 }
 
 impl<P: RawPool<Particle>> Particles<P> {
-    /// Fills the places.
+    /// Makes the first objects.
     fn new(pool: P, seed: u64) -> Self {
         let mut rng = stream(seed, 15);
         let mut dying = Vec::with_capacity(TIMES * usize::from(ALIVE));

@@ -155,7 +155,7 @@ const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
 
 pub(super) fn now_ms() -> usize {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the place is valid. If the system refuses, the time stays zero.
+    // SAFETY: `time` is valid for writes. If the system refuses, the time stays zero.
     unsafe { libc::clock_gettime(CLOCK, &raw mut time) };
     (time.tv_sec as usize).wrapping_mul(1_000).wrapping_add(time.tv_nsec as usize / 1_000_000)
 }

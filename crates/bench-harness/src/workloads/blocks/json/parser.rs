@@ -8,7 +8,7 @@ use super::tree::{JsonNode, Member, Storage, Text};
 /// The deepest nesting that the parser follows.
 const DEPTH: usize = 256;
 
-/// The place and the reason of a failure.
+/// The offset and the reason of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParseError {
     /// The offset of the unexpected byte.

@@ -49,7 +49,7 @@ fn group(key: &impl Readable) -> usize {
     digest(key) as usize % GROUPS
 }
 
-/// Removes the row at `place` from the window.
+/// Removes the row with the index `place` from the window.
 #[inline(always)]
 fn leave<S: Source>(window: &mut RowWindow<S::Buf>, place: usize, sum: &mut u64) {
     let first = place * COLUMNS;

@@ -38,7 +38,7 @@ impl Syntax {
 #[derive(Debug, Default)]
 struct Flattener {
     syntax: Syntax,
-    /// The open nodes: their kinds, and their places among the events.
+    /// The open nodes: their kinds, and their indices among the events.
     open: Vec<(NodeKind, usize)>,
 }
 
