@@ -190,8 +190,8 @@ impl Ledger {
         }
     }
 
-    /// Adds `blocks` large blocks of `bytes` bytes, as [`Self::add`] does. A block that grows passes
-    /// 0 blocks.
+    /// Adds `blocks` large blocks of `bytes` bytes, as [`Self::add`] does. A block that grows
+    /// passes 0 blocks.
     pub(crate) fn add_large(&self, blocks: usize, bytes: usize) {
         self.large_blocks.add(blocks);
         self.large_bytes.add(bytes);
