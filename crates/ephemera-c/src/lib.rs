@@ -16,6 +16,7 @@
 
 mod heap;
 mod live;
+mod page_header;
 mod reserve;
 mod sized;
 
@@ -23,7 +24,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
 
 use live::MIN_ALIGN;
-use sized::PAGE;
+use page_header::PAGE;
 
 /// Stores the error number of a failure in `errno`.
 fn set_errno(error: c_int) {

@@ -22,30 +22,11 @@ use typed_pool::__private as pools;
 
 use crate::heap::Heap;
 use crate::live::{self, MIN_ALIGN};
+use crate::page_header::{self, PAGE};
 use crate::reserve;
-
-/// The size of a page in bytes.
-pub(crate) const PAGE: usize = 4 << 10;
 
 /// The least alignment of a whole span, in bytes. No class has this alignment.
 const SPAN_ALIGN: usize = 8 << 10;
-
-/// The first word of a header, which tells it from other bytes.
-const MAGIC: usize = 0x45_70_48_6D;
-
-/// The start of the page in front of a large block.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Header {
-    magic: usize,
-    /// The address of the block that this header belongs to. A copy of a header elsewhere has
-    /// another address and is ignored.
-    block: usize,
-    /// The layout of the whole mapping.
-    layout: Layout,
-    /// The offset of the block in the mapping, in bytes.
-    offset: usize,
-}
 
 /// A block as the allocator sees it: its start and its layout.
 #[derive(Clone, Copy)]
@@ -158,23 +139,13 @@ fn allocate_large(layout: Layout, zeroed: bool) -> Option<NonNull<u8>> {
     // SAFETY: the offset is less than the size of the mapping.
     let block = unsafe { start.add(offset) };
     // SAFETY: the page in front of the block belongs to the mapping.
-    unsafe { write_header(block, whole, offset) };
+    unsafe { page_header::write(block, whole, offset) };
     Some(block)
 }
 
 /// Returns the layout of the whole span for this number of bytes.
 fn span_layout(need: usize) -> Option<Layout> {
     Layout::from_size_align(need.next_power_of_two().max(pages::SPAN_MIN), SPAN_ALIGN).ok()
-}
-
-/// # Safety
-/// The page in front of `block` belongs to the caller.
-unsafe fn write_header(block: NonNull<u8>, layout: Layout, offset: usize) {
-    let header = Header { magic: MAGIC, block: block.addr().get(), layout, offset };
-    // SAFETY: the page in front of the block belongs to the caller.
-    let place = unsafe { block.sub(PAGE) };
-    // SAFETY: a page is aligned for a header and has room for it.
-    unsafe { place.cast().write(header) };
 }
 
 /// Returns the unit that has a block, if the block is a slot.
@@ -226,19 +197,10 @@ unsafe fn find(block: NonNull<u8>) -> Found {
         }
         return Found { start: block, layout: reserve::LAYOUT, offset: 0 };
     }
-    if block.addr().get() % PAGE != 0 {
-        not_a_block();
-    }
     // SAFETY: a block outside all spans has a header in the page in front of it.
-    let place = unsafe { block.sub(PAGE) };
-    // SAFETY: the header at the start of the page was written, and a page is aligned for it.
-    let header = unsafe { place.cast::<Header>().read() };
-    if header.magic != MAGIC || header.block != block.addr().get() {
-        not_a_block();
-    }
+    let Some((layout, offset)) = (unsafe { page_header::read(block) }) else { not_a_block() };
     // SAFETY: the block lies at this offset in its mapping.
-    let start = unsafe { block.sub(header.offset) };
-    Found { start, layout: header.layout, offset: header.offset }
+    Found { start: unsafe { block.sub(offset) }, layout, offset }
 }
 
 /// Reports a pointer that names no live block, and ends the process.
@@ -298,12 +260,8 @@ unsafe fn release_other(block: NonNull<u8>) {
     // SAFETY: the caller passes a live block.
     let found = unsafe { find(block) };
     if found.offset != 0 {
-        // Clears the header. Otherwise a later free of this address would take the stale header for
-        // that of a live block.
-        // SAFETY: the page in front of the block belongs to its mapping.
-        let magic = unsafe { block.sub(PAGE) };
-        // SAFETY: the header is in this page.
-        unsafe { magic.cast::<usize>().write(0) };
+        // SAFETY: the caller passes a live block, which has a header.
+        unsafe { page_header::clear(block) };
     }
     if found.layout.align() == reserve::LAYOUT.align() {
         if !reserve::give(block) {
@@ -382,7 +340,7 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
     // SAFETY: the offset is less than the size of the mapping.
     let block = unsafe { moved.cast::<u8>().add(found.offset) };
     // SAFETY: the page in front of the block belongs to the mapping.
-    unsafe { write_header(block, whole, found.offset) };
+    unsafe { page_header::write(block, whole, found.offset) };
     // This succeeds, because the spare tables suffice.
     let _ = live::enter(block, Some(&spare));
     Some(block)

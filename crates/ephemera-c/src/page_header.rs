@@ -1,0 +1,68 @@
+//! The header of a block beyond 1 MiB, in the page in front of the block.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+/// The size of a page in bytes.
+pub(crate) const PAGE: usize = 4 << 10;
+
+/// The first word of a header, which tells it from other bytes.
+const MAGIC: usize = 0x45_70_48_6D;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Header {
+    magic: usize,
+    /// The address of the block that this header belongs to. A copy of a header elsewhere has
+    /// another address and is ignored.
+    block: usize,
+    /// The layout of the whole mapping.
+    layout: Layout,
+    /// The offset of the block in the mapping, in bytes.
+    offset: usize,
+}
+
+/// Returns the address of the header of a block.
+///
+/// # Safety
+/// The page in front of `block` is part of a mapping.
+unsafe fn place(block: NonNull<u8>) -> NonNull<Header> {
+    // SAFETY: the page in front of the block is part of a mapping.
+    unsafe { block.sub(PAGE) }.cast()
+}
+
+/// Writes the header of a block, which lies at this offset in a mapping of this layout.
+///
+/// # Safety
+/// The page in front of `block` belongs to the caller.
+pub(crate) unsafe fn write(block: NonNull<u8>, layout: Layout, offset: usize) {
+    let header = Header { magic: MAGIC, block: block.addr().get(), layout, offset };
+    // SAFETY: the page in front of the block belongs to the caller. It is aligned for a header and
+    // has room for it.
+    unsafe { place(block).write(header) };
+}
+
+/// Returns the layout of the mapping of a block, and the block's offset in it. Returns `None` if
+/// the block has no header.
+///
+/// # Safety
+/// The page in front of `block` is part of a mapping.
+pub(crate) unsafe fn read(block: NonNull<u8>) -> Option<(Layout, usize)> {
+    if block.addr().get() % PAGE != 0 {
+        return None;
+    }
+    // SAFETY: the page in front of the block is mapped, and is aligned for a header.
+    let header = unsafe { place(block).read() };
+    let is_header = header.magic == MAGIC && header.block == block.addr().get();
+    is_header.then_some((header.layout, header.offset))
+}
+
+/// Clears the header of a block that is about to be freed. Otherwise a later free of this address
+/// would take the stale header for that of a live block.
+///
+/// # Safety
+/// The block has a header, and belongs to the caller.
+pub(crate) unsafe fn clear(block: NonNull<u8>) {
+    // SAFETY: the page in front of the block belongs to its mapping and has the header.
+    unsafe { place(block).cast::<usize>().write(0) };
+}
