@@ -40,13 +40,13 @@ pub trait Geometry: 'static {
     const MEDIUM_ALIGN: usize;
     /// The size and alignment of chunks of medium blocks.
     const MEDIUM_CHUNK: usize;
-    /// The number of empty chunks of each class that a heap keeps. Its owner frees all further
-    /// ones.
+    /// The number of empty chunks of each class that a heap keeps besides the front. Its owner
+    /// frees all further ones.
     const RETAIN: usize = 4;
 }
 
 /// The geometry for programs: blocks up to 2 KiB in chunks of 32 KiB, up to 64 KiB in chunks of 256
-/// KiB.
+/// KiB. Blocks aligned to more than 512 bytes, up to 4 KiB, are in chunks of 256 KiB too.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Standard;
 

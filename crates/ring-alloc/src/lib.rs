@@ -31,9 +31,9 @@
 //! # Trade-offs
 //!
 //! * A long-lived block keeps its whole chunk: 32 KiB for blocks up to 2 KiB, 256 KiB for blocks up
-//!   to 64 KiB. It costs nothing more than that. But a thousand small blocks that live long,
-//!   scattered among short-lived ones, can keep a thousand chunks (32 MB). Allocate such blocks
-//!   elsewhere.
+//!   to 64 KiB and for those aligned to more than 512 bytes. It costs nothing more than that. But a
+//!   thousand small blocks that live long, scattered among short-lived ones, can keep a thousand
+//!   chunks (32 MB). Allocate such blocks elsewhere.
 //! * A block can grow in place only at the top of its chunk. Vectors that grow alternately move as
 //!   they would in any other allocator.
 //! * A block larger than 64 KiB, or aligned to more than 4 KiB, comes from the backing allocator,
@@ -43,19 +43,20 @@
 //!
 //! # How memory is returned
 //!
-//! * *By itself*: each ring or thread keeps 4 empty chunks of each class and frees all further
-//!   ones. At its exit a thread frees all of them.
+//! * *By itself*: besides the *front* of a class (the chunk that blocks are allocated from), each
+//!   ring or thread keeps up to 4 empty chunks of that class and frees all further ones. At its
+//!   exit a thread frees all empty chunks.
 //! * *On request*: [`RingAlloc::trim`], [`OneRingAlloc::trim`], [`OneRingAlloc::trim_all`].
 //! * *Under a limit*: [`Builder::limit`], [`OneRingAlloc::set_limit`].
 //!
 //! [`Stats`] reports the bytes held.
 //!
 //! A chunk belongs to one thread, its owner. If other threads free the last block of the chunk, the
-//! owner notices this when it next fills its *front* (the chunk that it allocates from), trims or
-//! ends. If the owner has filled no front for 100 ms, other threads return the chunk's pages to the
-//! operating system, within a bounded number of their own slow paths and remote frees. So the
-//! memory leaves the process even if the owner never runs again. Two pages of each such chunk stay
-//! until the owner runs. The owner's fronts and the empty chunks that it keeps also stay.
+//! owner notices this when it next fills a front, trims or ends. If the owner has filled no front
+//! for 100 ms, other threads return the chunk's pages to the operating system, within a bounded
+//! number of their own slow paths and remote frees. So the memory leaves the process even if the
+//! owner never runs again. Two pages of each such chunk stay until the owner runs. The owner's
+//! fronts and the empty chunks that it keeps also stay.
 //!
 //! A chunk of an ended thread is freed with its last block, by the thread that frees that block.
 //!

@@ -43,7 +43,7 @@ pub struct Stats {
 pub struct ClassStats {
     /// The number of chunks that are held for this class.
     pub chunks: usize,
-    /// The number of chunks without a live block.
+    /// The number of chunks without a live block. The front is one of them if it has none.
     pub empty_chunks: usize,
     /// The number of empty chunks whose whole pages other threads offered to the operating system
     /// while the owner was idle. An owner is idle if it took no slow path for 100 ms, or if other

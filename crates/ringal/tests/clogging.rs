@@ -190,7 +190,7 @@ fn overflowing_sizes_are_refused() {
 #[test]
 fn too_large_request_reports_the_capacity_at_its_alignment() {
     #[repr(align(128))]
-    struct Wide([u8; 128]);
+    struct Wide(#[expect(dead_code, reason = "only its size matters")] [u8; 128]);
 
     let mut ring = RingAl::new(16 << 10);
     let capacity = ring.capacity();

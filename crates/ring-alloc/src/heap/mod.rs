@@ -154,7 +154,7 @@ pub(crate) unsafe trait RingEnv: Copy {
     fn identity(&self) -> *const ();
     /// Returns whether this heap's owner may write the words of `chunk`.
     fn owns(&self, chunk: ChunkPtr) -> bool;
-    /// Returns the number of empty chunks of each class that the heap keeps.
+    /// Returns the number of empty chunks of each class that the heap keeps besides the front.
     fn retain(&self) -> usize;
     /// Counts a slow path of a heap that this thread owns. Some of these calls look for idle
     /// owners.

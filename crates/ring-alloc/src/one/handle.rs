@@ -138,8 +138,8 @@ impl OneRingAlloc {
     /// Frees this thread's empty chunks to the global heap, including those that other threads'
     /// frees emptied.
     ///
-    /// Without a trim, a thread keeps up to 4 empty chunks of each class for reuse, and frees all
-    /// of them at its exit.
+    /// Without a trim, a thread keeps its front chunks and up to 4 empty chunks of each class for
+    /// reuse, and frees all empty chunks at its exit.
     #[inline]
     pub fn trim(&self) {
         if let Some(owner) = thread::bound() {

@@ -70,8 +70,13 @@ impl<G: Geometry> Builder<G> {
         Self { limit: bytes, ..self }
     }
 
-    /// Sets the number of empty chunks of each class that the ring keeps for reuse. The default is
-    /// [`RETAIN`](Geometry::RETAIN) of the geometry, which is 4 in the standard one.
+    /// Sets the number of empty chunks of each class that the ring keeps for reuse, besides the
+    /// front. The default is [`RETAIN`](Geometry::RETAIN) of the geometry, which is 4 in the
+    /// standard one.
+    ///
+    /// The front (the chunk that blocks are allocated from) stays when it runs empty. So a ring
+    /// without live blocks keeps up to `chunks + 1` chunks of each class that it has used. With
+    /// `retain(0)`, it keeps one. [`RingAlloc::trim`] frees the front too.
     pub const fn retain(self, chunks: usize) -> Self {
         Self { retain: Some(chunks), ..self }
     }

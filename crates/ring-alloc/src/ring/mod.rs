@@ -242,8 +242,8 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
 
     /// Frees every empty chunk to the backing allocator.
     ///
-    /// Without a trim, a ring keeps up to 4 empty chunks of each class for reuse (see
-    /// [`Builder::retain`]).
+    /// Without a trim, a ring keeps its front chunks and up to 4 empty chunks of each class for
+    /// reuse (see [`Builder::retain`]).
     #[inline]
     pub fn trim(&self) {
         heap::trim(self.inner());

@@ -207,15 +207,12 @@ impl RingAl {
     /// Returns [`RequestError`], which says whether the ring is too small or too full.
     #[inline]
     pub fn try_extendable(&mut self, bytes: usize) -> Result<ExtBuf<'_>, RequestError> {
-        match self.open(bytes) {
-            // SAFETY: `open` is the open region of this ring, with room for `bytes` bytes.
-            Some(open) => Ok(unsafe { ExtBuf::new(self, open, bytes) }),
-            None => {
-                let open = self.refused(bytes, 1, |ring| ring.open(bytes))?;
-                // SAFETY: `open` is the open region of this ring, with room for `bytes` bytes.
-                Ok(unsafe { ExtBuf::new(self, open, bytes) })
-            }
-        }
+        let open = match self.open(bytes) {
+            Some(open) => open,
+            None => self.refused(bytes, 1, |ring| ring.open(bytes))?,
+        };
+        // SAFETY: `open` is the open region of this ring, with room for `bytes` bytes.
+        Ok(unsafe { ExtBuf::new(self, open, bytes) })
     }
 
     /// Opens a region with room for `bytes` bytes.

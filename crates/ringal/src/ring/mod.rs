@@ -263,22 +263,24 @@ impl RingAl {
     ) -> Result<T, RequestError> {
         let reason = self.reason(asked, align);
         match reason {
-            // Only the ring takes regions, so the run that was free is still free, and the second
-            // search finds it. It finds nothing only if both figures are 0 and no run has room for
-            // a guard.
-            RequestError::Exhausted { largest_free, .. } if largest_free >= asked => {
+            // Only the ring takes regions, so a free run that `reason` saw is still free, and the
+            // second search finds it. It finds nothing only if both figures are 0 and no run has
+            // room for even an empty buffer.
+            RequestError::Exhausted { largest_free, .. }
+                if largest_free >= asked && !cfg!(ephemera_weaken = "refused_request_searches_once") =>
+            {
                 search(self).ok_or(reason)
             }
             _ => Err(reason),
         }
     }
 
-    /// Returns the reason for a refusal. Visits every region unless the request fails in an empty
-    /// ring too.
+    /// Returns the reason for a refusal. Visits every region, unless even the empty ring would
+    /// refuse the request.
     fn reason(&self, asked: usize, align: usize) -> RequestError {
         let room = |at, len, align| aligned_room(self.chain.guard(at).addr(), len, align);
         let whole = |align| room(0, self.chain.end, align);
-        let rounded = align.checked_next_power_of_two().unwrap_or(usize::MAX);
+        let rounded = align.checked_next_power_of_two().unwrap_or(2 * LARGEST_ALIGN);
         let Some(capacity) = whole(rounded) else {
             let mut largest_align = LARGEST_ALIGN;
             while largest_align > GRANULE && whole(largest_align).is_none() {

@@ -160,8 +160,7 @@ impl Model {
         self.gaps().into_iter().map(|(_, len)| len).max().unwrap_or(0)
     }
 
-    /// Returns the size of the largest buffer, aligned to `align`, in a gap of `len` bytes at
-    /// `start`. Returns `None` if not even an empty buffer fits.
+    /// Returns the size of the largest buffer, aligned to `align`, that fits in a gap, if any does.
     fn room(&self, (start, len): (usize, usize), align: usize) -> Option<usize> {
         let first = self.base + start + GRANULE;
         let lead = first.next_multiple_of(align.max(GRANULE)) - first;
@@ -218,9 +217,8 @@ impl Model {
         let empty = |align| self.room((0, self.end), align);
         let expected = match empty(align) {
             None => {
-                let mut aligns = (0..30).rev().map(|shift| 1 << shift);
-                let largest_align = aligns.find(|&align| empty(align).is_some()).unwrap();
-                RequestError::AlignTooLarge { align, largest_align }
+                let possible = (0..30).map(|shift| 1 << shift).filter(|&align| empty(align).is_some());
+                RequestError::AlignTooLarge { align, largest_align: possible.max().unwrap() }
             }
             Some(capacity) if asked > capacity => RequestError::TooLarge { asked, capacity },
             Some(_) => RequestError::Exhausted {
