@@ -7,7 +7,7 @@
 
 use allocator_api2::alloc::AllocError;
 
-use crate::sync::{AtomicUsize, Ordering, change_if};
+use crate::sync::{AtomicUsize, Ordering};
 use crate::word::OwnerUsize;
 
 /// The value that stands for no limit.
@@ -157,18 +157,22 @@ impl SharedBytes {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the limit has room for `bytes` more.
-    pub fn allows(&self, bytes: usize) -> bool {
-        within(self.held(), bytes, self.limit()).is_some()
-    }
-
-    /// Adds `bytes`. Returns `false` and adds nothing if the sum would exceed the limit.
+    /// Adds `bytes`, and returns the number of bytes held before.
+    ///
+    /// # Errors
+    /// Adds nothing if the sum would exceed the limit. Returns the number of bytes held that the
+    /// sum includes.
     #[inline]
-    pub fn reserve(&self, bytes: usize) -> bool {
+    pub fn reserve(&self, bytes: usize) -> Result<usize, usize> {
         let limit = self.limit();
-        let exchange =
-            |held, sum| self.held.compare_exchange_weak(held, sum, Ordering::Relaxed, Ordering::Relaxed);
-        change_if(self.held(), exchange, |held| within(held, bytes, limit))
+        let mut held = self.held();
+        while let Some(sum) = within(held, bytes, limit) {
+            match self.held.compare_exchange_weak(held, sum, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Ok(held),
+                Err(now) => held = now,
+            }
+        }
+        Err(held)
     }
 
     /// Subtracts `bytes` from the bytes held.
@@ -231,7 +235,7 @@ impl Default for SharedAccount {
 impl Account for SharedAccount {
     #[inline]
     fn reserve(&self, bytes: usize) -> bool {
-        self.bytes.reserve(bytes)
+        self.bytes.reserve(bytes).is_ok()
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use allocator_api2::alloc::Global;
 use ephemera_prim::account::SharedBytes;
 use ephemera_prim::raw;
 
-use crate::error::Refused;
+use crate::error::{RefusalCause, Refused};
 
 /// The bytes that a store holds, and the limit on them.
 #[derive(Debug)]
@@ -29,21 +29,25 @@ impl StoreAccount {
         self.0.limit()
     }
 
-    /// Creates the error for a request of `asked` bytes.
-    pub(crate) fn refused(&self, asked: usize) -> Refused {
-        Refused { asked, held: self.held(), limit: self.limit(), other_copy: false }
+    /// Creates the error for a request of `asked` bytes, with the bytes held now.
+    pub(crate) fn refused(&self, asked: usize, cause: RefusalCause) -> Refused {
+        self.refused_at(self.held(), asked, cause)
     }
 
-    /// Creates the error for a claim through another copy of this crate than the one that made the
-    /// store.
-    #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
-    pub(crate) fn other_copy(&self) -> Refused {
-        Refused { other_copy: true, ..self.refused(0) }
+    /// Creates the error for a request of `asked` bytes when the account held `held` bytes.
+    fn refused_at(&self, held: usize, asked: usize, cause: RefusalCause) -> Refused {
+        let other_copy = cause == RefusalCause::OtherCopy;
+        Refused { asked, held, limit: self.limit(), other_copy, cause }
     }
 
-    /// Returns whether the limit has room for `bytes` more.
-    pub(crate) fn allows(&self, bytes: usize) -> bool {
-        self.0.allows(bytes)
+    /// Adds `bytes` until the result is dropped.
+    ///
+    /// # Errors
+    /// Returns [`Refused`] if the limit has no room for the bytes.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<ReservedBytes<'_>, Refused> {
+        let before =
+            self.0.reserve(bytes).map_err(|held| self.refused_at(held, bytes, RefusalCause::Limit))?;
+        Ok(ReservedBytes { account: self, before, bytes })
     }
 
     /// Allocates uninitialised memory of this layout.
@@ -52,14 +56,11 @@ impl StoreAccount {
     /// Returns [`Refused`] if the limit has no room for the layout, or if the global allocator
     /// refuses it.
     pub(crate) fn acquire(&self, layout: Layout) -> Result<NonNull<u8>, Refused> {
-        let bytes = layout.size();
-        if !self.0.reserve(bytes) {
-            return Err(self.refused(bytes));
-        }
-        raw::acquire(&Global, layout).map_err(|_| {
-            self.0.release(bytes);
-            self.refused(bytes)
-        })
+        let reserved = self.reserve(layout.size())?;
+        let block = raw::acquire(&Global, layout)
+            .map_err(|_| self.refused_at(reserved.before, reserved.bytes, RefusalCause::GlobalAllocator))?;
+        core::mem::forget(reserved);
+        Ok(block)
     }
 
     /// Returns `block` to the global allocator.
@@ -73,9 +74,24 @@ impl StoreAccount {
     }
 }
 
+/// Bytes that are on an account and not allocated. Dropping this takes them off the account.
+#[derive(Debug)]
+pub(crate) struct ReservedBytes<'a> {
+    account: &'a StoreAccount,
+    /// The bytes that the account held before.
+    before: usize,
+    bytes: usize,
+}
+
+impl Drop for ReservedBytes<'_> {
+    fn drop(&mut self) {
+        self.account.0.release(self.bytes);
+    }
+}
+
 #[cfg(all(test, feature = "std", not(ephemera_loom)))]
 mod tests {
-    use super::StoreAccount;
+    use super::{RefusalCause, StoreAccount};
     use core::alloc::Layout;
 
     #[test]
@@ -87,8 +103,24 @@ mod tests {
         let refused = account.acquire(layout).unwrap_err();
         assert_eq!((refused.asked, refused.held, refused.limit), (64, 64, 100));
         assert!(refused.by_limit() && account.held() == 64);
+        assert!(account.reserve(36).is_ok() && account.reserve(37).is_err());
+        assert_eq!(account.held(), 64);
         // SAFETY: the account granted the block above with this layout.
         unsafe { account.release(block, layout) };
         assert_eq!(account.held(), 0);
+    }
+
+    #[test]
+    fn only_an_exceeded_limit_is_a_refusal_by_the_limit() {
+        let account = StoreAccount::new(100);
+        let reserved = account.reserve(60).unwrap();
+        let record = account.refused(4_096, RefusalCause::Record);
+        assert!(!record.by_limit() && (record.held, record.limit) == (60, 100));
+        let copy = account.refused(0, RefusalCause::OtherCopy);
+        assert!(copy.other_copy && !copy.by_limit());
+        let refused = account.reserve(50).unwrap_err();
+        assert!(refused.by_limit() && !refused.other_copy);
+        drop(reserved);
+        assert!(account.reserve(50).is_ok());
     }
 }

@@ -4,6 +4,25 @@ use alloc::alloc::handle_alloc_error;
 use core::alloc::Layout;
 use core::fmt;
 
+/// The reason of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RefusalCause {
+    /// The bytes held, plus the requested ones, exceed the arena's limit.
+    Limit,
+    /// The global allocator refused the request.
+    GlobalAllocator,
+    /// No allocator can serve a request of this size.
+    AddressSpace,
+    /// There is no memory for the thread's record. Records do not count toward the limit.
+    #[cfg_attr(
+        not(all(feature = "std", target_has_atomic = "64")),
+        expect(dead_code, reason = "pools have no records")
+    )]
+    Record,
+    /// Another copy of this crate made the arena.
+    OtherCopy,
+}
+
 /// The error of a refused request for memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -17,19 +36,22 @@ pub struct Refused {
     /// Whether another copy of this crate in the process made the arena. Only that copy may put
     /// values into it.
     pub other_copy: bool,
+    pub(crate) cause: RefusalCause,
 }
 
 /// The message for a claim from an arena that another copy of the crate made.
 pub(crate) const ANOTHER_COPY: &str = "another copy of this crate in the process made the arena";
 
 impl Refused {
-    /// Returns whether the arena's own limit refused the request. Otherwise the global allocator
-    /// refused it, the request exceeded `isize::MAX` bytes, which no allocator can serve, or
-    /// [`Refused::other_copy`] is set.
+    /// Returns whether the arena's own limit refused the request. Then the sum of
+    /// [`held`](Refused::held) and [`asked`](Refused::asked) exceeds [`limit`](Refused::limit).
+    ///
+    /// Otherwise, the request had one of these causes to fail: the global allocator refused it; it
+    /// exceeded `isize::MAX` bytes, which no allocator can serve; there was no memory to register
+    /// the thread; or [`Refused::other_copy`] is set.
     #[must_use]
     pub fn by_limit(&self) -> bool {
-        let is_possible = self.asked <= isize::MAX as usize && !self.other_copy;
-        is_possible && self.held.saturating_add(self.asked) > self.limit
+        self.cause == RefusalCause::Limit
     }
 
     /// Calls `handle_alloc_error`, as the infallible methods do after a refusal.
@@ -43,15 +65,21 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { asked, held, limit, other_copy } = self;
-        if *other_copy {
-            f.write_str(ANOTHER_COPY)
-        } else if *asked > isize::MAX as usize {
-            write!(f, "{asked} bytes exceed the address space; {held} of at most {limit} bytes are held")
-        } else if self.by_limit() {
-            write!(f, "{asked} bytes, added to the {held} held, would exceed the limit of {limit}")
-        } else {
-            write!(f, "the global allocator refused {asked} bytes; {held} are held")
+        let Self { asked, held, limit, other_copy: _, cause } = self;
+        match cause {
+            RefusalCause::Limit => {
+                write!(f, "{asked} bytes, added to the {held} held, would exceed the limit of {limit}")
+            }
+            RefusalCause::GlobalAllocator => {
+                write!(f, "the global allocator refused {asked} bytes; {held} are held")
+            }
+            RefusalCause::AddressSpace => {
+                write!(f, "{asked} bytes exceed the address space; {held} of at most {limit} bytes are held")
+            }
+            RefusalCause::Record => {
+                write!(f, "there is no memory to register the thread, which takes {asked} bytes")
+            }
+            RefusalCause::OtherCopy => f.write_str(ANOTHER_COPY),
         }
     }
 }
@@ -100,28 +128,39 @@ impl<V> fmt::Display for TryAllocError<V> {
 
 impl<V> core::error::Error for TryAllocError<V> {}
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std", target_has_atomic = "64"))]
 mod tests {
-    use super::{Refused, TryAllocError};
+    use super::{ANOTHER_COPY, RefusalCause, Refused, TryAllocError};
     use alloc::string::ToString;
 
+    /// Returns a refusal with this cause. The figures alone would always mean the limit.
+    fn refused(cause: RefusalCause) -> Refused {
+        Refused { asked: 700, held: 900, limit: 1_000, other_copy: false, cause }
+    }
+
     #[test]
-    fn errors_name_the_request_and_the_limit() {
-        let limit = Refused { asked: 700, held: 900, limit: 1_000, other_copy: false };
-        assert!(limit.by_limit());
-        assert_eq!(limit.to_string(), "700 bytes, added to the 900 held, would exceed the limit of 1000");
-        let heap = Refused { limit: usize::MAX, ..limit };
-        assert!(!heap.by_limit());
-        let beyond = Refused { asked: usize::MAX, ..limit };
-        assert!(!beyond.by_limit() && !Refused { asked: usize::MAX, ..heap }.by_limit());
-        let text = alloc::format!(
-            "{} bytes exceed the address space; 900 of at most 1000 bytes are held",
-            usize::MAX
-        );
-        assert_eq!(beyond.to_string(), text);
-        let foreign = Refused { other_copy: true, ..limit };
-        assert!(!foreign.by_limit());
-        assert_eq!(foreign.to_string(), super::ANOTHER_COPY);
+    fn only_the_cause_says_whether_a_limit_refused() {
+        use RefusalCause::{AddressSpace, GlobalAllocator, Limit, OtherCopy, Record};
+        for cause in [AddressSpace, GlobalAllocator, Limit, OtherCopy, Record] {
+            assert_eq!(refused(cause).by_limit(), cause == Limit, "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_request_and_the_cause() {
+        for (cause, text) in [
+            (RefusalCause::Limit, "700 bytes, added to the 900 held, would exceed the limit of 1000"),
+            (RefusalCause::GlobalAllocator, "the global allocator refused 700 bytes; 900 are held"),
+            (
+                RefusalCause::AddressSpace,
+                "700 bytes exceed the address space; 900 of at most 1000 bytes are held",
+            ),
+            (RefusalCause::Record, "there is no memory to register the thread, which takes 700 bytes"),
+            (RefusalCause::OtherCopy, ANOTHER_COPY),
+        ] {
+            assert_eq!(refused(cause).to_string(), text);
+        }
+        let heap = refused(RefusalCause::GlobalAllocator);
         let error = TryAllocError::new(7, heap);
         assert_eq!(error.to_string(), "no slot: the global allocator refused 700 bytes; 900 are held");
         assert_eq!((error.refused(), error.into_value()), (heap, 7));

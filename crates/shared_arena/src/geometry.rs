@@ -50,7 +50,7 @@ pub(crate) struct Limits {
     /// The least alignment of a group, in bytes.
     pub(crate) smallest: usize,
     /// The largest alignment of a group, in bytes. Only types that are too large for such a group
-    /// have groups with a larger alignment.
+    /// have groups with a larger alignment. Such a group has one slot.
     pub(crate) largest: usize,
 }
 
@@ -135,7 +135,9 @@ impl ArenaGeometry {
         }
         match Self::lay_out(group, 1, limits.slots, stride, align, sizes) {
             Some(it) if it.first < room && (room - it.first) / stride > 0 => {
-                Some(Self { slots: (room - it.first) / stride, ..it })
+                // Keeps a first value from taking more memory than `largest` or than it needs.
+                let slots = if group > limits.largest { 1 } else { (room - it.first) / stride };
+                Some(Self { slots, ..it })
             }
             _ => None,
         }
@@ -288,6 +290,20 @@ mod tests {
         assert_eq!((huge.group, huge.pages, huge.slots), (4 << 20, 1, 1));
         assert_eq!(of(0, 1).stride, 1);
         assert_eq!(of(0, 256).stride, 256);
+    }
+
+    #[test]
+    fn a_group_above_the_largest_has_one_slot() {
+        for align in (0..28).map(|shift| 1_usize << shift) {
+            for size in [0, 1, 65 << 10, 150 << 10, (256 << 10) - 144, (256 << 10) - 72, 3 << 20] {
+                let size = usize::next_multiple_of(size, align);
+                let it = of(size, align);
+                let bytes = it.bytes(it.pages).unwrap();
+                let one = size.max(align) + align.max(256);
+                assert!(bytes <= LIMITS.largest.max(one), "{size} bytes, aligned to {align}: {it:?}");
+                assert!(it.group <= LIMITS.largest || it.slots == 1, "{it:?}");
+            }
+        }
     }
 
     #[test]

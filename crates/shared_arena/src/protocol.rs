@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::record::Record;
 
+use crate::account::ReservedBytes;
 use crate::close;
 use crate::error::Refused;
 use crate::group::{Far, PageGroupPtr};
@@ -16,7 +17,7 @@ use crate::owner::ShardOwner;
 use crate::parked::{self, LOOKS, Visitor};
 use crate::shard::ShardPtr;
 use crate::store::ArenaStore;
-use crate::trim::Fate;
+use crate::trim::{self, Fate};
 use crate::world::{ArenaRecord, ArenaWorld, identity, record_of};
 
 /// Claims a slot for the holder of `record`, whose shard has no slot at hand.
@@ -36,9 +37,13 @@ pub(crate) unsafe fn claim_slow(
     let shard = make().or_else(|refused| {
         // Empty groups of exited threads may hold the bytes that the shard needs.
         scavenge(world, store, true);
-        store.release_unbound();
         look_at_all(world, Some(record), refused);
-        make()
+        let mut shard = make();
+        // Keeps the other groups that no shard has: they may be reserved capacity.
+        while shard.is_err() && store.release_one_unbound() {
+            shard = make();
+        }
+        shard
     })?;
     // SAFETY: O1: the caller holds the record.
     let owner = unsafe { ShardOwner::new(store, shard) };
@@ -62,20 +67,22 @@ fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>, refused: 
     }
 }
 
-/// Frees memory after `refused`, the refusal of something other than a slot, such as the counts of
-/// a page. Frees the empty groups as [`release_empty`] does, and looks at parked shards.
+/// Frees memory after `refused`, the refusal of a page's counts: the empty groups of the same
+/// shards as [`shrink`], and parked groups. Then reserves the bytes of the counts, as
+/// [`trim::reserve_counts`] does.
 ///
 /// # Safety
 /// The caller holds `record`, if it is `Some`.
-pub(crate) unsafe fn make_room(
+pub(crate) unsafe fn make_room_for_counts<'s>(
     world: &ArenaWorld,
-    store: &ArenaStore,
+    store: &'s ArenaStore,
     record: Option<&Record<ArenaRecord>>,
     refused: Refused,
-) {
+) -> Option<ReservedBytes<'s>> {
     // SAFETY: the caller holds the record, if there is one.
-    unsafe { release_empty(world, store, record) };
+    unsafe { trim_shards(world, store, record) };
     look_at_all(world, record, refused);
+    trim::reserve_counts(store, refused)
 }
 
 /// Takes the empty groups off each shard whose record no thread holds, and leaves them for any
@@ -131,19 +138,16 @@ pub(crate) unsafe fn shrink(
 ) -> bool {
     store.epoch().raise();
     // SAFETY: the caller holds the record, if there is one.
-    unsafe { release_empty(world, store, record) != 0 }
+    let count = unsafe { trim_shards(world, store, record) };
+    count + store.release_unbound() != 0
 }
 
-/// Frees the same groups as [`shrink`], and returns their number. Does not ask other threads to
-/// trim.
+/// Frees the empty groups of the caller's shard and of shards whose record no thread holds. Returns
+/// their number.
 ///
 /// # Safety
 /// The caller holds `record`, if it is `Some`.
-unsafe fn release_empty(
-    world: &ArenaWorld,
-    store: &ArenaStore,
-    record: Option<&Record<ArenaRecord>>,
-) -> usize {
+unsafe fn trim_shards(world: &ArenaWorld, store: &ArenaStore, record: Option<&Record<ArenaRecord>>) -> usize {
     let trim = |shard| {
         // SAFETY: O1: the caller holds the record, or this thread has its lease.
         let owner = unsafe { ShardOwner::new(store, shard) };
@@ -153,7 +157,7 @@ unsafe fn release_empty(
     for shard in store.shards() {
         count += with_lease(world, shard, |_| trim(shard)).unwrap_or(0);
     }
-    count + store.release_unbound()
+    count
 }
 
 /// Frees the slot with the bit `bit` in the page with the far part `far`. The page belongs to a

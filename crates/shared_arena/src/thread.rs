@@ -7,7 +7,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use ephemera_prim::local::{self, Held, Tenant};
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
-use crate::error::{ANOTHER_COPY, Refused};
+use crate::account::ReservedBytes;
+use crate::error::{ANOTHER_COPY, RefusalCause, Refused};
 use crate::geometry::ArenaGeometry;
 use crate::group::{Far, PageGroupPtr};
 use crate::parked::{self, LOOKS, Visitor};
@@ -65,24 +66,43 @@ pub(crate) fn claim(store: &ArenaStore, geometry: &ArenaGeometry) -> Result<NonN
     claim_slow(store)
 }
 
-/// Claims a slot for a thread without a slot at hand. Binds a record to the thread first, or leases
-/// one for this operation if the thread's exit guard has run.
+/// Claims a slot for a thread without a slot at hand.
 #[cold]
 #[inline(never)]
 fn claim_slow(store: &ArenaStore) -> Result<NonNull<u8>, Refused> {
     if !store.is_ours() {
-        return Err(store.account().other_copy());
+        return Err(store.account().refused(0, RefusalCause::OtherCopy));
     }
-    let no_record = || store.account().refused(size_of::<Record<ArenaRecord>>());
+    // SAFETY: this thread holds the record during the call.
+    with_record(store, |record| unsafe { protocol::claim_slow(&WORLD, store, record) })
+}
+
+/// Makes this thread's shard in `store`, which this copy of the crate made, unless there is one.
+pub(crate) fn make_shard(store: &ArenaStore) -> Result<(), Refused> {
+    // SAFETY: this thread holds the record during the call.
+    let make =
+        |record: &Record<ArenaRecord>| unsafe { store.make_shard(record.data().seat(), identity(record)) };
+    with_record(store, make).map(drop)
+}
+
+/// Calls `visit` with a record that this thread holds during the call. Binds the record to the
+/// thread, or leases it for this operation if the thread's exit guard has run.
+///
+/// # Errors
+/// Returns [`Refused`] if there is no memory for a record, or the error of `visit`.
+fn with_record<R>(
+    store: &ArenaStore,
+    visit: impl FnOnce(&'static Record<ArenaRecord>) -> Result<R, Refused>,
+) -> Result<R, Refused> {
+    let no_record = || store.account().refused(size_of::<Record<ArenaRecord>>(), RefusalCause::Record);
     let held = local::hold::<ArenaRecord>().ok_or_else(no_record)?;
-    // SAFETY: `held` holds the record, bound or leased, until after this call.
-    let slot = unsafe { protocol::claim_slow(&WORLD, store, held.record()) };
+    let result = visit(held.record());
     if let Held::Leased(lease) = held {
         let record = lease.record();
         drop(lease);
         parked::look_behind_the_owner(&WORLD, record, LOOKS);
     }
-    slot
+    result
 }
 
 /// Frees empty groups of the store, and asks other threads to trim, as [`protocol::shrink`] does.
@@ -111,12 +131,12 @@ pub(crate) unsafe fn close(store: NonNull<ArenaStore>) {
     unsafe { protocol::close(&WORLD, store, local::bound::<ArenaRecord>()) };
 }
 
-/// Frees empty groups of the store after the refusal `refused`.
+/// Makes room for a page's counts after `refused`, as [`protocol::make_room_for_counts`] does.
 #[cold]
 #[inline(never)]
-pub(crate) fn make_room(store: &ArenaStore, refused: Refused) {
+pub(crate) fn make_room_for_counts(store: &ArenaStore, refused: Refused) -> Option<ReservedBytes<'_>> {
     // SAFETY: a thread holds the record that it is bound to.
-    unsafe { protocol::make_room(&WORLD, store, local::bound::<ArenaRecord>(), refused) };
+    unsafe { protocol::make_room_for_counts(&WORLD, store, local::bound::<ArenaRecord>(), refused) }
 }
 
 /// Frees a slot of a page that this thread does not own, or whose arena was dropped.

@@ -9,8 +9,10 @@ use core::ptr;
 
 use ephemera_prim::gate::Pass;
 
+use crate::account::ReservedBytes;
 use crate::bits::Bits;
-use crate::group::{Near, NearPtr, PageGroup, PageGroupPtr};
+use crate::error::Refused;
+use crate::group::{self, Near, NearPtr, PageGroup, PageGroupPtr};
 use crate::owner::ShardOwner;
 use crate::store::ArenaStore;
 
@@ -113,6 +115,25 @@ impl ShardOwner<'_> {
             }
         }
         Some(count)
+    }
+}
+
+/// Reserves the bytes of a page's counts after `refused`, the refusal of these counts, and after
+/// the empty groups of shards were freed. Returns `None` if the limit has no room for the bytes.
+///
+/// Frees groups that no shard has: all of them if the global allocator refused the counts, else
+/// only as many as the limit requires.
+pub(crate) fn reserve_counts(store: &ArenaStore, refused: Refused) -> Option<ReservedBytes<'_>> {
+    if !refused.by_limit() {
+        store.release_unbound();
+    }
+    let bytes = group::counts_layout(store.geometry()).size();
+    loop {
+        match store.account().reserve(bytes) {
+            Ok(reserved) => return (!cfg!(ephemera_weaken = "counts_keep_no_room")).then_some(reserved),
+            Err(_) if store.release_one_unbound() => {}
+            Err(_) => return None,
+        }
     }
 }
 

@@ -52,7 +52,7 @@ fn counted_handles_need_room_for_their_counts() {
     let held = probe.statistics().bytes_held;
     let pool = Pool::<u64>::builder().limit(held + 100).build();
     let error = pool.try_alloc_rc(5).unwrap_err();
-    assert_eq!((error.into_value(), pool.stats()), (5, (0, 63)), "the slot is free again");
+    assert_eq!((error.into_value(), pool.stats().0), (5, 0), "no slot is live");
     assert_eq!(*pool.try_alloc(6).unwrap(), 6);
 }
 
@@ -93,9 +93,62 @@ fn capacity_counts_toward_the_limit() {
     assert_eq!(pool.stats(), (0, 32 * 63));
     // The limits are exact to the byte.
     let held = pool.statistics().bytes_held;
-    assert_eq!(Pool::<u64>::builder().capacity(2_000).limit(held).build().stats(), (0, 32 * 63));
     let refused = Pool::<u64>::builder().capacity(2_000).limit(held - 1).try_build().unwrap_err();
     assert_eq!(refused.held + refused.asked, held);
+}
+
+/// The limit has room for the arena's state and its capacity, and for nothing else.
+#[test]
+fn reserved_capacity_can_be_allocated_under_its_own_limit() {
+    let _turn = turn();
+    macro_rules! check {
+        ($arena:ident, $capacity:expr) => {
+            let capacity: usize = $capacity;
+            let held = $arena::<u64>::with_capacity(capacity).statistics().bytes_held;
+            let arena = $arena::<u64>::builder().capacity(capacity).limit(held).build();
+            let slots = capacity.div_ceil(63) * 63;
+            assert_eq!(arena.stats(), (0, slots));
+            let values: Vec<_> = (0..).map_while(|number| arena.try_alloc(number).ok()).collect();
+            assert_eq!((values.len(), arena.statistics().bytes_held), (slots, held));
+            let refused = $arena::<u64>::builder().capacity(capacity).limit(held - 1).try_build();
+            assert!(refused.unwrap_err().by_limit(), "{} bytes of {held}", held - 1);
+        };
+    }
+    for capacity in if cfg!(miri) { vec![63, 100] } else { vec![1, 63, 64, 1_000, 5_000] } {
+        check!(Pool, capacity);
+        check!(Arena, capacity);
+        check!(SharedArena, capacity);
+    }
+}
+
+/// The limit has no room for the shard of a second thread.
+#[test]
+fn the_shard_of_another_thread_takes_one_group_of_the_reserved_capacity() {
+    let _turn = turn();
+    let capacity = 5_000;
+    let held = SharedArena::<u64>::with_capacity(capacity).statistics().bytes_held;
+    let arena = SharedArena::<u64>::builder().capacity(capacity).limit(held).build();
+    let before = arena.statistics();
+    assert_eq!((before.pages, before.groups), (80, 3));
+    std::thread::scope(|scope| scope.spawn(|| assert!(arena.try_alloc(1).is_ok())).join().unwrap());
+    assert_eq!(arena.statistics().groups, 2);
+}
+
+/// The limit has no room for counts, but the freed bytes of one group suffice for them.
+#[test]
+fn counts_take_one_group_of_the_reserved_capacity() {
+    let _turn = turn();
+    macro_rules! check {
+        ($arena:ident) => {
+            let held = $arena::<u64>::with_capacity(5_000).statistics().bytes_held;
+            let arena = $arena::<u64>::builder().capacity(5_000).limit(held).build();
+            assert!(arena.try_alloc_rc(1).is_ok());
+            assert_eq!(arena.statistics().groups, 2);
+        };
+    }
+    check!(Pool);
+    check!(Arena);
+    check!(SharedArena);
 }
 
 /// The empty pages belong to this thread's shard and to that of an exited thread. None of these
@@ -127,6 +180,72 @@ fn empty_pages_are_freed_for_counts() {
             assert!(arena.try_alloc_rc_with(|slot| slot.write(2)).is_ok());
             drop(own);
         }
+    }
+}
+
+/// Calls `check` with the limits of the tests below. Some of them leave less than the counts of a
+/// page need.
+fn limits_for_counts(check: impl Fn(usize)) {
+    (6_000..14_000).step_by(if cfg!(miri) { 4_000 } else { 24 }).for_each(check);
+}
+
+/// When the last counted handle is refused, the slot at hand is the only live one of its group, and
+/// a page with counts has free slots.
+#[test]
+fn counts_are_not_refused_while_a_trim_would_make_room() {
+    let _turn = turn();
+    macro_rules! check {
+        ($arena:ident, $try_counted:ident, $limit:expr) => {
+            let limit = $limit;
+            let arena = $arena::<u64>::builder().limit(limit).trim(Trim::Manual).build();
+            let mut values: Vec<_> = (0..).map_while(|number| arena.try_alloc(number).ok()).collect();
+            values.truncate(63);
+            let counted: Vec<_> = (0..).map_while(|number| arena.$try_counted(number).ok()).collect();
+            assert!(arena.$try_counted(0).is_err());
+            arena.shrink_to_fit();
+            assert!(
+                arena.$try_counted(0).is_err(),
+                "a limit of {limit} has room for more than {} counted handles",
+                counted.len()
+            );
+        };
+    }
+    limits_for_counts(|limit| {
+        check!(Pool, try_alloc_rc, limit);
+        check!(Arena, try_alloc_arc, limit);
+        check!(SharedArena, try_alloc_arc, limit);
+    });
+}
+
+/// A large group is freed for a page and its counts. The next group must not take all of its bytes.
+#[test]
+fn an_empty_group_is_exchanged_for_a_page_and_its_counts() {
+    let _turn = turn();
+    /// The bytes of a group of one page, and of the page's counts.
+    const PAGE: usize = 1_912 + 63 * 8;
+    macro_rules! check {
+        ($arena:ident, $try_counted:ident, $limit:expr, $live:expr) => {
+            let (limit, live) = ($limit, $live);
+            let filled = || {
+                let arena = $arena::<u64>::builder().limit(limit).trim(Trim::Manual).build();
+                let mut values: Vec<_> = (0..).map_while(|number| arena.try_alloc(number).ok()).collect();
+                values.truncate(live);
+                (arena, values)
+            };
+            let (trimmed, _values) = filled();
+            trimmed.shrink_to_fit();
+            let has_room = trimmed.statistics().bytes_held + PAGE <= limit;
+            let (arena, _values) = filled();
+            let counted = arena.$try_counted(1);
+            assert!(counted.is_ok() || !has_room, "{live} values under a limit of {limit}");
+        };
+    }
+    for live in if cfg!(miri) { vec![252] } else { vec![0, 1, 63, 126, 252, 315] } {
+        limits_for_counts(|limit| {
+            check!(Pool, try_alloc_rc, limit, live);
+            check!(Arena, try_alloc_arc, limit, live);
+            check!(SharedArena, try_alloc_arc, limit, live);
+        });
     }
 }
 

@@ -65,6 +65,27 @@ fn small_arenas_stay_small() {
     });
 }
 
+/// The crate's documentation and the README have these figures.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn a_first_small_value_takes_the_documented_bytes() {
+    macro_rules! check {
+        ($($size:literal: $least:literal to $most:literal,)*) => {$(
+            let arena = SharedArena::<[u8; $size]>::new();
+            let value = arena.alloc([0; $size]);
+            let held = arena.statistics().bytes_held;
+            assert!((1_024 * $least / 10..=1_024 * $most / 10).contains(&held), "{held} bytes for {}", $size);
+            drop(value);
+        )*};
+    }
+    balanced(|| {
+        check! {
+            0: 75 to 77, 1: 75 to 77, 2: 50 to 53, 3: 40 to 43, 8: 25 to 27, 12: 24 to 25, 15: 24 to 25,
+            40: 37 to 39, 64: 53 to 56, 100: 73 to 76, 128: 93 to 94,
+        }
+    });
+}
+
 #[test]
 fn an_arena_holds_no_page_before_its_first_value() {
     balanced(|| {

@@ -64,7 +64,11 @@ impl<A: Build> Builder<A> {
     }
 
     /// Sets the number of slots to allocate in advance, rounded up to whole pages. A number for
-    /// which the limit or the address space has no room is refused before anything is allocated.
+    /// which the limit or the address space has no room is refused before any slot is allocated.
+    ///
+    /// The thread that builds the arena can then claim all of these slots, even if the limit has no
+    /// room for more. Each further thread needs some hundred bytes for its part of the arena's
+    /// state. If the limit has no room for them, the arena frees slots that no thread has used.
     pub const fn capacity(mut self, slots: usize) -> Self {
         self.capacity = slots;
         self

@@ -178,7 +178,7 @@ macro_rules! arena_methods {
         impl<T> Build for $name<T> {
             fn from_builder(builder: Builder<Self>) -> Result<Self, Refused> {
                 let this = Self::create(builder.settings)?;
-                this.core.store().reserve(builder.capacity)?;
+                this.core.reserve(builder.capacity)?;
                 Ok(this)
             }
         }

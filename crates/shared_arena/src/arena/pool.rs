@@ -16,7 +16,7 @@ use crate::shard::ShardPtr;
 use crate::slot::{ClaimedSlot, OneThread, pool_mark};
 use crate::stats::Stats;
 use crate::store::{ArenaSettings, ArenaStore, Seat};
-use crate::trim::Fate;
+use crate::trim::{self, Fate};
 
 /// A pool of values of one type for one thread. Its fast paths use no atomic read-modify-write, and
 /// it needs neither a thread-local nor `std`.
@@ -82,6 +82,11 @@ impl<T> PoolCore<T> {
         }
     }
 
+    /// Allocates `slots` slots in advance.
+    fn reserve(&self, slots: usize) -> Result<(), Refused> {
+        self.store().reserve(slots)
+    }
+
     #[inline]
     fn store(&self) -> &ArenaStore {
         // SAFETY: A1.
@@ -115,19 +120,28 @@ impl<T> PoolCore<T> {
         let slot = self.claim()?;
         match slot.start_counts(self.store()) {
             Ok(()) => Ok(slot),
-            Err(_) => self.start_counts_slow(slot),
+            Err(refused) => self.start_counts_slow(slot, refused),
         }
     }
 
-    /// Frees the empty groups after the page's counts were refused, and tries once more to allocate
-    /// the counts.
+    /// Frees `slot` and empty groups after `refused`, the refusal of the page's counts. Then tries
+    /// once more to claim a slot and to allocate its page's counts.
+    ///
+    /// The slot is freed first, because its own group may be the only empty one. The bytes of the
+    /// counts are reserved while this thread claims a slot, so that a new group leaves room for
+    /// them.
     #[cold]
     #[inline(never)]
     fn start_counts_slow(
         &self,
         slot: ClaimedSlot<T, OneThread>,
+        refused: Refused,
     ) -> Result<ClaimedSlot<T, OneThread>, Refused> {
-        self.free_empty();
+        drop(slot);
+        self.owner().trim(Fate::Release);
+        let room = trim::reserve_counts(self.store(), refused);
+        let slot = self.claim()?;
+        drop(room);
         slot.start_counts(self.store())?;
         Ok(slot)
     }

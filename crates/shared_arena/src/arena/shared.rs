@@ -61,6 +61,15 @@ impl<T> ArenaCore<T> {
         Ok(Self { store, of: PhantomData })
     }
 
+    /// Allocates `slots` slots in advance. Makes this thread's shard first, so that the thread can
+    /// claim all the slots within a limit that has room for both.
+    pub(super) fn reserve(&self, slots: usize) -> Result<(), Refused> {
+        if slots != 0 && !cfg!(ephemera_weaken = "capacity_without_a_shard") {
+            thread::make_shard(self.store())?;
+        }
+        self.store().reserve(slots)
+    }
+
     #[inline]
     pub(super) fn store(&self) -> &ArenaStore {
         // SAFETY: A1.
@@ -83,8 +92,12 @@ impl<T> ArenaCore<T> {
         }
     }
 
-    /// Frees empty groups after `refused`, the refusal of the page's counts, and tries once more to
-    /// allocate the counts.
+    /// Frees `slot` and empty groups after `refused`, the refusal of the page's counts. Then tries
+    /// once more to claim a slot and to allocate its page's counts.
+    ///
+    /// The slot is freed first, because its own group may be the only empty one. The bytes of the
+    /// counts are reserved while this thread claims a slot, so that a new group leaves room for
+    /// them.
     #[cold]
     #[inline(never)]
     fn start_counts_slow(
@@ -92,7 +105,10 @@ impl<T> ArenaCore<T> {
         slot: ClaimedSlot<T, Threads>,
         refused: Refused,
     ) -> Result<ClaimedSlot<T, Threads>, Refused> {
-        thread::make_room(self.store(), refused);
+        drop(slot);
+        let room = thread::make_room_for_counts(self.store(), refused);
+        let slot = self.claim()?;
+        drop(room);
         slot.start_counts(self.store())?;
         Ok(slot)
     }

@@ -48,7 +48,7 @@ impl PageCounts {
     #[cold]
     #[inline(never)]
     fn make_array(&self, account: &StoreAccount, geometry: &ArenaGeometry) -> Result<(), Refused> {
-        let layout = array_layout(geometry);
+        let layout = counts_layout(geometry);
         let array = account.acquire(layout)?.cast::<Count>();
         for index in 0..geometry.slots {
             // SAFETY: the fresh memory has room for `geometry.slots` counts.
@@ -84,7 +84,7 @@ impl PageCounts {
     pub(super) unsafe fn release(&self, account: &StoreAccount, geometry: &ArenaGeometry) {
         if let Some(counts) = NonNull::new(self.0.load(Ordering::Relaxed)) {
             // SAFETY: `make` acquired the array with this layout, and nobody uses it.
-            unsafe { account.release(counts.cast(), array_layout(geometry)) };
+            unsafe { account.release(counts.cast(), counts_layout(geometry)) };
         }
     }
 }
@@ -96,6 +96,6 @@ const SEE: Ordering =
 
 /// Returns the layout of a page's counts. The layout always exists, because a page has at most 63
 /// slots.
-fn array_layout(geometry: &ArenaGeometry) -> Layout {
+pub(crate) fn counts_layout(geometry: &ArenaGeometry) -> Layout {
     Layout::array::<Count>(geometry.slots).unwrap_or(Layout::new::<Count>())
 }

@@ -15,6 +15,7 @@
 mod counted;
 mod parts;
 
+pub(crate) use counted::counts_layout;
 pub(crate) use parts::{Far, Near, NearPtr};
 
 use core::alloc::Layout;

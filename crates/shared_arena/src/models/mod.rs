@@ -6,6 +6,7 @@
 //! slot at the same time, its witness fails. `controls.toml` lists the ordering or step that each
 //! model needs.
 
+mod account;
 mod counts;
 mod end;
 

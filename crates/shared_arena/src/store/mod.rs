@@ -24,7 +24,7 @@ use ephemera_prim::sync::{AtomicUsize, Ordering};
 use ephemera_prim::word::OwnerPtr;
 
 use crate::account::StoreAccount;
-use crate::error::Refused;
+use crate::error::{RefusalCause, Refused};
 use crate::geometry::ArenaGeometry;
 use crate::group::{self, ALIVE, PageGroup, PageGroupPtr};
 use crate::shard::ShardPtr;
@@ -179,7 +179,8 @@ impl ArenaStore {
 
     /// Allocates a group of `pages` pages that no shard has.
     pub(crate) fn make_group(&self, pages: usize) -> Result<PageGroupPtr, Refused> {
-        let layout = group::layout(&self.geometry, pages).ok_or_else(|| self.account.refused(usize::MAX))?;
+        let layout = group::layout(&self.geometry, pages)
+            .ok_or_else(|| self.account.refused(usize::MAX, RefusalCause::AddressSpace))?;
         let memory = self.account.acquire(layout)?;
         // SAFETY: the fresh memory has this layout.
         Ok(unsafe { PageGroupPtr::create(memory, &self.geometry, pages) })
@@ -227,17 +228,15 @@ impl ArenaStore {
     /// Allocates groups for `slots` values, for any shard to bind.
     pub(crate) fn reserve(&self, slots: usize) -> Result<(), Refused> {
         let mut pages = self.geometry.pages_for(slots);
-        // Before it allocates anything, refuses a request that cannot succeed.
+        // Before it allocates a group, refuses a request that cannot succeed.
         let bytes = self.geometry.bytes_in_groups(pages).unwrap_or(usize::MAX);
-        match Layout::from_size_align(bytes, 1) {
-            Ok(layout) if self.account.allows(bytes) => {
-                if bytes > ENORMOUS {
-                    let block = self.account.acquire(layout)?;
-                    // SAFETY: the block was acquired above, and no other thread has seen it.
-                    unsafe { self.account.release(block, layout) };
-                }
-            }
-            _ => return Err(self.account.refused(bytes)),
+        let layout = Layout::from_size_align(bytes, 1)
+            .map_err(|_| self.account.refused(bytes, RefusalCause::AddressSpace))?;
+        drop(self.account.reserve(bytes)?);
+        if bytes > ENORMOUS {
+            let block = self.account.acquire(layout)?;
+            // SAFETY: the block was acquired above, and no other thread has seen it.
+            unsafe { self.account.release(block, layout) };
         }
         while pages != 0 {
             let some = pages.min(self.geometry.pages);
@@ -294,6 +293,18 @@ impl ArenaStore {
         // SAFETY: the groups are empty, and the list does not have them any more, so no other
         // thread has a pointer to them.
         unsafe { self.release_list(list) }
+    }
+
+    /// Frees one group that no shard has. Returns whether it freed one: it does not if there is
+    /// none, or if the gate stays shut.
+    pub(crate) fn release_one_unbound(&self) -> bool {
+        let mut taken = None;
+        self.pop_unbound(Self::enter_patiently, |group| taken = Some(group));
+        let Some(group) = taken else { return false };
+        // SAFETY: the group is empty, and the list does not have it any more, so no other thread
+        // has a pointer to it.
+        unsafe { self.release_group(group) };
+        true
     }
 
     /// Frees the groups that no shard has, during the arena's drop. Only the caller uses the list

@@ -9,7 +9,7 @@ use ephemera_prim::witness::Witness;
 use ephemera_prim::word::OwnerPtr;
 
 use crate::account::StoreAccount;
-use crate::error::Refused;
+use crate::error::{RefusalCause, Refused};
 use crate::shard::{Shard, ShardPtr};
 
 /// The number of shards in the first segment.
@@ -95,7 +95,7 @@ impl Segments {
             return Ok(shard);
         }
         if seat == Seat::NOBODYS || seat.segment >= SEGMENTS {
-            return Err(account.refused(usize::MAX));
+            return Err(account.refused(usize::MAX, RefusalCause::AddressSpace));
         }
         let segment = self.make_segment(account, seat.segment)?;
         let layout = Layout::new::<Shard>();
@@ -113,7 +113,7 @@ impl Segments {
         // segment has.
         let place = unsafe { place(segment, seat.at) };
         place.shard.publish(shard.as_ptr());
-        self.shard(seat).ok_or_else(|| account.refused(0))
+        self.shard(seat).ok_or_else(|| account.refused(0, RefusalCause::GlobalAllocator))
     }
 
     fn make_segment(&self, account: &StoreAccount, number: usize) -> Result<*mut SegmentCell, Refused> {
@@ -123,7 +123,8 @@ impl Segments {
         if !there.is_null() {
             return Ok(there);
         }
-        let layout = segment_layout(number).ok_or_else(|| account.refused(usize::MAX))?;
+        let layout =
+            segment_layout(number).ok_or_else(|| account.refused(usize::MAX, RefusalCause::AddressSpace))?;
         let segment = account.acquire(layout)?.cast::<SegmentCell>();
         for at in 0..FIRST << number {
             // SAFETY: the fresh memory has room for `FIRST << number` cells.
