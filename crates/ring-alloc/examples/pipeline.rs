@@ -1,6 +1,6 @@
 //! Messages passed between threads: one thread builds messages, and another one reads and frees
-//! them. `OneRingAlloc` has no handle to carry around, and a free on another thread is one atomic
-//! addition.
+//! them. `OneRingAlloc` has no handle to carry around, and most frees on another thread are one
+//! atomic addition.
 //!
 //! Run it with `cargo run --release -p ring-alloc --example pipeline`.
 

@@ -130,7 +130,8 @@ macro_rules! words {
         $(#[$meta])*
         #[inline]
         $vis fn $name(&self) -> &$word {
-            // SAFETY: the chunk is not freed (C1). The reference covers the atomic alone.
+            // SAFETY: the chunk is not freed while this pointer is used (C1), and the reference
+            // covers only this field.
             unsafe { &(*self.as_ptr()).$($field).+ }
         }
     )*};
@@ -212,13 +213,14 @@ impl ChunkPtr {
 
     #[inline]
     fn end(self) -> usize {
-        // SAFETY: the chunk is not freed (C1), and `end` never changes.
+        // SAFETY: the chunk is not freed while it is pointed to (C1), and `end` never changes.
         unsafe { (*self.as_ptr()).end }
     }
 
     /// Returns the foreign word, and the chunk's link in the inbox.
     fn foreign(&self) -> &Foreign<Chunk> {
-        // SAFETY: the chunk is not freed (C1). The reference covers atomics alone.
+        // SAFETY: the chunk is not freed while this pointer is used (C1), and the reference covers
+        // only this field, which consists of atomics.
         unsafe { &(*self.as_ptr()).remote.foreign }
     }
 
@@ -230,13 +232,13 @@ impl ChunkPtr {
 
     /// Returns the class of the chunk's blocks.
     pub(crate) fn class(self) -> ChunkClass {
-        // SAFETY: the chunk is not freed (C1), and `class` never changes.
+        // SAFETY: the chunk is not freed while it is pointed to (C1), and `class` never changes.
         unsafe { (*self.as_ptr()).remote.class }
     }
 
     /// Returns the identity of the owner that may write this chunk's words: the address of a
-    /// record, or null in a ring for one thread. For an abandoned chunk it is that address with
-    /// [`ABANDONED`], which no record has.
+    /// record, or null in a ring for one thread. For an abandoned chunk it is that address with the
+    /// bit [`ABANDONED`] set, which no record's address has.
     #[inline]
     pub(crate) fn owner(self) -> *const () {
         self.owner_word().get()
@@ -261,7 +263,8 @@ impl ChunkPtr {
         }
         self.set_owner(self.owner().map_addr(|addr| addr | ABANDONED));
         let live = self.taken().get().wrapping_sub(self.back().get());
-        // This fails if a remote free arrived since the dequeue: the chunk is in the inbox again.
+        // This fails if a remote free arrived since the dequeue. The chunk is then in the inbox
+        // again, so the next drain handles it.
         self.foreign().start_countdown(COMPLETE - live);
     }
 
@@ -275,7 +278,7 @@ impl ChunkPtr {
 
     #[inline]
     fn first(self) -> usize {
-        // SAFETY: the chunk is not freed (C1), and `first` never changes.
+        // SAFETY: the chunk is not freed while it is pointed to (C1), and `first` never changes.
         unsafe { (*self.as_ptr()).first }
     }
 
@@ -302,7 +305,7 @@ impl ChunkPtr {
     /// before it, and that free for its own allocation.
     #[inline]
     pub(crate) fn free_front(self, start: usize, size: usize) {
-        // The owner publishes this sum when it replaces the front.
+        // A plain store suffices: the owner publishes this sum when it replaces the front.
         if self.book_by(LiveCount::block(size), OwnerU64::set) {
             self.rewind();
         } else if start + room_of(size) == self.cursor().get() {
@@ -310,8 +313,8 @@ impl ChunkPtr {
         }
     }
 
-    /// Books a freed block, or bytes that a block lost, of a chunk that is not the front. Returns
-    /// whether the chunk ran empty; the caller then rewinds it.
+    /// Books, for a chunk that is not the front, a freed block or the bytes that a block lost.
+    /// Returns whether the chunk ran empty; the caller then rewinds it.
     #[inline]
     #[must_use]
     pub(crate) fn book(self, given: LiveCount) -> bool {
@@ -320,7 +323,8 @@ impl ChunkPtr {
         self.book_by(given, if weak { OwnerU64::set } else { OwnerU64::publish })
     }
 
-    /// Books `given`: stores the new sum by `store`, or returns `true` if the chunk ran empty.
+    /// Books `given`, and writes the new sum by `store`. If the chunk ran empty, returns `true` and
+    /// writes nothing, because the caller rewinds the chunk.
     #[inline]
     fn book_by(self, given: LiveCount, store: impl FnOnce(&OwnerU64, u64)) -> bool {
         self.contents().touch();
@@ -350,13 +354,13 @@ impl ChunkPtr {
         taken.minus(back, unbooked)
     }
 
-    /// Rewinds an empty chunk: moves its cursor to its start and sets its sums to zero. No stored
-    /// value depends on an earlier allocation or free.
+    /// Rewinds an empty chunk: moves its cursor to its start and sets its sums to zero. No written
+    /// value depends on an earlier allocation or free, so neither delays the next allocation.
     #[inline]
     pub(crate) fn rewind(self) {
         self.cursor().set(self.first());
         self.taken().set(LiveCount::NONE.word());
-        // This check saves a store when blocks are allocated and freed one by one.
+        // This check saves a write when blocks are allocated and freed one by one.
         if self.back().get() != LiveCount::NONE.word() {
             self.back().set(LiveCount::NONE.word());
         }

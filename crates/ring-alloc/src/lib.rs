@@ -51,12 +51,12 @@
 //!
 //! [`Stats`] reports the bytes held.
 //!
-//! A chunk belongs to one thread, its owner. If other threads free the last block of the chunk, the
-//! owner notices this when it next fills a front, trims or ends. If the owner has filled no front
-//! for 100 ms, other threads return the chunk's pages to the operating system, within a bounded
-//! number of their own slow paths and remote frees. So the memory leaves the process even if the
-//! owner never runs again. Two pages of each such chunk stay until the owner runs. The owner's
-//! fronts and the empty chunks that it keeps also stay.
+//! A chunk belongs to one thread, its owner. If another thread frees the last block of the chunk,
+//! the owner notices this when it next fills a front, trims or exits. If the owner has filled no
+//! front for 100 ms, other threads return the chunk's pages to the operating system, within a
+//! bounded number of their own slow paths and remote frees. So the memory leaves the process even
+//! if the owner never runs again. Two pages of each such chunk stay until the owner runs. The
+//! owner's fronts and the empty chunks that it keeps also stay.
 //!
 //! A chunk of an ended thread is freed with its last block, by the thread that frees that block.
 //!

@@ -21,13 +21,13 @@ pub(crate) struct LiveCount(u64);
 impl LiveCount {
     pub(crate) const NONE: Self = Self(0);
 
-    /// Returns the count of one block of this many bytes.
+    /// Returns the count of one block of `bytes` bytes.
     #[inline]
     pub(crate) const fn block(bytes: usize) -> Self {
         Self((1 << BYTES_BITS) + bytes as u64)
     }
 
-    /// Returns the count of no block and this many bytes, which a block gains or loses.
+    /// Returns the count of `bytes` bytes and no block, for a block that grows or shrinks by them.
     #[inline]
     pub(crate) const fn resized(bytes: usize) -> Self {
         Self(bytes as u64)

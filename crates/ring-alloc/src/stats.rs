@@ -29,11 +29,14 @@ pub struct Stats {
     pub blocks_live: usize,
     /// The limit on `bytes_held`, or `usize::MAX` for none.
     pub limit: usize,
-    /// The number of heaps of other threads that could not be read, because another call that
-    /// collects statistics held their list for long. Their chunks are missing in the other fields.
+    /// The number of threads whose chunks could not be read, because another call that collects
+    /// statistics held the lock of their list for too long, or because the thread changed its list
+    /// faster than this call could follow it. The other fields do not count chunks that were not
+    /// read.
     pub unread_heaps: usize,
-    /// The number of records that were added to the static ones. A record is the state that a
-    /// thread leases. Records are never freed, and are not part of `bytes_held`.
+    /// The number of records beyond the static ones. A record is the allocator's state for one
+    /// thread, and a later thread takes over the record of an ended one. Records are never freed,
+    /// and are not part of `bytes_held`.
     pub extra_records: usize,
 }
 
@@ -46,10 +49,10 @@ pub struct ClassStats {
     /// The number of chunks without a live block. The front is one of them if it has none.
     pub empty_chunks: usize,
     /// The number of empty chunks whose whole pages other threads offered to the operating system
-    /// while the owner was idle. An owner is idle if it took no slow path for 100 ms, or if other
-    /// threads freed more than 4 MiB of its memory since its last slow path. Purged chunks still
-    /// count in `bytes_held`. The system may refuse locked pages. If pages have 16 KiB or more, a
-    /// small chunk has no whole page and stays resident.
+    /// while the owner was idle. An owner is idle if it has filled no chunk for 100 ms, or if other
+    /// threads freed more than 4 MiB of its memory since it last filled one. Purged chunks still
+    /// count in `bytes_held`. The system may refuse to take locked pages. If a page has 16 KiB or
+    /// more, a small chunk contains no whole page of blocks and stays resident.
     pub purged_chunks: usize,
     /// The number of chunks that have live blocks and are not the front. Each stays until its last
     /// block is freed.

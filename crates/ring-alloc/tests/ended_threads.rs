@@ -1,7 +1,8 @@
 //! Other threads free the blocks of a thread during its exit and after it. No memory stays held,
 //! although no thread trims.
 //!
-//! Each test reads `bytes_held`, which `stats` copies from the account before it reads any record.
+//! Each test reads `bytes_held`. `stats` copies that number before it trims any record, so the call
+//! cannot hide held memory.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use std::sync::mpsc::channel;

@@ -131,8 +131,8 @@ fn last_handle_may_be_dropped_inside_the_ring() {
     let other = Box::new_in([9_u8; 100], ring.clone());
     let (place, handle) = Box::into_raw_with_allocator(Box::new_in(ring.clone(), ring));
     drop((other, handle));
-    // SAFETY: the box was taken apart. Its content, the last handle, is dropped here, and its
-    // memory is not freed.
+    // SAFETY: the box was taken apart, so nothing else drops its content, which is the last handle.
+    // The memory of the box is not freed.
     unsafe { ptr::drop_in_place(place) };
     // The memory that contained the handle is still valid.
     let bytes = place.cast::<u8>();

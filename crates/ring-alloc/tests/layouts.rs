@@ -169,8 +169,8 @@ fn block_shrunk_to_size_zero_is_freed() {
 
 #[test]
 fn every_resize_keeps_the_old_bytes_and_zeroes_the_new_ones() {
-    // The oracle checks for zeros from the old layout's size on, over memory that is filled with
-    // garbage.
+    // The oracle checks that the bytes from the old layout's size on are zero, in memory that
+    // contained garbage before.
     let sizes = [0, 1, 7, 8, 9, 100, 2_047, 2_048, 2_049, 9_000, 65_536, 65_537, 200_000];
     let some = if cfg!(miri) { 4 } else { 1 };
     let kinds = [(false, false), (true, true), (true, false), (false, true)];

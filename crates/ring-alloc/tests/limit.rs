@@ -307,7 +307,7 @@ fn limit_of_one_ring_alloc_is_exact() {
 fn conc_chunks_of_ended_threads_are_freed_before_a_refusal() {
     let _turn = turn();
     let _unlimited = Unlimited;
-    // Binds this thread to a record.
+    // Binds this thread to a record, so the thread below gets another one.
     drop(Box::new_in(1_u8, OneRingAlloc));
     let before = clean();
     let left = std::thread::spawn(|| Box::new_in([1_u8; 100], OneRingAlloc));

@@ -23,8 +23,8 @@ const TRAFFIC: usize = if cfg!(miri) {
 };
 /// The numbers of long-lived blocks to try.
 const STUCK: &[usize] = if cfg!(miri) { &[2] } else { &[10, 100, 1_000] };
-/// The distance between two long-lived blocks, in allocations. A chunk of 32 KiB holds fewer
-/// blocks.
+/// The distance between two long-lived blocks, in allocations. A chunk of 32 KiB has room for fewer
+/// blocks, so no two long-lived blocks share one. (Under Miri, two blocks of `spike` may.)
 const APART: usize = if cfg!(miri) { 270 } else { 800 };
 
 /// Returns the bytes that `k` long-lived blocks may cost.

@@ -47,7 +47,7 @@ thread_local! {
     static LATE: RefCell<Option<AtExit>> = const { RefCell::new(None) };
 }
 
-/// A step of a thread before its exit.
+/// An action that a thread takes before it exits.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// Registers the destructor of `EARLY`.

@@ -48,7 +48,7 @@ impl RingStorePtr {
     /// Moves `swept` past the free regions at the start. Returns `true` if every region is free.
     ///
     /// # Safety
-    /// The caller is the ring, which allocates no more.
+    /// The caller is the ring, which no longer allocates.
     pub(crate) unsafe fn skip_free(self) -> bool {
         let end = self.plan().end;
         let mut at = 0;
@@ -69,7 +69,7 @@ impl RingStorePtr {
     /// taken, and regions that a late release has settled.
     ///
     /// # Safety
-    /// The caller is the ring, which allocates no more and has closed the store.
+    /// The caller is the ring, which no longer allocates and has closed the store.
     pub(crate) unsafe fn settle(self) -> usize {
         let end = self.plan().end;
         let (mut at, mut held) = (self.swept().get(), 0);
@@ -124,7 +124,7 @@ impl RingStorePtr {
     }
 
     /// Adds shares. Late releases may have subtracted theirs already; the count has then wrapped
-    /// below zero.
+    /// below zero, and this addition wraps it back.
     pub(crate) fn add_shares(self, count: usize) {
         self.shares().fetch_add(count, Ordering::Relaxed);
     }

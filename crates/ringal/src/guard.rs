@@ -80,6 +80,7 @@ const _: () =
 /// **G1** The pointer may access the whole store, and the store is not freed while the pointer is
 /// used. The code that creates a `GuardPtr` guarantees this, and the methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
 pub(crate) struct GuardPtr(NonNull<Guard>);
 
 impl GuardPtr {
@@ -117,35 +118,37 @@ impl GuardPtr {
 
     #[inline]
     fn word(&self) -> &AtomicUsize {
-        // SAFETY: the store is not freed (G1). The reference covers the word alone.
+        // SAFETY: the store is not freed while this pointer is used (G1), and the reference covers
+        // only this field.
         unsafe { &(*self.0.as_ptr()).word }
     }
 
     #[inline]
     fn count(&self) -> &AtomicUsize {
-        // SAFETY: the store is not freed (G1), and `freeze` wrote the count. The reference covers
-        // the count alone.
+        // SAFETY: the store is not freed while this pointer is used (G1), and `freeze` wrote the
+        // count. The reference covers only this field.
         unsafe { &(*self.0.as_ptr()).count }
     }
 
     #[inline]
     fn check(&self) -> &Check {
-        // SAFETY: the store is not freed (G1). The reference covers the check alone.
+        // SAFETY: the store is not freed while this pointer is used (G1), and the reference covers
+        // only this field.
         unsafe { &(*self.0.as_ptr()).check }
     }
 
     #[inline]
     fn witness(&self) -> &Witness {
-        // SAFETY: the store is not freed (G1). The reference covers the witness alone, which is
-        // zero-sized outside loom.
+        // SAFETY: the store is not freed while this pointer is used (G1), and the reference covers
+        // only this field, which is zero-sized outside loom.
         unsafe { &(*self.0.as_ptr()).witness }
     }
 
     /// Creates a guard for a free region of `len` bytes.
     ///
     /// # Safety
-    /// The caller is the ring. `len` bytes from here on are in the store, are free, and follow
-    /// another region's guard or start the store (C1, C2).
+    /// The caller is the ring. The `len` bytes from here on are the whole chain, or the rest of a
+    /// free region (C1, C2).
     #[inline]
     pub(crate) unsafe fn create(self, len: usize) {
         // SAFETY: the granule is free, so only the ring accesses it (C2).
@@ -223,7 +226,8 @@ impl GuardPtr {
     /// nothing without feature `checked`.
     ///
     /// # Safety
-    /// The region is taken, has the length for `bytes` bytes, and only the caller accesses it.
+    /// The region is taken, its length `region` is `region_of(bytes)`, and only the caller accesses
+    /// it.
     #[inline]
     pub(crate) unsafe fn hand_out(self, bytes: usize, region: usize) {
         // SAFETY: the buffer starts at the payload, which only the caller accesses.
@@ -268,7 +272,8 @@ impl GuardPtr {
     /// Starts the count of handles at one.
     #[inline]
     pub(crate) fn freeze(self) {
-        // SAFETY: the store is not freed (G1). No reference is created.
+        // SAFETY: the store is not freed while this pointer is used (G1), and no reference is
+        // created.
         let count = unsafe { &raw mut (*self.0.as_ptr()).count };
         // SAFETY: the caller has the only handle of the buffer, so nobody else accesses the count.
         unsafe { count.write(AtomicUsize::new(1)) };
@@ -318,9 +323,13 @@ impl GuardPtr {
 }
 
 /// Ends the process because a buffer has more than `usize::MAX / 2` handles, which only leaks can
-/// cause. The rest of the range is for threads that add handles at the same time.
+/// cause. The rest of the range keeps the count from wrapping while other threads add handles at
+/// the same time.
+///
+/// The ABI says that it does not unwind. So an inlined clone needs no landing pad, and the compiler
+/// can keep handles in registers.
 #[cold]
 #[inline(never)]
-fn too_many() -> ! {
+extern "C" fn too_many() -> ! {
     checked::stop(format_args!("a frozen buffer has more than {} handles", usize::MAX / 2))
 }

@@ -20,7 +20,8 @@ use crate::{FixedBuf, FixedBufMut, RequestError, RingAl};
 #[derive(Clone)]
 struct ModelStores(Arc<ParkedStores>);
 
-// SAFETY: loom runs all threads of a model on one thread of the system.
+// SAFETY: loom runs all threads of a model on one thread of the operating system, so no two of them
+// use the lists at the same time.
 unsafe impl Send for ModelStores {}
 
 /// The length of a region for a buffer of at most one granule.
@@ -47,7 +48,8 @@ impl ModelStores {
         })
     }
 
-    /// Asserts that no store is parked. No sweep runs before this.
+    /// Asserts that no store is parked. Does not sweep first, so a release must have freed each
+    /// store.
     fn all_is_free(&self) {
         assert_eq!(self.0.count(), 0, "a store leaked");
     }

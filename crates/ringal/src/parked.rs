@@ -106,8 +106,9 @@ impl ParkedStores {
 
     /// Returns the lists that a store on the heap is parked in.
     pub(crate) fn of(store: &RingStorePtr) -> &Self {
-        // SAFETY: `RingStorePtr::create` got the address of these lists, which outlive all stores.
-        // It is null only for caller-provided memory, whose header is never closed or dropped.
+        // SAFETY: the caller of `RingStorePtr::create` guarantees that these lists outlive the
+        // store. The address is null only for caller-provided memory, which is never closed or
+        // retired, so this function is not called for it.
         unsafe { &*store.parked().cast() }
     }
 

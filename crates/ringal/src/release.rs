@@ -42,12 +42,15 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
 
 /// Releases a region after the ring was dropped. The last such release frees the store.
 ///
+/// The ABI says that this does not unwind. So an inlined drop needs no landing pad, and the
+/// compiler can keep other buffers in registers.
+///
 /// # Safety
 /// The caller owns the buffer in the region of `region` bytes at `guard`, and does not use it
 /// again. The region lies in `store`, which is closed.
 #[cold]
 #[inline(never)]
-unsafe fn release_late(store: RingStorePtr, guard: GuardPtr, region: usize) {
+unsafe extern "C" fn release_late(store: RingStorePtr, guard: GuardPtr, region: usize) {
     #[cfg(feature = "alloc")]
     {
         let parked = ParkedStores::of(&store);
@@ -74,7 +77,7 @@ impl RingStorePtr {
     /// [`RingStorePtr::create`] returned the store, and its ring does not use it again.
     pub(crate) unsafe fn retire(self) {
         let parked = ParkedStores::of(&self);
-        // SAFETY: the caller is the ring, which allocates no more.
+        // SAFETY: the caller is the ring, which no longer allocates.
         let held = if unsafe { self.skip_free() } {
             0
         } else {

@@ -23,10 +23,10 @@ pub struct Stats {
     /// The number of regions, free and taken.
     pub regions: usize,
     /// The highest offset, from the start of the regions, that any buffer has reached. It says how
-    /// far the ring was used, so it is a guide to the size of a ring, and no guarantee: a ring of
+    /// far the ring was used, so it is a guide to the size of a ring, but no guarantee: a ring of
     /// this size may place the same buffers differently and refuse one of them. An extendable
-    /// buffer reaches as far as it was written or requested, finalized or dropped. A forgotten one
-    /// does not count.
+    /// buffer counts as far as it was written or requested, whether it is finalized or dropped. One
+    /// that is forgotten with `mem::forget` does not count.
     pub high_water: usize,
 }
 

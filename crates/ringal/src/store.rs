@@ -2,7 +2,7 @@
 //! its own heap block.
 //!
 //! ```text
-//!  header: | closed, parked, block, plan, shares, link, swept |  one line, read-only
+//!  header: | closed, parked, block, plan, shares, link, swept |  read-only while the ring lives
 //!  block:  | (alignment) | guard | region ... | guard | region ... |
 //!                        ^first                                    ^first + end
 //! ```
@@ -115,6 +115,7 @@ static GIVEN: RingStore = RingStore {
 /// buffer that is not released yet and the lists of parked stores (E2). The code that
 /// creates a `RingStorePtr` guarantees this, and the methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
 pub(crate) struct RingStorePtr(NonNull<RingStore>);
 
 impl RingStorePtr {
@@ -135,7 +136,8 @@ impl RingStorePtr {
     }
 
     fn closed(&self) -> &AtomicBool {
-        // SAFETY: the header is not freed (S1). The reference covers the flag alone.
+        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
+        // only this field.
         unsafe { &(*self.0.as_ptr()).closed }
     }
 
@@ -150,8 +152,8 @@ impl RingStorePtr {
     }
 
     fn witness(&self) -> &Witness {
-        // SAFETY: the header is not freed (S1). The reference covers the witness alone, which is
-        // zero-sized outside loom.
+        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
+        // only this field, which is zero-sized outside loom.
         unsafe { &(*self.0.as_ptr()).witness }
     }
 }
@@ -216,7 +218,8 @@ impl RingStorePtr {
 
     #[inline]
     fn heap(&self) -> *const HeapFields {
-        // SAFETY: the header is not freed (S1). No reference is created.
+        // SAFETY: the header is not freed while this pointer is used (S1), and no reference is
+        // created.
         unsafe { &raw const (*self.0.as_ptr()).heap }
     }
 
@@ -226,7 +229,8 @@ impl RingStorePtr {
     }
 
     pub(crate) fn plan(self) -> StorePlan {
-        // SAFETY: the header is not freed (S1), and the plan never changes.
+        // SAFETY: the header is not freed while this pointer is used (S1), and the plan never
+        // changes.
         unsafe { (*self.heap()).plan }
     }
 
@@ -236,39 +240,44 @@ impl RingStorePtr {
     }
 
     pub(crate) fn block(self) -> NonNull<u8> {
-        // SAFETY: the header is not freed (S1), and the pointer never changes.
+        // SAFETY: the header is not freed while this pointer is used (S1), and `block` never
+        // changes.
         unsafe { (*self.heap()).block }
     }
 
     pub(crate) fn swept(&self) -> &OwnerUsize {
-        // SAFETY: the header is not freed (S1). The reference covers this word alone.
+        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
+        // only this field.
         unsafe { &(*self.heap()).swept }
     }
 
     pub(crate) fn shares(&self) -> &AtomicUsize {
-        // SAFETY: the header is not freed (S1). The reference covers this word alone.
+        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
+        // only this field.
         unsafe { &(*self.heap()).shares }
     }
 
     pub(crate) fn link(&self) -> &AtomicPtr<RingStore> {
-        // SAFETY: the header is not freed (S1). The reference covers this word alone.
+        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
+        // only this field.
         unsafe { &(*self.heap()).link }
     }
 
     pub(crate) fn half_left(&self) -> &AtomicBool {
-        // SAFETY: the header is not freed (S1). The reference covers the flag alone.
+        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
+        // only this field.
         unsafe { &(*self.0.as_ptr()).half_left }
     }
 
     fn regions(&self) -> &Witness {
-        // SAFETY: the header is not freed (S1). The reference covers the witness alone, which is
-        // zero-sized outside loom.
+        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
+        // only this field, which is zero-sized outside loom.
         unsafe { &(*self.heap()).regions }
     }
 
     pub(crate) fn listed(&self) -> &Witness {
-        // SAFETY: the header is not freed (S1). The reference covers the witness alone, which is
-        // zero-sized outside loom.
+        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
+        // only this field, which is zero-sized outside loom.
         unsafe { &(*self.heap()).listed }
     }
 
@@ -296,7 +305,8 @@ impl RingStorePtr {
     /// Returns the address of the lists that this store is parked in. It is null for
     /// caller-provided memory.
     pub(crate) fn parked(self) -> *const () {
-        // SAFETY: the header is not freed (S1), and the pointer never changes.
+        // SAFETY: the header is not freed while this pointer is used (S1), and `parked` never
+        // changes.
         unsafe { (*self.heap()).parked }
     }
 }
@@ -320,7 +330,7 @@ pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
 /// feature `checked`, fills the margin.
 ///
 /// # Safety
-/// The region is taken, lies in `store`, has the length for `bytes` bytes, and only the caller
+/// The region is taken and lies in `store`, its length is `region_of(bytes)`, and only the caller
 /// accesses it.
 #[inline]
 pub(crate) unsafe fn hand_out(store: RingStorePtr, guard: GuardPtr, bytes: usize) {
@@ -330,6 +340,6 @@ pub(crate) unsafe fn hand_out(store: RingStorePtr, guard: GuardPtr, bytes: usize
     let usable = if store.is_given() { room(region) } else { bytes };
     // SAFETY: `usable` bytes are in the region, which only the caller accesses.
     unsafe { unpoison(data, usable) };
-    // SAFETY: the region has the length for `bytes` bytes, and only the caller accesses it.
+    // SAFETY: the length of the region is `region_of(bytes)`, and only the caller accesses it.
     unsafe { guard.hand_out(bytes, region) };
 }

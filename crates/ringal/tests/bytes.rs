@@ -53,7 +53,7 @@ fn put_grows_an_extendable_buffer() {
     }
     buffer.put_bytes(9, 50);
     buffer.put((&b"chain"[..]).chain(&b"ed"[..]));
-    // Writes into the chunk directly, as code does that reads into a `BufMut`.
+    // Writes into the chunk directly, as code that reads into a `BufMut` does.
     for _ in 0..100 {
         if buffer.has_remaining_mut() {
             let chunk = buffer.chunk_mut();

@@ -14,7 +14,8 @@ use ephemera_testkit::backing::CountingGlobal;
 use ephemera_testkit::suite::turn;
 use ringal::{FixedBuf, GenericBufMut, RingAl, ringal};
 
-/// The alignment of every store in this program, in bytes. No other block has it.
+/// The alignment of every store in this program, in bytes. No other block has it, so the heap
+/// recognises stores by it.
 const STORE: usize = 1 << 13;
 
 /// The size of a store's header in bytes. The header is a separate block.

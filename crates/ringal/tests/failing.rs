@@ -8,7 +8,8 @@ use std::alloc::System;
 
 use ringal::{CreateError, RingAl};
 
-/// The alignment of every store in this program, in bytes. No other block has it.
+/// The alignment of every store in this program, in bytes. No other block has it, so the heap
+/// recognises stores by it.
 const STORE: usize = 1 << 13;
 
 /// The system's heap, with a limit on the number of stores.
@@ -23,8 +24,8 @@ static GLOBAL: Scarce = Scarce { room: AtomicUsize::new(0) };
 unsafe impl GlobalAlloc for Scarce {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() >= STORE {
-            // Only one thread creates stores here, so the load and the store need not be one atomic
-            // step.
+            // Only one thread creates rings here, so reading and decrementing `room` need not be
+            // one atomic operation.
             let room = self.room.load(Ordering::Relaxed);
             if room == 0 {
                 return core::ptr::null_mut();

@@ -6,8 +6,8 @@ use core::ptr::NonNull;
 
 use ringal::{CreateError, RingAl};
 
-/// The bytes of its memory that such a ring may use in addition to the buffer that it promises to
-/// serve.
+/// The most bytes of the caller's memory that a ring loses to guards and alignment. Its capacity is
+/// the rest.
 const MARGIN: usize = if cfg!(feature = "checked") { 128 } else { 64 };
 
 #[test]

@@ -23,8 +23,8 @@ fn fixed_buffer_writes_as_much_as_fits() -> io::Result<()> {
     buffer.flush()
 }
 
-/// A difference that "Coming from ringal 0.2 to 0.4" documents: there, the buffer has at least 24
-/// bytes.
+/// A difference that "Coming from ringal 0.2 to 0.4" documents: in those versions, the buffer of 21
+/// bytes has at least 24.
 #[test]
 fn fixed_buffer_has_exactly_the_requested_capacity() -> io::Result<()> {
     let mut ringal = RingAl::new(1024);

@@ -95,7 +95,8 @@ impl<T> Bag<T> {
     }
 
     /// Takes the requests of threads that found the gate shut, as bits. The caller has opened the
-    /// gate and then issued a fence.
+    /// gate and then issued a fence, so it sees the request of each thread that found the gate
+    /// shut.
     pub(crate) fn wishes(&self) -> usize {
         if self.wishes.load(Ordering::Relaxed) == 0 {
             return 0;

@@ -68,15 +68,15 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
     left
 }
 
-/// Takes the closing thread's share off a group's count, and returns whether no slot is in use.
+/// Takes the closing thread's `share` off a group's count, and returns whether no slot is in use.
 fn settle(store: &ArenaStore, group: PageGroupPtr, share: usize) -> bool {
     if store.single() { group.count_down_alone(share) } else { group.count_down(share) }
 }
 
 /// Calls `visit` for each group of a list. `visit` may free the group.
 fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
-    // SAFETY: G1: a group on the list is live until its visit, because its count still includes
-    // `ALIVE`.
+    // SAFETY: a group on the list is live until its visit, because its count still includes `ALIVE`
+    // (G1).
     while let Some(group) = unsafe { PageGroupPtr::from_raw(rest) } {
         rest = group.next().get();
         visit(group);
@@ -91,7 +91,7 @@ unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
     // SAFETY: the caller drops the arena, so no holder takes from this inbox, and it is closed
     // once.
     for (far, slots) in unsafe { shard.inbox().close() } {
-        // SAFETY: G1: slots in the inbox are not counted, so their group is not freed.
+        // SAFETY: slots in the inbox are not counted, so their group is not freed (G1).
         let group = unsafe { PageGroupPtr::around(far, geometry.group) };
         let noted = group.noted(geometry, group.page_of_far(geometry, far));
         noted.set(noted.get() | slots);
@@ -127,12 +127,12 @@ fn slots_out(geometry: &ArenaGeometry, group: PageGroupPtr) -> usize {
 /// Takes a queued group off the list of its shard. The caller has the turn at that shard.
 pub(crate) fn unlink(shard: ShardPtr, group: PageGroupPtr) {
     let (prev, next) = (group.prev().get(), group.next().get());
-    // SAFETY: G1: only the turn-holder frees queued groups.
+    // SAFETY: the caller has the turn, and only the turn-holder frees queued groups (G1).
     match unsafe { PageGroupPtr::from_raw(prev) } {
         Some(prev) => prev.next().set(next),
         None => shard.groups().set(next),
     }
-    // SAFETY: G1: only the turn-holder frees queued groups.
+    // SAFETY: the caller has the turn, and only the turn-holder frees queued groups (G1).
     if let Some(next) = unsafe { PageGroupPtr::from_raw(next) } {
         next.prev().set(prev);
     }
@@ -145,10 +145,10 @@ pub(crate) fn unlink(shard: ShardPtr, group: PageGroupPtr) {
 /// Takes the closing thread's part off the store, and returns whether that freed the store.
 ///
 /// # Safety
-/// All shards were closed, and `left` is the sum of the parts of the store that remain of them. The
+/// All shards were closed, and `left` is the number of the store's parts that they leave. The
 /// caller does not use the store again.
 pub(crate) unsafe fn close_store(store: NonNull<ArenaStore>, left: usize) -> bool {
-    // SAFETY: the store is live, because this thread's part is not taken off yet.
+    // SAFETY: the count of parts still includes the closing thread's own, so the store is live.
     unsafe { store.as_ref() }.release_unbound_at_end();
     // SAFETY: this is the closing thread's part.
     unsafe { ArenaStore::part(store, ALIVE - left) }

@@ -72,7 +72,7 @@ impl Count {
         self.word.store(word, Ordering::Relaxed);
     }
 
-    /// Sets the counts for the first handle. No other thread knows the slot yet.
+    /// Sets the counts for the first handle. No other thread has a pointer to the slot yet.
     #[inline]
     pub(crate) fn start(&self) {
         self.witness.touch();

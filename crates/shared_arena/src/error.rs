@@ -4,7 +4,7 @@ use alloc::alloc::handle_alloc_error;
 use core::alloc::Layout;
 use core::fmt;
 
-/// The reason of a refusal.
+/// The reason for a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RefusalCause {
     /// The bytes held, plus the requested ones, exceed the arena's limit.
@@ -46,7 +46,7 @@ impl Refused {
     /// Returns whether the arena's own limit refused the request. Then the sum of
     /// [`held`](Refused::held) and [`asked`](Refused::asked) exceeds [`limit`](Refused::limit).
     ///
-    /// Otherwise, the request had one of these causes to fail: the global allocator refused it; it
+    /// Otherwise, the request failed for one of these reasons: the global allocator refused it; it
     /// exceeded `isize::MAX` bytes, which no allocator can serve; there was no memory to register
     /// the thread; or [`Refused::other_copy`] is set.
     #[must_use]
@@ -107,7 +107,7 @@ impl<V> TryAllocError<V> {
         self.value
     }
 
-    /// Returns the reason of the refusal.
+    /// Returns the reason for the refusal.
     #[must_use]
     pub fn refused(&self) -> Refused {
         self.refused

@@ -65,13 +65,13 @@
 //!
 //! A thread that sleeps does not look. If other threads drop its values, its groups stay until it
 //! trims, has looked twice or exits, or until the arena is dropped. So let such a thread call
-//! [`SharedArena::trim`] before it waits for long, or drop the arena.
+//! [`SharedArena::trim`] before it waits for a long time, or drop the arena.
 //!
 //! One case takes longer. A thread drops a value that it allocated itself, and during that drop
 //! another thread drops the arena. Then the value's group is freed when the first thread next runs
 //! out of slots, drops another value of a dropped arena, or exits. A thread that creates or drops
 //! any arena may free the group too, because it looks at a few such groups; [`trim_all`] looks at
-//! all of them. The state of such an arena, about a kilobyte, may stay as long.
+//! all of them. The state of such an arena, about a kilobyte, may stay as long as that group.
 //!
 //! # One copy in a process
 //!

@@ -23,7 +23,8 @@ pub(crate) struct ShardOwner<'s> {
 
 impl<'s> ShardOwner<'s> {
     /// # Safety
-    /// O1.
+    /// This thread holds the record of `shard`, or is the only thread of its pool. The arena of
+    /// `store` is not dropped during `'s` (O1).
     pub(crate) unsafe fn new(store: &'s ArenaStore, shard: ShardPtr) -> Self {
         Self { store, shard }
     }
@@ -35,13 +36,13 @@ impl<'s> ShardOwner<'s> {
     /// Drains the inbox: books remote frees, and returns the number of slots that they freed.
     pub(crate) fn book_inbox(self) -> usize {
         let (mut pages, mut freed) = (0, 0);
-        // SAFETY: O1: this thread holds the record or is the pool's only thread, so no other thread
-        // takes from this inbox.
+        // SAFETY: this thread holds the record or is the pool's only thread, so no other thread
+        // takes from this inbox (O1).
         let taken = unsafe { self.shard.inbox().take() };
         for (far, slots) in taken {
             let geometry = self.geometry();
-            // SAFETY: G1: a page in the inbox belongs to this shard, and its group is not freed
-            // before the page is booked.
+            // SAFETY: a page in the inbox belongs to this shard, and its group is not freed before
+            // the page is booked (G1).
             let group = unsafe { PageGroupPtr::around(far, geometry.group) };
             self.shard.book(group.near(geometry, group.page_of_far(geometry, far)), slots);
             pages += 1;

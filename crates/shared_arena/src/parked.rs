@@ -52,8 +52,8 @@ const ROUNDS: usize = 16;
 const FINISHED_AT_ONCE: usize =
     if cfg!(ephemera_weaken = "arena_requests_are_one") { LOOKS } else { usize::MAX };
 
-/// Closes a shard whose owner may be inside a local free. Returns the number of parts of the store
-/// that remain of the shard: one for each queued group, and one for the shard in its bag.
+/// Closes a shard whose owner may be inside a local free. Returns the number of the store's parts
+/// that the shard leaves: one for each queued group, and one for the shard in its bag.
 ///
 /// # Safety
 /// The caller drops the arena of `store`, and parks or closes each of its shards once.
@@ -139,7 +139,8 @@ fn note(world: &ArenaWorld, record: &Record<ArenaRecord>) {
 /// The caller counted that slot, and does not touch the group again.
 #[cold]
 pub(crate) unsafe fn last_slot_counted(world: &ArenaWorld, group: PageGroupPtr) -> usize {
-    // `observe` makes the end of the look that took the group off the list visible here.
+    // `observe` shows this thread the end of the look that took the group off the list, so this
+    // thread may free the group.
     if group.queued().observe() == 0 {
         // SAFETY: the caller counted the last slot, and the group is not queued.
         return world.freed(unsafe { close::release(group) });
@@ -159,8 +160,8 @@ pub(crate) unsafe fn last_slot_counted(world: &ArenaWorld, group: PageGroupPtr) 
 /// the caller has freed. Returns the number of freed stores.
 ///
 /// # Safety
-/// The caller has the turn at the shard. One part of the store is the caller's own or not taken off
-/// yet. The caller uses the store afterwards only if it has its own part.
+/// The caller has the turn at the shard. The store's count still includes a part that only this
+/// thread may take off. The caller uses the store afterwards only if it has its own part.
 unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr, mut gone: usize) -> usize {
     // SAFETY: the store lives until its last part is taken off, and the groups freed here are taken
     // off last.
@@ -169,13 +170,13 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
     let mut emptied = false;
     while let Some(left) = shard.turn().next() {
         let mut rest = left.groups;
-        // SAFETY: G1: only this loop frees these groups.
+        // SAFETY: this thread has the turn, so only this loop frees these groups (G1).
         while let Some(group) = unsafe { PageGroupPtr::from_raw(rest) } {
             rest = group.record().get().cast();
             if group.queued().get() != 0 {
                 close::unlink(shard, group);
             }
-            // SAFETY: the group's last slot was counted, and no list has it.
+            // SAFETY: the group's last slot was counted, and no list has the group.
             unsafe { this.release_group(group) };
             gone += 1;
         }
@@ -188,7 +189,7 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
     // touch the shard after that.
     let freed = gone != 0 && unsafe { ArenaStore::part(store, gone) };
     if emptied && !freed && !cfg!(ephemera_weaken = "arena_bag_keeps_what_ended") {
-        // The record's bag still has the shard, which keeps the store.
+        // The shard is still in the record's bag and keeps the store, so this visit takes it out.
         return visit(world, record, Visitor::Finisher, LOOKS);
     }
     world.freed(freed)
@@ -202,7 +203,7 @@ fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, m
     let mut rest = if own || cursor.is_null() { first } else { cursor };
     let mut gone = 0;
     for _ in 0..most {
-        // SAFETY: G1: only the turn-holder frees queued groups.
+        // SAFETY: this thread has the turn, and only the turn-holder frees queued groups (G1).
         let Some(group) = (unsafe { PageGroupPtr::from_raw(rest) }) else { break };
         rest = group.next().get();
         world.looked();
@@ -264,9 +265,9 @@ pub(crate) fn visit(
         // ORDERING: SeqCst. Pairs with `look_behind_the_owner` and `Bag::visit_or_wish`. Publishes:
         // that the gate is open, and the lease released.
         fence(Ordering::SeqCst);
-        // This thread may be the only one that can notice that the record is free. The record's
-        // holder may have exited while this thread had shards of the bag, or a shard was pushed
-        // while this thread had the lease.
+        // This thread may be the only one that can notice that the record is free. Its holder may
+        // have exited while this thread had taken shards out of the bag, or another thread may have
+        // pushed a shard while this thread had the lease.
         let waits = if leased { bag.has_news() } else { visitor != Visitor::Holder && !bag.is_empty() };
         let ended = waits && record.is_free();
         if round == ROUNDS {
@@ -291,7 +292,7 @@ fn look_into(
     visitor: Visitor,
     most: usize,
 ) -> usize {
-    // SAFETY: S1: a shard in a bag is a part of its store, so the store is live.
+    // SAFETY: a shard in a bag is a part of its store, so the store is live (S1).
     let shard = unsafe { ShardPtr::new(item) };
     let (store, mut freed) = (ArenaStore::of(shard), 0);
     let own = visitor == Visitor::Holder;

@@ -45,7 +45,7 @@ pub(crate) unsafe fn claim_slow(
         }
         shard
     })?;
-    // SAFETY: O1: the caller holds the record.
+    // SAFETY: the caller holds the record (O1).
     let owner = unsafe { ShardOwner::new(store, shard) };
     if let Some(slot) = owner.serve() {
         return Ok(slot);
@@ -92,7 +92,7 @@ pub(crate) unsafe fn make_room_for_counts<'s>(
 fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     for shard in store.shards() {
         with_lease(world, shard, |record| {
-            // SAFETY: O1: this thread has the lease.
+            // SAFETY: this thread has the lease (O1).
             let owner = unsafe { ShardOwner::new(store, shard) };
             owner.book_inbox();
             let (quiet, entered) = (shard.quiet(), record.data().entered.get());
@@ -149,7 +149,7 @@ pub(crate) unsafe fn shrink(
 /// The caller holds `record`, if it is `Some`.
 unsafe fn trim_shards(world: &ArenaWorld, store: &ArenaStore, record: Option<&Record<ArenaRecord>>) -> usize {
     let trim = |shard| {
-        // SAFETY: O1: the caller holds the record, or this thread has its lease.
+        // SAFETY: the caller holds the record, or this thread has its lease (O1).
         let owner = unsafe { ShardOwner::new(store, shard) };
         owner.trim(Fate::Release)
     };
@@ -252,8 +252,8 @@ pub(crate) unsafe fn close(
         // SAFETY: this thread drops the arena, and parks or closes each shard once.
         left += settled.unwrap_or_else(|| unsafe { parked::park(world, store, shard) });
     }
-    // SAFETY: all shards were closed, `left` is the sum of the parts that remain of them, and this
-    // thread does not use the store again.
+    // SAFETY: all shards were closed, `left` is the number of the store's parts that they leave,
+    // and this thread does not use the store again.
     world.freed(unsafe { close::close_store(store, left) });
     parked::look(world, mine);
 }

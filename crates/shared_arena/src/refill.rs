@@ -14,8 +14,8 @@ use crate::shard::QuietFields;
 use crate::store::ArenaStore;
 use crate::trim::Which;
 
-/// The number of cache lines of the next page to prefetch. After these the processor recognises the
-/// pattern.
+/// The number of cache lines of the next page to prefetch. After these lines, the processor
+/// recognises the pattern and prefetches on its own.
 const AHEAD: usize = 4;
 
 /// The least number of slow paths between two looks for idle groups.
@@ -74,7 +74,7 @@ impl ShardOwner<'_> {
     /// Returns `false` if there is no such page.
     fn next_page(self) -> bool {
         let shard = self.shard;
-        // SAFETY: G1: the current page belongs to a group of this shard, so the group is live.
+        // SAFETY: the current page belongs to a group of this shard, so the group is live (G1).
         if let Some(near) = unsafe { NearPtr::from_raw(shard.current().get()) } {
             let slots = near.bits().slots();
             if slots != 0 {
@@ -113,7 +113,8 @@ impl ShardOwner<'_> {
     /// owner would rotate through all its pages, and each look would find every group used.
     fn first_page(self) -> Option<(PageGroupPtr, NearPtr)> {
         let first = || {
-            // SAFETY: G1: pages on the list belong to groups of this shard, so the groups are live.
+            // SAFETY: pages on the list belong to groups of this shard, so the groups are live
+            // (G1).
             let near = unsafe { NearPtr::from_raw(self.shard.avail().get()) }?;
             Some((PageGroupPtr::of_near(self.geometry(), near), near))
         };
@@ -131,7 +132,7 @@ impl ShardOwner<'_> {
 
     /// Prefetches the first cache lines of the page that comes next.
     fn look_ahead(self) {
-        // SAFETY: G1: pages on the list belong to groups of this shard, so the groups are live.
+        // SAFETY: pages on the list belong to groups of this shard, so the groups are live (G1).
         let Some(near) = (unsafe { NearPtr::from_raw(self.shard.avail().get()) }) else { return };
         prefetch::for_write(near.as_ptr().cast());
         let group = PageGroupPtr::of_near(self.geometry(), near);
@@ -179,7 +180,8 @@ impl ShardOwner<'_> {
 }
 
 /// Counts a slow path, and returns the number of slow paths since the last look for idle groups. A
-/// thread in a steady state takes slow paths, although it may never take a page from the list.
+/// thread in a steady state takes slow paths but may never take a page from the list, so a count of
+/// the pages taken would make no look due.
 fn served(quiet: &QuietFields) -> usize {
     if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
         return quiet.served.get();

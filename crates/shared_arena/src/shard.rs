@@ -54,7 +54,7 @@ pub(crate) struct Shard {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct QuietFields {
-    /// The store that this shard belongs to. `ArenaStore::of` knows its type.
+    /// The store that this shard belongs to. `ArenaStore::of` casts it to its type.
     store: *const (),
     /// The number of slow paths since the owner last looked for idle groups.
     pub(crate) served: OwnerUsize,
@@ -125,8 +125,8 @@ impl Shard {
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 impl Linked for Shard {
     fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>> {
-        // SAFETY: S1: a shard that is in a bag, or that a visitor has, is a part of its store, so
-        // the store and the shard are live.
+        // SAFETY: a shard that is in a bag, or that a visitor has, is a part of its store, so the
+        // store and the shard are live (S1).
         let link = unsafe { &raw mut (*item.as_ptr()).remote.link };
         // SAFETY: the address of a field of a live shard is not null.
         unsafe { NonNull::new_unchecked(link) }
@@ -145,7 +145,8 @@ macro_rules! words {
         $(#[$meta])*
         #[inline]
         pub(crate) fn $name(&self) -> &$word {
-            // SAFETY: S1. The reference covers the word alone.
+            // SAFETY: the shard is not freed while this pointer is used (S1), and the reference
+            // covers only this field.
             unsafe { &(*self.0.as_ptr()).$name }
         }
     )*};
@@ -153,7 +154,7 @@ macro_rules! words {
 
 impl ShardPtr {
     /// # Safety
-    /// S1.
+    /// The shard is not freed while the result is used (S1).
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
     pub(crate) unsafe fn new(shard: NonNull<Shard>) -> Self {
@@ -161,7 +162,7 @@ impl ShardPtr {
     }
 
     /// # Safety
-    /// S1, unless the pointer is null.
+    /// The pointer is null, or points at a shard that is not freed while the result is used (S1).
     #[inline]
     pub(crate) unsafe fn from_raw(shard: *mut Shard) -> Option<Self> {
         NonNull::new(shard).map(Self)
@@ -196,13 +197,15 @@ impl ShardPtr {
     }
 
     pub(crate) fn inbox(&self) -> &Inbox<Far> {
-        // SAFETY: S1; a reference to the inbox alone.
+        // SAFETY: the shard is not freed while this pointer is used (S1), and the reference covers
+        // only this field.
         unsafe { &(*self.0.as_ptr()).remote.inbox }
     }
 
     /// Returns the address of the store that the shard belongs to.
     pub(crate) fn store(self) -> *const () {
-        // SAFETY: S1; `store` never changes.
+        // SAFETY: the shard is not freed while this pointer is used (S1), and `store` never
+        // changes.
         unsafe { (*self.0.as_ptr()).quiet.store }
     }
 
@@ -213,18 +216,21 @@ impl ShardPtr {
 
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn turn(&self) -> &Turn {
-        // SAFETY: S1; a reference to the turn alone.
+        // SAFETY: the shard is not freed while this pointer is used (S1), and the reference covers
+        // only this field.
         unsafe { &(*self.0.as_ptr()).remote.turn }
     }
 
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn cursor(&self) -> &OwnerPtr<PageGroup> {
-        // SAFETY: S1. The reference covers the word alone.
+        // SAFETY: the shard is not freed while this pointer is used (S1), and the reference covers
+        // only this field.
         unsafe { &(*self.0.as_ptr()).remote.cursor }
     }
 
     pub(crate) fn record(self) -> *const () {
-        // SAFETY: S1; `record` never changes.
+        // SAFETY: the shard is not freed while this pointer is used (S1), and `record` never
+        // changes.
         unsafe { (*self.0.as_ptr()).record }
     }
 
@@ -255,15 +261,15 @@ impl ShardPtr {
         }
         self.bits().set(bits & (bits - 1));
         let offset = bits.trailing_zeros() as usize * geometry.stride;
-        // SAFETY: O2: the bits of `bits` are slots of the page that begins at `base`.
+        // SAFETY: the bits of `bits` are slots of the page that begins at `base` (O2).
         let slot = unsafe { self.base().get().add(offset) };
         prefetch::for_write(slot.wrapping_add(ahead(geometry)));
         // SAFETY: an address in a group is not null.
         Some(unsafe { NonNull::new_unchecked(slot) })
     }
 
-    /// Frees a slot of a group of this shard. Only the owner may call this. The function does not
-    /// touch the group after its last store (E2).
+    /// Frees a slot of a group of this shard. Only the owner may call this. After the write that
+    /// frees the slot, this function does not touch the group (E2).
     ///
     /// # Safety
     /// `slot` was claimed from `group`, which is this shard's, and the caller does not use it
@@ -282,7 +288,7 @@ impl ShardPtr {
         if bits.is_unlisted() {
             return self.put_first(group, near, 1 << position.slot);
         }
-        // This store also publishes the end of the slot's use. After it, another thread may free
+        // This write also publishes the end of the slot's use. After it, another thread may free
         // the group and the shard.
         near.local().publish(bits.and(1 << position.slot).word());
     }
@@ -301,7 +307,7 @@ impl ShardPtr {
     }
 
     /// Adds a page that was full to the list `avail`. A look at a parked shard reads neither the
-    /// page's link nor `avail`.
+    /// page's link nor `avail`, so these writes need not be published.
     fn list(self, near: NearPtr) {
         near.next().set(self.avail().get());
         self.avail().set(near.as_ptr());
@@ -322,13 +328,13 @@ impl ShardPtr {
     pub(crate) fn flush_front(self, geometry: &ArenaGeometry) {
         if let Some(slot) = NonNull::new(self.hot().get()) {
             self.hot().set(ptr::null_mut());
-            // SAFETY: G1: the group of a free slot of this shard is live, and the slot's pointer
-            // derives from it.
+            // SAFETY: the group of a free slot of this shard is live, and the slot's pointer
+            // derives from it (G1).
             let group = unsafe { PageGroupPtr::around(slot, geometry.group) };
             let position = geometry.position(slot.addr().get() & (geometry.group - 1));
             self.book(group.near(geometry, position.page), 1 << position.slot);
         }
-        // SAFETY: G1: the group of the current page belongs to this shard, so it is live.
+        // SAFETY: the group of the current page belongs to this shard, so it is live (G1).
         if let Some(near) = unsafe { NearPtr::from_raw(self.current().get()) } {
             near.local().set(near.bits().with(self.bits().get()).word());
         }
@@ -374,8 +380,8 @@ const fn ahead(geometry: &ArenaGeometry) -> usize {
 pub(crate) fn used(geometry: &ArenaGeometry, slot: NonNull<u8>) {
     #[cfg(ephemera_loom)]
     {
-        // SAFETY: G1: the slot is free or the caller's, so its group is live, and the slot's
-        // pointer derives from it.
+        // SAFETY: the slot is free or the caller's, so its group is live, and the slot's pointer
+        // derives from it (G1).
         let group = unsafe { PageGroupPtr::around(slot, geometry.group) };
         let position = geometry.position(slot.addr().get() & (geometry.group - 1));
         group.touch();

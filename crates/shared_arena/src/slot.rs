@@ -86,8 +86,8 @@ unsafe fn put<T>(group: PageGroupPtr, slot: NonNull<T>) {
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 #[inline(never)]
 unsafe fn free_remote<T>(group: PageGroupPtr, slot: NonNull<T>) {
-    // The stride is a constant here, so the division is cheap. For this reason the function is
-    // generic.
+    // This function is generic so that the stride is a constant, which makes the division by it
+    // cheap.
     let geometry = &Of::<T>::GEOMETRY;
     let position = geometry.position(slot.addr().get() & (geometry.group - 1));
     // SAFETY: the slot was claimed from `group`, and `position` names the slot's page and bit. The
@@ -134,7 +134,8 @@ impl ArenaKind for OneThread {
 impl ArenaKind for Either {
     #[inline]
     unsafe fn free<T>(slot: NonNull<T>) {
-        // SAFETY: the slot is in use, so its group is live. The reference covers the word alone.
+        // SAFETY: the pointer derives from the slot's group, which lives while one of its slots is
+        // in use.
         let record =
             unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) }.record().get().cast_const();
         if record == pool_mark() {

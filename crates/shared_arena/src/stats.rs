@@ -28,10 +28,10 @@ pub struct Stats {
     pub bytes_live: usize,
     /// The limit on `bytes_held`; `usize::MAX` if there is none.
     pub limit: usize,
-    /// Whether the pages could not be read, because another thread kept the arena's gate shut for
-    /// long. All numbers of pages, groups and slots are then zero, and so are the bytes of the
-    /// values. In a child that a bare `clone` created, this lasts if another thread of the parent
-    /// had passed the gate.
+    /// Whether this call could not read the pages, because another thread held the arena's internal
+    /// lock for too long. The numbers of pages, groups and slots and `bytes_live` are then zero. In
+    /// a child process that was created by a bare `clone`, without the C library's `fork`, this is
+    /// permanent if another thread of the parent held the lock.
     pub unread: bool,
 }
 
@@ -58,7 +58,8 @@ impl Stats {
             None => this.unread = true,
         }
         // If another thread moves a free slot's bit from one word to another during the walk, the
-        // walk may miss the slot.
+        // walk may count the slot as live. `add` never counts more live slots than a page has, so
+        // this bound changes nothing. It makes visible that `free` cannot wrap.
         this.slots_live = this.slots_live.min(this.slots);
         this.bytes_live = this.slots_live * value_size;
         this

@@ -77,7 +77,8 @@ impl ShardOwner<'_> {
         let (mut gone, mut count): (*mut PageGroup, usize) = (ptr::null_mut(), 0);
         let mut before: Option<PageGroupPtr> = None;
         let mut rest = shard.groups().get();
-        // SAFETY: G1: groups on the list are live.
+        // SAFETY: this thread owns the shard, and only the owner takes groups off this list, so
+        // they are live (G1).
         while let Some(group) = unsafe { PageGroupPtr::from_raw(rest) } {
             rest = group.next().get();
             let free =
@@ -108,7 +109,8 @@ impl ShardOwner<'_> {
             // pointer to them.
             unsafe { self.store.release_list(gone) };
         } else {
-            // SAFETY: G1: no other thread frees these groups.
+            // SAFETY: the groups are on no list that another thread can reach, so no other thread
+            // frees them (G1).
             while let Some(group) = unsafe { PageGroupPtr::from_raw(gone) } {
                 gone = group.next().get();
                 self.store.push_unbound(group);

@@ -221,8 +221,8 @@ fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
         stopped.join().unwrap();
     });
     drop(values);
-    // The test harness starts threads during the test. The state of an arena takes about a
-    // kilobyte.
+    // The test harness starts threads during the test, and their memory counts here. The state of
+    // an arena takes about a kilobyte.
     let stays = HEAP.held().saturating_sub(held);
     assert!(stays <= ARENAS * 256, "{stays} bytes of {ARENAS} arenas stay");
 }
@@ -257,8 +257,8 @@ fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
         drop(arena);
         assert_eq!((HEAP.groups(), VALUE.take().is_some(), SHARED.take().is_some()), (0, false, false));
     }
-    // The test harness starts threads during the test. If each round left a store behind, these
-    // would take more memory.
+    // The test harness starts threads during the test, and their memory counts here. If each round
+    // left a store behind, the stores would take more.
     let stays = HEAP.held().saturating_sub(before);
     assert!(stays <= 32 << 10, "{stays} bytes of stores are left");
 }

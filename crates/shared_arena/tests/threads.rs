@@ -217,7 +217,7 @@ fn conc_pages_of_an_exited_thread_are_reused() {
     let arena = Arc::new(SharedArena::<[u64; 8]>::new());
     let count = if cfg!(miri) { 100 } else { 5_000 };
     let there = Arc::clone(&arena);
-    // A second thread runs beside this one, so it has its own record.
+    // This claim binds this thread to a record, so the second thread gets another one.
     let mine = arena.alloc([0; 8]);
     thread::spawn(move || drop((0..count).map(|number| there.alloc([number; 8])).collect::<Vec<_>>()))
         .join()

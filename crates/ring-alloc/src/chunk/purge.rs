@@ -19,12 +19,13 @@ impl ChunkPtr {
     pub(crate) fn is_free_to_purge(self) -> bool {
         let word = self.foreign().observe();
         let back = self.back().observe();
-        // Only the last free in an abandoned chunk completes a countdown.
+        // A countdown is complete only after the last free in an abandoned chunk, so no block is
+        // live.
         word == COMPLETE || back.wrapping_add(word) == self.taken().get()
     }
 
     /// Returns whether another thread returned the pages of the blocks to the operating system, and
-    /// the owner has not booked their frees since then.
+    /// the owner has not booked the blocks' frees since then.
     pub(crate) fn is_purged(self) -> bool {
         self.purged().load(Ordering::Relaxed)
     }

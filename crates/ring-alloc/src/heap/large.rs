@@ -30,9 +30,9 @@ pub(super) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonN
     take(env, layout, Limit::Applies, true)
 }
 
-/// Takes a block from the backing allocator. The first attempt observes the limit, and the second
-/// one does as `limit` says. This function is inlined so that the compiler specialises it for the
-/// constants of each caller.
+/// Takes a block from the backing allocator. The first attempt observes the limit. The second one
+/// observes it only if `limit` says so. This function is inlined so that the compiler specialises
+/// it for the constants of each caller.
 #[inline(always)]
 fn take<E: RingEnv>(env: E, layout: Layout, limit: Limit, zeroed: bool) -> Result<NonNull<u8>, AllocError> {
     large::allocate(env.backing(), env.account(), layout, Limit::Applies, zeroed)

@@ -130,7 +130,7 @@ fn full_chunk() -> *mut Chunk {
 ///   returns.
 /// * Whenever code of this crate calls `front`, the result is the front of `heap`. `front_changed`
 ///   restores this after a change (H7).
-/// * `owns` returns `true` exactly for the chunks whose words the owner of that heap may write.
+/// * `owns` returns `true` if and only if the owner of that heap may write the chunk's words.
 /// * Every allocator that `backing` returns can free the blocks of the others.
 pub(crate) unsafe trait RingEnv: Copy {
     type Geometry: Geometry;
@@ -156,13 +156,13 @@ pub(crate) unsafe trait RingEnv: Copy {
     fn owns(&self, chunk: ChunkPtr) -> bool;
     /// Returns the number of empty chunks of each class that the heap keeps besides the front.
     fn retain(&self) -> usize;
-    /// Counts a slow path of a heap that this thread owns. Some of these calls look for idle
+    /// Counts a slow path of a heap that this thread owns. Some of these calls also look for idle
     /// owners.
     fn visit(&self) {}
-    /// Notes that a chunk of this number of bytes came from the backing allocator.
+    /// Notes that the backing allocator served a chunk of `bytes` bytes.
     fn note_obtained(&self, bytes: usize);
-    /// Notes that a chunk of this number of bytes is about to be freed. Returns whether the caller
-    /// has to return the chunk's pages to the operating system first.
+    /// Notes that a chunk of `bytes` bytes is about to be freed. Returns whether the caller has to
+    /// return the chunk's pages to the operating system first.
     fn note_freed(&self, bytes: usize) -> bool;
     /// Books the remote frees of the chunks in the inbox: adds them to the sums of freed blocks.
     fn book_mail(&self);

@@ -39,7 +39,7 @@ pub(crate) fn refill<E: RingEnv>(
     };
     // The largest block fits into an empty chunk, as every geometry is checked for this. Allocate
     // before the chunk becomes the front: `install` may free the previous front, and a backing
-    // allocator that then trims this same heap must not find the new front empty.
+    // allocator that then trims this same heap must not find the new front empty and free it.
     let block = chunk.bump(layout.size(), layout.align());
     install(env, class, chunk);
     block.ok_or(AllocError)

@@ -7,8 +7,8 @@
 //! freed and did not request again. Beyond a *bound*, a thread first returns the pages of a chunk.
 //!
 //! Bytes that the process soon requests again raise the bound. So a load that swings between two
-//! sizes pays the page faults of a few swings only. The raise halves with each second in which no
-//! thread uses it.
+//! sizes pays for page faults only in its first few swings. The raise halves with each second in
+//! which no thread uses it.
 //!
 //! Each word is atomic, but one decision may read the words at different moments. That is harmless,
 //! because the words decide only whether pages stay. No loom model covers them.
@@ -53,7 +53,7 @@ impl FreedBytes {
         }
     }
 
-    /// Notes that a thread requested a chunk of this number of bytes.
+    /// Notes that a thread requested a chunk of `bytes` bytes.
     pub(super) fn note_obtained(&self, bytes: usize) {
         let (before, _) = take(&self.kept, bytes);
         let (_, again) = take(&self.returned, bytes);
@@ -75,8 +75,8 @@ impl FreedBytes {
         }
     }
 
-    /// Notes that a thread frees a chunk of this number of bytes. Returns whether the thread has to
-    /// return the chunk's pages first.
+    /// Notes that a thread frees a chunk of `bytes` bytes. Returns whether the thread has to return
+    /// the chunk's pages first.
     pub(super) fn note_freed(&self, bytes: usize) -> bool {
         let kept = self.kept.load(Ordering::Relaxed) + bytes;
         if kept <= KEPT {

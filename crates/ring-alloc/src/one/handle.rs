@@ -13,10 +13,11 @@ use crate::stats::Stats;
 /// An allocator with a ring of chunks for each thread. Any thread may free any block.
 ///
 /// The handle has size zero, so containers store nothing for it. A thread allocates from chunks
-/// that only it writes, and needs no atomic read-modify-write to allocate or to free there. A
-/// remote free takes one. The first remote free of a chunk since its owner last drained the inbox
-/// takes two and a fence, and may lease the record of an ended thread. Blocks may be freed after
-/// their thread ended, and destructors of thread-locals may allocate and free.
+/// that only it writes, and needs no atomic read-modify-write to allocate from them or to free to
+/// them. A remote free takes one. The first remote free to a chunk since its owner last collected
+/// remote frees takes two read-modify-writes and a fence. If the owner has exited, that free may
+/// also do the owner's cleanup. Blocks may be freed after their thread ended, and destructors of
+/// thread-locals may allocate and free.
 ///
 /// `OneRingAlloc` cannot itself be the `#[global_allocator]`: its chunks come from the global heap.
 /// This is deliberate: one long-lived block pins its chunk, and a whole program has such blocks
@@ -147,8 +148,8 @@ impl OneRingAlloc {
         }
     }
 
-    /// Trims this thread and every record that no thread has leased, and asks all other threads to
-    /// trim in their next slow path.
+    /// Trims this thread and what ended threads left behind, and asks all other threads to trim
+    /// when their current chunk is next full.
     ///
     /// A thread that does not allocate any more keeps up to 4 empty chunks of each class, and its
     /// front chunks, until its exit or its own [`trim`](OneRingAlloc::trim). Other chunks that ran
@@ -165,8 +166,8 @@ impl OneRingAlloc {
         self.trim();
     }
 
-    /// Does what [`trim_all`](OneRingAlloc::trim_all) does, except that this thread trims only in
-    /// its next slow path.
+    /// Does what [`trim_all`](OneRingAlloc::trim_all) does, except that this thread, too, trims
+    /// only when its current chunk is next full.
     #[inline]
     pub fn clean_global(&self) {
         clean(ProcessRealm);
@@ -176,8 +177,9 @@ impl OneRingAlloc {
     /// chunks and large blocks. `usize::MAX`, the initial value, means no limit.
     ///
     /// Before a request beyond the limit fails with [`AllocError`], the empty chunks of this thread
-    /// and of records without a holder are freed. Every other thread frees its own empty chunks in
-    /// its next slow path, so a later attempt may succeed. Lowering the limit frees nothing.
+    /// and of ended threads are freed. Every other thread frees its own empty chunks when its
+    /// current chunk is next full, so a later attempt may succeed. Lowering the limit frees
+    /// nothing.
     ///
     /// A [`shrink`](OneRingAlloc::shrink) that has to move its block is not refused: it may take a
     /// chunk beyond the limit.

@@ -3,8 +3,8 @@
 //! A *look* (one visit to an idle owner's record) borrows the chunks in that record's inbox, so
 //! that nobody can book their frees. The owner makes only empty chunks the front, and a chunk is
 //! not empty before its frees are booked. So a borrowed chunk that the owner replaced as the front
-//! does not become the front again. The loan alone keeps the owner out of the memory behind the
-//! header (B1), and the owner needs no fence.
+//! does not become the front again. The loan alone keeps the owner out of the memory after the
+//! header (B1), so the owner needs no fence.
 
 use ephemera_prim::foreign::LentUnits;
 use ephemera_prim::idle::{IdleBy, Mail, Purged};
@@ -54,6 +54,6 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
 /// Returns the next lent chunk.
 fn look(lent: &mut LentUnits<'_, Chunk>) -> Option<ChunkPtr> {
     let chunk = lent.look()?;
-    // SAFETY: C1: the chunk is lent, so nobody books its frees and it is not freed.
+    // SAFETY: the chunk is lent, so nobody books its frees and it is not freed (C1).
     Some(unsafe { ChunkPtr::new(chunk) })
 }

@@ -48,7 +48,7 @@ fn purged() -> usize {
     OneRingAlloc.stats().purged_chunks()
 }
 
-/// Looks until this number of chunks is purged, in a bounded number of looks.
+/// Looks for idle owners until `chunks` chunks are purged. Panics after a bounded number of looks.
 fn look_until_purged(chunks: usize) {
     for _ in 0..1_000 {
         if purged() >= chunks {

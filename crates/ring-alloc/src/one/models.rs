@@ -334,7 +334,8 @@ fn loom_chunk_is_purged_while_its_owner_replaces_the_front() {
         let thread = Thread::start(&model);
         let first = thread.allocate();
         let other = thread.free_and_purge(&model, first);
-        // The chunk has room for only the first of these two blocks.
+        // The chunk has room for only the first of these two blocks, so the second one replaces the
+        // front.
         let blocks = [(); 2].map(|()| thread.allocate());
         for block in blocks {
             thread.free(block);

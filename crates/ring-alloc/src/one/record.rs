@@ -149,7 +149,7 @@ pub(crate) trait Realm: Copy {
 
     fn world(&self) -> &RingWorld<Self::Geometry>;
 
-    /// Tells the world's thread-local that a record held by this thread has another front.
+    /// Tells the world's thread-local that the front of a record held by this thread has changed.
     fn front_changed() {}
 }
 

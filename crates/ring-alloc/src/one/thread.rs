@@ -215,7 +215,8 @@ mod tests {
         let _turn = turn();
         let chunks = || OneRingAlloc.stats().chunks();
         let value = std::thread::spawn(|| Box::new_in(7, OneRingAlloc)).join().expect("no panic");
-        // No other thread in this process has a record.
+        // No other thread in this process has a record, so the first one is that of the ended
+        // thread.
         let lease = WORLD.registry.records().next().and_then(Record::try_lease).expect("its thread ended");
         assert_eq!((*value, chunks()), (7, 1));
         drop(value);

@@ -76,7 +76,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
     }
 
     /// Frees every chunk without a live block, then the state. Chunks with live blocks are leaked,
-    /// since a block may be pinned by `Pin`, or hold the very value that is being dropped.
+    /// since a block may be pinned by `Pin`, or contain the very value that is being dropped.
     ///
     /// # Safety
     /// No handle is left (I1).

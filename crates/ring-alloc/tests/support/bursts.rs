@@ -19,7 +19,7 @@ pub(crate) const KEPT: usize = 6 * MIB;
 pub(crate) type Block = Box<[u64; 128], OneRingAlloc>;
 pub(crate) type Burst = Vec<Option<Block>>;
 
-/// Allocates blocks that have this number of bytes in total.
+/// Allocates blocks of `bytes` bytes in total.
 pub(crate) fn burst(bytes: usize) -> Burst {
     (0..bytes / 1_024).map(|number| Some(Box::new_in([number as u64; 128], OneRingAlloc))).collect()
 }

@@ -48,8 +48,8 @@ impl FixedBufMut {
     /// Creates an empty buffer in a region.
     ///
     /// # Safety
-    /// The guard's region is taken, lies in `store`, has the length for `cap` bytes, and only the
-    /// caller accesses it.
+    /// The guard's region is taken and lies in `store`, its length is `region_of(cap)`, and only
+    /// the caller accesses it.
     #[inline]
     pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         // SAFETY: the caller guarantees the requirements of `hand_out` on the region.
@@ -61,13 +61,13 @@ impl FixedBufMut {
     /// Creates a buffer in a region, and keeps the bytes that are written there already.
     ///
     /// # Safety
-    /// The guard's region is taken, lies in `store`, has the length for `cap` bytes, and only the
-    /// caller accesses it.
+    /// The guard's region is taken and lies in `store`, its length is `region_of(cap)`, and only
+    /// the caller accesses it.
     #[inline]
     pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         let data = guard.payload();
-        // SAFETY: the caller guarantees that only it accesses the region, which has the length for
-        // `cap` bytes.
+        // SAFETY: the caller guarantees that only it accesses the region, whose length is
+        // `region_of(cap)`.
         unsafe { guard.hand_out(cap, region_of(cap)) };
         // INVARIANT: B1 holds from here.
         Self { data, cap, len: 0, store }

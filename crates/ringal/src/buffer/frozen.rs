@@ -40,9 +40,11 @@ pub struct FixedBuf {
     store: RingStorePtr,
 }
 
-// SAFETY: nobody writes a frozen buffer, and an atomic counts its handles (B1).
+// SAFETY: the handles of a frozen buffer only read it (B1), and an atomic counts them, so the last
+// one may be dropped on any thread.
 unsafe impl Send for FixedBuf {}
-// SAFETY: nobody writes a frozen buffer, and an atomic counts its handles (B1).
+// SAFETY: the handles of a frozen buffer only read it (B1), and an atomic counts them, so the last
+// one may be dropped on any thread.
 unsafe impl Sync for FixedBuf {}
 
 impl FixedBufMut {
@@ -117,8 +119,8 @@ impl FixedBuf {
     }
 
     /// Makes the buffer writable again. It contains the bytes of this handle, and its capacity is
-    /// the original one rounded up to 16. If the bytes are not at the start of the buffer, they are
-    /// moved there.
+    /// the original one rounded up to 16, or exactly the original one with feature `checked`. If
+    /// the bytes are not at the start of the buffer, they are moved there.
     ///
     /// # Errors
     /// Returns the handle if it is not the only one.
@@ -137,8 +139,8 @@ impl FixedBuf {
         let rest = unsafe { data.add(this.len) };
         // SAFETY: `cap` bytes are in the region, which only this handle accesses.
         unsafe { unpoison(rest, cap - this.len) };
-        // SAFETY: this is the only handle, and it is not dropped. The region has the length for
-        // `cap` bytes (B1).
+        // SAFETY: this is the only handle, and it is not dropped. The length of the region is
+        // `region_of(cap)` (B1).
         Ok(unsafe { FixedBufMut::from_parts(data, cap, this.len, this.store) })
     }
 }

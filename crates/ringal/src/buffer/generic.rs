@@ -45,8 +45,8 @@ impl<T> GenericBufMut<T> {
     /// Creates an empty buffer in a region.
     ///
     /// # Safety
-    /// The guard's region is taken, lies in `store`, has the length for `cap` elements, is aligned
-    /// for them, and only the caller accesses it.
+    /// The guard's region is taken and lies in `store`. Its length is that for the bytes of `cap`
+    /// elements (`region_of`), its payload is aligned for them, and only the caller accesses it.
     #[inline]
     pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         // SAFETY: the caller guarantees the requirements of `hand_out` on the region.

@@ -5,8 +5,8 @@
 //!
 //! # Invariant
 //! * **B1** A handle's region is taken, and only this handle accesses it. The handles of a frozen
-//!   buffer share the region and only read it. The region has the length for `cap` bytes or
-//!   elements, and the first `len` of them are initialised.
+//!   buffer share the region and only read it. The region has the length that `region_of` computes
+//!   for `cap` bytes or elements, and the first `len` of them are initialised.
 
 mod fixed;
 mod frozen;

@@ -45,7 +45,7 @@ impl Builder {
     /// Sets the alignment of the store in bytes. It is rounded up to a power of two, is at least
     /// 64, and must not exceed 512 MiB. The first buffer of the store is aligned to it, so a buffer
     /// as large as the ring can have this alignment. The store takes `align + 48` bytes in addition
-    /// to its regions.
+    /// to its regions, or `align + 32` with feature `checked`.
     pub const fn align(self, align: usize) -> Self {
         Self { align, ..self }
     }

@@ -128,8 +128,8 @@ impl<'a> ExtBuf<'a> {
     /// Sets the number of written bytes.
     ///
     /// # Safety
-    /// The first `len` bytes are initialised, and `len` is at most [`ExtBuf::spare`] more than
-    /// before.
+    /// The first `len` bytes are initialised, and `len` exceeds the previous length by at most
+    /// [`ExtBuf::spare`].
     #[inline]
     pub unsafe fn set_len(&mut self, len: usize) {
         ephemera_prim::invariant!(len <= self.open.room, "more was written than there is room for");
@@ -243,7 +243,7 @@ impl RingAl {
         let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
         let to = OpenRegion { data: guard.payload(), room: room(region) };
         // The new run may contain the old region, so the two may overlap. `unpoison` may make bytes
-        // uninitialised, so this code leaves out the bytes that move.
+        // uninitialised, so this code skips the bytes that move.
         let (old, new) = (from.data.addr().get(), to.data.addr().get());
         let (end, inside) = (new + to.room, (new..new + to.room).contains(&old));
         let (before, behind) = if inside { (old - new, end - old - len) } else { (to.room, 0) };
@@ -277,7 +277,7 @@ impl RingAl {
         // (G1).
         let guard = unsafe { GuardPtr::of(open.data) };
         self.chain.close(guard, region_of(bytes));
-        // SAFETY: the region is taken, lies in this store, and has the length for `bytes` bytes.
+        // SAFETY: the region is taken, lies in this store, and its length is `region_of(bytes)`.
         // Nobody else accesses it.
         unsafe { FixedBufMut::from_open(guard, bytes, self.store) }
     }

@@ -83,10 +83,11 @@ unsafe impl Send for RingAl {}
 
 impl RingAl {
     /// Creates a ring over `bytes` bytes of the global heap, rounded up to a multiple of 16, and at
-    /// least 32. A header and the alignment of the first buffer take another 112 bytes. Without
-    /// live buffers, the ring can serve one buffer of [`RingAl::capacity`] bytes, which is the
-    /// rounded size less 16. With feature `checked`, the size is rounded up to a multiple of 32,
-    /// and is at least 128. The capacity is the rounded size less 64 then.
+    /// least 32. A header and the alignment of the first buffer take another 112 bytes, or 96 with
+    /// feature `checked`. Without live buffers, the ring can serve one buffer of
+    /// [`RingAl::capacity`] bytes, which is the rounded size less 16. With feature `checked`, the
+    /// size is rounded up to a multiple of 32, and is at least 128. The capacity is the rounded
+    /// size less 64 then.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if [`RingAl::try_new`] fails.
@@ -130,8 +131,8 @@ impl RingAl {
     pub fn fixed(&mut self, bytes: usize) -> Option<FixedBufMut> {
         let need = region(bytes)?;
         let guard = self.chain.take(need)?;
-        // SAFETY: the guard holds a taken region of this store, long enough for `bytes` bytes. No
-        // other guard holds it.
+        // SAFETY: this guard's region is taken, lies in this store and has the length for `bytes`
+        // bytes. No other handle has the region.
         Some(unsafe { FixedBufMut::new(guard, bytes, self.store) })
     }
 
@@ -153,8 +154,8 @@ impl RingAl {
     pub fn fixed_aligned(&mut self, bytes: usize, align: usize) -> Option<FixedBufMut> {
         let want = Want::new(bytes, align.checked_next_power_of_two()?)?;
         let guard = self.chain.take_wanted(want)?;
-        // SAFETY: the guard holds a taken region of this store, long enough for `bytes` bytes. No
-        // other guard holds it.
+        // SAFETY: this guard's region is taken, lies in this store and has the length for `bytes`
+        // bytes. No other handle has the region.
         Some(unsafe { FixedBufMut::new(guard, bytes, self.store) })
     }
 
@@ -181,8 +182,8 @@ impl RingAl {
         } else {
             self.chain.take_wanted(Want::new(bytes, align_of::<T>())?)?
         };
-        // SAFETY: the guard holds a taken region of this store, long enough and aligned for `count`
-        // elements. No other guard holds it.
+        // SAFETY: this guard's region is taken, lies in this store, and has the length and the
+        // alignment for `count` elements. No other handle has the region.
         Some(unsafe { GenericBufMut::new(guard, count, self.store) })
     }
 
@@ -264,8 +265,8 @@ impl RingAl {
         let reason = self.reason(asked, align);
         match reason {
             // Only the ring takes regions, so a free run that `reason` saw is still free, and the
-            // second search finds it. It finds nothing only if both figures are 0 and no run has
-            // room for even an empty buffer.
+            // second search finds it. It finds nothing only if `asked` and `largest_free` are both
+            // 0 and no run has room for even an empty buffer.
             RequestError::Exhausted { largest_free, .. }
                 if largest_free >= asked && !cfg!(ephemera_weaken = "refused_request_searches_once") =>
             {

@@ -1,10 +1,10 @@
 //! A remembered refusal: a few taken guards that prove that a request has no room.
 //!
 //! The ring remembers a search of the whole chain that found nothing. A release does not notify the
-//! ring: it is one store to its own guard. So a refusal keeps a few taken guards, chosen so that no
+//! ring: it writes only to its own guard. So a refusal keeps a few taken guards, chosen so that no
 //! run of `need` bytes fits between two of them. While their words are unchanged, no other release
 //! can make room for such a request, and a few loads show that. Once one of them has changed, the
-//! next request searches again. So a request is never refused although a release that it could have
+//! next request searches again. So the ring refuses a request only if no release that it could have
 //! seen made room.
 //!
 //! About `end / need` guards are enough to block every run of `need` bytes, so this helps large

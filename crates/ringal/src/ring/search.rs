@@ -35,8 +35,8 @@ const PATIENCE: u32 = 16;
 /// before the buffer at `low`.
 const FAREWELL: u32 = 16 * PATIENCE;
 
-/// The number of regions that the ring visits from `low` on, for another place to restart and
-/// before a full round.
+/// The number of regions that the ring visits from `low` on, both to find another place to restart
+/// and as the last step before a full round.
 pub(super) const SIGHT: usize = 64;
 
 /// For every [`WORTH`] requested bytes, a search visits one more region at the head. Writing a

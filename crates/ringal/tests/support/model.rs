@@ -160,14 +160,14 @@ impl Model {
         self.gaps().into_iter().map(|(_, len)| len).max().unwrap_or(0)
     }
 
-    /// Returns the size of the largest buffer, aligned to `align`, that fits in a gap, if any does.
+    /// Returns the size of the largest buffer, aligned to `align`, that fits in this gap, if any.
     fn room(&self, (start, len): (usize, usize), align: usize) -> Option<usize> {
         let first = self.base + start + GRANULE;
         let lead = first.next_multiple_of(align.max(GRANULE)) - first;
         len.checked_sub(lead + OVERHEAD)
     }
 
-    /// Returns the size of the largest buffer, aligned to `align`, that fits a gap.
+    /// Returns the size of the largest buffer, aligned to `align`, that fits in any gap.
     fn largest(&self, align: usize) -> Option<usize> {
         self.gaps().into_iter().filter_map(|gap| self.room(gap, align)).max()
     }
@@ -371,7 +371,7 @@ impl Model {
     }
 
     fn check(&self) {
-        // Under Miri this would be slow. There, a write to another buffer is detected when that
+        // Under Miri this would be slow, so a write to another buffer is detected only when that
         // buffer is released.
         if !cfg!(miri) {
             self.live.values().for_each(Live::check);

@@ -67,7 +67,7 @@ impl<A: Build> Builder<A> {
     /// which the limit or the address space has no room is refused before any slot is allocated.
     ///
     /// The thread that builds the arena can then claim all of these slots, even if the limit has no
-    /// room for more. Each further thread needs some hundred bytes for its part of the arena's
+    /// room for more. Each further thread needs a few hundred bytes for its part of the arena's
     /// state. If the limit has no room for them, the arena frees slots that no thread has used.
     pub const fn capacity(mut self, slots: usize) -> Self {
         self.capacity = slots;

@@ -133,10 +133,11 @@ macro_rules! arena_methods {
             /// is live while it has a value or a weak handle. Walks all pages; the result is exact
             /// while no other thread uses the arena.
             ///
-            /// The result is `(0, 0)` if the pages could not be read, because another thread kept
-            /// the arena's gate shut for long. Then
+            /// The result is `(0, 0)` if the pages could not be read, because another thread held
+            /// the arena's internal lock for too long. To tell this case from an arena without
+            /// slots, call
             #[doc = concat!("[`", stringify!($name), "::statistics`]")]
-            /// reports [`Stats::unread`].
+            /// and read [`Stats::unread`].
             #[must_use]
             pub fn stats(&self) -> (usize, usize) {
                 let statistics = self.statistics();
@@ -299,8 +300,8 @@ macro_rules! sendable_methods {
 
             /// Frees groups of pages without a live slot: the groups of this thread, those of
             /// threads that have exited, and those that no thread has used. Asks the other threads
-            /// to free their empty groups in their next slow path. Returns whether this call freed
-            /// a group.
+            /// to free their empty groups when they next run out of the slots at hand. Returns
+            /// whether this call freed a group.
             ///
             /// Checks each page of these threads, and each page that no thread has used, once. This
             /// includes pages with live slots, so the call takes time linear in the number of pages

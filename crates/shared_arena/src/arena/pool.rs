@@ -89,13 +89,14 @@ impl<T> PoolCore<T> {
 
     #[inline]
     fn store(&self) -> &ArenaStore {
-        // SAFETY: A1.
+        // SAFETY: the store lives as long as this value (A1).
         unsafe { self.store.as_ref() }
     }
 
     #[inline]
     fn owner(&self) -> ShardOwner<'_> {
-        // SAFETY: O1: this is the pool's only thread, and the pool is borrowed.
+        // SAFETY: this is the pool's only thread, and the pool is borrowed, so it is not dropped
+        // during the borrow (O1).
         unsafe { ShardOwner::new(self.store(), self.shard) }
     }
 
@@ -154,7 +155,8 @@ impl<T> PoolCore<T> {
 
 impl<T> Drop for PoolCore<T> {
     fn drop(&mut self) {
-        // SAFETY: A1: the pool's only thread is dropping it, and owns its only shard.
+        // SAFETY: the store is live, and this thread is the pool's only one, so it owns the only
+        // shard (A1).
         let left = unsafe { close::close_shard(self.store(), self.shard, false) };
         // SAFETY: the only shard was closed, and the pool is not used again.
         unsafe { close::close_store(self.store, left) };

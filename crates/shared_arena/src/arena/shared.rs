@@ -72,7 +72,7 @@ impl<T> ArenaCore<T> {
 
     #[inline]
     pub(super) fn store(&self) -> &ArenaStore {
-        // SAFETY: A1.
+        // SAFETY: the store lives as long as this value (A1).
         unsafe { self.store.as_ref() }
     }
 
@@ -116,7 +116,7 @@ impl<T> ArenaCore<T> {
 
 impl<T> Drop for ArenaCore<T> {
     fn drop(&mut self) {
-        // SAFETY: A1, and no other thread has the arena.
+        // SAFETY: the store is live (A1), and no other thread has the arena.
         unsafe { thread::close(self.store) };
     }
 }

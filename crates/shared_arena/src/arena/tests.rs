@@ -60,7 +60,8 @@ fn an_arena_of_another_copy_of_the_crate_refuses_new_values() {
     let kept = arena.alloc(1);
     // SAFETY: no other thread uses the arena.
     unsafe { ArenaStore::disown(arena.core.store) };
-    // This thread has no slots at hand in the arena.
+    // The spawned thread has no slot at hand in the arena, so its claim checks which copy made the
+    // arena.
     thread::scope(|scope| {
         let refused = scope.spawn(|| arena.try_alloc(2).unwrap_err().refused()).join().unwrap();
         assert!(refused.other_copy, "{refused}");

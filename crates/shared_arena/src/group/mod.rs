@@ -41,7 +41,7 @@ pub(crate) struct PageGroup {
     /// The identity of the owner: the address of a record, the mark of a pool, or null after the
     /// arena's drop. A group that was left for the turn-holder uses this word as its link (`turn`).
     record: OwnerPtr<()>,
-    /// The shard that has the group, or null. `ShardPtr::of` knows its type.
+    /// The shard that has the group, or null. `ShardPtr::of` casts it to its type.
     shard: OwnerPtr<()>,
     pages: usize,
     /// The next group in its list: the groups of a shard, or those of the store that no shard has.
@@ -97,7 +97,8 @@ pub(crate) struct PageGroupPtr(NonNull<PageGroup>);
 
 impl PageGroupPtr {
     /// # Safety
-    /// G1, unless the pointer is null.
+    /// The pointer is null, or points at the header of a group that is not freed while the result
+    /// is used (G1).
     #[inline]
     pub(crate) unsafe fn from_raw(group: *mut PageGroup) -> Option<Self> {
         NonNull::new(group).map(Self)
@@ -154,7 +155,8 @@ impl PageGroupPtr {
 
     #[inline]
     fn at(self, offset: usize) -> NonNull<u8> {
-        // SAFETY: G1; `offset` comes from the geometry and lies in the group.
+        // SAFETY: the group is not freed while this pointer is used (G1). `offset` comes from the
+        // geometry, so it lies in the group.
         unsafe { self.0.cast::<u8>().add(offset) }
     }
 
@@ -165,33 +167,39 @@ impl PageGroupPtr {
 
     #[inline]
     pub(crate) fn record(&self) -> &OwnerPtr<()> {
-        // SAFETY: G1. The reference covers the word alone.
+        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
+        // only this field.
         unsafe { &(*self.as_ptr()).record }
     }
 
     #[inline]
     pub(crate) fn shard(&self) -> &OwnerPtr<()> {
-        // SAFETY: G1. The reference covers the word alone.
+        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
+        // only this field.
         unsafe { &(*self.as_ptr()).shard }
     }
 
     pub(crate) fn pages(self) -> usize {
-        // SAFETY: G1; `pages` never changes.
+        // SAFETY: the group is not freed while this pointer is used (G1), and `pages` never
+        // changes.
         unsafe { (*self.as_ptr()).pages }
     }
 
     pub(crate) fn next(&self) -> &OwnerPtr<PageGroup> {
-        // SAFETY: G1. The reference covers the word alone.
+        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
+        // only this field.
         unsafe { &(*self.as_ptr()).next }
     }
 
     pub(crate) fn prev(&self) -> &OwnerPtr<PageGroup> {
-        // SAFETY: G1. The reference covers the word alone.
+        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
+        // only this field.
         unsafe { &(*self.as_ptr()).prev }
     }
 
     pub(crate) fn out(&self) -> &AtomicUsize {
-        // SAFETY: G1. The reference covers the word alone.
+        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
+        // only this field.
         unsafe { &(*self.as_ptr()).out }
     }
 
@@ -219,7 +227,8 @@ impl PageGroupPtr {
     /// Returns the word that says, while the arena is live, whether the owner's last look found the
     /// group empty and no page of it was used since.
     pub(crate) fn idle(&self) -> &OwnerUsize {
-        // SAFETY: G1. The reference covers the word alone.
+        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
+        // only this field.
         unsafe { &(*self.as_ptr()).mark }
     }
 
@@ -231,7 +240,8 @@ impl PageGroupPtr {
     /// Tells loom that a thread other than the freeing one is about to use this group.
     #[inline]
     pub(crate) fn touch(self) {
-        // SAFETY: G1. The reference covers the witness alone.
+        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
+        // only this field.
         unsafe { &(*self.as_ptr()).witness }.touch();
     }
 
@@ -239,14 +249,16 @@ impl PageGroupPtr {
     #[cfg(ephemera_loom)]
     pub(crate) fn use_slot(self, geometry: &ArenaGeometry, page: usize, slot: usize) {
         let rare = self.part::<Rare>(geometry.rare, page);
-        // SAFETY: G1; a reference to the witnesses alone.
+        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
+        // only the witnesses.
         let slots = unsafe { &(*rare.as_ptr()).slots };
         slots[slot].write();
     }
 
     #[inline]
     pub(crate) fn near(self, geometry: &ArenaGeometry, page: usize) -> NearPtr {
-        // SAFETY: G1.
+        // SAFETY: the code that made this pointer keeps the group live while it or a pointer from
+        // it is used (G1).
         unsafe { NearPtr::new(self.part(geometry.near, page)) }
     }
 
@@ -258,7 +270,8 @@ impl PageGroupPtr {
 
     /// Returns the group that has the near part `near`.
     pub(crate) fn of_near(geometry: &ArenaGeometry, near: NearPtr) -> Self {
-        // SAFETY: this module made the pointer, and G1 keeps the group from being freed.
+        // SAFETY: this module made the pointer, and the group is not freed while `near` is used
+        // (G1).
         unsafe { Self::around(near.as_non_null(), geometry.group) }
     }
 
@@ -282,7 +295,8 @@ impl PageGroupPtr {
 
     fn foreign(&self, geometry: &ArenaGeometry, page: usize) -> &Foreign<Far> {
         let far = self.far(geometry, page);
-        // SAFETY: G1; a reference to the foreign words alone, which are atomics.
+        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
+        // only this field, which consists of atomics.
         unsafe { &(*far.as_ptr()).foreign }
     }
 
@@ -290,14 +304,16 @@ impl PageGroupPtr {
     /// counted.
     pub(crate) fn noted(&self, geometry: &ArenaGeometry, page: usize) -> &OwnerU64 {
         let rare = self.part::<Rare>(geometry.rare, page);
-        // SAFETY: G1. The reference covers the word alone.
+        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
+        // only this field.
         unsafe { &(*rare.as_ptr()).noted }
     }
 
     #[inline]
     fn counts(&self, geometry: &ArenaGeometry, page: usize) -> &PageCounts {
         let rare = self.part::<Rare>(geometry.rare, page);
-        // SAFETY: G1. The reference covers the word alone.
+        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
+        // only this field.
         unsafe { &(*rare.as_ptr()).counts }
     }
 
@@ -340,7 +356,8 @@ impl PageGroupPtr {
     /// # Safety
     /// No slot is in use, no list has the group, and its memory was acquired from `account`.
     pub(crate) unsafe fn release(self, account: &StoreAccount, geometry: &ArenaGeometry) {
-        // SAFETY: G1; a reference to the witness alone, the last one.
+        // SAFETY: the group is not freed while this pointer is used (G1). The reference covers only
+        // this field, and is the last one to it.
         unsafe { &(*self.as_ptr()).witness }.end();
         let pages = self.pages();
         for page in 0..pages {

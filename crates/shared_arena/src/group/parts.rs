@@ -39,14 +39,14 @@ pub(crate) struct NearPtr(NonNull<Near>);
 
 impl NearPtr {
     /// # Safety
-    /// G1.
+    /// The page's group is not freed while the result is used (G1).
     #[inline]
     pub(super) unsafe fn new(near: NonNull<Near>) -> Self {
         Self(near)
     }
 
     /// # Safety
-    /// G1, unless the pointer is null.
+    /// The pointer is null, or the page's group is not freed while the result is used (G1).
     #[inline]
     pub(crate) unsafe fn from_raw(near: *mut Near) -> Option<Self> {
         NonNull::new(near).map(Self)
@@ -65,7 +65,8 @@ impl NearPtr {
     /// Returns the word of free slots.
     #[inline]
     pub(crate) fn local(&self) -> &OwnerU64 {
-        // SAFETY: G1. The reference covers the word alone.
+        // SAFETY: the page's group is not freed while this pointer is used (G1), and the reference
+        // covers only this field.
         unsafe { &(*self.as_ptr()).local }
     }
 
@@ -77,7 +78,8 @@ impl NearPtr {
 
     #[inline]
     pub(crate) fn next(&self) -> &OwnerPtr<Near> {
-        // SAFETY: G1. The reference covers the word alone.
+        // SAFETY: the page's group is not freed while this pointer is used (G1), and the reference
+        // covers only this field.
         unsafe { &(*self.as_ptr()).next }
     }
 }

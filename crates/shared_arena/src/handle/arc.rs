@@ -62,7 +62,7 @@ impl<T> ArenaArc<T> {
     #[must_use]
     pub fn downgrade(this: &Self) -> Weak<T> {
         this.count().clone_weak();
-        // SAFETY: H2: `clone_weak` counted the new handle.
+        // SAFETY: `clone_weak` counted the new handle (H2).
         unsafe { Weak::adopt(this.place) }
     }
 
@@ -73,7 +73,7 @@ impl<T> ArenaArc<T> {
         if !this.count().is_unique() {
             return None;
         }
-        // SAFETY: H1: there is no other handle, and this one is borrowed mutably.
+        // SAFETY: there is no other handle, and this one is borrowed mutably (H1).
         Some(unsafe { this.place.as_mut() })
     }
 
@@ -87,7 +87,7 @@ impl<T> ArenaArc<T> {
         if !this.count().is_unique() {
             *this = arena.new_arc((**this).clone());
         }
-        // SAFETY: H1: there is no other handle, and this one is borrowed mutably.
+        // SAFETY: there is no other handle, and this one is borrowed mutably (H1).
         unsafe { this.place.as_mut() }
     }
 
@@ -124,8 +124,8 @@ impl<T> Weak<T> {
     /// Returns a strong handle, or `None` if the value was dropped.
     #[must_use]
     pub fn upgrade(&self) -> Option<ArenaArc<T>> {
-        // SAFETY: H1: `upgrade` counted the new handle, and the slot has a value while the strong
-        // count is not zero.
+        // SAFETY: `upgrade` counted the new handle, and the slot has a value while the strong count
+        // is not zero (H1).
         self.count().upgrade().then(|| unsafe { ArenaArc::adopt(self.place()) })
     }
 }
@@ -141,7 +141,7 @@ impl<T> Clone for ArenaArc<T> {
     #[inline]
     fn clone(&self) -> Self {
         self.count().clone_strong();
-        // SAFETY: H1: `clone_strong` counted the new handle.
+        // SAFETY: `clone_strong` counted the new handle (H1).
         unsafe { Self::adopt(self.place) }
     }
 }

@@ -53,7 +53,7 @@ impl<T> ArenaRc<T> {
         if Self::strong_count(this) != 1 {
             return None;
         }
-        // SAFETY: H1: there is no other handle, and this one is borrowed mutably.
+        // SAFETY: there is no other handle, and this one is borrowed mutably (H1).
         Some(unsafe { this.place.as_mut() })
     }
 
@@ -67,7 +67,7 @@ impl<T> ArenaRc<T> {
         if Self::strong_count(this) != 1 {
             *this = arena.new_rc((**this).clone());
         }
-        // SAFETY: H1: there is no other handle, and this one is borrowed mutably. The drop of a
+        // SAFETY: there is no other handle, and this one is borrowed mutably (H1). The drop of a
         // replaced handle does not drop the value, because others share it.
         unsafe { this.place.as_mut() }
     }
@@ -112,7 +112,7 @@ impl<T> Clone for ArenaRc<T> {
     #[inline]
     fn clone(&self) -> Self {
         self.count().clone_here();
-        // SAFETY: H1: `clone_here` counted the new handle.
+        // SAFETY: `clone_here` counted the new handle (H1).
         unsafe { Self::adopt(self.place) }
     }
 }

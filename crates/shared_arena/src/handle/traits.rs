@@ -13,7 +13,7 @@ macro_rules! as_value {
 
             #[inline]
             fn deref(&self) -> &T {
-                // SAFETY: H1: the slot has a value, which this handle owns or shares.
+                // SAFETY: the slot has a value, which this handle owns or shares (H1).
                 unsafe { self.place.as_ref() }
             }
         }
@@ -78,7 +78,7 @@ macro_rules! handle {
 
         impl<T> $name<T> {
             /// # Safety
-            /// H1.
+            /// The invariant H1 of this type holds for `place` and the new handle.
             #[inline]
             pub(crate) unsafe fn adopt(place: core::ptr::NonNull<T>) -> Self {
                 Self { place, value: core::marker::PhantomData }
@@ -105,7 +105,8 @@ macro_rules! handle {
             #[inline]
             #[must_use]
             pub unsafe fn from_raw(value: core::ptr::NonNull<T>) -> Self {
-                // SAFETY: H1 holds for the handle that `into_raw` forgot.
+                // SAFETY: H1 held for the handle that `into_raw` forgot, and the new handle takes
+                // its place.
                 unsafe { Self::adopt(value) }
             }
         }
@@ -126,7 +127,7 @@ macro_rules! counted {
 
             #[inline]
             fn count(&self) -> &crate::counts::Count {
-                // SAFETY: H1: the counts include this handle.
+                // SAFETY: the counts include this handle (H1).
                 unsafe { crate::slot::count_of(self.place) }
             }
 
@@ -164,7 +165,7 @@ macro_rules! boxed {
             #[inline]
             fn into_slot(this: Self) -> crate::slot::ClaimedSlot<T, $home> {
                 let place = core::mem::ManuallyDrop::new(this).place;
-                // SAFETY: H1: the handle owned the slot alone, and is forgotten.
+                // SAFETY: the handle owned the slot alone, and is forgotten (H1).
                 unsafe { crate::slot::ClaimedSlot::adopt(place) }
             }
 
@@ -174,7 +175,7 @@ macro_rules! boxed {
             pub fn into_inner(this: Self) -> T {
                 let place = this.place;
                 let slot = Self::into_slot(this);
-                // SAFETY: H1: the slot has a value, which is read once.
+                // SAFETY: the slot has a value, which is read once (H1).
                 let value = unsafe { place.read() };
                 drop(slot);
                 value
@@ -194,10 +195,10 @@ macro_rules! boxed {
         impl<T> Drop for $name<T> {
             #[inline]
             fn drop(&mut self) {
-                // SAFETY: H1: this handle owns the slot, and the guard frees it even if the value's
-                // destructor unwinds.
+                // SAFETY: this handle owns the slot, and the guard frees it even if the value's
+                // destructor unwinds (H1).
                 let slot: crate::slot::ClaimedSlot<T, $home> = unsafe { crate::slot::ClaimedSlot::adopt(self.place) };
-                // SAFETY: H1: the slot has a value, and only this handle can reach it.
+                // SAFETY: the slot has a value, and only this handle can reach it (H1).
                 unsafe { self.place.drop_in_place() };
                 drop(slot);
             }
@@ -206,7 +207,7 @@ macro_rules! boxed {
         impl<T> core::ops::DerefMut for $name<T> {
             #[inline]
             fn deref_mut(&mut self) -> &mut T {
-                // SAFETY: H1: this handle owns the slot alone.
+                // SAFETY: this handle owns the slot alone (H1).
                 unsafe { self.place.as_mut() }
             }
         }

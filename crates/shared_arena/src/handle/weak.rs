@@ -48,7 +48,7 @@ impl<T> Weak<T> {
 
     #[inline]
     pub(super) fn count(&self) -> &Count {
-        // SAFETY: H2: the counts include this handle.
+        // SAFETY: the counts include this handle (H2).
         unsafe { count_of(self.place) }
     }
 
@@ -78,7 +78,7 @@ impl<T> Weak<T> {
     /// host.
     #[must_use]
     pub unsafe fn from_raw(value: NonNull<T>) -> Self {
-        // SAFETY: H2: the handle that `into_raw` forgot is still counted.
+        // SAFETY: the handle that `into_raw` forgot is still counted (H2).
         unsafe { Self::adopt(value) }
     }
 }
@@ -87,7 +87,7 @@ impl<T> Clone for Weak<T> {
     #[inline]
     fn clone(&self) -> Self {
         self.count().clone_weak();
-        // SAFETY: H2: `clone_weak` counted the new handle.
+        // SAFETY: `clone_weak` counted the new handle (H2).
         unsafe { Self::adopt(self.place) }
     }
 }

@@ -135,7 +135,8 @@ fn free(world: &ArenaWorld, here: *const (), slot: ClaimedSlot) {
         let last = unsafe {
             protocol::free_remote(world, group, group.far(GEOMETRY, position.page), 1 << position.slot)
         };
-        // SAFETY: the line above returned `last`.
+        // SAFETY: `free_remote` returned `last`. If it is `true`, this thread counted the last slot
+        // of the group.
         last.into_iter().for_each(|last| unsafe { protocol::finish_counted(world, group, last) });
     }
 }
@@ -208,7 +209,7 @@ fn loom_remote_free_beside_local_frees_loses_no_slot() {
         let there = model.clone();
         let other = thread::spawn(move || there.free_elsewhere(yours));
         thread.free(mine);
-        // The second slot is the other thread's if its free came first.
+        // If the other thread has freed its slot by now, the second claim takes that slot.
         let (first, second) = (thread.claim(), thread.claim());
         thread.free(first);
         thread.free(second);

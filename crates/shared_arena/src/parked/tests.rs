@@ -86,7 +86,8 @@ fn free_remote(world: &ArenaWorld, slot: ClaimedSlot) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is in use, and not used again.
     let last = unsafe { protocol::free_remote(world, group, far, bit) };
-    // SAFETY: the line above returned `last`.
+    // SAFETY: `free_remote` returned `last`. If it is `true`, this thread counted the last slot of
+    // the group.
     last.into_iter().for_each(|last| unsafe { protocol::finish_counted(world, group, last) });
 }
 
@@ -104,7 +105,7 @@ fn finish_free(world: &ArenaWorld, slot: ClaimedSlot, local: bool) {
     }
     // SAFETY: the slot is in use, and not used again.
     let old = unsafe { Inbox::give_back_until_closed(far, bit) };
-    // SAFETY: the line above returned `old`.
+    // SAFETY: `give_back_until_closed` set `bit` in the word of `far`, and found `old` there.
     let slots = old.map(|old| unsafe { shard.inbox().push_or_count(far, bit, old) });
     assert_eq!(slots, Some(bit), "a remote free learns that the arena was dropped");
     if group.count_down(1) {

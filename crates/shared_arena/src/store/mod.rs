@@ -42,7 +42,7 @@ const PATIENCE: usize = if cfg!(ephemera_loom) {
 
 /// If the groups of a requested capacity take more bytes than this, the arena first requests one
 /// block of that size and frees it at once. A global allocator without this much memory refuses
-/// that block at once.
+/// that block at once, so the arena does not fill the memory with groups first.
 const ENORMOUS: usize = match 1_usize.checked_shl(40) {
     Some(bytes) => bytes,
     None => usize::MAX,
@@ -143,7 +143,7 @@ impl ArenaStore {
     }
 
     /// Returns whether this copy of the crate made the store. Another copy gives other seats to
-    /// threads.
+    /// threads, so two threads of one process could have the same seat in this store.
     #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
     pub(crate) fn is_ours(&self) -> bool {
         ptr::eq(self.copy, this_copy())
@@ -276,7 +276,7 @@ impl ArenaStore {
         if pass.is_none() && !weak {
             return None;
         }
-        // SAFETY: G1: groups on the list are live while this thread is inside the gate.
+        // SAFETY: groups on the list are live while this thread is inside the gate (G1).
         let group = unsafe { PageGroupPtr::from_raw(self.unbound.get()) }?;
         self.unbound.set(group.next().get());
         bind(group);
@@ -323,7 +323,8 @@ impl ArenaStore {
     /// The groups are empty, and no other thread has a pointer to them.
     pub(crate) unsafe fn release_list(&self, mut list: *mut PageGroup) -> usize {
         let mut count = 0;
-        // SAFETY: G1: no other thread frees these groups.
+        // SAFETY: the caller guarantees that no other thread has a pointer to these groups, so only
+        // this thread frees them (G1).
         while let Some(group) = unsafe { PageGroupPtr::from_raw(list) } {
             list = group.next().get();
             // SAFETY: the caller guarantees that the group is empty and unreachable.
@@ -338,7 +339,7 @@ impl ArenaStore {
     pub(crate) fn walk(&self, mut visit: impl FnMut(Option<ShardPtr>, PageGroupPtr)) {
         let lists = self.shards().map(|shard| (Some(shard), shard.groups().follow()));
         for (shard, mut at) in lists.chain(core::iter::once((None, self.unbound.get()))) {
-            // SAFETY: G1: no group leaves its list while the caller is inside the gate.
+            // SAFETY: no group leaves its list while the caller is inside the gate (G1).
             while let Some(group) = unsafe { PageGroupPtr::from_raw(at) } {
                 group.touch();
                 at = group.next().get();
@@ -355,7 +356,7 @@ impl ArenaStore {
     /// afterwards only if one of the remaining parts is its own.
     pub(crate) unsafe fn part(store: NonNull<Self>, parts: usize) -> bool {
         // SAFETY: the store is live while the caller's parts are not taken off. The reference
-        // covers the atomic alone.
+        // covers only this field.
         let last = take_off(unsafe { &(*store.as_ptr()).left }, parts);
         if last {
             // SAFETY: no group and no shard in a bag is left, and this thread sees the end of every

@@ -75,7 +75,7 @@ impl Segments {
         // SAFETY: this thread sees the published segment, and a `Seat` names a cell that its
         // segment has.
         let place = unsafe { place(segment, seat.at) };
-        // SAFETY: S1: shards live as long as the store.
+        // SAFETY: shards live as long as the store (S1).
         unsafe { ShardPtr::from_raw(place.shard.get()) }
     }
 
@@ -151,7 +151,7 @@ impl Segments {
             // SAFETY: the segment has this number of cells.
             (0..places).map(move |at| unsafe { place(segment, at) })
         });
-        // SAFETY: S1: shards live as long as the store.
+        // SAFETY: shards live as long as the store (S1).
         places.filter_map(|place| unsafe { ShardPtr::from_raw(place.shard.follow()) })
     }
 

@@ -18,7 +18,7 @@ impl Tally {
     }
 }
 
-/// A value that knows its number, and detects whether it was overwritten.
+/// A value that contains its number, and detects whether it was overwritten.
 #[derive(Debug)]
 pub(crate) struct Counted {
     number: usize,
