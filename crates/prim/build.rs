@@ -39,8 +39,8 @@ fn main() -> ExitCode {
     if has_pages() {
         println!("cargo::rustc-cfg=ephemera_pages");
     }
-    // `ephemera_no_std_allocator` keeps a second implementation away. With feature `nightly` there
-    // is only one implementation in any case, and the crate needs to know whether the gate still
+    // `ephemera_no_std_allocator` prevents a second implementation. With feature `nightly` there is
+    // only one implementation in any case, and the crate needs to know whether the gate still
     // exists.
     let switched_off = env::var_os("CARGO_CFG_EPHEMERA_NO_STD_ALLOCATOR").is_some();
     let one_trait = env::var_os("CARGO_FEATURE_NIGHTLY").is_some();

@@ -223,7 +223,7 @@ pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<R
     }
     if profile == THIN && cfg!(unix) {
         // The build of jemalloc asks for debug information, which takes a fifth of the build's
-        // time.
+        // time. This flag turns it off.
         cargo = cargo.env_append("CFLAGS", "-g0");
     }
     Ok(match peers {
@@ -251,7 +251,7 @@ mod tests {
         assert!(!other.contains("align-all"), "{other}");
     }
 
-    /// A second program would take as long to build as the first one.
+    /// The harness has one program, because a second one would take as long to build as the first.
     #[test]
     fn one_program_of_the_harness_compares_and_replays() {
         assert_eq!(Workspace::load().unwrap().package(HARNESS).unwrap().bins, [RUNNER]);

@@ -22,7 +22,7 @@ pub(crate) const CFG: &str = "--cfg ephemera_loom";
 /// The preemption bound for models that set none.
 pub(crate) const PREEMPTIONS: u32 = 3;
 
-/// The preemption bound in `cargo xtask test`, which should take a few minutes only.
+/// The preemption bound in `cargo xtask test`, which should take only a few minutes.
 const TEST_PREEMPTIONS: u32 = 2;
 
 /// The package whose models `cargo xtask test` leaves to `ci`: it has one model, and its build

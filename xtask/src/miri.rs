@@ -90,7 +90,7 @@ pub(crate) fn main(ws: &Workspace, options: &MiriOptions) -> Result<bool> {
     ))
 }
 
-/// Returns the steps of `test`, which should take a few minutes only: the quick unit tests, with
+/// Returns the steps of `test`, which should take only a few minutes: the quick unit tests, with
 /// one run of each threaded test.
 pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     let packages = gated(ws, |gate| gate.always)?;

@@ -50,7 +50,7 @@ pub(crate) fn main(ws: &Workspace, options: &SanitizeOptions) -> Result<bool> {
     Ok(run(ws, vec![step(options.sanitizer, names)]))
 }
 
-/// Returns the step of `ci`, which uses AddressSanitizer.
+/// Returns the AddressSanitizer step of `cargo xtask ci`.
 pub(crate) fn address(ws: &Workspace) -> Result<Step<'static>> {
     let names = ws.choose(None, &PACKAGES)?.into_iter().map(|package| package.name.clone()).collect();
     Ok(step(Sanitizer::Address, names))

@@ -2,16 +2,18 @@
 //! the files that it does not touch.
 #![cfg(target_os = "linux")]
 
-use core::time::Duration;
 use std::ffi::OsStr;
-use std::fs;
-use std::io::{BufRead, BufReader};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::time::Instant;
+use std::process::{Command, Output, Stdio};
 
+use ephemera_recorder::Trace;
 use ephemera_recorder::format::Origin;
-use ephemera_recorder::{Trace, Writer};
+
+#[path = "record/places.rs"]
+mod places;
+#[path = "record/signals.rs"]
+mod signals;
 
 /// A directory that is removed when this value is dropped.
 struct Dir(PathBuf);
@@ -54,68 +56,6 @@ fn ended(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// A recording in its own process group, whose program has printed a line.
-struct Running {
-    child: Child,
-    printed: BufReader<ChildStdout>,
-}
-
-impl Running {
-    fn start(out: &Path, script: &str) -> Self {
-        use std::os::unix::process::CommandExt;
-        let mut command = recording(out, &["sh", "-c", script]);
-        let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().expect("cargo built it");
-        let mut printed = BufReader::new(child.stdout.take().expect("it is piped"));
-        printed.read_line(&mut String::new()).expect("the program says that it has begun");
-        Self { child, printed }
-    }
-
-    /// Sends a signal to the tool, or with `group` to its process group, as a terminal does.
-    fn signal(&self, signal: &str, group: bool) {
-        let target = format!("{}{}", if group { "-" } else { "" }, self.child.id());
-        let sent = Command::new("kill").args([signal, "--", &target]).status();
-        assert!(sent.expect("there is a `kill`").success());
-    }
-
-    /// Waits for the end of the recording. Returns its exit status and its summary.
-    fn end(mut self) -> (Option<i32>, String) {
-        let start = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("it is our child") {
-                break status;
-            }
-            if start.elapsed() > Duration::from_secs(60) {
-                self.signal("-KILL", true);
-                panic!("the recording did not end");
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        };
-        let printed: Vec<String> = self.printed.lines().map_while(Result::ok).collect();
-        (status.code(), printed.join("\n"))
-    }
-}
-
-#[test]
-fn ctrl_c_ends_the_program_and_keeps_the_trace() {
-    let dir = Dir::new("interrupt");
-    for (name, script, signal, group, status) in [
-        // A server that catches the signal and chooses its exit status.
-        ("server", "trap 'exit 7' INT; echo up; while :; do sleep 0.05; done", "-INT", true, 7),
-        ("client", "echo up; exec sleep 60", "-INT", true, 130),
-        // A supervisor sends the signal to the tool only.
-        ("alone", "echo up; exec sleep 60", "-TERM", false, 143),
-    ] {
-        let out = dir.join(name);
-        let running = Running::start(&out, script);
-        running.signal(signal, group);
-        let (code, said) = running.end();
-        assert_eq!(code, Some(status), "{name}: {said}");
-        assert!(said.contains("events") && said.contains("peak live"), "{name}: {said}");
-        let trace = Trace::open(&out).expect("the trace is kept");
-        assert!(trace.events().count() > 0, "{name}");
-    }
-}
-
 #[test]
 fn the_exit_status_is_that_of_the_program() {
     let dir = Dir::new("status");
@@ -130,86 +70,48 @@ fn the_exit_status_is_that_of_the_program() {
     assert!(code == Some(126) && said.contains("cannot start"), "{code:?}: {said}");
 }
 
-/// A shell may end before the server that it started. The server's trace must then remain where the
-/// server extends it.
+/// A file without `#!` is a script for a shell, as it is for `env` and `nice`.
 #[test]
-fn a_process_that_outlives_the_program_keeps_its_trace() {
-    let dir = Dir::new("outlives");
-    let (out, end) = (dir.join("trace"), dir.join("end"));
-    let wait = format!("while [ ! -e '{}' ]; do sleep 0.05; done", end.display());
-    let grow = "i=0; while [ $i -lt 10000 ]; do i=$((i+1)); v=$v$i; v=${v#?????????}; done";
-    // The process makes most of its calls after the recording has ended.
-    let script =
-        format!("(ls -R /etc >/dev/null; {grow}; {wait}; {grow}; : >'{}.2') & sleep 1", end.display());
-    let mut command = recording(&out, &["sh", "-c", &script]);
-    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("cargo built it");
-    assert_eq!(status.code(), Some(0));
-    let before = Trace::open(&out).expect("it was recorded").bytes;
-    fs::write(&end, "").expect("cargo's directory can be written");
-    let start = Instant::now();
-    while !dir.join("end.2").exists() {
-        assert!(start.elapsed() < Duration::from_secs(60), "the process did not end");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let trace = Trace::open(&out).expect("it is whole");
-    assert!(trace.stop.is_none(), "{:?}", trace.caveats());
-    assert!(trace.bytes > before + (256 << 10), "{} after {before}", trace.bytes);
+fn a_script_without_an_interpreter_is_run_by_the_shell() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = Dir::new("script");
+    let script = dir.join("script");
+    fs::write(&script, "exit $(($1 + 1))\n").expect("cargo's directory can be written");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it was just written");
+    let (code, said) = ended(&record(&dir.join("trace"), &[script.as_os_str(), OsStr::new("5")]));
+    assert_eq!(code, Some(6), "{said}");
 }
 
 #[test]
-fn files_that_are_no_traces_are_never_removed() {
-    let dir = Dir::new("foreign");
-    let out = dir.join("app");
-    let parts = dir.join("app.processes");
-    fs::create_dir(&parts).expect("cargo's directory can be written");
-    for (name, text) in [("notes.txt", "mine"), ("p.12", "also mine"), ("empty", "")] {
-        let trace = parts.join("p.1");
-        Writer::new("earlier").save(&trace).expect("cargo's directory can be written");
-        let foreign = parts.join(name);
-        fs::write(&foreign, text).expect("cargo's directory can be written");
-        let (code, said) = ended(&record(&out, &["true"]));
-        assert_eq!(code, Some(125), "{said}");
-        assert!(said.contains(name) && said.contains("no trace"), "{said}");
-        assert_eq!(fs::read_to_string(&foreign).expect("it is still there"), text);
-        assert!(trace.exists() && !out.exists(), "nothing was touched");
-        fs::remove_file(foreign).expect("it is there");
-    }
-    fs::create_dir(parts.join("inner")).expect("cargo's directory can be written");
-    assert_eq!(ended(&record(&out, &["true"])).0, Some(125), "a directory is no trace");
-    fs::remove_dir(parts.join("inner")).expect("it is still there");
-
-    // The path of the trace is that of a program that the user already has.
-    fs::write(&out, "#!/bin/sh\n").expect("cargo's directory can be written");
-    let (code, said) = ended(&record(&out, &["true"]));
-    assert!(code == Some(125) && said.contains("was not replaced"), "{said}");
-    assert_eq!(fs::read_to_string(&out).expect("it is still there"), "#!/bin/sh\n");
-    fs::remove_file(&out).expect("it is there");
-
-    // Each recording removes the traces of the one before.
-    let mut before = vec!["p.1".into()];
-    for _ in 0..2 {
-        let (code, said) = ended(&record(&out, &["sh", "-c", "ls / | cat"]));
-        assert_eq!(code, Some(0), "{said}");
-        let entries = fs::read_dir(&parts).expect("it is there");
-        let left: Vec<_> = entries.map(|entry| entry.expect("it is there").file_name()).collect();
-        assert!(Trace::open(&out).is_ok() && !left.is_empty(), "{left:?}");
-        assert!(!left.iter().any(|name| before.contains(name)), "{before:?} and {left:?}");
-        before = left;
+fn a_full_or_closed_standard_error_does_not_end_the_recording() {
+    let dir = Dir::new("stderr");
+    let full = File::options().write(true).open("/dev/full").expect("Linux has this device");
+    let (reader, closed) = std::io::pipe().expect("the process has descriptors left");
+    drop(reader);
+    for (name, stderr) in [("full", Stdio::from(full)), ("closed", closed.into())] {
+        let (out, ran) = (dir.join(name), dir.join("ran"));
+        let mut command = recording(&out, &["sh", "-c", "echo done >\"$0\"; exit 3"]);
+        let status = command.arg(&ran).stdout(Stdio::null()).stderr(stderr).status();
+        assert_eq!(status.expect("cargo built it").code(), Some(3), "{name}");
+        fs::remove_file(&ran).expect("the program ran");
+        assert!(Trace::open(&out).is_ok(), "{name}");
     }
 }
 
+/// In its own PID namespace, the program has number 1. Another process has that number outside.
 #[test]
-fn two_recordings_at_once_do_not_share_a_place() {
-    let dir = Dir::new("twice");
-    let out = dir.join("trace");
-    let first = Running::start(&out, "echo up; exec sleep 60");
-    let (code, said) = ended(&record(&out, &["true"]));
-    assert!(code == Some(125) && said.contains("another recording"), "{code:?}: {said}");
-    let (code, said) = ended(&record(&dir.join("other"), &["true"]));
-    assert_eq!(code, Some(0), "{said}");
-    first.signal("-TERM", false);
-    assert_eq!(first.end().0, Some(143));
-    assert!(Trace::open(&out).expect("the first is whole").command.starts_with("sleep"));
+fn a_process_of_another_pid_namespace_that_ended_does_not_count_as_running() {
+    let dir = Dir::new("namespace");
+    let list = "exec ls /usr/bin";
+    let alone = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "sh", "-c", list];
+    if !Command::new(alone[0]).args(&alone[1..7]).arg("true").status().is_ok_and(|status| status.success()) {
+        println!("not run: a PID namespace of one's own is refused");
+        return;
+    }
+    let (code, said) = ended(&record(&dir.join("trace"), &alone));
+    assert!(code == Some(0) && !said.contains("still runs"), "{code:?}: {said}");
+    let trace = Trace::open(&dir.join("trace")).expect("it was recorded");
+    assert_eq!(trace.pid, 1, "{}", trace.command);
 }
 
 #[test]
@@ -274,43 +176,4 @@ fn a_program_with_its_own_malloc_is_reported() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(!said.contains("of its own") && !said.contains("allocator ("), "{said}");
     assert_eq!(Trace::open(&out).expect("it was recorded").origin, Some(Origin::Program));
-}
-
-#[test]
-fn each_unusable_place_has_its_own_message() {
-    let dir = Dir::new("places");
-    let spaced = dir.join("a dir with spaces").join("my trace");
-    let (code, said) = ended(&record(&spaced, &["ls", "/"]));
-    assert!(code == Some(0) && Trace::open(&spaced).is_ok(), "{said}");
-
-    let long: PathBuf = [dir.0.as_path()].into_iter().chain([Path::new(&"d".repeat(200)); 10]).collect();
-    for (out, told) in [
-        (dir.0.clone(), "is a directory"),
-        (PathBuf::from("/dev/null"), "was not replaced"),
-        (PathBuf::from("/dev/null/trace"), "cannot make the directory"),
-        (PathBuf::from("/proc/trace"), "cannot make the directory"),
-        (long, "too long"),
-    ] {
-        let (code, said) = ended(&record(&out, &["true"]));
-        assert!(
-            code == Some(125) && said.contains(told) && said.contains("--out"),
-            "{}: {said}",
-            out.display()
-        );
-    }
-    assert!(fs::metadata("/dev/null").is_ok_and(|data| !data.is_file()), "it is no file");
-
-    // The limit on the size of files is below the size of the smallest trace.
-    let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -f 8; exec \"$0\" record --out \"$1\" -- true", env!("CARGO_BIN_EXE_xtask")]);
-    let (code, said) = ended(&command.arg(dir.join("short")).output().expect("there is a shell"));
-    assert!(code == Some(125) && said.contains("ulimit -f"), "{code:?}: {said}");
-
-    for (size, told) in [("12", "too small"), ("20T", "too large"), ("many", "whole number")] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-        let output =
-            command.args(["record", "--max-bytes", size, "--", "true"]).output().expect("cargo built it");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && said.contains(told), "{size}: {said}");
-    }
 }

@@ -112,9 +112,9 @@ pub(crate) trait Contender: Sized + 'static {
     /// allocator.
     type Metered: Contender;
 
-    /// The heap from which the contender takes its memory. A workload that starts on a littered
-    /// heap litters this one. A general allocator names itself. An allocator that takes chunks from
-    /// the system's heap names that heap.
+    /// The heap from which the contender takes its memory. A workload that asks for a littered heap
+    /// litters this one first. A general allocator names itself. An allocator that takes chunks
+    /// from the system's heap names that heap.
     type Backing: Contender;
 
     /// The allocator as a workload holds it: by value if it is zero-sized, and by reference

@@ -90,8 +90,8 @@ pub(crate) unsafe trait Source: Sized + 'static {
     /// timed run.
     const CHECKED: bool = false;
 
-    /// The general allocator from which the source takes its memory. A workload that starts on a
-    /// littered heap litters this one.
+    /// The general allocator from which the source takes its memory. A workload that asks for a
+    /// littered heap litters this one first.
     type Backing: Contender;
 
     /// A buffer of fixed capacity. If [`Caps::any_thread_free`](crate::card::Caps::any_thread_free)

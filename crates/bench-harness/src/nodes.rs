@@ -33,8 +33,9 @@ pub(crate) trait NodeFamily: Sized + 'static {
     /// allocator.
     type Metered: NodeFamily;
 
-    /// The heap from which the contender takes its memory. A workload that starts on a littered
-    /// heap litters this one. A general allocator names itself, and a pool names the system's heap.
+    /// The heap from which the contender takes its memory. A workload that asks for a littered heap
+    /// litters this one first. A general allocator names itself, and a pool names the system's
+    /// heap.
     type Backing: Contender;
 
     /// Creates an instance.

@@ -53,7 +53,7 @@ pub struct Replay {
     now: Option<(Phase, usize)>,
     counting: bool,
     ended: bool,
-    /// The pending load (address and size): the same instruction may still store.
+    /// The pending load (address and size). It waits, because the same instruction may still store.
     load: Option<(u64, u64)>,
     measured: Measured,
     others: Vec<String>,

@@ -132,7 +132,8 @@ fn allocate_large(layout: Layout, zeroed: bool) -> Option<NonNull<u8>> {
     if need <= pages::SPAN_MAX {
         return ask(span_layout(need)?, zeroed);
     }
-    // With an alignment above a page, the mapping could not move when it grows.
+    // The offset is also the alignment of the mapping. It is no larger than necessary, because a
+    // mapping with an alignment above a page cannot move when it grows.
     let offset = layout.align().max(PAGE);
     let whole = Layout::from_size_align(layout.size().checked_add(offset)?, offset).ok()?;
     let start = ask(whole, zeroed)?;

@@ -1,8 +1,8 @@
 //! A plugin with a heap of its own: code that a program loads by `dlopen`.
 //!
-//! The plugin has its own copy of [`PooledAllocator`], apart from that of the program. It hands its
-//! values to the program by pointer, and the program returns these values on any thread. The symbol
-//! `PLUGIN` is the table of the plugin's functions.
+//! The plugin has its own copy of [`PooledAllocator`], separate from that of the program. It hands
+//! its values to the program by pointer, and the program returns these values on any thread. The
+//! symbol `PLUGIN` is the table of the plugin's functions.
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
 mod table;

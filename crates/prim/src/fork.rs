@@ -93,8 +93,9 @@ mod handler {
             }
             std::thread::yield_now();
         }
-        // From here on no thread waits. In a child that was forked during the registration, no
-        // thread completes it.
+        // No thread waits from now on: in a child that was forked during the registration, no
+        // thread completes it, so each later call would wait for the whole bounded time without
+        // effect.
         STATE.store(WATCHED, Ordering::Relaxed);
     }
 }

@@ -143,7 +143,7 @@ impl<U: ForeignHeader, H> Mail<U, H> {
 
     /// Moves all units of `seen` to `inbox`. The caller then does as after [`Mail::lend`].
     fn put_seen_back(&self) {
-        // SAFETY: as in `lend`.
+        // SAFETY: both inboxes are those of one heap, and mail is never closed.
         unsafe { self.seen.lend(&self.seen, &self.inbox) }.put_back();
     }
 }

@@ -69,7 +69,8 @@ pub fn is_registering() -> bool {
 pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     #[cfg(all(test, not(ephemera_loom)))]
     tests::while_registering();
-    // An allocation of the C library for the guard may call this function again.
+    // An allocation of the C library for the guard may call this function again, so the outer value
+    // is restored below.
     let outer = REGISTERING.try_with(|registering| registering.replace(true)).unwrap_or(false);
     let kept = EXIT.try_with(|exit| {
         exit.hooks.iter().find(|place| place.get().is_none()).map(|place| place.set(Some(hook)))

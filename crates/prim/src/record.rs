@@ -10,8 +10,8 @@
 //!
 //! A lease is only a token: it returns the same `&S` as [`Record::data`] does for any thread. The
 //! crate that defines `S` gives the owner's words their meaning. So leases are sound in safe code,
-//! even if it sends a lease to another thread, forgets it, or leases every record. The unsafe code
-//! of that crate relies on L1, and upholds it by keeping `S` and the registry private.
+//! even in code that sends a lease to another thread, forgets it, or leases every record. The
+//! unsafe code of that crate relies on L1, and upholds it by keeping `S` and the registry private.
 //!
 //! The design page has the invariants L1 to L4.
 

@@ -207,7 +207,7 @@ impl<U: Listed> UnitList<U> {
     /// does not change the list.
     ///
     /// Returns `false` if the walk did not visit some units, because another walker holds the gate
-    /// for long, or because the owner changes the list faster than this thread can follow.
+    /// for too long, or because the owner changes the list faster than this thread can follow.
     pub fn walk(&self, mut visit: impl FnMut(NonNull<U>)) -> bool {
         let Some(_pass) = self.gate.enter() else { return false };
         let hazards = Hazards(&self.hazards);

@@ -18,8 +18,8 @@ struct KindCost {
     over_limit: usize,
     peak_sum: usize,
     peak_most: usize,
-    /// The bytes that are still held when a request ends, for blocks that outlive it, such as the
-    /// answer.
+    /// The bytes that are still held when a request ends. Blocks that outlive the request, such as
+    /// the answer, keep them.
     escaped: usize,
 }
 

@@ -15,9 +15,8 @@ use typed_pool::{PooledAllocator, Scope, ScopeHandle};
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// A number of bytes that is above what the runtime keeps of a scope. The runtime's own lists may
-/// grow during a poll. Their new blocks escape from the scope, and each block pins a unit of its
-/// class.
+/// More bytes than the runtime's own lists keep of a scope. The lists may grow during a poll. Their
+/// new blocks escape from the scope, and each block pins a unit of its class.
 const KEPT_BY_TOKIO: usize = 100_000;
 
 fn runtime() -> Runtime {

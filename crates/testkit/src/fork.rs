@@ -2,7 +2,7 @@
 //! in a copy of the parent's memory.
 //!
 //! Locks that other threads of the parent held stay locked in the child. An allocator has to work
-//! there nevertheless.
+//! in the child nevertheless.
 
 use core::ffi::c_int;
 use core::panic::AssertUnwindSafe;

@@ -1,8 +1,8 @@
 //! Maps the size and alignment of a value to the layout of its unit. The module is pure arithmetic.
 //!
 //! The address of a slot, masked, is the address of its unit's header. The mask depends only on the
-//! size and alignment of the value. So a `PooledBox<dyn Trait>`, which knows these two at run time
-//! only, finds the header as well.
+//! size and alignment of the value. So a `PooledBox<dyn Trait>`, which knows these two only at run
+//! time, finds the header too.
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
@@ -209,9 +209,9 @@ pub(crate) const fn index_of(distance: usize, inverse: u32) -> usize {
 /// beyond the unit's slots too.
 ///
 /// Let `inverse` × `stride` be 2³² + e. At byte r of slot n, `distance` × `inverse` is
-/// n × 2³² + n × e + r × `inverse`. So its lower half is less than `inverse` exactly if r is zero,
-/// provided that e times the number of slots is at most `inverse`. This holds for all classes
-/// (`class`).
+/// n × 2³² + n × e + r × `inverse`. So its lower half is less than `inverse` if and only if r is
+/// zero, provided that e times the number of slots is less than `inverse`. This holds for all
+/// classes (`class`).
 #[inline]
 pub(crate) const fn start_at(distance: usize, inverse: u32) -> Option<usize> {
     let product = distance as u32 as u64 * inverse as u64;

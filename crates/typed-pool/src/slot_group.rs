@@ -40,7 +40,8 @@ impl SlotGroupPtr {
         let base = group.as_ptr().map_addr(|addr| addr & !(unit_size - 1));
         // SAFETY: units are aligned to their mask, and no unit is at address zero.
         let unit = unsafe { NonNull::new_unchecked(base.cast()) };
-        // SAFETY: U1 by contract; the group's pointer may access the whole unit.
+        // SAFETY: the caller's unit is live (U1), and the group's pointer may access the whole
+        // unit.
         let unit = unsafe { UnitPtr::new(unit) };
         Self { unit, number: (group.addr().get() - unit.group(0).addr()) / size_of::<SlotGroup>() }
     }
@@ -228,7 +229,8 @@ impl UnitPtr {
     ///
     /// The answer `true` is exact. No slot of a unit that is not the front is allocated, so the
     /// live slots can only become fewer. The count of live slots is read first; if it is out of
-    /// date, it is too large. Each bit that is read afterwards stands for a slot of that count.
+    /// date, it is too large. Each bit that is read afterwards stands for a slot of that count. So
+    /// if the count equals the number of bits, no slot is live.
     pub(crate) fn all_free(self) -> bool {
         if matches!(self.observe_state(), UnitState::Front | UnitState::Empty)
             && !cfg!(ephemera_weaken = "fronts_are_purged")

@@ -44,14 +44,15 @@ pub struct Stats {
     /// The limit on `bytes_held`; `usize::MAX` means no limit.
     pub limit: usize,
     /// The number of heaps of other threads that this call could not read completely, because
-    /// another reader was in the way for long. The other fields may lack units of these heaps.
+    /// another reader was in the way for too long. The other fields may lack units of these heaps.
     pub unread_heaps: usize,
-    /// Bytes of the heaps' own state. The number of sets of heaps is the largest number of threads
-    /// that ran at the same time. The same holds for scopes. This memory is never freed and is not
-    /// part of `bytes_held`.
-    pub state_bytes: usize,
-    /// The number of thread records beyond the static ones. They are never freed and are not part
+    /// Bytes of the heaps' own state. There are as many sets of heaps as threads ever ran at the
+    /// same time, and scopes add sets in the same way. This memory is never freed and is not part
     /// of `bytes_held`.
+    pub state_bytes: usize,
+    /// The number of thread records that were allocated because all static ones were in use. A
+    /// record is the state of one thread for all of its pools. These records are never freed and
+    /// are not part of `bytes_held`.
     pub extra_records: usize,
 }
 

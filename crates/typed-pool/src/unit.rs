@@ -23,7 +23,7 @@ pub(crate) use crate::unit_header::Unit;
 use crate::unit_header::{SlotGroups, UnitRemote};
 
 /// The bit of a unit's owner word that marks an abandoned unit. The heap's owner then frees the
-/// unit's slots as other threads do, because a countdown counts only the frees that arrive in its
+/// unit's slots as other threads do, because a countdown counts only the frees that arrive in the
 /// foreign word.
 const ABANDONED: usize = 1;
 /// The bit of a unit's owner word that marks a unit of a counting scope. Every free of its slots
@@ -143,14 +143,14 @@ impl UnitPtr {
     /// because the heap has the list then.
     #[inline]
     pub(crate) fn free(&self) -> &Cell<*mut u8> {
-        // SAFETY: U1. The reference covers the word alone.
+        // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).local.free }
     }
 
     /// The first slot that was never used. The word has no meaning while the unit is the front and
     /// not set aside.
     pub(crate) fn cursor(&self) -> &Cell<*mut u8> {
-        // SAFETY: U1. The reference covers the word alone.
+        // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).cursor }
     }
 
@@ -158,32 +158,32 @@ impl UnitPtr {
     /// meaning.
     #[inline]
     pub(crate) fn until(&self) -> &OwnerUsize {
-        // SAFETY: U1. The reference covers the word alone.
+        // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).local.until }
     }
 
     /// The words that a local free of a slot writes, unless the unit is the front.
     #[inline]
     pub(crate) fn local(&self) -> &LocalFrees {
-        // SAFETY: U1. The reference covers these words alone.
+        // SAFETY: the header is live (U1). The reference covers these words alone.
         unsafe { &(*self.as_ptr()).local }
     }
 
     /// The number of live slots beyond `until`. It is zero except in full units.
     pub(crate) fn further(&self) -> &OwnerUsize {
-        // SAFETY: U1. The reference covers the word alone.
+        // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).further }
     }
 
     /// The next unit on the owner's list that this unit is on: full units, queue, or empties.
     pub(crate) fn after(&self) -> &Cell<*mut Unit> {
-        // SAFETY: U1. The reference covers the word alone.
+        // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).after }
     }
 
     /// The unit before this one on the list of full units or in the queue.
     pub(crate) fn before(&self) -> &Cell<*mut Unit> {
-        // SAFETY: U1. The reference covers the word alone.
+        // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).before }
     }
 
@@ -194,7 +194,7 @@ impl UnitPtr {
 
     #[inline]
     pub(crate) fn owner_word(&self) -> &OwnerPtr<()> {
-        // SAFETY: U1. The reference covers the word alone.
+        // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).remote.owner }
     }
 
@@ -232,7 +232,7 @@ impl UnitPtr {
     /// The word by which another thread claims the slots.
     #[inline]
     pub(crate) fn claim(&self) -> &ContentsClaim {
-        // SAFETY: U1. The reference covers the atomic alone.
+        // SAFETY: the header is live (U1). The reference covers the atomic alone.
         unsafe { &(*self.as_ptr()).remote.claim }
     }
 
@@ -243,7 +243,7 @@ impl UnitPtr {
     }
 
     fn state_word(&self) -> &OwnerU64 {
-        // SAFETY: U1. The reference covers the word alone.
+        // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).state }
     }
 

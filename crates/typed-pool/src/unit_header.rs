@@ -71,8 +71,8 @@ pub(crate) const fn header(groups: usize) -> usize {
 #[cfg(not(ephemera_loom))]
 const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
 
-/// The foreign word of up to 63 slots, and beside it the owner's word, `home`. The owner writes
-/// `home` right after it has taken the foreign word.
+/// The foreign word of up to 63 slots, and the owner's word, `home`. They lie together, because the
+/// owner writes `home` right after it has taken the foreign word.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct SlotGroup {

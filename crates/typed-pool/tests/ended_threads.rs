@@ -30,8 +30,8 @@ fn held() -> (usize, usize) {
 fn conc_a_remote_free_during_thread_exit_leaves_no_unit() {
     let _turn = turn();
     pooled_allocator! {
-        /// Its heaps are drained after those of the value when a thread exits, which leaves time
-        /// for a free in between.
+        /// A thread that exits drains the heaps of this allocator after those of the value, which
+        /// leaves time for a free in between.
         struct Others;
     }
     let rounds = if cfg!(debug_assertions) { here_or_miri(5_000, 4) } else { 100_000 };

@@ -26,8 +26,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// The number of large blocks that another thread allocates after each pause.
 const VISITS: usize = 4_000;
 
-/// The most pauses until the memory has left. Together with [`VISITS`], this bounds the operations.
-/// Two pauses suffice if the queue holds no other heaps. Heaps of ended tests may be in it.
+/// The most pauses that a test waits for the memory to leave. Together with [`VISITS`], this bounds
+/// the operations. Two pauses suffice if the queue holds no other heaps. Heaps of ended tests may
+/// be in it.
 const PAUSES: usize = 8;
 
 type Block = Box<[u64]>;

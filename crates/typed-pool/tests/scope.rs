@@ -106,8 +106,7 @@ fn scopes_nest_and_each_block_is_in_the_innermost_one() {
             let second = inner.run(|| block(2));
             assert_eq!(outer.usage().bytes_held, before);
             assert_eq!(inner.usage().bytes_held, held() - before);
-            // This thread enters the outer scope within the inner one, so it takes a further
-            // record.
+            // This thread enters the outer scope within the inner one, so it takes another record.
             let third = outer.run(|| block(3));
             (first, second, third)
         });

@@ -289,7 +289,7 @@ fn blocks_of_an_outer_scope_that_are_freed_in_an_inner_one_return_before_it_ends
     });
 }
 
-/// The empty units of the outer scope are those of a burst.
+/// In the outer scope, the thread allocates and drops 200 blocks, which leaves empty units there.
 #[test]
 fn a_thread_in_an_inner_scope_trims_the_outer_ones() {
     alone(|| {
@@ -315,8 +315,8 @@ fn a_thread_in_an_inner_scope_trims_the_outer_ones() {
     });
 }
 
-/// Outside of scopes, a freed large block goes to the spans that the thread keeps, and a live one
-/// grows in its span.
+/// A large block that is freed outside every scope goes to the thread's kept spans; one that grows
+/// there grows in its span.
 #[test]
 fn large_blocks_freed_or_grown_outside_no_longer_count_for_their_scope() {
     alone(|| {

@@ -63,7 +63,7 @@ fn check_exact(rounds: usize) {
     }
 }
 
-// Each of the next two tests runs beside the other tests.
+// Each of the next two tests runs in parallel with the other tests, whose blocks it must not count.
 #[test]
 fn conc_measure_is_exact_beside_other_tests_1() {
     check_exact(200);
@@ -174,7 +174,7 @@ fn threads_that_a_closure_starts_are_outside_unless_they_have_a_handle() {
     assert_eq!(before(&scope), allocations + 1);
 }
 
-/// The state that a scope may add: a table of 44 heaps, its record and its ledger.
+/// The most bytes of state that a scope adds: a table of 44 heaps, its record and its ledger.
 const STATE_OF_A_SCOPE: usize = 24 << 10;
 
 /// The number of scopes that the other tests of this program may start meanwhile.
@@ -182,7 +182,7 @@ const OTHERS: usize = 200;
 
 #[test]
 fn ten_thousand_scopes_are_alive_at_once_with_one_table_each() {
-    // The sanitizer needs much memory for each scope.
+    // The sanitizer needs much memory for each scope, so under it there are fewer scopes.
     let count = if cfg!(ephemera_poison = "asan") { 500 } else { 10_000 };
     let state = || HEAP.stats().state_bytes;
     let mut bound = state() + (count + OTHERS) * STATE_OF_A_SCOPE;

@@ -26,8 +26,8 @@ const SHORT: usize = 16 * MIB;
 /// Sizes of the blocks of a burst, in words: many classes, with units of two lengths.
 const WORDS: [usize; 8] = [3, 6, 12, 20, 40, 60, 80, 120];
 
-/// The bytes that may stay beside the header of each unit: empty units that the heaps keep, and the
-/// front of each class.
+/// The bytes that may stay in addition to the header of each unit: empty units that the heaps keep,
+/// and the front of each class.
 const KEPT: usize = 3 * MIB;
 const HEADERS: usize = BURST / 8;
 

@@ -1,6 +1,6 @@
 //! Values move from thread to thread and outlive their threads, and none is lost.
 //!
-//! One test runs at a time: a thread that takes over a test's record books that test's frees late.
+//! One test runs at a time: otherwise a record could move to another test and book frees late.
 #![cfg(feature = "std")]
 
 extern crate alloc;

@@ -24,8 +24,9 @@ pub(super) struct MiriGate {
     /// Whether `ci` and `test` also check the package. They have little time, and leave out
     /// `testkit`: its suite runs in `ci` as part of the tests of other crates.
     pub(super) always: bool,
-    /// The integration tests that `ci` runs under Stacked Borrows, beside the unit tests. `None`
-    /// means all. Large crates name the comparisons with an oracle, which call the whole interface.
+    /// The integration tests that `ci` runs under Stacked Borrows, in addition to the unit tests.
+    /// `None` means all. Large crates name the comparisons with an oracle, which call the whole
+    /// interface.
     pub(super) stacked_in_ci: Option<&'static [&'static str]>,
     /// Tests that `ci` skips under both models, because each takes more than a minute.
     pub(super) skipped_in_ci: &'static [&'static str],

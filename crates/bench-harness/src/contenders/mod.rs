@@ -19,7 +19,8 @@ use crate::{tally::Counted, workloads::build};
 pub const VOID: usize = 0;
 /// The index of the reference in the registry of each class.
 pub const REFERENCE: usize = 1;
-/// The index of the reference's second entry, whose ratio must be 1, in the registry of each class.
+/// The index of the reference's second entry in the registry of each class. The true ratio of this
+/// entry to the reference is 1.
 pub const TWIN: usize = 2;
 
 /// The keys of the allocator that does nothing, the reference and its second entry, in this order.
@@ -29,17 +30,17 @@ pub const ALWAYS: [&str; 3] = ["nothing", ephemera_trace::replay::REFERENCE, eph
 /// Whether the allocators of this workspace take part in the comparison.
 const OURS: bool = true;
 
-/// Whether the published crates with the names of this workspace's crates take part, and the
-/// best-known contenders in Rust. If not, the compiler generates no code for them, which saves most
-/// of the build time.
+/// Whether two groups of contenders take part: the published crates with the names of this
+/// workspace's crates, and the best-known contenders in Rust. If not, the compiler generates no
+/// code for them, which saves most of the build time.
 const PEERS: bool = cfg!(feature = "rust-peers");
 
-/// Whether the contenders in Rust take part that belong to neither `OURS` nor `PEERS`.
+/// Whether the contenders in Rust that belong to neither `OURS` nor `PEERS` take part.
 const MORE_PEERS: bool = cfg!(feature = "more-rust-peers");
 
-/// Returns the registry of a class in the order of its tables. It starts with `$nothing`. The
-/// reference, its second entry and the allocators in C and C++ follow, each through `$over`, then
-/// the other contenders whose group takes part.
+/// Returns the registry of a class, in the order of the class's tables. First comes `$nothing`.
+/// Then come the reference, its second entry and the allocators in C and C++, each through `$over`,
+/// and after them the other contenders whose group takes part.
 macro_rules! registry {
     ($entry:ident, $nothing:ty, $over:ident; $($group:ident $key:literal: $contender:ty,)*) => {{
         let mut all = vec![

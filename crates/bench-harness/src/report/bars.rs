@@ -13,13 +13,13 @@ pub const JUDGED_AT: f64 = 1.0;
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(untagged, bound(deserialize = "'de: 'static"))]
 pub(super) enum BarRow {
-    /// A limit of a ratio.
+    /// A limit on a ratio.
     Ratio(Bar),
-    /// A limit of resident memory.
+    /// A limit on resident memory.
     Held(HeldBar),
 }
 
-/// A limit of a contender's ratio.
+/// A limit on a contender's ratio.
 #[derive(Clone, Debug, serde::Deserialize)]
 pub struct Bar {
     /// The workload.
@@ -34,7 +34,7 @@ pub struct Bar {
     pub at_most: f64,
 }
 
-/// A limit of the bytes that a contender keeps.
+/// A limit on the bytes that a contender keeps.
 #[derive(Clone, Debug, serde::Deserialize)]
 pub struct HeldBar {
     /// The workload.

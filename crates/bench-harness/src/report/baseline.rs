@@ -1,9 +1,9 @@
 //! `--baseline`: compares this run with an earlier one's `summary.json`, row by row.
 //!
 //! Within a run, a ratio is taken between samples that are milliseconds apart. Two runs have no
-//! pairs. So the change of a ratio is the quotient of two medians, and its interval is made of
-//! their intervals, as for independent estimates. The change includes all other differences between
-//! the runs.
+//! pairs. So the change of a ratio is the quotient of two medians, and its interval combines
+//! theirs, as for independent estimates. The change includes all other differences between the
+//! runs.
 
 use std::fs;
 use std::path::Path;

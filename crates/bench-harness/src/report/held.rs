@@ -4,7 +4,7 @@
 use super::bars::{BarRow, HeldBar, JUDGED_AT, rows};
 use crate::runner::{AloneRun, WorkloadOutcome};
 
-/// A bar of memory and the measured bytes.
+/// A memory limit, and the bytes measured against it.
 #[derive(Clone, Debug)]
 pub struct HeldJudged {
     /// The bar.

@@ -28,8 +28,9 @@ fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) ->
     {
         return Some(format!("{} allocations requested, {} counted", asked, check.tally.allocs));
     }
-    // Only these two classes free every item through the contender. After a refusal, a buffer comes
-    // from the heap and is freed there, and an arena drops a whole tree of nodes at once.
+    // Only these two classes free every item through the contender. The other two classes do not: a
+    // buffer that a ring refused is allocated and freed by the heap, and an arena frees all nodes
+    // of a tree at once.
     if let Some(reference) = reference
         && matches!(class, ContenderClass::Blocks | ContenderClass::Objects)
         && (check.tally.frees, check.tally.resizes) != (reference.tally.frees, reference.tally.resizes)

@@ -32,7 +32,7 @@ const TOO_MANY: f64 = 0.2;
 /// The shortest useful sample of the reference, in ns, whatever the slowest contender takes.
 const SHORTEST_NS: f64 = 300_000.0;
 
-/// About the number of points at which a child records memory over time.
+/// The approximate number of points at which a child records memory over time.
 const POINTS: u64 = 60;
 
 /// The variable in which tests name a contender that crashes, to see that a crash becomes a cell.
@@ -307,7 +307,7 @@ impl Child<'_> {
         for entry in self.entries {
             turn.of(entry.key)?;
             let mut cell = (entry.timed)(self.spec, &self.context);
-            // Warms up the contender and the connections.
+            // This run is not timed. It warms up the contender and the connections.
             cell.run(self.spec.memory_units);
             let latencies = cell.latencies(load);
             drop(cell);

@@ -112,8 +112,7 @@ fn pass(mode: Mode) -> &'static str {
     }
 }
 
-/// Returns the median cost of an operation over the reference, in nanoseconds. It is 0 without
-/// samples.
+/// Returns the reference's median time per operation in nanoseconds, or 0 if it has no samples.
 fn median_cost(outcome: &WorkloadOutcome) -> f64 {
     let samples = outcome.samples.iter().filter(|sample| sample.round >= 0);
     let mut costs: Vec<f64> = samples

@@ -54,9 +54,9 @@ pub(super) struct Slots<I> {
 }
 
 impl<I: 'static> Slots<I> {
-    /// Fills `count` slots. The tables continue at entry `start`. If `start` is not 0, it is
-    /// `count`, and the first items have the sizes before that entry. Otherwise the first items
-    /// take sizes from the end of the table backwards.
+    /// Fills `count` slots. The tables continue at entry `start`, which is 0 or `count`. If it is
+    /// `count`, the first items have the sizes before that entry. Otherwise they take sizes from
+    /// the end of the table backwards.
     pub(super) fn fill<S: Stock<Item = I>>(
         stock: &mut S,
         seed: u64,

@@ -7,8 +7,8 @@ use super::Cell;
 
 /// A contender as a generic workload uses it.
 ///
-/// Each item has a tag, which is written into it, and a size. Objects have a fixed size and ignore
-/// the parameter.
+/// Each item has a tag, which is written into it, and a size. Objects have a fixed size, so their
+/// stock ignores the parameter `size`.
 pub(super) trait Stock {
     /// Whether items differ in size. If not, a workload reads no table of sizes.
     const SIZED: bool;

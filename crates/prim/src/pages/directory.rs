@@ -76,8 +76,8 @@ impl Directory {
         unsafe { fresh.write(Self::new(self.order, self.number + 1)) };
         let (new, null) = (fresh.as_ptr(), ptr::null_mut());
         // ORDERING: Release. Pairs with the Acquire in `Directory::next`. Publishes: the directory.
-        // If another thread was faster, the memory of this directory is lost. A table creates few
-        // directories.
+        // If another thread was faster, the memory of this directory is lost. That is acceptable,
+        // because a table creates few directories.
         let _ = self.next.compare_exchange(null, new, Ordering::Release, Ordering::Relaxed);
         self.next()
     }

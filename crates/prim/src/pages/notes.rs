@@ -75,7 +75,8 @@ unsafe fn follow_or_make<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     }
     let fresh = super::permanent(Layout::new::<T>()).ok()?.cast::<T>().as_ptr();
     // ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the zeros of the table. If
-    // another thread was faster, this table is lost. There are few tables.
+    // another thread was faster, this table is lost, which is acceptable because there are few
+    // tables.
     let _ = link.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
     follow(link)
 }

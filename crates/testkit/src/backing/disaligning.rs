@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 
-/// The largest alignment, in bytes, of blocks that are shifted. A shift takes as many bytes more as
-/// the alignment, so blocks with a larger alignment are passed on unchanged.
+/// The largest alignment, in bytes, of blocks that are shifted. A shift takes as many additional
+/// bytes as the alignment, so blocks with a larger alignment are passed on unchanged.
 pub const LARGEST_SHIFTED_ALIGN: usize = 1 << 20;
 
 /// An allocator that returns blocks whose address is an odd multiple of the requested alignment, in

@@ -3,8 +3,8 @@
 /// Declares an allocator like [`PooledAllocator`](crate::PooledAllocator) with its own pools: a
 /// zero-sized type that is `Copy` and `Default`.
 ///
-/// The allocator's blocks lie together, apart from those of other allocators. It has its own limit,
-/// and its memory is freed independently of theirs.
+/// The allocator's blocks lie together, separate from those of other allocators. It has its own
+/// limit, and its memory is freed independently of theirs.
 ///
 /// # Examples
 ///
@@ -114,8 +114,9 @@ macro_rules! __allocator_of_family {
                 unsafe { $crate::__private::deallocate(Self::__cell(), Self::__family(), block, layout) }
             }
 
-            /// Grows a block: in place if its class stays the same. The module `pages` grows a
-            /// block without a class. Other blocks move.
+            /// Grows a block: in place if its size class stays the same. The module
+            /// `typed_pool::pages` grows a block that is too large for a size class. Other blocks
+            /// move.
             ///
             /// # Errors
             /// Returns `AllocError` if the limit would be exceeded, or if the operating system
@@ -154,11 +155,12 @@ macro_rules! __allocator_of_family {
                 unsafe { $crate::__private::grow(Self::__cell(), Self::__family(), block, old, new, true) }
             }
 
-            /// Shrinks a block: in place if its class stays the same. The module `pages` shrinks a
-            /// block without a class. Other blocks move.
+            /// Shrinks a block: in place if its size class stays the same. The module
+            /// `typed_pool::pages` shrinks a block that is too large for a size class. Other blocks
+            /// move.
             ///
             /// No shrink fails because of the limit. A block that has to move may exceed the limit:
-            /// by a unit of at most 8 slots, or by the new size if that has no class.
+            /// by a unit of at most 8 slots, or by the new size if that has no size class.
             ///
             /// # Errors
             /// Returns `AllocError` if the block has to move and the operating system refuses; the

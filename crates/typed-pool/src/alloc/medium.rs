@@ -1,7 +1,8 @@
 //! Blocks without a small class: slots of medium classes, and blocks of the operating system's
 //! pages.
 //!
-//! These functions are not inlined, so that the fast paths of small classes need no more registers.
+//! These functions are not inlined: they would add register pressure to the fast paths of small
+//! classes.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

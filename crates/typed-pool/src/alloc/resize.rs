@@ -1,7 +1,7 @@
 //! Grows and shrinks blocks: in place, or by a move to a block of another class.
 //!
-//! The functions for blocks without a small class are not inlined, so that the fast paths of small
-//! classes need no more registers.
+//! The functions for blocks without a small class are not inlined: they would add register pressure
+//! to the fast paths of small classes.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

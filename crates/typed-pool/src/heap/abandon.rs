@@ -5,7 +5,7 @@
 //! drain of a group makes its unit *abandoned* and starts the group's countdown. The free that
 //! completes the countdown pushes the group again; the frees before it only set a bit.
 //!
-//! The free slots of an abandoned unit are bits, and none of them is linked. The unit waits in the
+//! An abandoned unit keeps its free slots as bits; none of them is linked. The unit waits in the
 //! queue until the next holder of the record *adopts* it: that thread stops the countdowns and
 //! books the bits that arrived.
 
@@ -32,7 +32,8 @@ impl UnitHeap {
     /// Abandons the unit of a group that was just booked, and starts the group's countdown.
     ///
     /// If another thread has claimed the unit's slots at this moment, the unit only goes to the
-    /// queue. All of its slots are probably free, and their groups are drained one by one.
+    /// queue. All of its slots are probably free, so it becomes empty once all of its groups are
+    /// drained.
     fn abandon(&self, group: SlotGroupPtr) {
         let (unit, live) = (group.unit(), group.unit().live());
         if unit.state() != UnitState::Abandoned {

@@ -106,8 +106,8 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
     let local = if unit.as_ptr() == heap.front.get() { &heap.local } else { unit.local() };
     if local.until.get() == 1 && !cfg!(ephemera_weaken = "known_units_are_never_looked_at") {
-        // `until` of the front has no meaning, and may have reached 1. So this resets it, even if
-        // the block is in another unit.
+        // `until` of the front has no meaning, and may have reached 1. So this branch resets it,
+        // even if the block is in another unit.
         heap.local.until.set(NEVER);
         return false;
     }

@@ -19,12 +19,13 @@ use crate::unit::{UnitPtr, UnitState};
 /// once for that share of a unit's slots.
 const SHARE: usize = 8;
 
-/// A heap with at least this number of units is large. The free slots of its full units then matter
-/// more than slow paths: a free to a random unit waits for memory anyway.
+/// A heap with at least this number of units is large. In a large heap, it matters more to reuse
+/// the free slots of full units than to avoid slow paths: a free to a random unit waits for memory
+/// anyway.
 const LARGE_HEAP: usize = 256;
 
-/// The share for a large heap. It waits for at least `LEAST_FREES` free slots, but for no more than
-/// a small heap would.
+/// The share for a large heap. A full unit then waits for at least `LEAST_FREES` free slots, but
+/// for no more than in a small heap.
 const LARGE_HEAP_SHARE: usize = 64;
 const LEAST_FREES: usize = 4;
 
@@ -45,8 +46,8 @@ impl UnitHeap {
     /// list but that of all units.
     #[inline]
     pub(super) fn install<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
-        // After a request for a unit there usually is no front, but the backing allocator may have
-        // allocated from this heap.
+        // Usually there is no front after a request for a unit. But the backing allocator may have
+        // allocated from this heap during the request, and so installed one.
         self.give_up_front(env);
         env.sub_live(unit.live());
         unit.set_state(UnitState::Front);
@@ -177,7 +178,7 @@ impl UnitHeap {
         self.scope_of_front.set(FrontScope::Own);
     }
 
-    /// Returns after how many frees a full unit of `slots` slots is queued.
+    /// Returns the number of frees after which a full unit of `slots` slots is queued.
     #[inline]
     fn awaited_frees(&self, slots: usize) -> usize {
         let most = slots.div_ceil(SHARE);

@@ -77,7 +77,8 @@ impl UnitHeap {
         self.queue_last(unit);
     }
 
-    /// Puts a unit at the end of the queue. The longer it waits, the more of its slots are free.
+    /// Puts a unit at the end of the queue, so that more of its slots are free by the time it
+    /// becomes the front.
     #[inline]
     pub(super) fn queue_last(&self, unit: UnitPtr) {
         unit.set_state(UnitState::Partial);
@@ -237,7 +238,8 @@ impl UnitHeap {
 /// complete and not booked: the unit then stays abandoned until it is booked.
 ///
 /// The word of a complete countdown does not say which slots were freed during it. Only the `home`
-/// bits do, and they change when the unit becomes the front.
+/// bits do, and they change when the unit becomes the front. So the countdown must be booked before
+/// that.
 fn adopt(unit: UnitPtr) -> bool {
     let (mut live, mut complete) = (unit.live(), false);
     for group in unit.groups() {

@@ -149,7 +149,7 @@ impl UnitHeap {
     }
 
     /// Calls `visit` for every unit, on any thread. Returns `false` if it missed some units,
-    /// because another walker was in the way for long or the list changed too fast.
+    /// because another walker was in the way for too long or the list changed too fast.
     pub(crate) fn walk(&self, mut visit: impl FnMut(UnitPtr)) -> bool {
         // SAFETY: U1: a unit is not freed while it is visited (W2).
         self.units.walk(|unit| visit(unsafe { UnitPtr::new(unit) }))

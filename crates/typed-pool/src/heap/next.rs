@@ -15,8 +15,9 @@ pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     pop_queue(env).or_else(|| if heap.empties_len.get() > stay { pop_empty(env) } else { None })
 }
 
-/// Takes the unit that has waited longest in the queue, of those that the heap may allocate from. A
-/// unit before it leaves the queue, and is on no list until its last live slot is freed.
+/// Takes the unit that has waited longest in the queue, of those that the heap may allocate from.
+/// The units in front of it leave the queue. Each of these is on no list until its last live slot
+/// is freed.
 #[inline]
 fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     loop {

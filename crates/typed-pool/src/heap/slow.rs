@@ -16,7 +16,7 @@ use crate::unit::UnitPtr;
 /// then an empty unit. If there are none, it books remote frees and tries again. Booking comes
 /// second, because it takes each group's cache line from other cores. Empty units that the heap
 /// learned to keep come after that: otherwise the heap would rotate through them, and `kept` would
-/// find all of them needed. At last the function requests a unit from the backing allocator.
+/// find all of them needed. Finally, the function requests a unit from the backing allocator.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
@@ -117,7 +117,7 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
             }
         }
     };
-    // A heap keeps more units only if it needs some that it freed.
+    // A heap learns to keep one more unit each time it needs a unit after it freed one.
     if let Some(given_back) = heap.given_back.get().checked_sub(1) {
         heap.given_back.set(given_back);
         if heap.keep.get() < heap.spec.kept_at_most() {

@@ -128,7 +128,7 @@ fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
 }
 
 /// Books remote frees, then frees every empty unit, including an empty front. Returns `false` if
-/// some units stayed because a walker protected them for long.
+/// some units stayed because a walker protected them for too long.
 pub(crate) fn trim<E: PoolEnv>(env: E) -> bool {
     env.book_mail();
     let heap = env.heap();

@@ -13,7 +13,7 @@ use crate::heap::{self, AllocEnv, PoolEnv, UnitHeap};
 use crate::unit::UnitPtr;
 
 /// If a reservation exceeds this number of bytes, the pool first requests all of them as one block.
-/// An overcommitting heap would grant unit after unit until the process is killed.
+/// Otherwise an overcommitting heap would grant unit after unit until the process is killed.
 const LARGE_RESERVE: u64 = 4 << 30;
 
 impl<T, A: Allocator> TypedPool<T, A> {

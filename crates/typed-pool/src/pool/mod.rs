@@ -317,14 +317,15 @@ impl<T, A: Allocator> TypedPool<T, A> {
         unsafe { TypedBox::new(self, slot) }
     }
 
-    /// Returns the number of live values, including raw slots. This takes constant time: the pool
-    /// counts the free slots of one unit, the front, and each free in another unit updates a count.
+    /// Returns the number of live values, including raw slots. The time does not depend on the
+    /// number of units: the pool counts the free slots of one unit, the front, and each free in
+    /// another unit updates a count.
     #[must_use]
     pub fn len(&self) -> usize {
         self.others.get() + self.heap.live_in_front() + self.loose.get()
     }
 
-    /// Returns whether no value is live. This takes constant time, as [`len`](TypedPool::len) does.
+    /// Returns whether no value is live. This takes as long as [`len`](TypedPool::len) does.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

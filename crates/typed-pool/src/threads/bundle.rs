@@ -49,7 +49,8 @@ pub(super) struct Bundle {
     group: OwnerPtr<SlotGroup>,
     bits: OwnerU64,
     heap: OwnerPtr<ThreadHeap>,
-    /// The address of the group to which the thread last freed. The group may be gone.
+    /// The address of the group to which the thread last freed. It is only compared, because the
+    /// group may be gone.
     last: OwnerUsize,
 }
 

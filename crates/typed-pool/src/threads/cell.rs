@@ -133,7 +133,7 @@ impl ThisCell {
     /// any.
     pub(super) fn last(self) -> Option<&'static Record<PoolRecord>> {
         let last = self.cell().map_or(ptr::null(), |cell| cell.last.get());
-        // SAFETY: S1: records of scopes are permanent memory.
+        // SAFETY: the pointer is null or points to a scope's record, which is never freed (S1).
         unsafe { last.as_ref() }
     }
 

@@ -29,8 +29,8 @@ const GROUPS: usize = if cfg!(miri) {
 };
 const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
 
-/// Purges units of this heap that have no live slot, and have remote frees that their owner did not
-/// book. Only one thread at a time calls this.
+/// Purges units of this heap that have no live slot and whose remote frees the owner has not booked
+/// yet. Only one thread at a time calls this.
 pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     let mut lent = heap.mail.lend();
     if by == IdleBy::Bytes {
@@ -48,8 +48,8 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
             units += 1;
         }
     }
-    // The owner may need the groups that were not looked at. Each claimed unit keeps a lent group,
-    // so it is not freed.
+    // The owner may need the groups that were not looked at, so they go back now. One group of each
+    // claimed unit stays lent, so the unit is not freed.
     lent.put_rest_back();
     // C3: the fence comes after the claims and before the checks that decide.
     let fenced = units != 0 && barrier::heavy();
@@ -71,7 +71,8 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
 
 /// Returns whether a claim on a unit's slots is likely to succeed. Nothing relies on the answer.
 fn seems_free(unit: UnitPtr) -> bool {
-    // This check would hide a control that weakens the check after the claim.
+    // This check would hide a control that weakens the check after the claim, so such builds skip
+    // it.
     let controlled =
         cfg!(any(ephemera_weaken = "bits_before_live", ephemera_weaken = "observe_word_relaxed"));
     controlled || unit.all_free()

@@ -58,8 +58,8 @@ fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonN
 }
 
 /// Allocates a block of a layout without units. If that fails, frees empty units and tries again.
-/// Each call counts as a visit to the slow path: a thread may allocate nothing else while remote
-/// frees of its small blocks wait.
+/// Each call counts as a slow-path visit: otherwise a thread that allocates only large blocks would
+/// never book the remote frees of its small ones.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_large(
@@ -124,8 +124,8 @@ pub(super) fn allocate_or_make_room(
     })
 }
 
-/// Frees a block of a layout without units. It is not inlined, so that the fast path of other
-/// layouts needs no more registers.
+/// Frees a block of a layout without units. It is not inlined: it would add register pressure to
+/// the fast path of other layouts.
 ///
 /// # Safety
 /// `block` is a live block of this layout from the operating system's pages and on the family's
@@ -166,7 +166,7 @@ pub(crate) unsafe fn grow_large(
     }
     let (pages, books) = (own_pages(), books(family));
     // This takes the note of the old address first: once the block has moved, another thread may
-    // have a block there.
+    // have a block at that address.
     // SAFETY: the caller owns the block, which came from pages and is not of size zero.
     let before = unsafe { Charge::take(block) };
     // SAFETY: the block is live, came from pages, and has no note now (G6). If it does not grow, it

@@ -45,7 +45,7 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     }
     looked.set(spares.unwrap_or(0));
     make_room_elsewhere(family);
-    // The raised epoch also asks this thread, which has just trimmed.
+    // The raised epoch also asks this thread to trim, which it has just done.
     heaps.take_trim_request();
 }
 

@@ -75,7 +75,7 @@ impl<'w> Heaps<'w> {
     }
 
     /// Frees all empty units. Returns `false` if some stayed because a walker protected them for
-    /// long.
+    /// too long.
     ///
     /// # Safety
     /// The calling thread holds the record.

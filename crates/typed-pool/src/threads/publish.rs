@@ -19,11 +19,11 @@ use crate::unit_header::SlotGroup;
 /// Frees these slots of a group to the heap of the group.
 ///
 /// # Safety
-/// The slots belong to a group of this heap. The caller frees them, so they are live. No foreign
-/// word and no bundle has them.
+/// The slots belong to a group of this heap. The program freed each of them once, and no foreign
+/// word and no bundle has them, so they still pin their unit (F3).
 pub(super) unsafe fn publish_bits(heap: &ThreadHeap, group: NonNull<SlotGroup>, bits: u64) {
-    // SAFETY: the slots are live for their unit, which therefore is not freed (F3). No other free
-    // sets their bits.
+    // SAFETY: the slots pin their unit, which therefore is not freed (F3). No other free sets their
+    // bits.
     let pushed = unsafe { heap.mail.inbox.give_back_bits(group, bits) };
     if pushed {
         lease_end::drain_free_record(heap);
@@ -43,8 +43,8 @@ pub(super) fn publish_bundle(bundle: &Bundle) {
 #[cold]
 #[inline(never)]
 fn publish_taken(taken: &TakenSlots) {
-    // SAFETY: B1: the slots of the group were freed, and no word has them. The bundle is closed, so
-    // they are published once.
+    // SAFETY: the program freed the slots of the group, and no word has them (B1). The bundle is
+    // closed, so they are published once.
     unsafe { publish_bits(taken.heap, taken.group, taken.bits) };
 }
 
@@ -57,8 +57,8 @@ pub(super) fn publish_own() {
     }
 }
 
-/// Returns the bundle of this thread, and makes it if there is none. Returns `None` if the thread
-/// ends or there is no memory.
+/// Returns the bundle of this thread, and makes it if there is none. Returns `None` if the thread's
+/// exit guard has run, or if there is no memory.
 pub(super) fn find_or_make_bundle() -> Option<&'static Bundle> {
     #[cfg(not(ephemera_loom))]
     return local::bound::<Bundle>().or_else(make_bundle).map(Record::data);

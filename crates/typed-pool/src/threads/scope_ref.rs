@@ -67,7 +67,7 @@ impl ScopeRef {
     /// of the scope.
     ///
     /// Returns `None` if the thread-local cannot be written, because it is under destruction. That
-    /// happens only on targets that make thread-locals of the system's keys.
+    /// happens only on targets that build thread-locals on keys of the operating system.
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory for the scope's heaps. The thread then does not

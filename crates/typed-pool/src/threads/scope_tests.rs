@@ -93,7 +93,7 @@ fn a_thread_in_a_counting_scope_owns_no_unit() {
     drop(inside);
 }
 
-/// The records of a scope that several threads were in at the same time.
+/// Several threads were in the scope at the same time, so it has several records.
 #[test]
 fn the_first_record_of_a_scope_serves_its_next_visits() {
     let scope = ScopeHeaps::make(false).expect("memory");

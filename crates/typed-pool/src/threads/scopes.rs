@@ -88,8 +88,8 @@ const UNUSED_EVERY: u64 = 16;
 /// The bytes of units that the heaps in a thread's place keep. The small classes come first.
 const KEPT_BYTES: usize = 2 << 20;
 
-/// The number of times that a thread waits for a record before it makes a further one. Each try
-/// costs little beside the table that the further record needs.
+/// The number of times that a thread waits for a record before it makes another one. Each try costs
+/// little compared with the table of a new record.
 const WAITS: usize = if cfg!(miri) { 2 } else { 50 };
 
 // ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the item that is pushed, and
@@ -101,7 +101,7 @@ const PUSH: Ordering = Ordering::Release;
 fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     // ORDERING: Acquire. Pairs with the Release in `add_to`: sees the item complete.
     let item = link.load(Ordering::Acquire);
-    // SAFETY: S1: lists have permanent items only.
+    // SAFETY: the pointer is null or points to an item of a list, which is never freed (S1).
     unsafe { item.as_ref() }
 }
 
@@ -177,7 +177,8 @@ impl ScopeHeaps {
 
     #[cold]
     pub(super) fn make(counting: bool) -> Option<&'static Self> {
-        // A forked child must distinguish its memory from that of its parent's threads.
+        // This call registers the fork handler: a forked child must distinguish its memory from
+        // that of its parent's threads.
         let _ = ephemera_prim::fork::generation();
         let heaps = permanent(Self {
             ledger: Ledger::new(counting),
@@ -201,7 +202,7 @@ impl ScopeHeaps {
     }
 
     /// Leases a record that no thread is in. If threads hold all records, this waits for a moment
-    /// and then makes a further record, which is never freed.
+    /// and then makes another record, which is never freed.
     pub(super) fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
         self.lease_or_wait(core::hint::spin_loop)
     }
@@ -287,7 +288,7 @@ impl ScopeHeaps {
         let counting = self.ledger.is_counting();
         let mut kept = 0;
         // The exit hook of a thread frees the units in its place. A thread without a record has no
-        // such hook.
+        // such hook, so its heaps keep no units.
         let is_bound = local::bound::<PoolRecord>().is_some();
         let keeps = !counting && is_bound && self.ledger.note_end(STREAK) && place().is_empty();
         if keeps && !cfg!(ephemera_weaken = "scopes_keep_no_units") {

@@ -59,9 +59,9 @@ pub(crate) struct PoolRecord {
     /// Not zero if the record's scope ended while another thread held the record. That thread then
     /// trims it.
     pub(super) ended: AtomicUsize,
-    /// Not zero if another thread pushed to a heap of this record since the last drain. Only the
-    /// record of a scope has this mark, because it spares a thread that leaves a scope a look at
-    /// each heap.
+    /// Not zero if another thread pushed to a heap of this record since the last drain. Only
+    /// records of scopes use this mark: it saves a thread that leaves a scope from checking each
+    /// heap.
     pub(super) mailed: AtomicUsize,
     /// The freed spans of large blocks, of all families, that the record's thread keeps for its
     /// next large blocks. The cache of a scope's record stays empty, because a thread in a scope

@@ -70,7 +70,7 @@ pub(super) fn own_pages() -> CachedPages {
     unsafe { CachedPages::new(cache) }
 }
 
-/// Frees the spans that this thread keeps for large blocks. Other threads may use them then.
+/// Frees the spans that this thread keeps for large blocks, so that other threads can use them.
 pub(super) fn clear_spans() {
     if let Some(record) = record() {
         record.data().spans.clear();

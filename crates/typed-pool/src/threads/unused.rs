@@ -117,7 +117,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         // ORDERING: Acquire. Pairs with the Release in `UnusedList::put`: sees the item and its
         // link.
         let first = self.first.load(Ordering::Acquire);
-        // SAFETY: S5: items are permanent memory.
+        // SAFETY: the pointer is null or points to an item, and items are never freed (S5).
         unsafe { first.as_ref() }
     }
 
@@ -160,7 +160,8 @@ impl<T: ListedItem + 'static> UnusedList<T> {
     }
 
     /// Takes one of the first items without the gate and leaves it on the list. Another thread may
-    /// remove items from the list meanwhile, so this may see old links. Each link names an item.
+    /// remove items from the list meanwhile, so this may follow old links. Each of them still
+    /// points to an item, because items are never freed.
     #[cold]
     pub(super) fn take_beside_gate(&self) -> Option<&'static T> {
         if cfg!(ephemera_weaken = "shut_gate_hides_unused_heaps") {
@@ -173,7 +174,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
                 return Some(item);
             }
             let below = item.listing().below.load(Ordering::Relaxed);
-            // SAFETY: S5: items are permanent memory.
+            // SAFETY: the pointer is null or points to an item, and items are never freed (S5).
             at = unsafe { below.as_ref() };
         }
         None
@@ -214,7 +215,7 @@ impl<T: 'static> UnusedPlace<T> {
     pub(super) fn take(&self) -> Option<&'static T> {
         // ORDERING: `TAKE`. Pairs with `UnusedPlace::put`.
         let item = self.0.swap(ptr::null_mut(), TAKE);
-        // SAFETY: S5: items are permanent memory.
+        // SAFETY: the pointer is null or points to an item, and items are never freed (S5).
         unsafe { item.as_ref() }
     }
 }

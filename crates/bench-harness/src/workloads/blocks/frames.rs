@@ -97,7 +97,7 @@ unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: FrameBlock, sum: &mut u64) {
     unsafe { alloc.dealloc(block.at, layout(size, 8)) };
 }
 
-/// Runs one frame, whose blocks are from the allocator of its turn.
+/// Runs one frame, and allocates its blocks from `allocs[frame % TURNS]`.
 ///
 /// # Safety
 ///
@@ -124,7 +124,8 @@ pub(crate) unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut 
             until.push(block);
         }
         for block in state.scratch.drain(..).rev() {
-            // SAFETY: this allocator returned the block above.
+            // SAFETY: `alloc` returned the block in this step, which touched the block with its tag
+            // and does not use it again.
             unsafe { end(alloc, block, &mut sum) };
         }
         list.resize((step + 1) * chunks / STEPS * CHUNK, step as u8);
@@ -133,7 +134,8 @@ pub(crate) unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut 
     sum = mix(sum, list.iter().map(|&byte| u64::from(byte)).sum());
     drop(list);
     for block in state.kept[turn].drain(..) {
-        // SAFETY: the allocator of its turn returned the block some frames ago.
+        // SAFETY: an earlier frame allocated the block from the allocator of the block's turn and
+        // touched it with its tag. The block has just left the list, so it is not used again.
         unsafe { end(allocs[usize::from(block.turn)], block, &mut sum) };
     }
     state.frame += 1;
@@ -161,7 +163,8 @@ impl<C: Contender> Cell for Loop<C> {
                 // The blocks of this allocator were freed in the previous frame at the latest.
                 self.allocs[self.state.frame % TURNS].reset();
             }
-            // SAFETY: the allocators belong to this cell.
+            // SAFETY: only this cell runs frames on its state, always with its own allocators in
+            // the same order.
             sum = mix(sum, unsafe { frame(&Self::turns(&self.allocs), &mut self.state) });
         }
         sum
@@ -188,7 +191,8 @@ impl<C: Contender> Drop for Loop<C> {
         let turns = Self::turns(&self.allocs);
         let mut sum = 0;
         for block in self.state.kept.iter_mut().flat_map(|blocks| blocks.drain(..)) {
-            // SAFETY: the allocator of its turn returned the block.
+            // SAFETY: a frame allocated the block from the allocator of the block's turn and
+            // touched it with its tag. The block has just left its list, so it is not used again.
             unsafe { end(turns[usize::from(block.turn)], block, &mut sum) };
         }
     }
@@ -215,8 +219,8 @@ mod tests {
         let times = frames.latencies(&load).expect("frames have latencies");
         assert_eq!(times.len(), frames.state.frame as u64);
         assert!(times.min() > 0);
-        // Frames follow each other without a gap, and latencies are exact to three digits. So their
-        // sum is the length of the run, within that error.
+        // Frames follow each other without a gap, and latencies are exact to three digits. So the
+        // sum of the latencies is the length of the run, within that error.
         let sum: f64 = times
             .iter_recorded()
             .map(|bar| bar.value_iterated_to() as f64 * bar.count_at_value() as f64)

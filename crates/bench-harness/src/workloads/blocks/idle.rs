@@ -57,7 +57,7 @@ struct BurstCell<C: Contender> {
     blocks: Blocks,
     sizes: Arc<[u16; TABLE]>,
     end: BurstEnd,
-    /// The blocks that this thread replaced after the burst.
+    /// The number of blocks that this thread replaced after the burst.
     worked: usize,
     alloc: AcrossThreads<C>,
 }

@@ -1,6 +1,6 @@
 //! R6, replay: the heap calls of a real program, from its start to its end, in the recorded order
-//! and on one thread. The traces are part of the harness, so everybody replays the same.
-//! `data/README.md` describes them and how they were made.
+//! and on one thread. The traces are part of the harness, so everybody replays the same calls.
+//! `data/README.md` describes the traces and how they were made.
 //!
 //! A block is written as in every replay of a trace: the first byte of each line, up to a quarter
 //! of a kilobyte. A counted run, such as that of the memory pass, also writes one byte of every
@@ -86,8 +86,8 @@ impl RecordedHeap {
     }
 }
 
-/// Returns the operations of a program of one thread. The traces beside the harness are short, so
-/// all of them are in memory.
+/// Returns the operations of a program of one thread. The traces that are part of the harness are
+/// short, so all of their operations are in memory.
 fn ops(program: &ReplayProgram) -> &[ProgramOp] {
     program.lanes().first().map_or(&[], |lane| lane.whole().expect("a short trace"))
 }
@@ -151,7 +151,8 @@ unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mu
         let new = op.layout();
         match op.action {
             Action::Free => {
-                // SAFETY: the program fills a slot with a block of this layout before it empties
+                // SAFETY: the program filled the slot with a block of this layout, which was
+                // touched with the slot's tag. The program fills the slot again before it next uses
                 // it.
                 unsafe { end(alloc, slots[slot], new, tag, &mut sum) };
                 continue;
@@ -190,7 +191,8 @@ unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mu
     }
     for left in program.left() {
         let block = slots[left.slot as usize];
-        // SAFETY: the program fills the slot with a block of this layout and does not empty it.
+        // SAFETY: the program filled the slot with a block of this layout, which was touched with
+        // the slot's tag, and never emptied it. This is the last use of the block.
         unsafe { end(alloc, block, left.layout(), left.slot as u8, &mut sum) };
     }
     sum

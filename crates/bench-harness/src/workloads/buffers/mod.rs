@@ -23,7 +23,7 @@ const PLACES: usize = 32;
 pub(crate) struct Payload(Box<[u8]>);
 
 impl Payload {
-    /// Creates the bytes for pieces of up to `longest`.
+    /// Creates the bytes for pieces of up to `longest` bytes.
     pub(crate) fn new(seed: u64, longest: usize) -> Self {
         let mut rng = stream(seed, 21);
         Self((0..longest + 8 * PLACES).map(|_| rng.next_u64() as u8).collect())
@@ -113,8 +113,8 @@ pub(crate) const SLOTS: u16 = 1024;
 /// The distribution of the sizes in S3.
 pub(crate) const SPREAD: SizeSpread = SizeSpread::InverseSquare(4, 32_768);
 
-/// Returns the most bytes that are live in S3 at a time, with a new buffer beside the one that it
-/// replaces.
+/// Returns a bound on the bytes that are live in S3 at a time. It counts each new buffer beside the
+/// one that it replaces.
 fn most_bytes(seed: u64) -> usize {
     let sizes = SPREAD.sizes(seed);
     let places = draws::places::<DRAWN>(seed, SLOTS);

@@ -104,7 +104,7 @@ impl<F: NodeFamily> Treap<F> {
         }
         let mut node = link.take()?;
         *link = merge::<F>(node.left.take(), node.right.take());
-        // SAFETY: the entry is in no tree any more.
+        // SAFETY: the entry is from this store, and it has just left the tree.
         unsafe { self.give_back(node) }
     }
 
@@ -115,11 +115,11 @@ impl<F: NodeFamily> Treap<F> {
     /// The entry must be from this store and no longer in the tree.
     unsafe fn give_back(&self, mut node: F::Box<TreapEntry<F>>) -> Option<TreapValue> {
         let value = node.value.take();
-        // SAFETY: the node is from this pool.
+        // SAFETY: the caller passes an entry of this store, so it is from this pool.
         unsafe { self.entries.take(node) };
         let value = value?;
         let was = *value;
-        // SAFETY: the node is from this pool.
+        // SAFETY: this store made the value of its entry in this pool.
         unsafe { self.values.take(value) };
         Some(was)
     }
@@ -129,7 +129,7 @@ impl<F: NodeFamily> Treap<F> {
         let Some(mut node) = tree else { return };
         self.clear(node.left.take());
         self.clear(node.right.take());
-        // SAFETY: the tree is from this store.
+        // SAFETY: the entry is from this store, and the caller has taken the tree out of the store.
         let _ = unsafe { self.give_back(node) };
     }
 }

@@ -9,7 +9,7 @@ use rand::seq::SliceRandom;
 use super::corpus::fingerprint;
 use crate::workloads::draws::stream;
 
-/// The largest number of accesses. They are the first occurrences of identifiers in the corpus.
+/// The largest number of accesses. Words of the corpus after these are left out.
 const ACCESSES: usize = 20_000;
 /// One in this many accesses puts a value.
 const PUT_ONE_IN: u64 = 10;
@@ -30,7 +30,7 @@ impl Key {
         Self { prefix: u64::from_be_bytes(prefix), id }
     }
 
-    /// Returns a number that is independent of the order, which balances a treap.
+    /// Returns a number that does not follow the order of the keys, so that a treap is balanced.
     pub(super) fn priority(self) -> u32 {
         (fingerprint(self.prefix, &self.id.to_le_bytes()) >> 32) as u32
     }

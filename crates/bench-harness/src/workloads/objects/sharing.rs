@@ -70,7 +70,7 @@ pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> 
     // is dropped last.
     let state = (gifts, mate, meeting, passive, pool);
     StateCell::boxed(OBJECTS as usize, state, |(gifts, mate, meeting, passive, pool), units| {
-        // SAFETY: `scratch` drops the object.
+        // SAFETY: `scratch` drops the object before the pool ends.
         let make = || passive.then(|| unsafe { pool.0.put(Counter::new(0)) });
         let (mine, theirs) = (make(), make());
         gifts.send(theirs.into_iter().collect()).expect(GONE);

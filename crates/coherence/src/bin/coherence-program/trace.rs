@@ -29,7 +29,8 @@ pub(crate) fn within<R>(phase: Phase, core: usize, work: impl FnOnce() -> R) -> 
     result
 }
 
-/// Prints a fact. One call writes the whole line, because the log goes to the same file.
+/// Prints a fact. One call writes the whole line: the log goes to the same file and could otherwise
+/// split it.
 pub(crate) fn tell(fact: &Fact) {
     // A write fails if nobody reads the log, and then nobody needs the fact.
     let _ = stderr().write_all(fact.line().as_bytes());

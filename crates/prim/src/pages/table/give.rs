@@ -11,8 +11,8 @@ use crate::pages::{budget, map, os};
 impl Span {
     /// Frees the span. `dirty` says whether the span may hold old bytes.
     pub(in super::super) fn give(self, dirty: bool) {
-        // After the superblock's bit is set, another thread may unmap the superblock. Its words
-        // stay.
+        // After the superblock's bit is set, another thread may unmap the superblock. Its words are
+        // never freed, so the rest of this function may use them.
         let (home, directory) = (self.home, self.home.directory());
         let empty = home.superblock.give(self.index, dirty, home.table().order().all_bits());
         directory.note_room(home.number(), dirty);

@@ -55,7 +55,7 @@ struct Sent(NonNull<u8>);
 // SAFETY: a `Sent` has exclusive access to its slot.
 unsafe impl Send for Sent {}
 
-// SAFETY: loom runs a model on one thread of the system, and reports unordered accesses.
+// SAFETY: loom runs a model on one OS thread, and reports unordered accesses.
 unsafe impl Send for PoolWorld {}
 // SAFETY: as above.
 unsafe impl Sync for PoolWorld {}
@@ -158,7 +158,7 @@ impl Model {
         unsafe { heap::give(owner, slot.0, unit_of(SLOT), SLOT.size(), Reach::Slot) };
     }
 
-    /// Frees a slot on a thread without a record: NOWHERE, or GONE.
+    /// Frees a slot on a thread without a record (in the state NOWHERE or GONE).
     fn free_elsewhere(&self, slot: Sent) {
         let nowhere = ThreadHeap::nowhere();
         // SAFETY: the heap belongs to no thread.

@@ -84,8 +84,8 @@ fn loom_a_unit_is_purged_after_its_owners_last_use_of_it() {
     });
 }
 
-/// Two threads each free a slot of another group of one unit, and one of the threads then purges
-/// the unit. The purging thread may see the other's free before the other has pushed its group.
+/// Two threads free slots of different groups of one unit, and one of the threads then purges the
+/// unit. The purging thread may see the other's free before the other has pushed its group.
 #[test]
 fn loom_a_unit_is_purged_after_the_last_use_by_other_threads() {
     check(|| {

@@ -15,8 +15,8 @@ struct ModelHeaps {
     work: [UnsafeCell<u32>; 2],
 }
 
-// SAFETY: loom runs all threads of a model on one thread of the system, and reports unordered
-// accesses to its cells.
+// SAFETY: loom runs all threads of a model on one OS thread, and reports unordered accesses to its
+// cells.
 unsafe impl Sync for ModelHeaps {}
 
 impl ListedItem for ModelHeaps {

@@ -2,9 +2,9 @@
 //! contender's buffers.
 //!
 //! A sample is a closed loop: on each connection, a request follows the answer to the previous one.
-//! The system takes most of the time of a sample. The ratio shows how much of an allocator's lead
-//! remains in a server. Latencies are measured separately in an open loop: requests leave at fixed
-//! times, whether or not answers have arrived, and a latency starts when its request is due.
+//! The system takes most of the time of a sample, so the ratio shows how much of an allocator's
+//! lead remains in a server. Latencies are measured separately in an open loop: requests leave at
+//! fixed times, whether or not answers have arrived, and a latency starts when its request is due.
 
 mod bodies;
 mod client;
@@ -49,8 +49,8 @@ impl<S: Source> Http<S> {
             let (pages, refused, cpu) = (Arc::clone(&pages), Arc::clone(&refused), context.second_cpu);
             let seed = context.seed;
             let serve = move || {
-                // A general allocator may have a heap for each thread, and the server uses that of
-                // this thread.
+                // A general allocator may have a heap for each thread, so the litter is made here,
+                // on the server's thread.
                 if littered {
                     let lengths = || pages.iter().map(Vec::len).collect();
                     litter::scatter::<S::Backing>(|| litter::of_lengths(lengths()), seed);

@@ -43,8 +43,8 @@ struct Flattener {
 }
 
 impl Flattener {
-    /// Adds a node, and by `inside` its contents. If the parent has no list for the kind, the
-    /// children become the parent's.
+    /// Adds a node, and by `inside` its contents. If the parent has no list for the kind, the node
+    /// is left out, and its children become the parent's.
     fn node(&mut self, kind: NodeKind, head: Head, inside: impl FnOnce(&mut Self)) {
         if self.open.last().is_some_and(|(parent, _)| !parent.holds(kind)) {
             return inside(self);
