@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use bench_harness::replay::field;
 use ephemera_trace::replay::{REFERENCE, ReplayProgram, SUBCOMMAND, TWIN, time};
-use ephemera_trace::{Trace, What, figures};
+use ephemera_trace::{Trace, TraceProfile, What, figures};
 
 use self::support::TestDir;
 
@@ -124,9 +124,38 @@ fn conc_a_replay_leaves_its_figures_for_the_advice() {
     assert!(said.contains("OneRingAlloc") && said.contains("A/A"), "{said}");
     assert!(said.contains("threads: 4"), "{said}");
     let path = Path::new(&*trace);
-    let kept = figures::of(path, &Trace::open(path).expect("the test wrote it"));
+    let profile = TraceProfile::of(&Trace::open(path).expect("the test wrote it"), |_| ());
+    let kept = figures::of(path, &profile.expect("the trace is whole"));
     let keys: Vec<String> = kept.expect("it was left").rows.into_iter().map(|row| row.key).collect();
     assert_eq!(keys, [REFERENCE, TWIN, "one-ring"]);
+}
+
+/// A measurement takes minutes, so a full output must not lose it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_output_loses_no_figures() {
+    let dir = TestDir::new("full");
+    let trace = dir.save("a run", churn(100));
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let mut command = command();
+    command.arg(&trace).args(["--peers", "one-ring", "--rounds", "1"]);
+    let output = command.stdout(full).output().expect("cargo built it");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("the standard output: "), "{error}");
+    assert!(figures::path(&trace).exists(), "{error}");
+}
+
+#[test]
+fn a_named_contender_that_cannot_replay_is_listed() {
+    let dir = TestDir::new("listed");
+    let trace = dir.save("a run", churn(100));
+    let said = printed(&[&trace.to_string_lossy(), "--peers", "ringal,shared,one-ring", "--rounds", "1"]);
+    for key in ["ringal", "shared"] {
+        let line = format!("left out: {key}: it does not serve blocks of any size");
+        assert!(said.contains(&line), "{said}");
+    }
+    assert!(said.contains("OneRingAlloc") && !said.contains("left out: one-ring"), "{said}");
 }
 
 #[test]
@@ -202,6 +231,7 @@ fn a_wrong_argument_is_named() {
         (vec!["/no/such/trace"], "/no/such/trace"),
         (vec![&*trace, "--peers", "nobody"], "no contender `nobody`"),
         (vec![&*trace, "--rounds", "0"], "--rounds"),
+        (vec![&*trace, "--rounds", "4294967295"], "--rounds"),
     ] {
         let output = run(&arguments);
         let error = String::from_utf8_lossy(&output.stderr);

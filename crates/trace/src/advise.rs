@@ -198,7 +198,7 @@ impl OfferJudge<'_> {
             mib(holds),
             mib(alive)
         ));
-        let too_much = times > HOLDS && holds > alive + HOLDS_MORE;
+        let too_much = times > HOLDS && holds > alive.saturating_add(HOLDS_MORE);
         let against =
             too_much.then(|| "long-lived blocks are mixed with short-lived ones and hold chunks".to_owned());
         self.settle(offer, against, SERVES)

@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use ephemera_recorder::Trace;
 use serde::{Deserialize, Serialize};
 
+use crate::output;
+use crate::profile::TraceProfile;
 use crate::replay::{Digest, Replayed};
 
 /// The contents of a file with figures.
@@ -20,46 +21,74 @@ struct FiguresFile {
 }
 
 /// Returns the path of the file with the figures of a trace.
-fn path(trace: &Path) -> PathBuf {
+#[must_use]
+pub fn path(trace: &Path) -> PathBuf {
     let mut name = trace.as_os_str().to_owned();
     name.push(".replay.json");
     name.into()
 }
 
-/// Writes the figures of a trace with this digest. Returns the path of the file.
+/// Checks that [`keep`] can write the figures of a trace. This changes no file.
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be written.
+/// Returns an error if the file or its directory cannot be written, or if the file exists and was
+/// not written by a replay.
+pub fn check(trace: &Path) -> io::Result<()> {
+    let out = path(trace);
+    refuse_foreign(&out)?;
+    output::check(&out)
+}
+
+/// Returns an error if a file has contents that no replay wrote. An empty file has nothing to lose.
+fn refuse_foreign(out: &Path) -> io::Result<()> {
+    if !fs::metadata(out).is_ok_and(|found| found.is_file() && found.len() > 0) {
+        return Ok(());
+    }
+    let told = |why: &str| format!("{}: {why}", out.display());
+    let bytes = fs::read(out).map_err(|error| io::Error::new(error.kind(), told(&error.to_string())))?;
+    if serde_json::from_slice::<FiguresFile>(&bytes).is_ok() {
+        return Ok(());
+    }
+    let why = "the replay writes its figures there, but no replay wrote this file: rename or remove it";
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, told(why)))
+}
+
+/// Writes the figures of a trace with this digest. Returns the path of the file. If that fails, a
+/// file that was there before is unchanged.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be written, or if it exists and was not written by a replay.
 pub fn keep(trace: &Path, digest: Digest, figures: Replayed) -> io::Result<PathBuf> {
     let out = path(trace);
+    refuse_foreign(&out)?;
     let kept = FiguresFile { digest: digest.to_string(), figures };
-    let told = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", out.display()));
-    fs::write(&out, serde_json::to_string_pretty(&kept)? + "\n").map_err(told)?;
+    output::replace(&out, &(serde_json::to_string_pretty(&kept)? + "\n"))?;
     Ok(out)
 }
 
-/// Returns the figures of an earlier replay of this trace; `None` if there are none, or if their
-/// command or operations differ from the trace's. The times of the files do not matter.
-pub fn of(path_of_trace: &Path, trace: &Trace) -> Option<Replayed> {
-    let figures = path(path_of_trace);
+/// Returns the figures of an earlier replay of the trace at `trace` with this profile; `None` if
+/// there are none, or if their command or operations differ from the trace's. The times of the
+/// files do not matter.
+pub fn of(trace: &Path, profile: &TraceProfile) -> Option<Replayed> {
+    let figures = path(trace);
     let text = fs::read_to_string(&figures).ok()?;
-    match usable(&text, trace) {
+    match usable(&text, profile) {
         Ok(replayed) => Some(replayed),
         Err(why) => {
-            eprintln!("note: {} is not used: {why}", figures.display());
+            output::note(&format!("note: {} is not used: {why}", figures.display()));
             None
         }
     }
 }
 
-fn usable(text: &str, trace: &Trace) -> Result<Replayed, String> {
+fn usable(text: &str, profile: &TraceProfile) -> Result<Replayed, String> {
     let FiguresFile { digest, figures } = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    if figures.command != trace.command {
-        return Err(format!("it is about another command, not about `{}`", trace.command));
+    if figures.command != profile.command {
+        return Err(format!("it is about another command, not about `{}`", profile.command));
     }
-    let found = Digest::of(trace).map_err(|error| error.to_string())?;
-    if digest != found.to_string() {
+    if digest != profile.digest.to_string() {
         return Err("it is about another recording of the command; replay this one".to_owned());
     }
     // A terminal would obey control characters, which no replay writes.

@@ -17,6 +17,7 @@ pub mod figures;
 mod histogram;
 mod offer;
 mod order;
+pub mod output;
 pub mod page;
 mod profile;
 pub mod replay;

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::curve::LiveCurve;
 use super::histogram::LogHistogram;
 use super::order::{FreeOrder, LiveBlocks};
+use super::replay::Digest;
 use super::rings::RingModel;
 use ephemera_recorder::{Book, BookStep, Id, RunEnd, Timing, Trace, TraceError, TraceEvent, What};
 
@@ -22,7 +23,8 @@ const OVER_ALIGNED_LOG2: u8 = 5;
 pub struct BlockCounts {
     /// The number of allocated blocks.
     pub blocks: u64,
-    /// The sum of the first requested sizes of these blocks, in bytes.
+    /// The sum of the first requested sizes of these blocks, in bytes; `u64::MAX` if the sum is
+    /// greater.
     pub bytes: u64,
     /// The number of freed blocks.
     pub freed: u64,
@@ -62,7 +64,7 @@ impl BlockCounts {
     /// Adds the counts of another set of blocks.
     pub fn merge(&mut self, other: &Self) {
         self.blocks += other.blocks;
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.freed += other.freed;
         self.elsewhere += other.elsewhere;
         self.resizes += other.resizes;
@@ -82,6 +84,8 @@ pub(crate) fn part(count: u64, of: u64) -> f64 {
 pub struct TraceProfile {
     /// The command that was recorded.
     pub command: String,
+    /// Identifies the trace's operations.
+    pub digest: Digest,
     /// Facts that a reader must know about the trace.
     pub caveats: Vec<String>,
     /// The number of events.
@@ -129,7 +133,8 @@ pub struct TraceProfile {
 /// Returns the class of a size.
 #[must_use]
 pub(crate) fn class_of(size: u64) -> usize {
-    let log2 = size.max(1).next_power_of_two().trailing_zeros() as usize;
+    // The base-2 logarithm, rounded up.
+    let log2 = size.saturating_sub(1).checked_ilog2().map_or(0, |log2| log2 as usize + 1);
     log2.saturating_sub(4).min(CLASSES - 1)
 }
 
@@ -211,6 +216,7 @@ impl ProfileBuilder {
     fn add(&mut self, event: &TraceEvent) {
         let profile = &mut self.profile;
         profile.events += 1;
+        profile.digest.add(event);
         profile.time = profile.time.max(event.time);
         let thread = event.thread as usize;
         if self.seen.len() <= thread {
@@ -254,7 +260,7 @@ impl ProfileBuilder {
         let class = class_of(size);
         let counts = &mut self.profile.classes[class];
         counts.blocks += 1;
-        counts.bytes += size;
+        counts.bytes = counts.bytes.saturating_add(size);
         self.profile.over_aligned += u64::from(block.align_log2 >= OVER_ALIGNED_LOG2);
         if self.lives.len() <= id as usize {
             self.lives.resize(id as usize + 1, BlockLife::default());
@@ -273,7 +279,7 @@ impl ProfileBuilder {
     }
 
     fn grow(&mut self, size: u64) {
-        self.alive += size;
+        self.alive = self.alive.saturating_add(size);
         self.profile.peak_bytes = self.profile.peak_bytes.max(self.alive);
         self.profile.peak_blocks = self.profile.peak_blocks.max(self.book.live());
     }
@@ -283,7 +289,7 @@ impl ProfileBuilder {
         let life = self.lives[id as usize];
         let order = self.lists.gone(id);
         self.rings.gone(id);
-        self.alive -= life.size;
+        self.alive = self.alive.saturating_sub(life.size);
         if let Some((_, alive, _)) = self.sizes.get_mut(&life.first_size) {
             *alive = alive.saturating_sub(1);
         }
@@ -303,7 +309,7 @@ impl ProfileBuilder {
         let block = *self.book.block(id);
         let life = &mut self.lives[id as usize];
         self.profile.classes[usize::from(life.class)].resizes += 1;
-        self.alive -= core::mem::replace(&mut life.size, block.size);
+        self.alive = self.alive.saturating_sub(core::mem::replace(&mut life.size, block.size));
         self.grow(block.size);
         // The model of the chunks sees a free and a new block.
         self.rings.gone(id);
@@ -318,7 +324,8 @@ impl ProfileBuilder {
         sizes.truncate(16);
         self.profile.sizes = sizes;
         self.profile.threads = self.seen.iter().flatten().count() as u64;
-        self.profile.threads_time = self.seen.iter().flatten().map(|(first, last)| last - first).sum();
+        let times = self.seen.iter().flatten().map(|(first, last)| last - first);
+        self.profile.threads_time = times.fold(0, u64::saturating_add);
         self.profile.time = self.profile.end.map_or(0, |end| end.time).max(self.profile.time);
         self.profile.left = self.book.live();
         self.profile.ring_peak = self.rings.peak;

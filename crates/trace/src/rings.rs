@@ -61,7 +61,7 @@ impl RingModel {
     }
 
     fn hold(&mut self, bytes: u64) {
-        self.held += bytes;
+        self.held = self.held.saturating_add(bytes);
         self.peak = self.peak.max(self.held);
     }
 
@@ -104,7 +104,7 @@ impl RingModel {
     pub(crate) fn gone(&mut self, id: Id) {
         let (number, at, size) = self.places[id as usize];
         let Some(index) = (number as usize).checked_sub(1) else {
-            self.held -= size;
+            self.held = self.held.saturating_sub(size);
             return;
         };
         let chunk = &mut self.chunks[index];
@@ -125,7 +125,7 @@ impl RingModel {
         if thread.empties[class] < KEPT {
             thread.empties[class] += 1;
         } else {
-            self.held -= GEOMETRY[class].1;
+            self.held = self.held.saturating_sub(GEOMETRY[class].1);
         }
     }
 }

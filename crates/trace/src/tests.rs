@@ -281,3 +281,46 @@ fn conc_every_candidate_plays_in_every_round() {
         assert!(error.to_string().contains("glibc"), "{error}");
     }
 }
+
+#[test]
+fn a_replay_without_rounds_is_an_error() {
+    let program = stacks(10, 1, 48).program("no-rounds");
+    let error = time(&program, &[Candidate::new::<std::alloc::System>(REFERENCE, "")], 0, 1, |_| ());
+    assert!(error.expect_err("there is no figure").contains("at least one round"));
+}
+
+/// The number of rounds and the warm-up together exceed a number of 32 bits.
+#[test]
+#[should_panic(expected = "round 2 has ended")]
+fn the_largest_number_of_rounds_is_not_taken_for_none() {
+    let program = stacks(10, 1, 48).program("most-rounds");
+    let reference = Candidate::new::<std::alloc::System>(REFERENCE, "");
+    let figures = time(&program, &[reference], u32::MAX, 1, |round| assert!(round < 2, "round 2 has ended"));
+    assert!(figures.is_err(), "some rounds have been played");
+}
+
+#[test]
+fn sums_that_exceed_the_largest_number_stay_there() {
+    let mut script = Script::new();
+    let size = (1 << 56) - 1;
+    (0..300).for_each(|i| script.alloc(1, i, size));
+    script.resize(1, 0, 0, size - 1);
+    (0..300).for_each(|i| script.free(1, i));
+    // Each of twenty more threads lives for most of the longest time.
+    (0..20).for_each(|i| script.alloc(2 + i, 1000 + u64::from(i), 64));
+    script.pace = u64::MAX / 800;
+    (0..20).for_each(|i| script.free(2 + i, 1000 + u64::from(i)));
+    let profile = script.profile("sums");
+    let all = profile.all();
+    assert_eq!((profile.peak_bytes, all.bytes, profile.ring_peak), (u64::MAX, u64::MAX, u64::MAX));
+    assert_eq!((all.blocks, all.freed, profile.threads_time), (320, 320, u64::MAX));
+    let advice = Advice::of(&profile, None);
+    assert!(text::report(&profile, &advice).contains("a script"));
+    assert!(page::page(&profile, &advice, None).ends_with("</html>\n"));
+}
+
+#[test]
+fn every_size_has_a_class() {
+    let classes = [0, 1, 16, 17, 32, 33, 1 << 26, 1 << 27, u64::MAX / 2 + 2, u64::MAX];
+    assert_eq!(classes.map(profile::class_of), [0, 0, 0, 1, 1, 2, 22, 23, 23, 23]);
+}

@@ -2,12 +2,13 @@
 
 mod support;
 
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output};
 
 use ephemera_measure::stats::{Estimate, Verdict};
 use ephemera_trace::replay::{REFERENCE, ReplayProgram, ReplayRow, Replayed};
-use ephemera_trace::{Trace, What, Writer, figures};
+use ephemera_trace::{Trace, TraceProfile, What, Writer, figures};
 
 use self::support::TestDir;
 
@@ -142,5 +143,98 @@ fn a_file_that_is_no_trace_is_named() {
         let output = run(&["advise", path]);
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && error.contains(told), "{path}: {error}");
+    }
+}
+
+/// A reader such as `head` closes the pipe when it has seen enough.
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let dir = TestDir::new("pipe");
+    let (trace, page) = (dir.four_threads(), dir.0.join("page.html"));
+    for arguments in [vec!["summary"], vec!["advise", "--html", &page.to_string_lossy()]] {
+        let (reader, writer) = std::io::pipe().expect("the system has pipes");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ephemera-trace"));
+        let output = command.args(&arguments).arg(&trace).stdout(writer).output().expect("cargo built it");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && error.is_empty(), "{arguments:?}: {error}");
+    }
+    assert!(page.exists(), "the page does not need the output");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_output_is_an_error_and_the_page_is_written() {
+    let dir = TestDir::new("full");
+    let (trace, page) = (dir.four_threads(), dir.0.join("page.html"));
+    for arguments in [vec!["summary"], vec!["advise", "--html", &page.to_string_lossy()]] {
+        let full = File::options().write(true).open("/dev/full").expect("Linux has it");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ephemera-trace"));
+        let output = command.args(&arguments).arg(&trace).stdout(full).output().expect("cargo built it");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
+        assert!(error.contains("the standard output: ") && error.lines().count() == 1, "{error}");
+    }
+    assert!(page.exists(), "the page does not need the output");
+}
+
+#[test]
+fn the_page_replaces_no_trace_and_no_figures() {
+    let dir = TestDir::new("replaced");
+    let trace = dir.four_threads();
+    let bytes = fs::read(&trace).expect("the test wrote it");
+    let in_dir = |name: &str| dir.0.join(name);
+    fs::hard_link(&trace, in_dir("link")).expect("cargo's directory is writable");
+    fs::write(in_dir("other"), &bytes).expect("cargo's directory is writable");
+    let refused = |out: &Path, why: &str| {
+        let output = run(&["advise", &trace.to_string_lossy(), "--html", &out.to_string_lossy()]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        let named = error.contains(&format!("{}: the page would replace {why};", out.display()));
+        assert!(!output.status.success() && output.stdout.is_empty() && named, "{error}");
+    };
+    refused(&trace, "the trace");
+    refused(&in_dir("link"), "the trace");
+    refused(&in_dir("other"), "a trace");
+    refused(&figures::path(&trace), "the figures of the trace's replay");
+    assert!(!figures::path(&trace).exists());
+    replayed(&trace);
+    refused(&figures::path(&trace), "the figures of the trace's replay");
+    for name in ["trace", "link", "other"] {
+        assert!(fs::read(in_dir(name)).is_ok_and(|found| found == bytes), "{name}");
+    }
+    let profile = TraceProfile::of(&Trace::open(&trace).expect("it is whole"), |_| ()).expect("it is whole");
+    assert!(figures::of(&trace, &profile).is_some(), "the figures are unchanged");
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_named_before_the_trace_is_read() {
+    let dir = TestDir::new("named");
+    for out in ["/no/such/place", &*dir.0.to_string_lossy()] {
+        let output = run(&["advise", "/no/such/trace", "--html", out]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains(&format!("{out}: ")), "{error}");
+    }
+    assert_eq!(fs::read_dir(&dir.0).expect("the test made it").count(), 0, "no temporary file stays");
+}
+
+/// The limit of a file's size stands for a full disk.
+#[test]
+fn a_full_disk_leaves_the_old_page() {
+    let dir = TestDir::new("disk");
+    let (trace, page) = (dir.four_threads(), dir.0.join("page.html"));
+    for old in [None, Some("old")] {
+        old.map_or(Ok(()), |text| fs::write(&page, text)).expect("cargo's directory is writable");
+        let output = Command::new("sh")
+            .args(["-c", "ulimit -f 0; trap '' XFSZ; exec \"$0\" advise \"$1\" --html \"$2\""])
+            .args([Path::new(env!("CARGO_BIN_EXE_ephemera-trace")), &trace, &page])
+            .output()
+            .expect("there is a shell");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains("page.html: "), "{error}");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("four threads") && !said.contains("wrote"), "{said}");
+        assert_eq!(fs::read_to_string(&page).ok().as_deref(), old);
+        let entries = fs::read_dir(&dir.0).expect("the test made it").count();
+        assert_eq!(entries, 1 + usize::from(old.is_some()), "no temporary file stays");
     }
 }

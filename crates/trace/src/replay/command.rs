@@ -6,6 +6,7 @@ use core::error::Error;
 use std::path::{Path, PathBuf};
 
 use crate::units::bytes;
+use crate::{figures, output, replay_text};
 use clap::Args;
 use ephemera_recorder::Trace;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,11 +14,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::memory::{self, ChildOptions, MemoryMeter};
 use super::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
 use super::room::{self, needs};
-use super::{Field, ReplayProgram, rounds};
-use crate::{figures, replay_text};
+use super::{Field, ReplayProgram, parent, rounds};
 
 /// The least size in bytes of a trace that takes a while to read.
 const LARGE: u64 = 64 << 20;
+
+/// The largest number of rounds, about a thousand times the default.
+const MOST_ROUNDS: i64 = 10_000;
 
 /// The arguments of a replay.
 #[derive(Debug, Args)]
@@ -28,7 +31,7 @@ pub struct ReplayOptions {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     peers: Vec<String>,
     /// The number of rounds; each allocator has one turn in each
-    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=MOST_ROUNDS))]
     rounds: u32,
     /// The seed of the order of turns
     #[arg(long, value_name = "N", default_value_t = 4141)]
@@ -46,13 +49,14 @@ pub struct ReplayOptions {
 ///
 /// # Errors
 ///
-/// Returns an error if a key is unknown, if the trace cannot be read, if there is too little memory
-/// or disk space, or if the reference cannot play.
+/// Returns an error if a key is unknown, if the trace cannot be read, if the figures cannot be
+/// written, if there is too little memory or disk space, or if the reference cannot play.
 pub fn run(
     options: &ReplayOptions,
     known: &[&str],
     field: impl Fn(bool, &[String]) -> Field,
 ) -> Result<(), Box<dyn Error>> {
+    options.child.parent.map_or(Ok(()), parent::end_with)?;
     let trace =
         Trace::open(&options.trace).map_err(|error| format!("{}: {error}", options.trace.display()))?;
     if let Some(key) = &options.child.memory_of {
@@ -64,21 +68,40 @@ pub fn run(
     if let Some(peer) = options.peers.iter().find(|peer| !known.contains(&peer.as_str())) {
         return Err(format!("no contender `{peer}` in this build; there are {}", known.join(", ")).into());
     }
+    figures::check(&options.trace)?;
     if trace.bytes >= LARGE {
-        eprintln!(
+        output::note(&format!(
             "Reading {} of trace. Its operations go to a file of about the same size beside it.",
             bytes(trace.bytes)
-        );
+        ));
     }
     let program = program(&options.trace, &trace)?;
-    let Field { candidates, left_out } = field(program.is_threaded(), &options.peers);
+    let mut field = field(program.is_threaded(), &options.peers);
+    list_missing(&mut field, &options.peers);
     let available = options.child.room.or_else(room::available);
-    announce(&program, candidates.len(), available)?;
-    let replayed = measure(options, &program, Field { candidates, left_out }, available, &trace.command)?;
-    print!("{}", replay_text::table(&replayed));
-    let out = figures::keep(&options.trace, program.digest, replayed)?;
-    println!("wrote {}", out.display());
+    announce(&program, field.candidates.len(), available)?;
+    let replayed = measure(options, &program, field, available, &trace.command)?;
+    let mut said = replay_text::table(&replayed);
+    // The figures are written first, because the output may be full.
+    let kept = figures::keep(&options.trace, program.digest, replayed);
+    if let Ok(out) = &kept {
+        said.push_str(&format!("wrote {}\n", out.display()));
+    }
+    let printed = output::print(&said);
+    kept?;
+    printed?;
     Ok(())
+}
+
+/// Lists the allocators that the user named and that are not in the field, with the reason.
+fn list_missing(field: &mut Field, peers: &[String]) {
+    for peer in peers {
+        let takes_part = field.candidates.iter().any(|candidate| candidate.key == peer);
+        if !takes_part && !field.left_out.iter().any(|(key, _)| key == peer) {
+            let why = "it does not serve blocks of any size, so it cannot replay a trace";
+            field.left_out.push((peer.clone(), why.to_owned()));
+        }
+    }
 }
 
 /// Measures memory, then time. A candidate that crashes does so in its own process, and is then not
@@ -144,9 +167,8 @@ fn measure(
 
 /// Creates the program of a trace. Most of the program's operations go to a file beside the trace.
 fn program(path: &Path, trace: &Trace) -> Result<ReplayProgram, Box<dyn Error>> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let program =
-        ReplayProgram::beside(trace, directory).map_err(|error| format!("{}: {error}", path.display()))?;
+    let program = ReplayProgram::beside(trace, output::directory_of(path))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
     if program.ops == 0 {
         return Err(format!("{}: the trace has no call to replay", path.display()).into());
     }
@@ -158,13 +180,13 @@ fn program(path: &Path, trace: &Trace) -> Result<ReplayProgram, Box<dyn Error>> 
 fn announce(program: &ReplayProgram, players: usize, available: Option<u64>) -> Result<(), String> {
     let needed = needs(program, players);
     let free = available.map_or_else(String::new, |free| format!("; {} are free here", bytes(free)));
-    eprintln!(
+    output::note(&format!(
         "The replay takes {} of memory for itself and up to {} for the blocks of the program{free}. Its operations take \
          {} on the disk of the trace, and twice that while memory is measured.",
         bytes(needed),
         bytes(program.peak_live),
         bytes(program.on_disk()),
-    );
+    ));
     match available.filter(|free| needed > *free) {
         None => Ok(()),
         Some(free) => Err(format!(
@@ -196,4 +218,23 @@ pub fn progress(steps: u64, template: &str) -> ProgressBar {
         bar.set_style(style);
     }
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::Candidate;
+
+    #[test]
+    fn a_named_allocator_that_cannot_replay_is_listed_once() {
+        let mut field = Field {
+            candidates: vec![Candidate::new::<std::alloc::System>("ring", "Ring")],
+            left_out: vec![("arena".to_owned(), "it frees nothing".to_owned())],
+        };
+        let peers = ["ring", "slab", "arena", "slab", "bytes"].map(str::to_owned);
+        list_missing(&mut field, &peers);
+        let keys: Vec<&str> = field.left_out.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys, ["arena", "slab", "bytes"]);
+        assert_eq!(field.left_out[0].1, "it frees nothing", "the reason stays");
+    }
 }

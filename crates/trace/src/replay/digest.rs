@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use ephemera_recorder::{Trace, TraceError, TraceEvent, What};
+use ephemera_recorder::{TraceEvent, What};
 
 /// A digest of the operations of a trace: their kinds, threads, addresses, sizes and alignments, in
 /// the recorded order. The digest does not depend on times.
@@ -12,21 +12,8 @@ use ephemera_recorder::{Trace, TraceError, TraceEvent, What};
 pub struct Digest(u64);
 
 impl Digest {
-    /// Reads a trace and returns its digest.
-    ///
-    /// # Errors
-    ///
-    /// Returns the first error of [`Trace::events`].
-    pub fn of(trace: &Trace) -> Result<Self, TraceError> {
-        let mut digest = Self::default();
-        for event in trace.events() {
-            digest.add(&event?);
-        }
-        Ok(digest)
-    }
-
     /// Adds the next operation.
-    pub(super) fn add(&mut self, event: &TraceEvent) {
+    pub(crate) fn add(&mut self, event: &TraceEvent) {
         let (kind, address, size) = match event.what {
             What::Alloc { address, size, align_log2, zeroed } => {
                 (if zeroed { 2 } else { 1 } | u64::from(align_log2) << 8, address, size)

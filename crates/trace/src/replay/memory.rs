@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::{fs, io};
 
+use crate::output;
 use crate::units::bytes;
 use ephemera_measure::os;
 
@@ -23,6 +24,9 @@ pub(super) struct ChildOptions {
     /// Measure the memory of one contender
     #[arg(long, hide = true, value_name = "KEY")]
     pub(super) memory_of: Option<String>,
+    /// End with the process that has this ID and started this one
+    #[arg(long, hide = true, value_name = "PID")]
+    pub(super) parent: Option<u32>,
     /// Touch no pages beyond the first of a block
     #[arg(long, hide = true)]
     pub(super) sparse: bool,
@@ -48,7 +52,7 @@ pub(super) fn measure_this_process(
     let before = os::resident();
     player.play();
     if let (Some(before), Some(peak)) = (before, os::resident_peak()) {
-        println!("{}", peak.saturating_sub(before));
+        output::print(&format!("{}\n", peak.saturating_sub(before)))?;
     }
     Ok(())
 }
@@ -96,12 +100,19 @@ impl MemoryMeter<'_> {
         Err(why)
     }
 
-    /// Runs a child process until it ends or exceeds the limit.
-    fn run(&self, key: &str, sparse: bool) -> io::Result<ChildEnd> {
+    /// Returns the command of a child process. The process ends with this one.
+    fn command(&self, key: &str, sparse: bool) -> io::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(SUBCOMMAND).arg(self.trace).args(["--memory-of", key]).args(sparse.then_some("--sparse"));
+        command.args(["--parent", &std::process::id().to_string()]);
         command.env("RUST_BACKTRACE", "0");
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    /// Runs a child process until it ends or exceeds the limit.
+    fn run(&self, key: &str, sparse: bool) -> io::Result<ChildEnd> {
+        let mut child = self.command(key, sparse)?.spawn()?;
         let mut too_much = false;
         // The output of 64 panicking lanes fits the pipes if they print no backtraces.
         while child.try_wait()?.is_none() {
@@ -153,6 +164,15 @@ mod tests {
     fn ended(command: &str, too_much: bool) -> ChildEnd {
         let output = Command::new("sh").args(["-c", command]).output().expect("there is a shell");
         ChildEnd { output, too_much }
+    }
+
+    #[test]
+    fn a_child_process_knows_its_parent() {
+        let meter = MemoryMeter { trace: Path::new("a trace"), limit: None, sparse: false };
+        let command = meter.command("glibc", false).expect("this program has a path");
+        let own = std::process::id().to_string();
+        let arguments: Vec<_> = command.get_args().collect();
+        assert!(arguments.windows(2).any(|pair| pair[0] == "--parent" && *pair[1] == *own), "{arguments:?}");
     }
 
     #[test]

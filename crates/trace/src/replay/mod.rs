@@ -11,6 +11,7 @@ mod lane;
 mod memory;
 mod op;
 mod pack;
+mod parent;
 mod player;
 mod program;
 mod replayed;

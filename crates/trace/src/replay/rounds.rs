@@ -12,9 +12,6 @@ use super::replayed::{REFERENCE, TWIN};
 use super::timed::{Timed, ratio};
 use super::{Candidate, ReplayProgram};
 
-/// The number of rounds before those that count.
-const WARM_UP: u32 = 1;
-
 /// A player of any allocator.
 pub trait Play {
     /// Plays the program once.
@@ -27,12 +24,13 @@ impl<A: GlobalAlloc + Sync> Play for Player<'_, A> {
     }
 }
 
-/// Plays the program over all candidates in rounds, and calls `step` after each round. Returns the
-/// figures of each candidate. `seed` determines the order of turns.
+/// Plays the program over all candidates in rounds, and returns the figures of each candidate.
+/// Round 0 warms up and does not count; `rounds` further rounds count. Calls `step` with the number
+/// of each round after the round. `seed` determines the order of turns.
 ///
 /// # Errors
 ///
-/// Returns an error if the reference is not among the candidates.
+/// Returns an error if `rounds` is 0, or if the reference is not among the candidates.
 ///
 /// # Panics
 ///
@@ -46,16 +44,19 @@ pub fn time(
 ) -> Result<Vec<Timed>, String> {
     let place = |key: &str| candidates.iter().position(|candidate| candidate.key == key);
     let missing = || format!("no ratios without {REFERENCE}, which all others are compared with");
+    if rounds == 0 {
+        return Err("a replay needs at least one round".to_owned());
+    }
     let reference = place(REFERENCE).ok_or_else(missing)?;
     let mut players: Vec<_> = candidates.iter().map(|candidate| (candidate.build)(program, false)).collect();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut order: Vec<usize> = (0..players.len()).collect();
     let mut samples: Vec<Vec<f64>> = vec![Vec::new(); players.len()];
-    for round in 0..WARM_UP + rounds {
+    for round in 0..=rounds {
         turns::next_round(&mut rng, &mut order);
         for &index in &order {
             let busy = players[index].play().busy;
-            if round >= WARM_UP {
+            if round > 0 {
                 samples[index].push(busy.max(1) as f64);
             }
         }

@@ -7,6 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::output;
+
 /// The packed operations of all lanes of a program.
 #[derive(Debug)]
 pub(super) struct Tape {
@@ -79,15 +81,9 @@ impl Tape {
 /// Creates a file in a directory and removes its name. The system deletes the file when this
 /// process ends.
 fn nameless(directory: &Path) -> io::Result<File> {
-    let mut number = 0_u32;
-    loop {
-        let path = directory.join(format!(".replay-{}-{number}", std::process::id()));
-        match File::options().read(true).write(true).create_new(true).open(&path) {
-            Ok(file) => return fs::remove_file(path).map(|()| file),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(error) => return Err(error),
-        }
-    }
+    let (path, file) = output::fresh(directory, ".replay")?;
+    fs::remove_file(path)?;
+    Ok(file)
 }
 
 #[cfg(test)]

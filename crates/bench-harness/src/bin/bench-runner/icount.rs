@@ -88,8 +88,8 @@ fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
     contenders::of(spec.class).into_iter().filter(|entry| chosen(entry.key) && able(entry)).collect()
 }
 
-/// Counts all workloads that can be counted and writes `icount.json`. Before each, calls `step`
-/// with the number of these workloads and the workload's name.
+/// Counts all workloads that can be counted and writes `icount.json`. Before each workload, calls
+/// `step` with the total number of these workloads and the name of the one that follows.
 pub(crate) fn run(
     specs: &[WorkloadSpec],
     peers: &[String],

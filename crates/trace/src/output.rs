@@ -1,0 +1,214 @@
+//! Prints the text of a command, and writes files that are either complete or unchanged.
+#![forbid(unsafe_code)]
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use ephemera_recorder::format::MAGIC;
+
+/// Prints text on the standard output. A closed pipe is no error, since its reader wants no more
+/// text.
+///
+/// # Errors
+///
+/// Returns an error if the output cannot be written, for instance because its disk is full.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => named(Path::new("the standard output"), done),
+    }
+}
+
+/// Prints a line on the standard error.
+pub fn note(line: &str) {
+    // Best effort: there is no other place for the line.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Adds a path to the message of an error.
+fn named<T>(path: &Path, done: io::Result<T>) -> io::Result<T> {
+    done.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+/// Returns the directory of a file.
+pub(crate) fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Creates an empty file in a directory. Its name is `prefix` and a number that is not in use.
+pub(crate) fn fresh(directory: &Path, prefix: &str) -> io::Result<(PathBuf, File)> {
+    let mut number = 0_u32;
+    loop {
+        let path = directory.join(format!("{prefix}-{}-{number}", std::process::id()));
+        match File::options().read(true).write(true).create_new(true).open(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Returns the path of the regular file that a write replaces or creates; `None` if `path` names a
+/// device or a pipe, which is written directly.
+fn target(path: &Path) -> io::Result<Option<PathBuf>> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(found) if found.is_file() => {
+            // A rename would also replace a file that the user may not write.
+            File::options().write(true).open(path)?;
+            fs::canonicalize(path).map(Some)
+        }
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(path.to_owned())),
+        Err(error) => Err(error),
+    }
+}
+
+/// The prefix of the temporary files of [`replace`] and [`check`].
+const DRAFT: &str = ".ephemera";
+
+/// Checks that [`replace`] can write a file. This changes no file.
+///
+/// # Errors
+///
+/// Returns an error with the path if the file or its directory cannot be written.
+pub fn check(path: &Path) -> io::Result<()> {
+    let checked = target(path).and_then(|target| {
+        let Some(target) = target else { return Ok(()) };
+        fresh(directory_of(&target), DRAFT).and_then(|(draft, _)| fs::remove_file(draft))
+    });
+    named(path, checked)
+}
+
+/// Writes a file. If that fails, a file that was there before is unchanged.
+///
+/// # Errors
+///
+/// Returns an error with the path if the file or its directory cannot be written, or if the disk is
+/// full.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let replaced = target(path).and_then(|target| {
+        let Some(target) = target else { return fs::write(path, text) };
+        let (draft, file) = fresh(directory_of(&target), DRAFT)?;
+        let done = fill(file, text, &target).and_then(|()| fs::rename(&draft, &target));
+        if done.is_err() {
+            // Best effort: the error of the write says more than an error of this removal.
+            let _ = fs::remove_file(&draft);
+        }
+        done
+    });
+    named(path, replaced)
+}
+
+/// Writes a temporary file that takes the place of `target`.
+fn fill(mut file: File, text: &str, target: &Path) -> io::Result<()> {
+    file.write_all(text.as_bytes())?;
+    if let Ok(before) = fs::metadata(target) {
+        file.set_permissions(before.permissions())?;
+    }
+    // Some file systems report a full disk only now.
+    file.sync_all()
+}
+
+/// Returns whether two paths name the same file, or would if it existed.
+#[must_use]
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    let place =
+        |path: &Path| Some((fs::canonicalize(directory_of(path)).ok()?, path.file_name()?.to_owned()));
+    match (fs::metadata(one), fs::metadata(other)) {
+        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        (Err(_), Err(_)) => place(one).is_some_and(|found| Some(found) == place(other)),
+        _ => false,
+    }
+}
+
+/// Returns whether a path names a regular file that begins as a trace does.
+#[must_use]
+pub fn is_trace(path: &Path) -> bool {
+    use std::io::Read as _;
+    let begins = || -> io::Result<bool> {
+        let mut start = [0; MAGIC.len()];
+        File::open(path)?.read_exact(&mut start)?;
+        Ok(start == MAGIC)
+    };
+    fs::metadata(path).is_ok_and(|found| found.is_file()) && begins().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that is removed when the value is dropped.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let dir = std::env::temp_dir().join(format!("ephemera-output-{name}-{}", std::process::id()));
+            fs::create_dir_all(&dir).expect("the directory for temporary files is writable");
+            Self(dir)
+        }
+
+        fn entries(&self) -> usize {
+            fs::read_dir(&self.0).expect("the test made it").count()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            // Best effort: the system removes temporary files too.
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_written_file_has_the_new_text_and_the_old_mode() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = Scratch::new("mode");
+        let path = dir.0.join("page");
+        replace(&path, "old").expect("the directory is writable");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("it is ours");
+        let link = dir.0.join("link");
+        std::os::unix::fs::symlink(&path, &link).expect("the directory is writable");
+        check(&link).expect("the directory is writable");
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), "old", "a check changes nothing");
+        replace(&link, "new").expect("the directory is writable");
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), "new", "the link stays a link");
+        let mode = fs::metadata(&path).expect("it is there").permissions().mode();
+        assert_eq!((mode & 0o777, dir.entries()), (0o640, 2), "no temporary file stays");
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_named() {
+        for path in ["/no/such/place", "/"] {
+            for error in [check(Path::new(path)), replace(Path::new(path), "text")] {
+                let said = error.expect_err("it cannot be written").to_string();
+                assert!(said.starts_with(&format!("{path}: ")), "{said}");
+            }
+        }
+    }
+
+    /// A device must not become a regular file.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_device_is_written_directly() {
+        let full = Path::new("/dev/full");
+        check(full).expect("it takes no space yet");
+        let said = replace(full, "text").expect_err("it is always full").to_string();
+        assert!(said.starts_with("/dev/full: "), "{said}");
+        assert!(!fs::metadata(full).expect("it stays").is_file());
+    }
+
+    #[test]
+    fn two_names_of_a_file_are_the_same() {
+        let dir = Scratch::new("same");
+        let (one, other) = (dir.0.join("one"), dir.0.join("other"));
+        assert!(is_same(&one, &dir.0.join(".").join("one")) && !is_same(&one, &other), "no file yet");
+        fs::write(&one, "text").expect("the directory is writable");
+        assert!(!is_same(&one, &other));
+        fs::hard_link(&one, &other).expect("the directory is writable");
+        assert!(is_same(&one, &other));
+    }
+}
