@@ -26,7 +26,7 @@ const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
 /// The default number of seeds of `cargo xtask miri`.
 const SEEDS: u32 = 64;
 
-/// The number of seeds in `cargo xtask ci`, whose steps share half an hour.
+/// The number of seeds in `cargo xtask ci`, which should take about half an hour in all.
 pub(crate) const CI_SEEDS: u32 = 1;
 
 /// The flags for crates that mask addresses to find headers, which needs exposed provenance.

@@ -1,4 +1,4 @@
-//! The header of a block beyond 1 MiB, in the page in front of the block.
+//! The header of a block whose size or alignment exceeds 1 MiB, in the page in front of the block.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

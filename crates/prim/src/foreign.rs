@@ -119,10 +119,10 @@ impl<U> Foreign<U> {
     /// Starts the countdown of a unit by storing `first` in its word. Returns `false` if a remote
     /// free arrived since the unit was dequeued; the unit is then pushed again.
     ///
-    /// For a unit that counts, `first` is [`COMPLETE`] minus the live blocks. For a unit with a bit
-    /// for each slot it is [`COUNTDOWN`] with the bits of all slots that are **not** live. Only the
-    /// holder of the record's lease calls this, after it booked everything that it dequeued, and
-    /// while something in the unit is live.
+    /// For a unit whose word is a count, `first` is [`COMPLETE`] minus what is live. For one with a
+    /// bit for each slot it is [`COUNTDOWN`] with the bits of all slots that are **not** live. Only
+    /// the holder of the record's lease calls this, after it booked everything that it dequeued,
+    /// and while something in the unit is live.
     pub fn start_countdown(&self, first: u64) -> bool {
         crate::invariant!(first & COUNTDOWN != 0, "a countdown that is not marked");
         // Relaxed: the exchange continues the release sequence of the swap in `Taken::next`, which

@@ -23,7 +23,7 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
 
 /// No thread holds the lease.
 const FREE: usize = 0;
-/// A thread holds the lease, usually for a moment.
+/// A thread holds the lease and has not bound the record.
 const HELD: usize = 1;
 /// A thread holds the lease by [`Lease::bind`].
 const BOUND: usize = 2;

@@ -161,7 +161,8 @@ fn backing_allocator_that_unwinds_from_deallocate_keeps_live_blocks() {
     let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(ring)));
     assert!(caught.is_err(), "freeing the state does not unwind");
     assert!(!DROPPED.load(Ordering::Relaxed), "the backing allocator was dropped with a live block");
-    // SAFETY: the block is live, because its chunk is not freed.
+    // SAFETY: the block was not freed, and the ring leaked the chunk of a live block, so the memory
+    // is valid.
     unsafe { block.write_bytes(7, 100) };
     // The chunk and the allocator are leaked. Leak checkers must not report that.
     ephemera_testkit::backing::immortal(AtomicPtr::new(block.as_ptr()));

@@ -243,7 +243,8 @@ impl GuardPtr {
     #[inline]
     pub(crate) unsafe fn check_release(self, bytes: usize, region: usize) {
         let found = || self.held();
-        // SAFETY: the buffer starts at the payload, and `hand_out` was called for it.
+        // SAFETY: `hand_out` was called for this buffer, which starts at the payload, and only the
+        // caller accesses the region.
         unsafe { self.check().release(self.addr(), found, Word::taken(region), self.payload(), bytes) };
     }
 

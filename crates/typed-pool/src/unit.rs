@@ -40,8 +40,8 @@ pub(crate) fn counted(heap: *const ()) -> *const () {
 /// birth.
 const STATE_BITS: u32 = 8;
 
-/// The state of a unit in its heap: the front, on one of the heap's lists, or on none until a free
-/// queues, keeps or frees it.
+/// Where a unit is in its heap: it is the front, or on one of the heap's lists, or on no list. In
+/// the last case, the next free of one of its slots decides what the heap does with the unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnitState {
     /// The unit is the front. The heap has its free slots, unless the front is set aside.

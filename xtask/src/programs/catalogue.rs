@@ -47,7 +47,7 @@ pub(super) struct SystemCommand {
     pub(super) input: Option<SystemInput>,
 }
 
-/// A generated file in C that a command reads.
+/// A generated C source file that a command reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SystemInput {
     pub(super) name: &'static str,

@@ -32,8 +32,8 @@ pub struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    /// Sorts samples into rounds. `void` is the key of the allocator that does nothing, and `seed`
-    /// is the seed of the bootstrap.
+    /// Groups samples by round, without those of the warm-up. `void` is the key of the allocator
+    /// that does nothing, and `seed` is the seed of the bootstrap.
     #[must_use]
     pub fn new(samples: &'a [TimedSample], void: &'a str, seed: u64) -> Self {
         let mut sorted: BTreeMap<u32, BTreeMap<i32, Round<'a>>> = BTreeMap::new();

@@ -87,7 +87,7 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
         }
     }
 
-    /// Puts the units back that [`LentUnits::look`] did not return. The caller still calls
+    /// Puts back the units that [`LentUnits::look`] has not returned. The caller still calls
     /// [`LentUnits::put_back`], whose fence covers these units too.
     pub fn put_rest_back(&mut self) {
         // SAFETY: all units from `self.rest` on are lent to this thread.

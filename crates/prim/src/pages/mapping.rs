@@ -239,8 +239,8 @@ fn retry_stuck() {
     }
     for _ in 0..RETRIES {
         let Some((block, len)) = pop_stuck() else { break };
-        // SAFETY: nothing uses the mapping any more, and it is in no slot. If it is refused again,
-        // it returns to the list.
+        // SAFETY: nothing uses the mapping any more, and it is in no slot. If the system refuses
+        // again, `unmap` puts the mapping back on the list.
         unsafe { unmap(block, len) };
     }
     // ORDERING: Release. Pairs with the Acquire in `retry_stuck`. Publishes: the list as it is now.

@@ -34,8 +34,9 @@
 //! two of 128 KiB and one of 256 KiB. It keeps none if [`set_cache`] allows the process fewer bytes
 //! than these spans have. After every 64th allocation or free, the process also looks at the spans
 //! of one thread. One span of each length moves to the process's cache if the thread has not used
-//! that length since the last look at its spans. Each thread itself counts the allocations and
-//! frees that its own spans serve, for each length.
+//! that length since the last look at its spans. Allocations and frees that a thread's own spans
+//! serve do not count here. The thread counts them for each length, and every 64th of a length also
+//! causes a look.
 //!
 //! `superblock` has the words of a superblock, `directory` has 64 superblocks, `table` has all
 //! superblocks of one span size, and `map` finds the superblock of an address. `mapping` serves
@@ -263,10 +264,10 @@ pub fn now_ms() -> usize {
     0
 }
 
-/// Sets the least bound on the bytes of freed blocks that stay resident, in place of [`CACHE`].
-/// This call purges nothing itself; the next frees obey the new bound. If the process needs pages
-/// again, the bound rises by up to four times as many bytes. For [`CACHE`] itself it rises by up to
-/// [`CACHE_LEARNED`]. If the bound is less than 768 KiB, threads keep no freed blocks for
+/// Sets the minimum of the bound on the bytes of freed blocks that stay resident, initially
+/// [`CACHE`]. This call purges nothing; the next frees obey the new bound. If the process needs
+/// purged pages again, the bound rises by up to four times `bytes`, or by up to [`CACHE_LEARNED`]
+/// if `bytes` is [`CACHE`]. If `bytes` is less than 768 KiB, threads keep no freed blocks for
 /// themselves.
 pub fn set_cache(bytes: usize) {
     #[cfg(ephemera_pages)]

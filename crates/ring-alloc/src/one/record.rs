@@ -308,8 +308,8 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
     #[inline(never)]
     unsafe fn free_remotely(self, chunk: ChunkPtr, given: LiveCount) {
         let record = chunk.record().cast::<Record<RingRecord<R::Geometry>>>();
-        // SAFETY: the owner of a chunk is the record that it was created for, and records are never
-        // freed (L3).
+        // SAFETY: a chunk points to the record that it was created for, and records are never freed
+        // (L3).
         let record = unsafe { &*record };
         let inbox = &record.data().mail.inbox;
         #[cfg(not(ephemera_loom))]

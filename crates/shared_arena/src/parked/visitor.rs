@@ -11,8 +11,8 @@ use crate::world::ArenaRecord;
 pub(crate) enum Visitor {
     /// The thread holds the record.
     Holder,
-    /// The thread handles the groups and requests that were left for the holder of a record that no
-    /// thread holds now.
+    /// No thread holds the record any more. The thread handles the groups and requests that were
+    /// left for its holder.
     Successor,
     /// The thread does not hold the record. It looks at the shards that it finds in the bag.
     Passer,

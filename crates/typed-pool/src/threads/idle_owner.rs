@@ -1,4 +1,4 @@
-//! Purges units of idle owners after other threads freed all their slots.
+//! Purges the units of an idle owner that have no live slot left after remote frees.
 //!
 //! The groups of slots that other threads free wait in the heap's inbox. `ephemera_prim::idle`
 //! decides which thread looks at them, and when. The look borrows the groups of the inbox, purges

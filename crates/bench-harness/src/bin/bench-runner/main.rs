@@ -176,8 +176,8 @@ impl RunnerArguments {
             measured.as_secs_f64(),
             self.out.display()
         );
-        // A contender that crashed or differed becomes a cell, so the run succeeds. Only `--smoke`
-        // fails on it.
+        // The report has a cell for a contender that crashed or gave wrong results, so such a
+        // contender fails the run only with `--smoke`.
         for outcome in &outcomes {
             complain(outcome);
         }

@@ -16,7 +16,7 @@ use crate::workloads::{Cell, Context, StateCell, each, litter, mix};
 
 type Link<F> = Option<<F as NodeFamily>::Box<TreapEntry<F>>>;
 
-/// The node of a key.
+/// A node of the treap: a key, its priority, its value and its children.
 struct TreapEntry<F: NodeFamily> {
     key: Key,
     priority: u32,

@@ -1,5 +1,5 @@
-//! The workloads over an allocator. Each workload has a function, which defines the work of one
-//! turn.
+//! The workloads that run on a traced allocator. Each function passes `in_turns` a closure that
+//! does the work of one thread in one turn.
 
 use std::sync::{Mutex, PoisonError};
 

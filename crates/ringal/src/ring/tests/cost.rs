@@ -70,8 +70,8 @@ fn first_in_first_out(
     }
 }
 
-/// This holds for every position and size of the window, with up to one live buffer fewer than fit
-/// into the window.
+/// A request loads at most [`MOST`] guards, at each of these positions and sizes of the window. Up
+/// to one buffer fewer than the window holds stays live between the requests.
 #[test]
 fn small_window_is_found_again_without_a_full_round() {
     for start in [0, 1, 7, 50, 100, REGIONS / 2, REGIONS - 30, REGIONS - 20] {

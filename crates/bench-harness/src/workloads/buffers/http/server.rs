@@ -13,7 +13,7 @@ use crate::buffers::{Demand, Readable, Source, give};
 const READ: usize = 4096;
 /// The end of a request's head.
 const BLANK: &[u8; 4] = b"\r\n\r\n";
-/// The length of an answer's head, in bytes.
+/// The length of a response's head, in bytes.
 pub(super) const HEAD: usize = 44;
 
 /// Returns the head of an answer, padded to a fixed length.

@@ -68,7 +68,7 @@ impl Flattener {
     }
 }
 
-/// Returns a head that has the variant of a value as a number, and no name.
+/// Returns a head without a name. Its variant is the number of the value's enum variant.
 fn variant<T>(value: &T) -> Head {
     struct Last(u64);
     impl Hasher for Last {
