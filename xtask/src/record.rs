@@ -9,11 +9,15 @@ use clap::Args;
 use crate::workspace::Workspace;
 
 #[cfg(target_os = "linux")]
+mod earlier;
+#[cfg(target_os = "linux")]
 mod environment;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 mod place;
+#[cfg(target_os = "linux")]
+mod processes;
 #[cfg(target_os = "linux")]
 mod program;
 #[cfg(target_os = "linux")]
@@ -28,9 +32,9 @@ mod running;
 Then `cargo xtask advise TRACE` says what the trace shows, and `cargo xtask replay TRACE` measures it.
 
 Every process that CMD starts is recorded, each into a file of its own. TRACE is the one that used its allocator most; the
-others are in TRACE.processes/, named by process. A recording replaces earlier traces at its place, and refuses to replace anything
-else. Ctrl-C ends CMD as it would without the recorder, and the trace is kept. A program that is linked statically, set-user-id, or
-that clears its environment cannot be recorded. docs/traces.md has more.
+others are in a directory in TRACE.processes/, named by process. A recording replaces earlier traces at its place when it has a
+trace, and refuses to replace anything else. Ctrl-C ends CMD as it would without the recorder, and the trace is kept. A program
+that is linked statically, set-user-id, or that clears its environment cannot be recorded. docs/traces.md has more.
 
 The exit status is that of CMD, or 128 plus the number of the signal that ended it; 125 if the recording failed, 126 if CMD cannot
 be run, 127 if there is no CMD.")]
@@ -56,7 +60,9 @@ pub(crate) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
 /// Reports that this system has no recorder.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn main(_ws: &Workspace, _options: &RecordOptions) -> ExitCode {
-    eprintln!("error: this command records programs with a preloaded library, which exists for Linux only");
+    crate::shell::tell(
+        "error: this command records programs with a preloaded library, which exists for Linux only",
+    );
     ExitCode::FAILURE
 }
 

@@ -78,8 +78,14 @@ pub(crate) fn keeping<T>(work: impl FnOnce() -> T) -> (T, String) {
 pub(crate) fn say(line: &str) {
     let kept = KEPT.with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.push_str(&format!("{line}\n"))));
     if kept.is_none() {
-        eprintln!("{line}");
+        tell(line);
     }
+}
+
+/// Prints `line` to standard error. Ignores a full disk or a closed pipe there, where `eprintln!`
+/// would panic.
+pub(crate) fn tell(line: &str) {
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 fn is_keeping() -> bool {
@@ -180,7 +186,7 @@ impl Cmd {
         if is_keeping() {
             return Ok(self.tee()?.success);
         }
-        eprintln!("$ {}", self.shown());
+        tell(&format!("$ {}", self.shown()));
         let mut child = self.spawn(Stdio::inherit, Stdio::inherit)?;
         Ok(self.wait(&mut child)?.success())
     }
@@ -354,45 +360,4 @@ fn quoted(word: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use core::time::Duration;
-    use std::path::Path;
-
-    use super::{Cmd, keeping, quoted};
-
-    #[test]
-    fn words_are_quoted_only_if_a_shell_needs_it() {
-        assert_eq!(quoted("--profile=loom"), "--profile=loom");
-        assert_eq!(quoted("--cfg a=\"b\""), "'--cfg a=\"b\"'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
-
-    #[test]
-    fn a_captured_command_returns_its_output_and_status() {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let good = Cmd::new(&cargo, Path::new(".")).arg("--version").quiet("asking cargo").unwrap();
-        assert!(good.success);
-        assert!(good.text.starts_with("cargo "), "{}", good.text);
-        let bad = Cmd::new(&cargo, Path::new(".")).arg("no-such-command").quiet("asking cargo").unwrap();
-        assert!(!bad.success);
-        assert!(bad.text.contains("no-such-command"), "{}", bad.text);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_command_beyond_its_limit_is_stopped_and_its_output_printed() {
-        let dir = Path::new(".");
-        let long = Cmd::new("sh", dir).args(["-c", "echo begun; sleep 600"]).within(Duration::from_secs(2));
-        let (result, kept) = keeping(|| long.quiet("sleeping"));
-        let said = result.unwrap_err().to_string();
-        assert!(said.contains("ran longer than"), "{said}");
-        assert_eq!(kept.trim(), "begun");
-    }
-
-    #[test]
-    fn the_error_for_a_missing_program_names_it() {
-        let said = Cmd::new("no-such-program-here", Path::new(".")).run().unwrap_err().to_string();
-        assert!(said.contains("no-such-program-here"), "{said}");
-    }
-}
+mod tests;

@@ -37,9 +37,10 @@ unsafe fn place(block: NonNull<u8>) -> NonNull<Header> {
 /// The page in front of `block` belongs to the caller.
 pub(crate) unsafe fn write(block: NonNull<u8>, layout: Layout, offset: usize) {
     let header = Header { magic: MAGIC, block: block.addr().get(), layout, offset };
-    // SAFETY: the page in front of the block belongs to the caller. It is aligned for a header and
-    // has room for it.
-    unsafe { place(block).write(header) };
+    // SAFETY: the page in front of the block belongs to the caller.
+    let place = unsafe { place(block) };
+    // SAFETY: a page is aligned for a header and has room for it.
+    unsafe { place.write(header) };
 }
 
 /// Returns the layout of the mapping of a block, and the block's offset in it. Returns `None` if
@@ -51,8 +52,10 @@ pub(crate) unsafe fn read(block: NonNull<u8>) -> Option<(Layout, usize)> {
     if block.addr().get() % PAGE != 0 {
         return None;
     }
-    // SAFETY: the page in front of the block is mapped, and is aligned for a header.
-    let header = unsafe { place(block).read() };
+    // SAFETY: the page in front of the block is part of a mapping.
+    let place = unsafe { place(block) };
+    // SAFETY: the page is mapped, is aligned for a header, and has room for it.
+    let header = unsafe { place.read() };
     let is_header = header.magic == MAGIC && header.block == block.addr().get();
     is_header.then_some((header.layout, header.offset))
 }
@@ -63,6 +66,8 @@ pub(crate) unsafe fn read(block: NonNull<u8>) -> Option<(Layout, usize)> {
 /// # Safety
 /// The block has a header, and belongs to the caller.
 pub(crate) unsafe fn clear(block: NonNull<u8>) {
-    // SAFETY: the page in front of the block belongs to its mapping and has the header.
-    unsafe { place(block).cast::<usize>().write(0) };
+    // SAFETY: the page in front of the block belongs to its mapping.
+    let place = unsafe { place(block) };
+    // SAFETY: the page has the header, whose first word is the magic number.
+    unsafe { place.cast::<usize>().write(0) };
 }

@@ -29,6 +29,7 @@
 //! previous event in this packet, or from the packet's header for the first event. `±` is a signed
 //! difference with its sign in the lowest bit. Addresses are rotated right by four bits first,
 //! since most are multiples of 16. Times are in ticks of 32 ns since the clock of the file header.
+//! Readers refuse sizes of 2^56 bytes and more.
 //! The low three bits of an event's first byte are the op. The bits above are the requested
 //! alignment as a power of two; 0 means the alignment of `malloc`.
 //!

@@ -158,8 +158,17 @@ impl Trace {
     /// # Errors
     ///
     /// Returns an error if the file cannot be read, is not a trace, or has a packet with an invalid
-    /// header.
+    /// header. Refuses pipes and devices, since the packets are not read in their order.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
+        // To open a pipe without a writer would block, so the check comes first.
+        let kind = std::fs::metadata(path)?.file_type();
+        if kind.is_dir() {
+            return Err(TraceError::Foreign { why: "it is a directory" });
+        }
+        if !kind.is_file() {
+            let why = "it is a pipe or a device. Copy the trace to a file first";
+            return Err(TraceError::Foreign { why });
+        }
         let file = File::open(path)?;
         let length = file.metadata()?.len();
         let mut bytes = [0; FILE_HEADER];

@@ -22,7 +22,7 @@ pub struct Summary {
     pub resizes: u64,
     /// The number of threads that called the allocator.
     pub threads: u64,
-    /// The sum of all requested sizes, in bytes.
+    /// The sum of all requested sizes, in bytes; `u64::MAX` if the sum is greater.
     pub bytes: u64,
     /// The most bytes that are live at one time.
     pub peak_bytes: u64,
@@ -52,7 +52,8 @@ impl Summary {
         let mut sum = Self::default();
         let mut threads = BTreeSet::new();
         let mut last = 0;
-        let mut live: u64 = 0;
+        // The sizes of a damaged trace may exceed 64 bits together.
+        let mut live: u128 = 0;
         let mut sizes: Vec<u64> = Vec::new();
         for event in trace.events() {
             let event = event?;
@@ -62,7 +63,7 @@ impl Summary {
                 last = event.thread;
                 threads.insert(last);
             }
-            let mut goes = |id: u32| live -= core::mem::take(&mut sizes[id as usize]);
+            let mut goes = |id: u32| live -= u128::from(core::mem::take(&mut sizes[id as usize]));
             let comes = match book.apply(&event) {
                 BookStep::Alloc { id, lost } => {
                     sum.lost += u64::from(lost.is_some());
@@ -107,9 +108,9 @@ impl Summary {
                     sizes.resize(id as usize + 1, 0);
                 }
                 sizes[id as usize] = size;
-                live += size;
-                sum.bytes += size;
-                sum.peak_bytes = sum.peak_bytes.max(live);
+                live += u128::from(size);
+                sum.bytes = sum.bytes.saturating_add(size);
+                sum.peak_bytes = sum.peak_bytes.max(u64::try_from(live).unwrap_or(u64::MAX));
                 sum.peak_blocks = sum.peak_blocks.max(book.live());
             }
         }

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use crate::format::{Clocks, FILE_HEADER, PACKET, PACKET_HEADER, Stop, header};
 use crate::{Book, BookStep, RunEnd, Summary, Trace, TraceError, TraceEvent, What, Writer};
 
+mod refused;
+
 /// A file that is removed when the value is dropped.
 struct Scratch(PathBuf);
 
@@ -58,7 +60,7 @@ fn read(trace: &Trace) -> Result<Vec<TraceEvent>, TraceError> {
 
 fn what() -> impl Strategy<Value = What> {
     let address = prop_oneof![any::<u64>(), (0..1000_u64).prop_map(|n| 0x7fff_0000_0000 + n * 16)];
-    (address, any::<u64>(), 0..32_u8, any::<bool>(), 0..4).prop_map(
+    (address, 0..1_u64 << 56, 0..32_u8, any::<bool>(), 0..4).prop_map(
         |(address, size, align_log2, zeroed, op)| match op {
             0 => What::Alloc { address, size, align_log2, zeroed },
             1 => What::Free { address },

@@ -119,7 +119,7 @@ impl Timing {
     /// Adds a note of a thread's clocks. An earlier long interval counts if the thread cannot have
     /// waited for half of it.
     pub(crate) fn clocks(&mut self, thread: u32, clocks: &Clocks) {
-        self.slow += clocks.recorder;
+        self.slow = self.slow.saturating_add(clocks.recorder);
         if self.process.is_none_or(|(time, _)| time <= clocks.time) {
             self.process = Some((clocks.time, clocks.process));
         }

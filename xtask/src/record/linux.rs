@@ -8,13 +8,14 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use ephemera_recorder::format::{FILE_HEADER, Origin, PACKET_HEADER};
 use ephemera_recorder::{DEFAULT_LIMIT, LIMIT_VARIABLE, PATH_VARIABLE, Summary, Trace};
 
 use super::place::TracePlace;
-use super::{RecordOptions, environment, program, running};
+use super::{RecordOptions, environment, processes, program, running};
 use crate::progress::Spinner;
+use crate::shell::tell;
 use crate::workspace::Workspace;
 
 /// The package of the recorder.
@@ -51,7 +52,7 @@ struct RecordedProcess {
 pub(super) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
     let mut status = FAILED;
     if let Err(error) = record(ws, options, &mut status) {
-        eprintln!("error: {error:#}");
+        tell(&format!("error: {error:#}"));
         // A failed program keeps its own exit status. After a program that succeeded, the status
         // reports that no trace was kept.
         status = if status == 0 { FAILED } else { status };
@@ -61,8 +62,9 @@ pub(super) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
 
 fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()> {
     let (name, arguments) = options.command.split_first().context("which program?")?;
-    let place = TracePlace::take(match &options.out {
-        Some(path) => std::path::absolute(path)?,
+    let mut place = TracePlace::take(match &options.out {
+        Some(path) => std::path::absolute(path)
+            .with_context(|| format!("cannot find {}: name an absolute path with --out", path.display()))?,
         None => ws.target_dir("trace").join("trace"),
     })?;
     let library = library(ws)?;
@@ -75,7 +77,7 @@ fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()
     command.args(arguments).env_clear().envs(variables);
     command.env("LD_PRELOAD", preloads).env(PATH_VARIABLE, place.parts.join("p"));
     command.env(LIMIT_VARIABLE, limit.to_string());
-    let ended = match running::run(&mut command) {
+    let ended = match running::run(&mut command, &place.parts) {
         Ok(ended) => ended,
         Err(error) => {
             *status = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE };
@@ -84,20 +86,20 @@ fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()
     };
     *status = running::code(ended);
     if !ended.success() {
-        eprintln!("note: the program ended with {ended}; the trace has its calls until then");
+        tell(&format!("note: the program ended with {ended}; the trace has its calls until then"));
     }
 
-    let mut processes = recorded(&place.parts)?;
-    if processes.is_empty() {
+    let mut others = recorded(&place.parts)?;
+    if others.is_empty() {
         bail!("{}", no_trace(name, file.as_deref(), limit));
     }
-    let largest = processes.remove(0);
-    let still_runs = Path::new(&format!("/proc/{}", largest.pid)).exists();
+    let largest = others.remove(0);
+    let still_runs = processes::writes(largest.pid, &largest.path);
     place.keep(&largest.path, still_runs)?;
     if still_runs {
-        eprintln!("note: process {} still runs, and its further calls go to its trace too", largest.pid);
+        tell(&format!("note: process {} still runs, and its further calls go to its trace too", largest.pid));
     }
-    let said = describe(&place, &largest, &processes, file.as_deref())?;
+    let said = describe(&place, &largest, &others, file.as_deref())?;
     // A closed standard output does not make the recording fail.
     let _ = io::stdout().write_all(said.as_bytes());
     Ok(())
@@ -145,9 +147,15 @@ fn preloads(library: &Path, had: Option<&OsString>) -> OsString {
 
 /// Returns the traces in a directory, the largest first.
 fn recorded(dir: &Path) -> Result<Vec<RecordedProcess>> {
+    let unreadable = |error| {
+        anyhow!(
+            "cannot read the traces in {}: {error}. If the program removed them, choose another place with --out",
+            dir.display()
+        )
+    };
     let mut found = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
+    for entry in fs::read_dir(dir).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
         // A process that was killed before it wrote the head left no readable trace.
         let Ok(trace) = Trace::open(&path) else { continue };
         found.push(RecordedProcess {
@@ -184,10 +192,11 @@ fn describe(
     others: &[RecordedProcess],
     file: Option<&Path>,
 ) -> Result<String> {
-    let trace = Trace::open(&place.out)?;
+    let unreadable = || format!("cannot read {}", place.out.display());
+    let trace = Trace::open(&place.out).with_context(unreadable)?;
     let summary = {
         let _spinner = Spinner::start("reading the trace");
-        Summary::of(&trace)?
+        Summary::of(&trace).with_context(unreadable)?
     };
     let mut out = String::new();
     let _ = writeln!(out, "{}", place.out.display());

@@ -1,36 +1,61 @@
 //! Manages the output of a recording: the file TRACE, and the directory TRACE.processes next to it.
 //! A lock lets one recording at a time write there.
 //!
-//! A recording removes or replaces earlier traces there, and nothing else.
+//! Each recording has its own directory in TRACE.processes, with a name that no other recording
+//! has. So a process that outlives its recording cannot write into a later one. A recording
+//! removes earlier traces when it has a trace of its own.
 
-use std::ffi::OsStr;
+use core::hash::{BuildHasher, Hasher};
+use std::collections::hash_map::RandomState;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, anyhow, bail};
-use ephemera_recorder::{LONGEST_PATH, format};
+use ephemera_recorder::LONGEST_PATH;
 
-/// The size of the smallest trace in bytes: its file header and one packet.
-const LEAST: usize = format::FILE_HEADER + format::PACKET;
+use super::earlier::{DIGITS, EarlierTraces, LEAST, replaceable};
+use super::processes;
+use crate::shell::tell;
 
 /// The paths of a recording's output. Dropping this value releases the lock on the directory.
 #[derive(Debug)]
 pub(super) struct TracePlace {
     /// The path that the largest trace gets at the end.
     pub(super) out: PathBuf,
-    /// The directory that all traces are written to.
+    /// The directory that all traces of this recording are written to.
     pub(super) parts: PathBuf,
-    /// The lock on the directory.
+    /// The directory TRACE.processes.
+    all: PathBuf,
+    made: CreatedDirectories,
+    // This field is dropped after `made`, so no other recording starts while directories are
+    // removed.
+    /// The lock on the directory TRACE.processes.
     _held: File,
 }
 
+/// Directories that this recording created, the innermost first. Dropping this value removes those
+/// that are empty.
+#[derive(Debug)]
+struct CreatedDirectories(Vec<PathBuf>);
+
+impl Drop for CreatedDirectories {
+    fn drop(&mut self) {
+        for dir in &self.0 {
+            // A directory with files stays.
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
 impl TracePlace {
-    /// Locks the directory for the trace `out`, and removes the traces of an earlier recording from
-    /// it.
+    /// Locks the directory for the trace `out`, and creates a directory for this recording in it.
     pub(super) fn take(out: PathBuf) -> Result<Self> {
         replaceable(&out)?;
-        let parts = beside(&out, ".processes");
+        let all = beside(&out, ".processes");
+        let number = RandomState::new().build_hasher().finish();
+        let parts = all.join(format!("{number:0DIGITS$x}"));
         let longest = parts.as_os_str().len() + "/p".len();
         if longest > LONGEST_PATH {
             bail!(
@@ -39,110 +64,89 @@ impl TracePlace {
                 out.display()
             );
         }
-        if let Err(error) = fs::create_dir_all(&parts) {
-            bail!("cannot make the directory {}: {error}. {CHOOSE}", parts.display());
+        let missing = all.ancestors().take_while(|dir| !dir.exists());
+        let mut made = CreatedDirectories(missing.map(Path::to_owned).collect());
+        let held = locked(&all)?;
+        EarlierTraces::find(&all, &parts)?;
+        fs::create_dir(&parts).map_err(|error| unwritable(&all, &error))?;
+        made.0.insert(0, parts.clone());
+        try_writing(&parts)?;
+        Ok(Self { out, parts, all, made, _held: held })
+    }
+
+    /// Moves the trace `trace` from the directory to its final path, and removes the traces of
+    /// earlier recordings. If the trace's process still runs, the trace also keeps its first name,
+    /// because the process extends the file by that name.
+    pub(super) fn keep(&mut self, trace: &Path, still_runs: bool) -> Result<()> {
+        let moved = || -> io::Result<()> {
+            if !still_runs {
+                return fs::rename(trace, &self.out);
+            }
+            let second = self.parts.join("kept");
+            fs::hard_link(trace, &second)?;
+            fs::rename(second, &self.out)
+        };
+        let kept = replaceable(&self.out).and_then(|()| {
+            moved().with_context(|| format!("cannot move the trace to {}", self.out.display()))
+        });
+        kept.map_err(|error: Error| anyhow!("{error:#}. The trace is {}", trace.display()))?;
+        if let Err(error) = EarlierTraces::find(&self.all, &self.parts).and_then(|old| old.remove()) {
+            tell(&format!("note: {error:#}"));
         }
-        let held = File::open(&parts).with_context(|| format!("cannot open {}", parts.display()))?;
+        // A process that has not begun its trace yet needs the directory.
+        if processes::any_is_of(&self.parts) {
+            self.made.0.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Creates the directory `all` and locks it.
+fn locked(all: &Path) -> Result<File> {
+    loop {
+        fs::create_dir_all(all).map_err(|error| {
+            let advice = advice(&error);
+            anyhow!("cannot make the directory {}: {error}. {advice}", all.display())
+        })?;
+        let held = match File::open(all) {
+            // Another recording that left no trace has just removed its directory.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            opened => opened.with_context(|| format!("cannot open {}", all.display()))?,
+        };
         match held.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => bail!(
                 "another recording writes to {}: wait until it ends, or choose another --out",
-                parts.display()
+                all.display()
             ),
-            Err(TryLockError::Error(error)) => {
-                eprintln!(
-                    "note: {} cannot be locked ({error}): run one recording at a time there",
-                    parts.display()
-                );
-            }
+            Err(TryLockError::Error(error)) => tell(&format!(
+                "note: {} cannot be locked ({error}): run one recording at a time there",
+                all.display()
+            )),
         }
-        for old in earlier(&parts)? {
-            fs::remove_file(&old)
-                .with_context(|| format!("cannot remove the earlier trace {}", old.display()))?;
+        let id = |data: fs::Metadata| (data.dev(), data.ino());
+        if fs::metadata(all).map(id).ok() == held.metadata().map(id).ok() {
+            return Ok(held);
         }
-        try_writing(&parts)?;
-        Ok(Self { out, parts, _held: held })
-    }
-
-    /// Moves the trace `trace` from the directory to its final path. If its process still runs, the
-    /// trace also keeps its first name, because the process extends the file by that name.
-    pub(super) fn keep(&self, trace: &Path, still_runs: bool) -> Result<()> {
-        let kept = || {
-            replaceable(&self.out)?;
-            if !still_runs {
-                return Ok(fs::rename(trace, &self.out)?);
-            }
-            let second = self.parts.join("kept");
-            fs::hard_link(trace, &second)?;
-            Ok(fs::rename(second, &self.out)?)
-        };
-        kept().map_err(|error: Error| anyhow!("{error:#}. The trace is {}", trace.display()))
     }
 }
 
-/// The advice if the output cannot be written.
-const CHOOSE: &str = "Choose a place that you may write to with --out";
-
-/// Returns an error if the file at `out` exists and is no trace.
-fn replaceable(out: &Path) -> Result<()> {
-    let Ok(data) = fs::symlink_metadata(out) else { return Ok(()) };
-    if data.is_dir() {
-        bail!("{} is a directory. Name a file in it: --out {}", out.display(), out.join("trace").display());
-    }
-    let is_trace =
-        fs::metadata(out).is_ok_and(|data| data.is_file()) && begins(out).is_ok_and(|head| is_magic(&head));
-    if !is_trace {
-        bail!("{} exists and is no trace, so it was not replaced: choose another --out", out.display());
-    }
-    Ok(())
+/// Returns the error if a directory cannot be written.
+fn unwritable(dir: &Path, error: &io::Error) -> Error {
+    anyhow!("cannot write to {}: {error}. {}", dir.display(), advice(error))
 }
 
-/// Returns the traces that an earlier recording left in a directory. Returns an error if the
-/// directory has any other file.
-fn earlier(parts: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(parts).with_context(|| format!("cannot read {}", parts.display()))? {
-        let entry = entry?;
-        let path = entry.path();
-        // Files with the figures of a replay remain, since each names its trace.
-        if entry.file_name().to_string_lossy().ends_with(".replay.json") {
-            continue;
+/// Returns the advice if the output cannot be written because of this error.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::InvalidFilename => {
+            "The name is that of the trace with `.processes` after it: choose a shorter one with --out"
         }
-        if !entry.file_type()?.is_file() || !is_ours(&path, &entry.file_name()) {
-            bail!(
-                "{} is no trace, so nothing was removed from {}. Move it away, or choose another --out",
-                path.display(),
-                parts.display()
-            );
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "Free some space, or choose another place with --out"
         }
-        found.push(path);
+        _ => "Choose a place that you may write to with --out",
     }
-    Ok(found)
-}
-
-/// Returns whether a recording left the file at `path`. Such a file is a trace, or belongs to a
-/// process that was killed before it wrote the head of its trace. A file without a head has the
-/// name of a trace and only zeros.
-fn is_ours(path: &Path, name: &OsStr) -> bool {
-    let Ok(head) = begins(path) else { return false };
-    let named = || {
-        let numbers = name.to_str().and_then(|name| name.strip_prefix("p."));
-        numbers.is_some_and(|numbers| {
-            numbers.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
-        })
-    };
-    is_magic(&head) || head.len() <= LEAST && head.iter().all(|byte| *byte == 0) && named()
-}
-
-/// Returns the beginning of a file: at most one byte more than the smallest trace has.
-fn begins(path: &Path) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    File::open(path)?.take(LEAST as u64 + 1).read_to_end(&mut head)?;
-    Ok(head)
-}
-
-fn is_magic(head: &[u8]) -> bool {
-    head.starts_with(&format::MAGIC)
 }
 
 /// Writes a file as large as the smallest trace and removes it, because the recorder itself cannot
@@ -157,10 +161,7 @@ fn try_writing(parts: &Path) -> Result<()> {
     let written = File::create_new(&path).and_then(|mut file| file.write_all(&[0; LEAST]));
     // A failed attempt may leave a part of the file.
     let removed = fs::remove_file(&path);
-    if let Err(error) = written.and(removed) {
-        bail!("cannot write to {}: {error}. {CHOOSE}", parts.display());
-    }
-    Ok(())
+    written.and(removed).map_err(|error| unwritable(parts, &error))
 }
 
 /// Returns the limit on the size of files in bytes, which child processes inherit. Returns `None`
@@ -185,26 +186,5 @@ mod tests {
     #[test]
     fn a_name_gets_a_suffix() {
         assert_eq!(beside(Path::new("/a/b.c"), ".processes"), Path::new("/a/b.c.processes"));
-    }
-
-    #[test]
-    fn an_unfinished_trace_is_recognised_by_its_name_and_its_zeros() {
-        let dir = std::env::temp_dir().join(format!("ephemera-place-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let ours = |name: &str, bytes: &[u8]| {
-            let path = dir.join(name);
-            fs::write(&path, bytes).unwrap();
-            let ours = is_ours(&path, OsStr::new(name));
-            fs::remove_file(&path).unwrap();
-            ours
-        };
-        assert!(ours("p.12", b"") && ours("p.12.3", &[0; LEAST]) && ours("anything", b"EPHTRACE..."));
-        assert!(
-            !ours("notes", b"")
-                && !ours("p.", b"")
-                && !ours("p.12", b"text")
-                && !ours("p.1", &[0; LEAST + 1])
-        );
-        fs::remove_dir(&dir).unwrap();
     }
 }

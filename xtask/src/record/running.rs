@@ -1,124 +1,145 @@
 //! Runs the recorded program, and survives the signals that end the program.
 //!
-//! A terminal sends Ctrl-C to the tool and to the program alike. The tool catches the signal and
+//! A terminal sends Ctrl-C to the tool and to the program alike. The tool blocks the signal and
 //! waits, so that it can keep the trace when the program has ended. A signal from another process
-//! reaches the tool alone, so the handler passes it on.
+//! may reach the tool alone, so the tool passes it on. If the program itself sends the signal, the
+//! program does not get it a second time.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 use core::mem::MaybeUninit;
-use core::ptr::null;
-use core::sync::atomic::AtomicI32;
-use core::sync::atomic::Ordering::Relaxed;
+use core::ptr::{null, null_mut};
 use std::io;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 
-/// The signals by which a user or a supervisor ends a program.
-const CAUGHT: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+use super::processes;
 
-/// The id of the process that runs the program; 0 before the process is started and after it has
-/// ended.
-static PROGRAM: AtomicI32 = AtomicI32::new(0);
-/// A signal that arrived before the program was started; 0 for none.
-static EARLY: AtomicI32 = AtomicI32::new(0);
+/// The signals by which a user, a supervisor or a timer ends a program, or sends it a message.
+const CAUGHT: [c_int; 7] =
+    [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM, libc::SIGTERM];
 
-/// Passes a signal from another process on to the program. The program receives a terminal's signal
-/// from the kernel.
-extern "C" fn caught(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
-    // SAFETY: the handler is installed with `SA_SIGINFO`, so the kernel passes a valid structure in
-    // `info`.
-    let sender = unsafe { (*info).si_code };
-    if sender > 0 {
-        return;
-    }
-    match PROGRAM.load(Relaxed) {
-        0 => EARLY.store(signal, Relaxed),
-        program => send(program, signal),
-    }
+/// The signals that this thread, the tool's only one, blocks and waits for: those in [`CAUGHT`],
+/// and the one that reports a child's end. Dropping this value discards pending ones and restores
+/// the previous state.
+struct BlockedSignals {
+    waited: libc::sigset_t,
+    /// The signals that were blocked before.
+    before: libc::sigset_t,
 }
 
-/// Sends a signal to the program.
-fn send(program: c_int, signal: c_int) {
-    // SAFETY: `kill` takes numbers and accesses no memory. `PROGRAM` names a process only until it
-    // is reaped, so the number is not reused.
-    unsafe { libc::kill(program, signal) };
-}
+impl BlockedSignals {
+    /// Blocks the signals, except those that were ignored when xtask was started. The program
+    /// inherits the ignored signals.
+    fn block() -> Self {
+        let mut waited = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: the set is writable.
+        unsafe { libc::sigemptyset(waited.as_mut_ptr()) };
+        let caught = CAUGHT.into_iter().filter(|signal| !is_ignored(*signal));
+        for signal in caught.chain([libc::SIGCHLD]) {
+            // SAFETY: the set is initialised, and the signals are valid.
+            unsafe { libc::sigaddset(waited.as_mut_ptr(), signal) };
+        }
+        // SAFETY: `sigemptyset` has initialised the set.
+        let waited = unsafe { waited.assume_init() };
+        let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: `waited` is a valid set, and `before` is writable.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const waited, before.as_mut_ptr()) };
+        // SAFETY: zeros are a valid set, and the call replaced them by a valid one.
+        let before = unsafe { before.assume_init() };
+        Self { waited, before }
+    }
 
-/// The previous signal handlers. Dropping this value restores them.
-struct Handlers(Vec<(c_int, libc::sigaction)>);
-
-impl Handlers {
-    /// Installs the handler [`caught`] for each signal in [`CAUGHT`], except those that were
-    /// ignored when xtask was started. The program inherits the ignored signals.
-    fn install() -> Self {
-        let mut before = Vec::new();
-        for signal in CAUGHT {
-            let old = action(signal, null());
-            if old.sa_sigaction == libc::SIG_IGN {
-                continue;
+    /// Waits for the next signal. Returns its number, and its sender if a process sent it.
+    fn wait(&self) -> io::Result<(c_int, Option<u32>)> {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        loop {
+            // SAFETY: the set is valid, and `info` is writable.
+            let signal = unsafe { libc::sigwaitinfo(&raw const self.waited, info.as_mut_ptr()) };
+            if signal > 0 {
+                // SAFETY: zeros are a valid structure, and the call replaced them by a valid one.
+                let info = unsafe { info.assume_init() };
+                // SAFETY: the kernel sets this field if a process sent the signal, which the code
+                // says.
+                let sender = || unsafe { info.si_pid() }.cast_unsigned();
+                return Ok((signal, (info.si_code <= 0).then(sender)));
             }
-            let mut ours = old;
-            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = caught;
-            ours.sa_sigaction = handler as *const () as libc::sighandler_t;
-            ours.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-            action(signal, &raw const ours);
-            before.push((signal, old));
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
         }
-        Self(before)
     }
 }
 
-impl Drop for Handlers {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
-        for (signal, old) in &self.0 {
-            action(*signal, &raw const *old);
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // A signal that is still pending was meant for the program, and would end the tool.
+        // SAFETY: the pointers are to a valid set, to none, and to a valid time.
+        while unsafe { libc::sigtimedwait(&raw const self.waited, null_mut(), &raw const now) } > 0 {}
+        set_blocked(&self.before);
+    }
+}
+
+/// Blocks these signals and no others.
+fn set_blocked(signals: &libc::sigset_t) {
+    // SAFETY: the pointers are to a valid set, and to none.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const *signals, null_mut()) };
+}
+
+fn is_ignored(signal: c_int) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: the first pointer is null, so the action does not change. `action` is writable.
+    unsafe { libc::sigaction(signal, null(), action.as_mut_ptr()) };
+    // SAFETY: zeros are a valid structure, and the call replaced them by a valid one.
+    unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
+/// Runs the program to its end. `parts` is the directory of its traces.
+pub(super) fn run(command: &mut Command, parts: &Path) -> io::Result<ExitStatus> {
+    let signals = BlockedSignals::block();
+    let before = signals.before;
+    let restore = move || {
+        set_blocked(&before);
+        Ok(())
+    };
+    // With this closure, `spawn` uses `execvp`, which runs a script without `#!` by `/bin/sh`, as a
+    // shell does. `posix_spawnp` would refuse it.
+    // SAFETY: the closure makes one system call and allocates nothing.
+    unsafe { command.pre_exec(restore) };
+    let mut child = command.spawn()?;
+    while !has_ended(child.id())? {
+        let (signal, sender) = signals.wait()?;
+        let passed_on = match sender {
+            _ if signal == libc::SIGCHLD => false,
+            Some(sender) => !processes::is_of(sender, parts),
+            // The kernel sends the terminal's signals to the program too, but the alarm only to the
+            // process that asked for it, possibly before it executed the tool.
+            None => signal == libc::SIGALRM,
+        };
+        if passed_on {
+            // SAFETY: `kill` takes numbers and accesses no memory. The child is not reaped yet, so
+            // its number is not reused.
+            unsafe { libc::kill(child.id().cast_signed(), signal) };
         }
     }
-}
-
-/// Sets the handler of a signal, unless `new` is null. Returns the previous handler.
-fn action(signal: c_int, new: *const libc::sigaction) -> libc::sigaction {
-    let mut old = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: `new` is null or a whole structure, and `old` is writable. The handler that this
-    // module installs uses only atomics and `kill`, which are safe in a handler.
-    unsafe { libc::sigaction(signal, new, old.as_mut_ptr()) };
-    // SAFETY: zeros are a valid structure, and the kernel replaced them by a valid one.
-    unsafe { old.assume_init() }
-}
-
-/// Runs the program to its end.
-pub(super) fn run(command: &mut Command) -> io::Result<ExitStatus> {
-    let _handlers = Handlers::install();
-    let mut child = command.spawn()?;
-    let pid = child.id().cast_signed();
-    PROGRAM.store(pid, Relaxed);
-    match EARLY.swap(0, Relaxed) {
-        0 => {}
-        signal => send(pid, signal),
-    }
-    // The process remains a zombie here, so its number is not reused while a handler may send to
-    // it.
-    let waited = wait_unreaped(child.id());
-    PROGRAM.store(0, Relaxed);
-    waited?;
     child.wait()
 }
 
-/// Waits for the end of a child without reaping it.
-fn wait_unreaped(pid: u32) -> io::Result<()> {
-    loop {
-        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-        // SAFETY: `info` is valid for the structure that the call writes.
-        let status =
-            unsafe { libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), libc::WEXITED | libc::WNOWAIT) };
-        if status == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
+/// Returns whether a child has ended. Does not reap the child.
+fn has_ended(pid: u32) -> io::Result<bool> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let options = libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
+    // SAFETY: `info` is writable.
+    if unsafe { libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), options) } != 0 {
+        return Err(io::Error::last_os_error());
     }
+    // SAFETY: zeros are a valid structure. The call replaced them by a valid one if the child has
+    // ended.
+    let info = unsafe { info.assume_init() };
+    // SAFETY: the field is the child's number, or zero if the child has not ended.
+    Ok(unsafe { info.si_pid() } != 0)
 }
 
 /// Returns the exit status as a shell reports it. For a signal, this is 128 plus the number of the

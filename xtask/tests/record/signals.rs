@@ -47,6 +47,9 @@ impl Running {
             }
             std::thread::sleep(Duration::from_millis(10));
         };
+        // A program that outlives the tool would hold the pipe. Usually the group is empty.
+        let group = format!("-{}", self.child.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
         let printed: Vec<String> = self.printed.lines().map_while(Result::ok).collect();
         (status.code(), printed.join("\n"))
     }
@@ -71,6 +74,19 @@ fn ctrl_c_ends_the_program_and_keeps_the_trace() {
         let trace = Trace::open(&out).expect("the trace is kept");
         assert!(trace.events().count() > 0, "{name}");
     }
+}
+
+/// The program stops the tool, so that two signals are pending when the program has ended.
+#[test]
+fn signals_that_are_pending_at_the_end_do_not_end_the_tool() {
+    let dir = Dir::new("pending");
+    let out = dir.join("trace");
+    let helper = "(until grep -q ') Z' /proc/$$/stat; do sleep 0.05; done; kill -CONT $PPID) &";
+    let script =
+        format!("trap '' TERM HUP; echo up; kill -STOP $PPID; kill -TERM 0; kill -HUP 0; {helper} exit 4");
+    let (code, said) = Running::start(&out, &script).end();
+    assert_eq!(code, Some(4), "{said}");
+    assert!(Trace::open(&out).is_ok(), "the trace is kept");
 }
 
 #[test]

@@ -6,6 +6,18 @@ use crate::error::TraceError;
 use crate::format::{self, Bad, Base, Clocks, OLDEST, PACKET_HEADER, TICK_LOG2, note, op, packet};
 use crate::timing::Timing;
 
+/// The least size that no block has, in bytes. No supported processor has more address space.
+const TOO_LARGE: u64 = 1 << 56;
+
+/// The greatest time of an event, in ticks: a greater one has too many nanoseconds for 64 bits.
+const LATEST: u64 = u64::MAX >> TICK_LOG2;
+const LATE: &str = "a time that no recording reaches";
+
+/// Returns `base + step`, or the error `why` if the sum exceeds `most`.
+fn sum(base: u64, step: u64, most: u64, why: &'static str) -> Result<u64, (Bad, &'static str)> {
+    base.checked_add(step).filter(|sum| *sum <= most).ok_or((Bad::Long, why))
+}
+
 /// The position of a reader in a stream.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
@@ -94,9 +106,9 @@ impl Cursor {
         if op == op::NOTE && version > OLDEST {
             match align_log2 {
                 note::CLOCKS => {
-                    let mut ns = || Ok(number()?.wrapping_shl(TICK_LOG2));
-                    let time = (self.base.time << TICK_LOG2).wrapping_add(ns()?);
-                    let clocks = Clocks { time, thread: ns()?, process: ns()?, recorder: ns()? };
+                    let mut ns = |base| Ok(sum(base, number()?, LATEST, LATE)? << TICK_LOG2);
+                    let time = ns(self.base.time)?;
+                    let clocks = Clocks { time, thread: ns(0)?, process: ns(0)?, recorder: ns(0)? };
                     timing.clocks(self.thread, &clocks);
                 }
                 note::TOOK => timing.took(self.thread, self.op, [number()?, number()?]),
@@ -112,23 +124,26 @@ impl Cursor {
         if step == 0 && self.begun {
             return Err((Bad::Long, "two events with one sequence number"));
         }
-        let base = Base {
-            sequence: self.base.sequence.wrapping_add(step),
-            time: self.base.time.wrapping_add(number()?),
-            address: format::follow(self.base.address, number()?),
+        // In a header, the greatest number means that the recording did not stop early.
+        let why = "a sequence number that no recording reaches";
+        let sequence = sum(self.base.sequence, step, u64::MAX - 1, why)?;
+        let time = sum(self.base.time, number()?, LATEST, LATE)?;
+        let address = format::follow(self.base.address, number()?);
+        let base = Base { sequence, time, address };
+        let mut size = || match number()? {
+            TOO_LARGE.. => Err((Bad::Long, "a size that no address space has")),
+            size => Ok(size),
         };
-        let address = base.address;
         let what = match op {
             op::FREE => What::Free { address },
             op::RESIZE => What::Resize { address },
-            op::RESIZED => What::Resized { address, size: number()? },
-            _ => What::Alloc { address, size: number()?, align_log2, zeroed: op == op::ZEROED },
+            op::RESIZED => What::Resized { address, size: size()? },
+            _ => What::Alloc { address, size: size()?, align_log2, zeroed: op == op::ZEROED },
         };
         self.base = base;
         (self.op, self.begun) = (op, true);
         timing.event(op);
         self.at = at;
-        let time = base.time << TICK_LOG2;
-        Ok(Some(TraceEvent { sequence: base.sequence, time, thread: self.thread, what }))
+        Ok(Some(TraceEvent { sequence, time: time << TICK_LOG2, thread: self.thread, what }))
     }
 }
