@@ -25,8 +25,9 @@ pub struct Stats {
     /// The highest offset, from the start of the regions, that any buffer has reached. It says how
     /// far the ring was used, so it is a guide to the size of a ring, but no guarantee: a ring of
     /// this size may place the same buffers differently and refuse one of them. An extendable
-    /// buffer counts as far as it was written or requested, whether it is finalized or dropped. One
-    /// that is forgotten with `mem::forget` does not count.
+    /// buffer counts as far as it was written or requested, whether it is finalized or dropped. If
+    /// it moved, it counts at its earlier places as far as it was written there. One that is
+    /// forgotten with `mem::forget` does not count.
     pub high_water: usize,
 }
 

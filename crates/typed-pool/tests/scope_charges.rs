@@ -315,6 +315,42 @@ fn a_thread_in_an_inner_scope_trims_the_outer_ones() {
     });
 }
 
+#[test]
+fn statistics_count_the_live_slots_of_all_scopes_that_the_thread_is_in() {
+    alone(|| {
+        let (outer, inner) = (builder().build(), builder().build());
+        outer.run(|| {
+            let blocks = [bytes(100), bytes(100), bytes(2_000)];
+            inner.run(|| {
+                let stats = PooledAllocator.stats();
+                assert_eq!((stats.slots_live, stats.unsettled_slots), (blocks.len(), 0));
+            });
+        });
+    });
+}
+
+/// The inner scope is refused memory first, so that its thread remembers a fruitless search.
+#[test]
+fn a_block_of_an_outer_scope_that_is_freed_in_an_inner_one_makes_room_at_the_limit() {
+    alone(|| {
+        let (outer, inner) = (builder().build(), builder().build());
+        outer.run(|| {
+            let block = bytes(20_000);
+            inner.run(|| {
+                PooledAllocator.set_limit(held());
+                let mut small = Vec::<u8, _>::new_in(PooledAllocator);
+                let first = small.try_reserve_exact(100);
+                drop(block);
+                let second = small.try_reserve_exact(100);
+                let third = small.try_reserve_exact(100);
+                PooledAllocator.set_limit(usize::MAX);
+                assert!(first.is_err(), "nothing is free");
+                assert!(second.is_ok() || third.is_ok(), "the outer scope has an empty unit");
+            });
+        });
+    });
+}
+
 /// A large block that is freed outside every scope goes to the thread's kept spans; one that grows
 /// there grows in its span.
 #[test]

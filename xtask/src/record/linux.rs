@@ -13,6 +13,7 @@ use ephemera_recorder::format::{FILE_HEADER, Origin, PACKET_HEADER};
 use ephemera_recorder::{DEFAULT_LIMIT, LIMIT_VARIABLE, PATH_VARIABLE, Summary, Trace};
 
 use super::place::TracePlace;
+use super::running::BlockedSignals;
 use super::{RecordOptions, environment, processes, program, running};
 use crate::progress::Spinner;
 use crate::shell::tell;
@@ -62,6 +63,8 @@ pub(super) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
 
 fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()> {
     let (name, arguments) = options.command.split_first().context("which program?")?;
+    // Declared before `place`, so that no signal ends the tool before its directories are removed.
+    let signals;
     let mut place = TracePlace::take(match &options.out {
         Some(path) => std::path::absolute(path)
             .with_context(|| format!("cannot find {}: name an absolute path with --out", path.display()))?,
@@ -77,7 +80,8 @@ fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()
     command.args(arguments).env_clear().envs(variables);
     command.env("LD_PRELOAD", preloads).env(PATH_VARIABLE, place.parts.join("p"));
     command.env(LIMIT_VARIABLE, limit.to_string());
-    let ended = match running::run(&mut command, &place.parts) {
+    signals = BlockedSignals::block();
+    let ended = match running::run(&mut command, &place.parts, &signals) {
         Ok(ended) => ended,
         Err(error) => {
             *status = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE };

@@ -65,8 +65,10 @@ impl TracePlace {
             );
         }
         let missing = all.ancestors().take_while(|dir| !dir.exists());
+        // Declared before `made`, so that the directory is removed before it is unlocked.
+        let held;
         let mut made = CreatedDirectories(missing.map(Path::to_owned).collect());
-        let held = locked(&all)?;
+        held = locked(&all)?;
         EarlierTraces::find(&all, &parts)?;
         fs::create_dir(&parts).map_err(|error| unwritable(&all, &error))?;
         made.0.insert(0, parts.clone());

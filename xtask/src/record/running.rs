@@ -1,9 +1,9 @@
 //! Runs the recorded program, and survives the signals that end the program.
 //!
-//! A terminal sends Ctrl-C to the tool and to the program alike. The tool blocks the signal and
-//! waits, so that it can keep the trace when the program has ended. A signal from another process
-//! may reach the tool alone, so the tool passes it on. If the program itself sends the signal, the
-//! program does not get it a second time.
+//! A terminal sends Ctrl-C to the tool and to the program alike, unless the program has a process
+//! group of its own. The tool blocks the signal and waits, so that it can keep the trace when the
+//! program has ended. A signal from another process may reach the tool alone, so the tool passes it
+//! on. If the program itself sends the signal, the program does not get it a second time.
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
@@ -22,7 +22,7 @@ const CAUGHT: [c_int; 7] =
 /// The signals that this thread, the tool's only one, blocks and waits for: those in [`CAUGHT`],
 /// and the one that reports a child's end. Dropping this value discards pending ones and restores
 /// the previous state.
-struct BlockedSignals {
+pub(super) struct BlockedSignals {
     waited: libc::sigset_t,
     /// The signals that were blocked before.
     before: libc::sigset_t,
@@ -31,7 +31,7 @@ struct BlockedSignals {
 impl BlockedSignals {
     /// Blocks the signals, except those that were ignored when xtask was started. The program
     /// inherits the ignored signals.
-    fn block() -> Self {
+    pub(super) fn block() -> Self {
         let mut waited = MaybeUninit::<libc::sigset_t>::zeroed();
         // SAFETY: the set is writable.
         unsafe { libc::sigemptyset(waited.as_mut_ptr()) };
@@ -96,9 +96,24 @@ fn is_ignored(signal: c_int) -> bool {
     unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
+/// Returns whether a signal that the kernel sent to this process has not reached its child `pid`.
+fn is_for_this_process_alone(signal: c_int, pid: u32) -> bool {
+    // SAFETY: the function takes a number and accesses no memory.
+    let group = |pid| unsafe { libc::getpgid(pid) };
+    // SAFETY: as above.
+    let session = unsafe { libc::getsid(0) };
+    match signal {
+        // An alarm is for the process that asked for it, possibly before it executed the tool.
+        libc::SIGALRM => true,
+        // When a terminal is closed, only the leader of its session gets the signal.
+        libc::SIGHUP if session.cast_unsigned() == std::process::id() => true,
+        // A terminal sends its signals to one process group.
+        _ => group(pid.cast_signed()) != group(0),
+    }
+}
+
 /// Runs the program to its end. `parts` is the directory of its traces.
-pub(super) fn run(command: &mut Command, parts: &Path) -> io::Result<ExitStatus> {
-    let signals = BlockedSignals::block();
+pub(super) fn run(command: &mut Command, parts: &Path, signals: &BlockedSignals) -> io::Result<ExitStatus> {
     let before = signals.before;
     let restore = move || {
         set_blocked(&before);
@@ -114,9 +129,7 @@ pub(super) fn run(command: &mut Command, parts: &Path) -> io::Result<ExitStatus>
         let passed_on = match sender {
             _ if signal == libc::SIGCHLD => false,
             Some(sender) => !processes::is_of(sender, parts),
-            // The kernel sends the terminal's signals to the program too, but the alarm only to the
-            // process that asked for it, possibly before it executed the tool.
-            None => signal == libc::SIGALRM,
+            None => is_for_this_process_alone(signal, child.id()),
         };
         if passed_on {
             // SAFETY: `kill` takes numbers and accesses no memory. The child is not reaped yet, so

@@ -86,11 +86,11 @@ use core::ptr::NonNull;
 
 use crate::traits::AllocError;
 
-/// The least bound on the bytes of freed blocks that stay resident: 4 MiB. If an eighth of the
-/// bytes in use is more, that is the bound.
+/// The minimum of the bound on the bytes of freed blocks that stay resident: 4 MiB. The bound is
+/// this number or an eighth of the bytes in use, whichever is more. A program that needs purged
+/// pages again raises it.
 ///
-/// It is small because a program that sleeps after a burst keeps this number of bytes. A program
-/// that needs more pages again raises the bound.
+/// The number is small because a program that sleeps after a burst keeps as many bytes.
 pub const CACHE: usize = if cfg!(ephemera_weaken = "cache_starts_large") { 16 << 20 } else { 4 << 20 };
 
 /// The largest rise of the bound on the bytes of freed blocks if the process needs pages again: 64

@@ -67,8 +67,9 @@ impl<A: Build> Builder<A> {
     /// which the limit or the address space has no room is refused before any slot is allocated.
     ///
     /// The thread that builds the arena can then claim all of these slots, even if the limit has no
-    /// room for more. Each further thread needs a few hundred bytes for its part of the arena's
-    /// state. If the limit has no room for them, the arena frees slots that no thread has used.
+    /// room for more. Each further thread needs memory for its part of the arena's state, and each
+    /// page with a counted handle needs memory for its counts. If the limit has no room for these,
+    /// the arena frees slots that are not in use.
     pub const fn capacity(mut self, slots: usize) -> Self {
         self.capacity = slots;
         self

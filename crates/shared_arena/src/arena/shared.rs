@@ -92,12 +92,12 @@ impl<T> ArenaCore<T> {
         }
     }
 
-    /// Frees `slot` and empty groups after `refused`, the refusal of the page's counts. Then tries
-    /// once more to claim a slot and to allocate its page's counts.
+    /// Frees empty groups after `refused`, the refusal of the counts of the page of `slot`, and
+    /// tries once more to allocate the counts.
     ///
-    /// The slot is freed first, because its own group may be the only empty one. The bytes of the
-    /// counts are reserved while this thread claims a slot, so that a new group leaves room for
-    /// them.
+    /// If there is no other empty group, frees the slot too, because its group may be the only one,
+    /// and claims another slot. The bytes of the counts are reserved meanwhile, so that a new group
+    /// leaves room for them.
     #[cold]
     #[inline(never)]
     fn start_counts_slow(
@@ -105,9 +105,13 @@ impl<T> ArenaCore<T> {
         slot: ClaimedSlot<T, Threads>,
         refused: Refused,
     ) -> Result<ClaimedSlot<T, Threads>, Refused> {
-        drop(slot);
-        let room = thread::make_room_for_counts(self.store(), refused);
-        let slot = self.claim()?;
+        let mut slot = Some(slot);
+        let mut room = thread::make_room_for_counts(self.store(), refused);
+        if room.is_none() {
+            slot = None;
+            room = thread::make_room_for_counts(self.store(), refused);
+        }
+        let slot = slot.map_or_else(|| self.claim().map_err(|_| refused), Ok)?;
         drop(room);
         slot.start_counts(self.store())?;
         Ok(slot)

@@ -14,8 +14,8 @@ use super::this_thread;
 /// threads to free theirs at their next slow path. Until then, a running thread may keep the memory
 /// that this thread needs.
 ///
-/// Under a limit, the search beyond this table is not repeated until a heap of the family keeps
-/// another empty unit or the limit changes. Until then it would find nothing: all other freed
+/// Under a limit, the search beyond this thread's tables is not repeated until a heap of the family
+/// keeps another empty unit or the limit changes. Until then it would find nothing: all other freed
 /// memory is released to the account, where the next request finds it.
 ///
 /// # Safety
@@ -41,6 +41,11 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
             family.epoch.raise();
         }
         heaps.take_trim_request();
+        // In a scope, the thread may have freed blocks of its other tables since.
+        #[cfg(not(ephemera_loom))]
+        if !cfg!(ephemera_weaken = "refusal_trims_one_table") {
+            this_thread::trim_outside(family);
+        }
         return;
     }
     looked.set(spares.unwrap_or(0));

@@ -1,7 +1,5 @@
 //! Statistics of a family: walks over the units of all records.
 
-use core::ptr;
-
 use ephemera_prim::account::Account;
 use ephemera_prim::record::Record;
 use ephemera_prim::sync::{Ordering, fence};
@@ -13,15 +11,15 @@ use super::state::{Family, PoolRecord, ThreadHeap};
 use super::table::Heaps;
 use crate::stats::Stats;
 
-/// Returns the bytes that a family holds and its live slots. `own` are the records that the calling
-/// thread holds: its own, and that of the scope that it entered last. They may be null.
-pub(super) fn stats_of(family: &Family, own: [*const Record<PoolRecord>; 2]) -> Stats {
+/// Returns the bytes that a family holds and its live slots. `holds` says whether the calling
+/// thread holds a record.
+pub(super) fn stats_of(family: &Family, holds: impl Fn(&Record<PoolRecord>) -> bool) -> Stats {
     let mut stats = Stats::of_account(family.account().now());
     for record in family.records() {
         let Some(heaps) = Heaps::find(record, family) else { continue };
         stats.state_bytes += family.heaps() * size_of::<ThreadHeap>();
         heaps.gather_large(&mut stats);
-        gather_record(&mut stats, heaps, own.contains(&ptr::from_ref(record)));
+        gather_record(&mut stats, heaps, holds(record));
     }
     stats.extra_records = family.registry().later_records();
     stats.no_less_than_none();

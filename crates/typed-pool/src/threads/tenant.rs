@@ -69,8 +69,6 @@ pub(crate) fn trim_all(family: &'static Family) {
 impl Family {
     /// Returns the bytes that all threads hold for this family, and the live slots.
     pub(crate) fn stats(&'static self) -> Stats {
-        let own = this_thread::record().map_or(ptr::null(), ptr::from_ref);
-        let inside = (self.cell)().table();
-        statistics::stats_of(self, [own, inside.map_or(ptr::null(), |heaps| heaps.first().record)])
+        statistics::stats_of(self, |record| this_thread::holds(self, record))
     }
 }

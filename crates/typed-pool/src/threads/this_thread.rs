@@ -1,5 +1,7 @@
 //! The calling thread's own record: its tables, and the spans that it keeps.
 
+use core::ptr;
+
 use ephemera_prim::local;
 use ephemera_prim::pages::CachedPages;
 use ephemera_prim::record::Record;
@@ -36,19 +38,29 @@ pub(super) fn own_heaps(family: &Family) -> Option<Heaps<'_>> {
     record().and_then(|record| Heaps::find(record, family))
 }
 
+/// Returns the records of the scopes that this thread is in, the innermost first.
+fn scopes(family: &Family) -> impl Iterator<Item = &'static Record<PoolRecord>> {
+    let inside = (family.cell)().table().map(|heaps| heaps.first().record());
+    let all = core::iter::successors(inside, |record| record.data().outer());
+    all.filter(|record| record.data().ledger().is_some())
+}
+
+/// Returns whether this thread holds a record: as its own, or as that of a scope that it is in.
+pub(super) fn holds(family: &Family, of: &Record<PoolRecord>) -> bool {
+    let outer = if cfg!(ephemera_weaken = "statistics_ignore_outer_scopes") { 1 } else { usize::MAX };
+    record().into_iter().chain(scopes(family).take(outer)).any(|record| ptr::eq(record, of))
+}
+
 /// If the thread is in a scope, frees the empty units of the scopes around it and of the thread's
 /// own table.
 pub(super) fn trim_outside(family: &Family) {
-    let inside = (family.cell)().table();
-    let next = |record: &&'static Record<PoolRecord>| record.data().outer();
-    let scopes = core::iter::successors(inside.and_then(|heaps| next(&heaps.first().record())), next)
-        .filter(|record| record.data().ledger().is_some())
-        .filter(|_| !cfg!(ephemera_weaken = "outer_scopes_are_not_trimmed"));
-    for heaps in scopes.filter_map(|record| Heaps::find(record, family)) {
+    let outer = scopes(family).skip(1).filter(|_| !cfg!(ephemera_weaken = "outer_scopes_are_not_trimmed"));
+    for heaps in outer.filter_map(|record| Heaps::find(record, family)) {
         // SAFETY: the thread holds the records of the scopes that it is in.
         unsafe { heaps.trim() };
     }
-    let own = own_heaps(family).filter(|heaps| inside.map(Heaps::as_ptr) != Some(heaps.as_ptr()));
+    let inside = (family.cell)().table().map(Heaps::as_ptr);
+    let own = own_heaps(family).filter(|heaps| inside != Some(heaps.as_ptr()));
     if let Some(heaps) = own {
         // SAFETY: the record is bound to this thread.
         unsafe { heaps.trim() };
