@@ -11,6 +11,10 @@ use ephemera_recorder::Trace;
 
 use super::{Dir, recording};
 
+/// The signals that these tests send.
+const SIGNALS: [core::ffi::c_int; 6] =
+    [libc::SIGHUP, libc::SIGINT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM, libc::SIGTERM];
+
 /// A recording in its own process group, whose program has printed a line.
 pub(super) struct Running {
     child: Child,
@@ -21,6 +25,16 @@ impl Running {
     pub(super) fn start(out: &Path, script: &str) -> Self {
         use std::os::unix::process::CommandExt;
         let mut command = recording(out, &["sh", "-c", script]);
+        // The tests may run under `nohup`, and the tool passes on no signal that it ignores.
+        let by_default = || {
+            for signal in SIGNALS {
+                // SAFETY: the signals are valid, and the call installs no handler.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+            }
+            Ok(())
+        };
+        // SAFETY: the closure makes system calls and allocates nothing.
+        unsafe { command.pre_exec(by_default) };
         let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().expect("cargo built it");
         let mut printed = BufReader::new(child.stdout.take().expect("it is piped"));
         printed.read_line(&mut String::new()).expect("the program says that it has begun");
