@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 
 use ephemera_prim::poison::poison;
 
+use crate::account::ReservedBytes;
 use crate::close;
 use crate::counts::Count;
 use crate::error::Refused;
@@ -240,6 +241,53 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
         let (group, position) = locate(self.place);
         group.make_counts(store.account(), &Of::<T>::GEOMETRY, position.page, position.slot)?.start();
         Ok(())
+    }
+
+    /// Tries again to start counts, after `refused`, the refusal of the counts of this slot's page.
+    /// Returns this slot or another one, with counts.
+    ///
+    /// `make_room` frees the empty groups and reserves the bytes of a page's counts.
+    /// `prefer_used` makes `claim` return a slot of a partly used page, if there is one.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn retry_counts<'s>(
+        self,
+        store: &'s ArenaStore,
+        refused: Refused,
+        make_room: impl Fn() -> Option<ReservedBytes<'s>>,
+        prefer_used: impl FnOnce(),
+        claim: impl Fn() -> Result<Self, Refused>,
+    ) -> Result<Self, Refused> {
+        if make_room().is_some() {
+            self.start_counts(store)?;
+            return Ok(self);
+        }
+        // No group but this slot's can be empty. Another page may have counts and a free slot.
+        let (group, _) = locate(self.place);
+        let (address, pages) = (group.as_ptr(), group.pages());
+        drop(self);
+        prefer_used();
+        let slot = claim().map_err(|_| refused)?;
+        if slot.start_counts(store).is_ok() {
+            return Ok(slot);
+        }
+        let is_elsewhere = locate(slot.place).0.as_ptr() != address;
+        let kept = if is_elsewhere {
+            // The first group may be empty now.
+            Some(slot)
+        } else if pages > 1 {
+            // The group may be empty, and gives room for a shorter group and the counts.
+            drop(slot);
+            None
+        } else {
+            return Err(refused);
+        };
+        let room = make_room();
+        // The bytes stay reserved until then, so that a new group leaves room for the counts.
+        let slot = kept.map_or_else(|| claim().map_err(|_| refused), Ok)?;
+        drop(room);
+        slot.start_counts(store)?;
+        Ok(slot)
     }
 }
 

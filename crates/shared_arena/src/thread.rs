@@ -11,6 +11,7 @@ use crate::account::ReservedBytes;
 use crate::error::{ANOTHER_COPY, RefusalCause, Refused};
 use crate::geometry::ArenaGeometry;
 use crate::group::{Far, PageGroupPtr};
+use crate::owner::ShardOwner;
 use crate::parked::{self, LOOKS, Visitor};
 use crate::protocol;
 use crate::store::ArenaStore;
@@ -129,6 +130,15 @@ pub(crate) fn look_at_all() -> usize {
 pub(crate) unsafe fn close(store: NonNull<ArenaStore>) {
     // SAFETY: the caller drops the arena, and a thread holds the record that it is bound to.
     unsafe { protocol::close(&WORLD, store, local::bound::<ArenaRecord>()) };
+}
+
+/// Sorts the pages of this thread's shard, as [`ShardOwner::prefer_used_pages`] does.
+pub(crate) fn prefer_used_pages(store: &ArenaStore) {
+    let Some(record) = local::bound::<ArenaRecord>() else { return };
+    if let Some(shard) = store.shard(record.data().seat()) {
+        // SAFETY: a thread holds the record that it is bound to (O1).
+        unsafe { ShardOwner::new(store, shard) }.prefer_used_pages();
+    }
 }
 
 /// Makes room for a page's counts after `refused`, as [`protocol::make_room_for_counts`] does.

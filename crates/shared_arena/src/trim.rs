@@ -46,6 +46,12 @@ impl ShardOwner<'_> {
         self.trim_behind(ArenaStore::enter_patiently, Which::Empty, fate).unwrap_or(0)
     }
 
+    /// Sorts the pages with free slots, so that the next claims take slots of partly used pages
+    /// first. Frees idle groups on the way.
+    pub(crate) fn prefer_used_pages(self) {
+        self.trim_behind(ArenaStore::enter_patiently, Which::Idle, Fate::Release);
+    }
+
     /// Frees the groups that `which` selects, during a claim. So it waits only briefly for the
     /// gate, and returns `None` if the gate stays shut.
     pub(crate) fn trim_in_passing(self, which: Which) -> Option<usize> {

@@ -207,8 +207,8 @@ fn beyond<A: HostileScript>(limit: usize, capacity: usize) {
     let calls = refuse(0, 0);
     let refused =
         refused.unwrap_or_else(|| panic!("there is no room for {capacity} values in {limit} bytes"));
-    // The arena makes a shard and its segment. It requests an enormous capacity once, as one block.
-    assert!(calls <= without + 3, "{refused}: the arena allocated groups");
+    // The arena requests an enormous capacity once, as one block.
+    assert!(calls <= without + 1, "{refused}: the arena allocated groups");
     assert!(refused.asked / 100 >= capacity.min(usize::MAX / 100) && refused.limit == limit, "{refused}");
 }
 

@@ -78,6 +78,32 @@ fn take_yields_all_units_and_each_may_be_freed_at_once() {
 }
 
 #[test]
+fn units_stay_lent_once_one_of_them_was_looked_at() {
+    let (inbox, seen) = (Inbox::new(), Inbox::new());
+    let units: Vec<_> = (0..3).map(|_| chunk()).collect();
+    for unit in &units {
+        // SAFETY: the unit is live and belongs to this inbox; the amount stands for no block.
+        assert!(unsafe { inbox.give_back_add(*unit, 1) });
+    }
+    // SAFETY: no inbox of this test is closed.
+    let mut lent = unsafe { inbox.lend(&seen, &inbox) };
+    assert_eq!(lent.look(), Some(units[2]));
+    lent.put_newest_back();
+    assert_eq!(lent.look(), Some(units[1]));
+    lent.put_back();
+    let taken = |of: &Inbox<Chunk>| {
+        // SAFETY: no other thread takes from these inboxes.
+        unsafe { of.take() }.map(|(unit, _)| unit).collect::<Vec<_>>()
+    };
+    assert_eq!(taken(&seen), [units[2], units[1]]);
+    assert_eq!(taken(&inbox), [units[0]]);
+    for unit in units {
+        // SAFETY: the unit was yielded, so it is in no inbox.
+        unsafe { free(unit) };
+    }
+}
+
+#[test]
 fn unit_that_was_pushed_last_is_put_back_unseen() {
     let (inbox, seen) = (Inbox::new(), Inbox::new());
     let units: Vec<_> = (0..3).map(|_| chunk()).collect();
@@ -89,7 +115,6 @@ fn unit_that_was_pushed_last_is_put_back_unseen() {
     let mut lent = unsafe { inbox.lend(&seen, &inbox) };
     lent.put_newest_back();
     assert_eq!(lent.look(), Some(units[1]));
-    lent.put_newest_back();
     lent.put_back();
     let taken = |of: &Inbox<Chunk>| {
         // SAFETY: no other thread takes from these inboxes.

@@ -84,6 +84,7 @@ impl<T> PoolCore<T> {
 
     /// Allocates `slots` slots in advance.
     fn reserve(&self, slots: usize) -> Result<(), Refused> {
+        self.store().check_capacity(slots)?;
         self.store().reserve(slots)
     }
 
@@ -121,19 +122,13 @@ impl<T> PoolCore<T> {
         let slot = self.claim()?;
         match slot.start_counts(self.store()) {
             Ok(()) => Ok(slot),
-            Err(refused) => self.start_counts_slow(slot, refused),
+            Err(refused) => self.retry_counts(slot, refused),
         }
     }
 
-    /// Frees empty groups after `refused`, the refusal of the counts of the page of `slot`, and
-    /// tries once more to allocate the counts.
-    ///
-    /// If there is no other empty group, frees the slot too, because its group may be the only one,
-    /// and claims another slot. The bytes of the counts are reserved meanwhile, so that a new group
-    /// leaves room for them.
     #[cold]
     #[inline(never)]
-    fn start_counts_slow(
+    fn retry_counts(
         &self,
         slot: ClaimedSlot<T, OneThread>,
         refused: Refused,
@@ -142,16 +137,8 @@ impl<T> PoolCore<T> {
             self.owner().trim(Fate::Release);
             trim::reserve_counts(self.store(), refused)
         };
-        let mut slot = Some(slot);
-        let mut room = make_room();
-        if room.is_none() {
-            slot = None;
-            room = make_room();
-        }
-        let slot = slot.map_or_else(|| self.claim().map_err(|_| refused), Ok)?;
-        drop(room);
-        slot.start_counts(self.store())?;
-        Ok(slot)
+        let prefer_used = || self.owner().prefer_used_pages();
+        slot.retry_counts(self.store(), refused, make_room, prefer_used, || self.claim())
     }
 
     /// Frees the empty groups, and returns their number.

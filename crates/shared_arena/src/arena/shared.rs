@@ -65,6 +65,7 @@ impl<T> ArenaCore<T> {
     /// claim all the slots within a limit that has room for both.
     pub(super) fn reserve(&self, slots: usize) -> Result<(), Refused> {
         if slots != 0 && !cfg!(ephemera_weaken = "capacity_without_a_shard") {
+            self.store().check_capacity(slots)?;
             thread::make_shard(self.store())?;
         }
         self.store().reserve(slots)
@@ -88,33 +89,20 @@ impl<T> ArenaCore<T> {
         let slot = self.claim()?;
         match slot.start_counts(self.store()) {
             Ok(()) => Ok(slot),
-            Err(refused) => self.start_counts_slow(slot, refused),
+            Err(refused) => self.retry_counts(slot, refused),
         }
     }
 
-    /// Frees empty groups after `refused`, the refusal of the counts of the page of `slot`, and
-    /// tries once more to allocate the counts.
-    ///
-    /// If there is no other empty group, frees the slot too, because its group may be the only one,
-    /// and claims another slot. The bytes of the counts are reserved meanwhile, so that a new group
-    /// leaves room for them.
     #[cold]
     #[inline(never)]
-    fn start_counts_slow(
+    fn retry_counts(
         &self,
         slot: ClaimedSlot<T, Threads>,
         refused: Refused,
     ) -> Result<ClaimedSlot<T, Threads>, Refused> {
-        let mut slot = Some(slot);
-        let mut room = thread::make_room_for_counts(self.store(), refused);
-        if room.is_none() {
-            slot = None;
-            room = thread::make_room_for_counts(self.store(), refused);
-        }
-        let slot = slot.map_or_else(|| self.claim().map_err(|_| refused), Ok)?;
-        drop(room);
-        slot.start_counts(self.store())?;
-        Ok(slot)
+        let make_room = || thread::make_room_for_counts(self.store(), refused);
+        let prefer_used = || thread::prefer_used_pages(self.store());
+        slot.retry_counts(self.store(), refused, make_room, prefer_used, || self.claim())
     }
 }
 

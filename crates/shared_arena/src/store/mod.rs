@@ -225,19 +225,31 @@ impl ArenaStore {
         unsafe { NonNull::new_unchecked(shard.store().cast_mut().cast()) }
     }
 
-    /// Allocates groups for `slots` values, for any shard to bind.
-    pub(crate) fn reserve(&self, slots: usize) -> Result<(), Refused> {
-        let mut pages = self.geometry.pages_for(slots);
-        // Before it allocates a group, refuses a request that cannot succeed.
-        let bytes = self.geometry.bytes_in_groups(pages).unwrap_or(usize::MAX);
-        let layout = Layout::from_size_align(bytes, 1)
-            .map_err(|_| self.account.refused(bytes, RefusalCause::AddressSpace))?;
-        drop(self.account.reserve(bytes)?);
-        if bytes > ENORMOUS {
+    /// Returns an error if [`Self::reserve`] cannot allocate `slots` slots.
+    pub(crate) fn check_capacity(&self, slots: usize) -> Result<(), Refused> {
+        let layout = self.check_limit(self.geometry.pages_for(slots))?;
+        if layout.size() > ENORMOUS {
             let block = self.account.acquire(layout)?;
             // SAFETY: the block was acquired above, and no other thread has seen it.
             unsafe { self.account.release(block, layout) };
         }
+        Ok(())
+    }
+
+    /// Returns the layout of a block that is as large as `pages` pages, or an error if the address
+    /// space or the limit has no room for it.
+    fn check_limit(&self, pages: usize) -> Result<Layout, Refused> {
+        let bytes = self.geometry.bytes_in_groups(pages).unwrap_or(usize::MAX);
+        let layout = Layout::from_size_align(bytes, 1)
+            .map_err(|_| self.account.refused(bytes, RefusalCause::AddressSpace))?;
+        self.account.reserve(bytes).map(|_| layout)
+    }
+
+    /// Allocates groups for `slots` values, for any shard to bind. Allocates none if the limit has
+    /// no room for all of them.
+    pub(crate) fn reserve(&self, slots: usize) -> Result<(), Refused> {
+        let mut pages = self.geometry.pages_for(slots);
+        self.check_limit(pages)?;
         while pages != 0 {
             let some = pages.min(self.geometry.pages);
             let group = self.make_group(some)?;

@@ -14,7 +14,7 @@ use std::os::unix::process::parent_id;
 /// Returns an error if the parent has ended already.
 pub(super) fn end_with(parent: u32) -> Result<(), String> {
     #[cfg(target_os = "linux")]
-    // SAFETY: the call takes no pointer.
+    // SAFETY: this option sets a number of the calling process and accesses no memory.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong);
     }
