@@ -1,0 +1,55 @@
+//! Allocates the groups of a requested capacity.
+
+use core::alloc::Layout;
+
+use super::ArenaStore;
+use crate::error::{RefusalCause, Refused};
+
+/// If the groups of a requested capacity take more bytes than this, the arena first requests one
+/// block of that size and frees it at once. A global allocator without this much memory refuses
+/// that block at once, so the arena does not fill the memory with groups first.
+const ENORMOUS: usize = match 1_usize.checked_shl(40) {
+    Some(bytes) => bytes,
+    None => usize::MAX,
+};
+
+impl ArenaStore {
+    /// Returns an error if [`Self::reserve`] cannot allocate `slots` slots.
+    pub(crate) fn check_capacity(&self, slots: usize) -> Result<(), Refused> {
+        let layout = self.check_limit(self.geometry.pages_for(slots))?;
+        if layout.size() > ENORMOUS {
+            let block = self.account.acquire(layout)?;
+            // SAFETY: the block was acquired above, and no other thread has seen it.
+            unsafe { self.account.release(block, layout) };
+        }
+        Ok(())
+    }
+
+    /// Returns the layout of a block that is as large as `pages` pages, or an error if the address
+    /// space or the limit has no room for it.
+    fn check_limit(&self, pages: usize) -> Result<Layout, Refused> {
+        let bytes = self.geometry.bytes_in_groups(pages).unwrap_or(usize::MAX);
+        let layout = Layout::from_size_align(bytes, 1)
+            .map_err(|_| self.account.refused(bytes, RefusalCause::AddressSpace))?;
+        self.account.reserve(bytes).map(|_| layout)
+    }
+
+    /// Allocates groups for `slots` values, for any shard to bind. Allocates none if the limit has
+    /// no room for all of them.
+    pub(crate) fn reserve(&self, slots: usize) -> Result<(), Refused> {
+        let mut pages = self.geometry.pages_for(slots);
+        self.check_limit(pages)?;
+        while pages != 0 {
+            let some = pages.min(self.geometry.pages);
+            let group = self.make_group(some)?;
+            match self.enter_patiently() {
+                Some(_pass) => self.push_unbound(group),
+                // SAFETY: the group was just made, so no slot of it is in use, no list has it, and
+                // no other thread has seen it.
+                None => unsafe { self.release_group(group) },
+            }
+            pages -= some;
+        }
+        Ok(())
+    }
+}
