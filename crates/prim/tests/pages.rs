@@ -10,7 +10,7 @@ use ephemera_prim::traits::Allocator;
 use ephemera_testkit::allocator_suite;
 use ephemera_testkit::errand::{Done, Errand};
 use ephemera_testkit::subject::Subject;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 
 /// The pages of the process.
 struct Source;
@@ -105,7 +105,7 @@ impl Drop for Owned {
 
 #[test]
 fn blocks_are_aligned_up_to_a_gigabyte() {
-    let _turn = turn();
+    take_turn();
     for power in 0..31 {
         for size in [1, 40_000] {
             let block = Owned::new(layout(size, 1 << power)).expect("memory");
@@ -117,7 +117,7 @@ fn blocks_are_aligned_up_to_a_gigabyte() {
 
 #[test]
 fn recycled_blocks_are_zero_if_zeros_are_requested() {
-    let _turn = turn();
+    take_turn();
     for size in [32 << 10, 100_000, 1 << 20, 3 << 20] {
         let wanted = layout(size, 8);
         for _ in 0..3 {
@@ -132,7 +132,7 @@ fn recycled_blocks_are_zero_if_zeros_are_requested() {
 
 #[test]
 fn growth_keeps_the_bytes_and_zeroes_the_rest() {
-    let _turn = turn();
+    take_turn();
     let sizes = [1_000, 40_000, 60_000, 700_000, (1 << 20) + 1, (1 << 20) + 9_000, 5 << 20, 9 << 20];
     let top = sizes.len();
     // A recycled mapping has old bytes after its block.
@@ -171,7 +171,7 @@ const SLACK: usize = 2 << 20;
 #[test]
 #[cfg(target_os = "linux")]
 fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
-    let _turn = turn();
+    take_turn();
     for size in [32 << 10, 256 << 10, 1 << 20, 5 << 20] {
         // The call also forgets which bytes were needed again, so the bound is the least one.
         pages::purge();
@@ -196,7 +196,7 @@ fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
 
 #[test]
 fn shedding_returns_about_as_many_cached_bytes_as_asked() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let burst = || drop((0..1_500).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
     (0..6).for_each(|_| burst());
@@ -211,7 +211,7 @@ fn shedding_returns_about_as_many_cached_bytes_as_asked() {
 
 #[test]
 fn pages_that_were_needed_again_stay_cached_until_they_are_unused() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let burst = || drop((0..1_500).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
     burst();
@@ -228,7 +228,7 @@ fn pages_that_were_needed_again_stay_cached_until_they_are_unused() {
 
 #[test]
 fn permanent_blocks_have_their_alignment_also_if_they_are_empty() {
-    let _turn = turn();
+    take_turn();
     for align in [1, 64, 32 << 10, 1 << 20] {
         for size in [0, 1, 100, 70_000] {
             let block = pages::permanent(layout(size, align)).expect("memory");
@@ -239,7 +239,7 @@ fn permanent_blocks_have_their_alignment_also_if_they_are_empty() {
 
 #[test]
 fn cached_spans_leave_while_other_blocks_come_and_go() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let blocks: Vec<_> = (0..100).map(|_| Owned::new(SPAN).expect("memory")).collect();
     drop(blocks);
@@ -254,7 +254,7 @@ fn cached_spans_leave_while_other_blocks_come_and_go() {
 
 #[test]
 fn a_refusal_by_the_system_loses_nothing_and_the_next_call_succeeds() {
-    let _turn = turn();
+    take_turn();
     /// Allocates and grows blocks of every kind, and adds the number of refusals to `refused`.
     fn work(refused: &mut usize) {
         let sizes = [1, 32 << 10, 200_000, 1 << 20, 3 << 20, 40 << 20];
@@ -319,7 +319,7 @@ fn a_refusal_by_the_system_loses_nothing_and_the_next_call_succeeds() {
 #[test]
 fn conc_each_span_has_one_owner() {
     const ROUNDS: usize = 3_000;
-    let _turn = turn();
+    take_turn();
     let threads = (0..4_u8).map(|thread| {
         thread::spawn(move || {
             let mut held = Vec::new();
@@ -354,7 +354,7 @@ fn conc_each_span_has_one_owner() {
 #[cfg(unix)]
 fn a_forked_child_allocates_while_threads_of_the_parent_do() {
     use core::sync::atomic::{AtomicBool, Ordering};
-    let _turn = turn();
+    take_turn();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..2 {

@@ -8,7 +8,7 @@ use std::thread;
 
 use ephemera_prim::pages::{self, CachedPages, Pages, SpanCache};
 use ephemera_prim::traits::Allocator;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 
 /// Spans of 64 KiB, of which a thread keeps four.
 const SPAN: Layout = match Layout::from_size_align(60_000, 8) {
@@ -49,7 +49,7 @@ fn sixty_four_events() {
 
 #[test]
 fn a_freed_block_is_the_next_block_of_its_thread_and_counts_as_cached() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let before = pages::usage();
     let (own, cache) = with_cache();
@@ -69,7 +69,7 @@ fn a_freed_block_is_the_next_block_of_its_thread_and_counts_as_cached() {
 
 #[test]
 fn a_thread_keeps_a_bounded_number_of_bytes() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     pages::set_cache(KEPT);
     let (own, _) = with_cache();
@@ -86,7 +86,7 @@ fn a_thread_keeps_a_bounded_number_of_bytes() {
 
 #[test]
 fn threads_keep_nothing_if_the_process_may_cache_less_than_one_thread_keeps() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     pages::set_cache(KEPT - 1);
     let (own, _) = with_cache();
@@ -102,7 +102,7 @@ fn threads_keep_nothing_if_the_process_may_cache_less_than_one_thread_keeps() {
 
 #[test]
 fn spans_that_a_sleeping_thread_kept_leave_while_others_allocate() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let before = pages::usage();
     let (sleeps, is_asleep) = channel();
@@ -133,7 +133,7 @@ fn spans_that_a_sleeping_thread_kept_leave_while_others_allocate() {
 
 #[test]
 fn a_thread_that_uses_its_own_spans_lets_the_others_leave() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let (own, _) = with_cache();
     let longer = Layout::new::<[u8; 200_000]>();
@@ -148,7 +148,7 @@ fn a_thread_that_uses_its_own_spans_lets_the_others_leave() {
 
 #[test]
 fn a_purge_takes_the_spans_of_all_threads() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let (own, _) = with_cache();
     free(own, written(own, SPAN), SPAN);
@@ -159,7 +159,7 @@ fn a_purge_takes_the_spans_of_all_threads() {
 
 #[test]
 fn conc_a_kept_span_has_one_owner_beside_purges() {
-    let _turn = turn();
+    take_turn();
     let threads = [1_u8, 2, 3].map(|thread| {
         thread::spawn(move || {
             let (own, cache) = with_cache();
@@ -200,7 +200,7 @@ fn faults() -> libc::c_long {
 // Under AddressSanitizer, the pages of the shadow fault too.
 #[cfg(all(target_os = "linux", not(ephemera_poison = "asan")))]
 fn memory_that_is_used_all_the_time_keeps_its_pages() {
-    let _turn = turn();
+    take_turn();
     for size in [100_000, 1 << 20, 3 << 20] {
         pages::purge();
         let layout = Layout::from_size_align(size, 8).expect("a layout");

@@ -9,7 +9,7 @@ use std::io::Error;
 
 use ephemera_prim::pages::{self, Pages};
 use ephemera_prim::traits::Allocator;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 
 const SPAN: usize = 32 << 10;
 
@@ -38,7 +38,7 @@ fn lock(block: NonNull<u8>) -> bool {
 
 #[test]
 fn a_refused_purge_does_not_change_errno() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let (kept, block) = (written(), written());
     if lock(block) {
@@ -55,7 +55,7 @@ fn a_refused_purge_does_not_change_errno() {
 
 #[test]
 fn a_purge_unmaps_all_empty_superblocks_although_each_has_a_locked_page() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let before = pages::usage();
     pages::set_cache(256 * SPAN);
@@ -89,7 +89,7 @@ fn with_locked(number: usize, is_locked: impl Fn(usize) -> bool) -> Option<Vec<N
 
 #[test]
 fn locked_spans_do_not_keep_others_from_being_purged_over_time() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     // Each of two superblocks has two locked spans, and a used span that keeps it mapped.
     let Some(mut blocks) = with_locked(128, |at| matches!(at % 64, 0 | 7)) else { return };
@@ -116,7 +116,7 @@ fn other_blocks(times: usize) {
 
 #[test]
 fn locked_spans_do_not_keep_others_from_leaving_a_full_cache() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let Some(mut blocks) = with_locked(64, |at| matches!(at, 0 | 7)) else { return };
     let used = blocks.remove(63);
@@ -134,7 +134,7 @@ fn locked_spans_do_not_keep_others_from_leaving_a_full_cache() {
 
 #[test]
 fn a_purge_passes_over_locked_spans() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let Some(mut blocks) = with_locked(64, |at| matches!(at, 0 | 7)) else { return };
     let used = blocks.remove(63);

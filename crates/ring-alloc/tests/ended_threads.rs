@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use allocator_api2::boxed::Box;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use ring_alloc::OneRingAlloc;
 
 type Block = Box<[u8; 2_000], OneRingAlloc>;
@@ -34,7 +34,7 @@ fn conc_free_beside_thread_exit_frees_the_chunk() {
     } else {
         100_000
     };
-    let _turn = turn();
+    take_turn();
     let (to, from) = channel::<Block>();
     let (done, freed) = channel();
     let freeing = thread::spawn(move || {
@@ -57,7 +57,7 @@ fn conc_free_beside_thread_exit_frees_the_chunk() {
 fn conc_frees_beside_the_exit_of_a_thread_with_many_chunks_free_them() {
     const CHUNKS: usize = if cfg!(miri) { 8 } else { 1_000 };
     const ROUNDS: usize = if cfg!(miri) { 1 } else { 24 };
-    let _turn = turn();
+    take_turn();
     for round in 0..ROUNDS {
         let (to, from) = channel::<Vec<Block>>();
         let (half, freed) = channel();
@@ -84,7 +84,7 @@ fn conc_frees_beside_the_exit_of_a_thread_with_many_chunks_free_them() {
 #[test]
 fn chunks_of_an_ended_thread_are_freed_with_their_last_blocks() {
     const CHUNKS: usize = if cfg!(miri) { 3 } else { 100 };
-    let _turn = turn();
+    take_turn();
     let all = || (0..CHUNKS * BLOCKS_OF_A_CHUNK).map(|_| block()).collect::<Vec<_>>();
     let mut blocks = thread::spawn(all).join().expect("no panic");
     let full = held();
@@ -101,7 +101,7 @@ fn chunks_of_an_ended_thread_are_freed_with_their_last_blocks() {
 
 #[test]
 fn next_thread_allocates_beside_chunks_that_count_down() {
-    let _turn = turn();
+    take_turn();
     let all = || (0..40).map(|_| block()).collect::<Vec<_>>();
     let mut blocks = thread::spawn(all).join().expect("no panic");
     // From here on, the chunks of the first and of the last block count down.

@@ -7,13 +7,13 @@ use std::thread;
 
 use allocator_api2::boxed::Box;
 use ephemera_testkit::fork::holds_in_a_child;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use ring_alloc::OneRingAlloc;
 
 #[test]
 fn forked_child_frees_its_chunks_while_parent_threads_read_statistics() {
     const CHILDREN: usize = 100;
-    let _turn = turn();
+    take_turn();
     let polling = AtomicBool::new(true);
     let failed = thread::scope(|scope| {
         for _ in 0..2 {

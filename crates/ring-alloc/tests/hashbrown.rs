@@ -4,7 +4,7 @@
 
 use allocator_api2::alloc::Allocator;
 use ephemera_testkit::backing::Hostile;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
@@ -52,7 +52,7 @@ fn map_in_a_ring_frees_all_its_blocks() {
 
 #[test]
 fn map_of_all_threads_frees_all_its_blocks() {
-    let _turn = turn();
+    take_turn();
     use_a_map(OneRingAlloc);
     let map: HashMap<u32, u32, DefaultHashBuilder, OneRingAlloc> =
         (0..KEYS).map(|key| (key, key + 1)).collect();

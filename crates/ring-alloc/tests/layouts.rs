@@ -9,7 +9,7 @@ use core::alloc::Layout;
 use allocator_api2::alloc::{AllocError, Allocator};
 use checked::{Checked, layout};
 use ephemera_testkit::backing::{Calls, Counting, Hostile};
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
 /// Calls `test` with a ring over a hostile allocator, which must get all blocks back, and with
@@ -21,7 +21,7 @@ fn with_both(test: impl Fn(&dyn Allocator)) {
     drop(ring);
     assert_eq!(backing.outstanding(), []);
 
-    let _turn = turn();
+    take_turn();
     let before = clean();
     test(&OneRingAlloc);
     assert_eq!(clean(), before);
@@ -115,7 +115,7 @@ fn absurd_sizes_are_refused() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri ends the program over a size that no machine has")]
 fn absurd_sizes_are_refused_by_one_ring_alloc() {
-    let _turn = turn();
+    take_turn();
     let before = OneRingAlloc.stats().bytes_held;
     for size in [isize::MAX as usize, isize::MAX as usize / 2] {
         assert!(OneRingAlloc.allocate(layout(size, 1)).is_err());

@@ -16,7 +16,7 @@ use allocator_api2::boxed::Box;
 use checked::{Checked, layout};
 use ephemera_testkit::SplitMix;
 use ephemera_testkit::backing::Counting;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use process::{Unlimited, clean};
 use ring_alloc::{Builder, Geometry, OneRingAlloc, RingAlloc, Standard};
 use tiny::Tiny;
@@ -278,7 +278,7 @@ fn ring_keeps_retain_chunks_and_the_front() {
 
 #[test]
 fn limit_of_one_ring_alloc_is_exact() {
-    let _turn = turn();
+    take_turn();
     let _unlimited = Unlimited;
     let before = clean();
     let limit = before + 3 * prices::<Standard>().small;
@@ -305,7 +305,7 @@ fn limit_of_one_ring_alloc_is_exact() {
 
 #[test]
 fn conc_chunks_of_ended_threads_are_freed_before_a_refusal() {
-    let _turn = turn();
+    take_turn();
     let _unlimited = Unlimited;
     // Binds this thread to a record, so the thread below gets another one.
     drop(Box::new_in(1_u8, OneRingAlloc));

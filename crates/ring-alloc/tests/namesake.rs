@@ -11,7 +11,7 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use ephemera_testkit::backing::Counting;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
 fn hash(value: &impl Hash) -> u64 {
@@ -146,7 +146,7 @@ fn one_ring_alloc_implements_the_usual_traits() {
 
 #[test]
 fn conc_one_ring_alloc_frees_blocks_of_other_threads() {
-    let _turn = turn();
+    take_turn();
     let here = squares(OneRingAlloc, 50);
     let thread = std::thread::spawn(move || {
         let there = squares(OneRingAlloc, 60);

@@ -10,7 +10,7 @@ use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use ephemera_testkit::SplitMix;
 use ephemera_testkit::backing::Counting;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
 /// The number of allocations beside one long-lived block.
@@ -149,7 +149,7 @@ fn long_lived_blocks_of_a_spike_cost_a_chunk_each() {
 
 #[test]
 fn long_lived_blocks_cost_a_chunk_each_in_one_ring_alloc() {
-    let _turn = turn();
+    take_turn();
     let clean = || {
         OneRingAlloc.clean_local();
         OneRingAlloc.clean_global();

@@ -14,7 +14,7 @@ use std::sync::mpsc::channel;
 
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec as VecIn;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use process::{Unlimited, clean};
 use ring_alloc::OneRingAlloc;
 
@@ -27,7 +27,7 @@ fn layout(size: usize) -> Layout {
 
 #[test]
 fn conc_empty_chunks_of_another_thread_serve_a_refused_request() {
-    let _turn = turn();
+    take_turn();
     let _unlimited = Unlimited;
     drop(Box::new_in(1_u8, OneRingAlloc));
     let before = clean();
@@ -75,7 +75,7 @@ fn conc_empty_chunks_of_another_thread_serve_a_refused_request() {
 
 #[test]
 fn conc_trim_all_frees_chunks_here_at_once_and_elsewhere_in_the_next_slow_path() {
-    let _turn = turn();
+    take_turn();
     clean();
     let burst = || drop(core::array::from_fn::<_, 8, _>(|_| Box::new_in([1_u8; 60_000], OneRingAlloc)));
     let chunks = || OneRingAlloc.stats().medium.chunks;
@@ -108,7 +108,7 @@ fn conc_trim_all_frees_chunks_here_at_once_and_elsewhere_in_the_next_slow_path()
 #[test]
 fn conc_polling_statistics_pins_no_empty_chunks() {
     const CHUNKS: usize = if cfg!(miri) { 12 } else { 2_000 };
-    let _turn = turn();
+    take_turn();
     drop(Box::new_in(1_u8, OneRingAlloc));
     clean();
     let polling = AtomicBool::new(true);
@@ -136,7 +136,7 @@ fn conc_polling_statistics_pins_no_empty_chunks() {
 #[test]
 fn conc_polling_statistics_refuses_no_request_under_a_limit() {
     const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };
-    let _turn = turn();
+    take_turn();
     let _unlimited = Unlimited;
     drop(Box::new_in(1_u8, OneRingAlloc));
     let before = clean();

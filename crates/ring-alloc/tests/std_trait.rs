@@ -11,7 +11,7 @@ use core::ptr;
 use std::alloc::Allocator;
 
 use ephemera_testkit::backing::Counting;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
 /// A type of a library that knows only the standard trait.
@@ -59,7 +59,7 @@ fn grow_a_tree<A: Allocator + Clone>(alloc: A) {
 
 #[test]
 fn vector_of_one_ring_alloc_moves_between_threads() {
-    let _turn = turn();
+    take_turn();
     let mut numbers = Vec::new_in(OneRingAlloc);
     numbers.extend(0..1_000_u64);
     numbers.retain(|number| number % 2 == 0);
@@ -93,7 +93,7 @@ fn vectors_in_a_ring_free_all_their_blocks() {
 
 #[test]
 fn types_generic_over_the_standard_trait_accept_the_rings() {
-    let _turn = turn();
+    take_turn();
     let ring = RingAlloc::new_in(Counting::new());
     grow_a_tree(ring.clone());
     grow_a_tree(&ring);
@@ -118,7 +118,7 @@ fn neighbours_in_one_chunk_are_used_independently() {
     let third = Box::new_in(3_u64, ring.clone());
     assert_eq!((*first, *third, ring.stats().small.chunks), (112, 3, 1));
 
-    let _turn = turn();
+    take_turn();
     let mut first = Box::new_in(1_u64, OneRingAlloc);
     let second = Box::new_in(2_u64, OneRingAlloc);
     let borrowed = &mut *first;
@@ -147,7 +147,7 @@ fn boxes_may_be_passed_by_value() {
     let stays = Box::new_in([1, 2, 3, 4], &ring);
     assert_eq!(freed(kept(Box::new_in([1, 1, 1, 1], &ring))), 5);
     assert_eq!(freed(kept(stays)), 11);
-    let _turn = turn();
+    take_turn();
     assert_eq!(freed(kept(Box::new_in([1, 1, 1, 1], OneRingAlloc))), 5);
 }
 

@@ -13,12 +13,12 @@ use alloc::rc::Rc;
 use alloc::sync::{Arc, Weak};
 use std::thread;
 
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
 #[test]
 fn conc_arc_is_shared_between_threads() {
-    let _turn = turn();
+    take_turn();
     let shared = Arc::new_in([1_u64, 2, 3], &OneRingAlloc);
     let neighbour = Arc::new_in(4_u64, &OneRingAlloc);
     let weak: Weak<_, _> = Arc::downgrade(&shared);
@@ -67,7 +67,7 @@ fn queue_in_a_ring_frees_all_its_blocks() {
 
 #[test]
 fn tree_of_one_ring_alloc_frees_all_its_blocks() {
-    let _turn = turn();
+    take_turn();
     let mut tree = BTreeMap::new_in(&OneRingAlloc);
     for key in 0..300_u32 {
         tree.insert(key * 7 % 300, key);

@@ -11,7 +11,7 @@ use std::panic::catch_unwind;
 use std::thread;
 
 use ephemera_testkit::backing::CountingGlobal;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use ringal::{FixedBuf, GenericBufMut, RingAl, ringal};
 
 /// The alignment of every store in this program, in bytes. No other block has it, so the heap
@@ -35,7 +35,7 @@ fn stores() -> usize {
 
 #[test]
 fn ring_without_live_buffers_is_freed_at_once() {
-    let _turn = turn();
+    take_turn();
     let mut ring = ring(1 << 10);
     drop(ring.fixed(100));
     drop(ring.extendable(100));
@@ -47,7 +47,7 @@ fn ring_without_live_buffers_is_freed_at_once() {
 
 #[test]
 fn buffers_outlive_their_ring_and_free_it() {
-    let _turn = turn();
+    take_turn();
     let mut ring = ring(1 << 10);
     let mut written = ring.fixed(100).unwrap();
     let frozen = ring.fixed(10).unwrap().freeze();
@@ -69,7 +69,7 @@ fn buffers_outlive_their_ring_and_free_it() {
 
 #[test]
 fn buffer_can_be_frozen_and_made_writable_after_the_ring_is_dropped() {
-    let _turn = turn();
+    take_turn();
     let mut ring = ring(1 << 10);
     let mut buffer = ring.fixed(100).unwrap();
     buffer.extend(*b"0123456789");
@@ -86,7 +86,7 @@ fn buffer_can_be_frozen_and_made_writable_after_the_ring_is_dropped() {
 
 #[test]
 fn dropped_rings_free_all_stores() {
-    let _turn = turn();
+    take_turn();
     let rounds = if cfg!(miri) { 20 } else { 5_000 };
     let mut late = alloc::collections::VecDeque::new();
     for number in 0..rounds {
@@ -106,7 +106,7 @@ fn dropped_rings_free_all_stores() {
 /// that, and no sweep is requested.
 #[test]
 fn last_buffer_frees_its_store_however_many_are_parked() {
-    let _turn = turn();
+    take_turn();
     let count = if cfg!(miri) { 20 } else { 100 };
     for first_in in [true, false] {
         let mut late: alloc::collections::VecDeque<_> =
@@ -122,7 +122,7 @@ fn last_buffer_frees_its_store_however_many_are_parked() {
 /// Two threads drop the last two buffers of many stores at once.
 #[test]
 fn conc_two_last_buffers_free_their_store() {
-    let _turn = turn();
+    take_turn();
     let rounds = if cfg!(miri) { 2 } else { 300 };
     for _ in 0..rounds {
         let mut halves = (Vec::new(), Vec::new());
@@ -140,7 +140,7 @@ fn conc_two_last_buffers_free_their_store() {
 
 #[test]
 fn leaked_fixed_buffer_keeps_only_its_region() {
-    let _turn = turn();
+    take_turn();
     let mut ring = ring(1 << 10);
     core::mem::forget(ring.extendable(300).unwrap());
     assert_eq!(ring.stats().buffers_live, 0);
@@ -156,7 +156,7 @@ fn leaked_fixed_buffer_keeps_only_its_region() {
 #[test]
 fn conc_ring_is_dropped_during_releases() {
     const THREADS: usize = 3;
-    let _turn = turn();
+    take_turn();
     for round in 0..if cfg!(miri) { 1 } else { 200 } {
         let mut ring = ring(4 << 10);
         let threads: [_; THREADS] = core::array::from_fn(|thread| {
@@ -180,7 +180,7 @@ fn conc_ring_is_dropped_during_releases() {
 #[test]
 fn conc_buffers_outlive_their_thread() {
     ringal!(@init, 1 << 12);
-    let _turn = turn();
+    take_turn();
     let buffers = thread::spawn(|| {
         let mut written = ringal!(@fixed, 100).unwrap();
         written.write_all(b"from a thread that is gone").unwrap();
@@ -201,7 +201,7 @@ fn conc_buffers_outlive_their_thread() {
 #[test]
 fn macro_does_not_panic_during_thread_exit() {
     ringal!(@init, 1 << 12);
-    let _turn = turn();
+    take_turn();
 
     /// Uses the thread's ring when the thread destroys its thread-locals.
     struct AtExit(Arc<AtomicUsize>);
@@ -237,7 +237,7 @@ impl Drop for Counted {
 
 #[test]
 fn elements_are_dropped_once() {
-    let _turn = turn();
+    take_turn();
     let drops = Arc::new(AtomicUsize::new(0));
     let mut ring = ring(4 << 10);
     let mut buffer = ring.generic::<Counted>(10).unwrap();
@@ -255,7 +255,7 @@ fn elements_are_dropped_once() {
 
 #[test]
 fn panicking_destructor_leaks_no_region_and_drops_no_element_twice() {
-    let _turn = turn();
+    take_turn();
     let drops = Arc::new(AtomicUsize::new(0));
     let mut ring = ring(4 << 10);
     for panicking in 0..5 {
@@ -278,7 +278,7 @@ fn panicking_destructor_leaks_no_region_and_drops_no_element_twice() {
 
 #[test]
 fn elements_before_a_panic_of_the_iterator_are_kept() {
-    let _turn = turn();
+    take_turn();
     let mut ring = ring(4 << 10);
     let faulty = || (0..10_u8).map(|number| if number == 4 { panic!("at four") } else { number });
     let mut fixed = ring.fixed(8).unwrap();
@@ -292,7 +292,7 @@ fn elements_before_a_panic_of_the_iterator_are_kept() {
 #[test]
 fn user_code_may_use_the_ring_of_its_thread() {
     ringal!(@init, 1 << 12);
-    let _turn = turn();
+    take_turn();
 
     /// Contains a buffer of the ring. Its drop allocates another one.
     struct Again(#[expect(dead_code, reason = "keeps a buffer live, not read")] FixedBuf, Arc<AtomicUsize>);

@@ -4,9 +4,6 @@
 
 extern crate alloc;
 
-#[path = "support/turn.rs"]
-mod turn;
-
 use alloc::sync::Arc;
 use core::mem::MaybeUninit;
 use std::sync::Barrier;
@@ -14,8 +11,8 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use ephemera_testkit::backing::CountingGlobal;
+use ephemera_testkit::suite::take_turn;
 use shared_arena::{ArenaBox, SharedArena};
-use turn::turn;
 
 #[global_allocator]
 static GLOBAL: CountingGlobal = CountingGlobal::new(16 << 10);
@@ -66,7 +63,7 @@ fn draw(state: &mut u64, bound: usize) -> usize {
 #[test]
 #[cfg_attr(miri, ignore = "20,000 values take minutes, and a shorter run never looks for idle groups twice")]
 fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
-    let _turn = turn();
+    take_turn();
     for queue in [0, QUEUE, 200] {
         let arena = SharedArena::new();
         drop_elsewhere(burst(&arena));
@@ -78,7 +75,7 @@ fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
 #[test]
 #[cfg_attr(miri, ignore = "20,000 values take minutes, and a shorter run never looks for idle groups twice")]
 fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
-    let _turn = turn();
+    take_turn();
     let arena = SharedArena::new();
     let mut values = burst(&arena);
     let mut state = 1;
@@ -93,7 +90,7 @@ fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
 #[test]
 #[cfg_attr(miri, ignore = "20,000 values take minutes, and a shorter run never looks for idle groups twice")]
 fn local_frees_in_random_order_after_a_burst_free_the_burst() {
-    let _turn = turn();
+    take_turn();
     for elsewhere in [false, true] {
         let arena = SharedArena::new();
         let (mut values, mut state) = (burst(&arena), 1);
@@ -122,7 +119,7 @@ fn local_frees_in_random_order_after_a_burst_free_the_burst() {
 #[test]
 #[cfg_attr(miri, ignore = "20,000 values take minutes, and a shorter run never looks for idle groups twice")]
 fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
-    let _turn = turn();
+    take_turn();
     let arena = SharedArena::new();
     drop_elsewhere(burst(&arena));
     let before = (arena.statistics().pages, GLOBAL.aligned().taken);
@@ -137,7 +134,7 @@ fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
 #[cfg_attr(miri, ignore = "150 values, each of a page, take half a minute and a gigabyte")]
 fn hand_over_of_large_values_after_a_burst_frees_the_burst() {
     type Large = MaybeUninit<[u8; 60_000]>;
-    let _turn = turn();
+    take_turn();
     let arena = SharedArena::<Large>::new();
     // SAFETY: a `MaybeUninit` needs no initialised bytes.
     let make = || arena.alloc_with(|slot| unsafe { slot.assume_init_mut() });
@@ -160,7 +157,7 @@ fn hand_over_of_large_values_after_a_burst_frees_the_burst() {
 #[test]
 #[cfg_attr(miri, ignore = "20,000 values take minutes")]
 fn groups_of_a_sleeping_thread_are_freed_with_the_arena() {
-    let _turn = turn();
+    take_turn();
     let before = GLOBAL.aligned().bytes;
     let arena = Arc::new(SharedArena::new());
     let (asleep, awake) = (Barrier::new(2), Barrier::new(2));

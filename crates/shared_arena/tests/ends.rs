@@ -6,8 +6,6 @@ extern crate alloc;
 
 #[path = "support/heap.rs"]
 mod heap;
-#[path = "support/turn.rs"]
-mod turn;
 
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -15,9 +13,9 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use ephemera_testkit::suite::take_turn;
 use heap::{GROUP, Heap};
 use shared_arena::{ArenaBox, Pool, PoolBox, SharedArena};
-use turn::turn;
 
 #[global_allocator]
 static HEAP: Heap = Heap::new();
@@ -73,7 +71,7 @@ impl Stop {
 fn conc_arenas_dropped_before_their_values_hold_only_live_groups() {
     const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
     const ROUNDS: usize = if cfg!(miri) { 5 } else { 10_000 };
-    let _turn = turn();
+    take_turn();
     let before = HEAP.groups();
     let most = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -95,7 +93,7 @@ fn conc_arenas_dropped_before_their_values_hold_only_live_groups() {
 /// like this permanently. All other arenas are freed as if the stopped thread did not exist.
 #[test]
 fn conc_a_thread_stopped_in_a_drop_delays_no_other_arena() {
-    let _turn = turn();
+    take_turn();
     for sent in [false, true] {
         STOP.reset();
         let (values, from) = channel();
@@ -146,7 +144,7 @@ fn end_abroad() {
 #[test]
 fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
     const ARENAS: usize = if cfg!(miri) { 5 } else { 1_000 };
-    let _turn = turn();
+    take_turn();
     let (to, from) = channel();
     let (wake, asleep) = channel::<()>();
     let (mut arenas, mut values) = (Vec::with_capacity(ARENAS), Vec::with_capacity(ARENAS));
@@ -192,7 +190,7 @@ fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
 fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
     const ARENAS: usize = if cfg!(miri) { 20 } else { 1_000 };
     const OTHERS: usize = if cfg!(miri) { 2 } else { 7 };
-    let _turn = turn();
+    take_turn();
     STOP.reset();
     drop(SharedArena::<Kilobyte>::new().alloc([0; 1024]));
     let (groups, held) = (HEAP.groups(), HEAP.held());
@@ -238,7 +236,7 @@ fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
     fn drop_value() {
         drop((VALUE.take(), SHARED.take()));
     }
-    let _turn = turn();
+    take_turn();
     let before = HEAP.held();
     // In each round the value lies in another group. The groups before and after it are empty.
     let (some, rounds) = if cfg!(miri) { (1, 1) } else { (4, 20) };

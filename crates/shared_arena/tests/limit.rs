@@ -8,18 +8,16 @@ extern crate alloc;
 
 #[path = "support/tally.rs"]
 mod tally;
-#[path = "support/turn.rs"]
-mod turn;
 
+use ephemera_testkit::suite::take_turn;
 use shared_arena::{Arena, Pool, SharedArena, Trim};
 use tally::Tally;
-use turn::turn;
 
 const LIMIT: usize = if cfg!(miri) { 32 << 10 } else { 64 << 10 };
 
 #[test]
 fn a_refusal_returns_the_value() {
-    let _turn = turn();
+    take_turn();
     let tally = Tally::default();
     let arena = SharedArena::builder().limit(LIMIT).build();
     let mut values = Vec::new();
@@ -45,7 +43,7 @@ fn a_refusal_returns_the_value() {
 
 #[test]
 fn counted_handles_need_room_for_their_counts() {
-    let _turn = turn();
+    take_turn();
     // The limit has room for a page, but not for its counts.
     let probe = Pool::<u64>::new();
     drop(probe.alloc(1));
@@ -58,7 +56,7 @@ fn counted_handles_need_room_for_their_counts() {
 
 #[test]
 fn every_arena_keeps_its_limit() {
-    let _turn = turn();
+    take_turn();
     let arena = Arena::<[u8; 100]>::builder().limit(LIMIT).trim(Trim::Manual).build();
     let pool = Pool::<[u8; 100]>::builder().limit(LIMIT).build();
     let boxes: Vec<_> = (0..).map_while(|number: u32| arena.try_alloc([number as u8; 100]).ok()).collect();
@@ -72,7 +70,7 @@ fn every_arena_keeps_its_limit() {
 
 #[test]
 fn conc_pages_of_an_exited_thread_are_used_before_a_refusal() {
-    let _turn = turn();
+    take_turn();
     let arena = SharedArena::<[u64; 8]>::builder().limit(LIMIT).build();
     let fill = || {
         let values: Vec<_> = (0..).map_while(|number| arena.try_alloc([number; 8]).ok()).collect();
@@ -85,7 +83,7 @@ fn conc_pages_of_an_exited_thread_are_used_before_a_refusal() {
 
 #[test]
 fn capacity_counts_toward_the_limit() {
-    let _turn = turn();
+    take_turn();
     let refused = Pool::<u64>::builder().capacity(100_000).limit(LIMIT).try_build().unwrap_err();
     assert!(refused.by_limit() && refused.limit == LIMIT && refused.held + refused.asked > LIMIT);
     assert!((800_000..1_000_000).contains(&refused.asked), "{refused}");
@@ -100,7 +98,7 @@ fn capacity_counts_toward_the_limit() {
 /// The limit has room for the arena's state and its capacity, and for nothing else.
 #[test]
 fn reserved_capacity_can_be_allocated_under_its_own_limit() {
-    let _turn = turn();
+    take_turn();
     macro_rules! check {
         ($arena:ident, $capacity:expr) => {
             let capacity: usize = $capacity;
@@ -124,7 +122,7 @@ fn reserved_capacity_can_be_allocated_under_its_own_limit() {
 /// The limit has no room for the shard of a second thread.
 #[test]
 fn the_shard_of_another_thread_takes_one_group_of_the_reserved_capacity() {
-    let _turn = turn();
+    take_turn();
     let capacity = 5_000;
     let held = SharedArena::<u64>::with_capacity(capacity).statistics().bytes_held;
     let arena = SharedArena::<u64>::builder().capacity(capacity).limit(held).build();
@@ -137,7 +135,7 @@ fn the_shard_of_another_thread_takes_one_group_of_the_reserved_capacity() {
 /// The limit has no room for counts, but the freed bytes of one group suffice for them.
 #[test]
 fn counts_take_one_group_of_the_reserved_capacity() {
-    let _turn = turn();
+    take_turn();
     macro_rules! check {
         ($arena:ident) => {
             let held = $arena::<u64>::with_capacity(5_000).statistics().bytes_held;
@@ -155,7 +153,7 @@ fn counts_take_one_group_of_the_reserved_capacity() {
 /// pages has counts.
 #[test]
 fn empty_pages_are_freed_for_counts() {
-    let _turn = turn();
+    take_turn();
     // Some of the limits leave less than the counts of a page need.
     let (least, step) = if cfg!(miri) { (8 << 10, 1_024) } else { (32 << 10, 8) };
     for limit in (least..least + (2 << 10)).step_by(step) {
@@ -193,7 +191,7 @@ fn limits_for_counts(check: impl Fn(usize)) {
 /// a page with counts has free slots.
 #[test]
 fn counts_are_not_refused_while_a_trim_would_make_room() {
-    let _turn = turn();
+    take_turn();
     macro_rules! check {
         ($arena:ident, $try_counted:ident, $limit:expr) => {
             let limit = $limit;
@@ -220,7 +218,7 @@ fn counts_are_not_refused_while_a_trim_would_make_room() {
 /// A large group is freed for a page and its counts. The next group must not take all of its bytes.
 #[test]
 fn an_empty_group_is_exchanged_for_a_page_and_its_counts() {
-    let _turn = turn();
+    take_turn();
     /// The bytes of a group of one page, and of the page's counts.
     const PAGE: usize = 1_912 + 63 * 8;
     macro_rules! check {
@@ -251,7 +249,7 @@ fn an_empty_group_is_exchanged_for_a_page_and_its_counts() {
 
 #[test]
 fn conc_memory_of_an_exited_thread_is_freed_for_a_new_shard() {
-    let _turn = turn();
+    take_turn();
     // One of the limits leaves less than a shard needs.
     let limits = (13_472..24_000).step_by(if cfg!(miri) { 4_000 } else { 8 });
     limits.for_each(fill_one_after_the_other);

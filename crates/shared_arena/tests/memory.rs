@@ -4,15 +4,12 @@
 
 extern crate alloc;
 
-#[path = "support/turn.rs"]
-mod turn;
-
 use alloc::sync::Arc;
 use std::sync::Barrier;
 
 use ephemera_testkit::backing::CountingGlobal;
+use ephemera_testkit::suite::take_turn;
 use shared_arena::{Arena, ArenaArc, ArenaBox, Pool, SharedArena, Trim, reclaim, trim_all};
-use turn::turn;
 
 #[global_allocator]
 static GLOBAL: CountingGlobal = CountingGlobal::new(16 << 10);
@@ -25,7 +22,7 @@ fn groups() -> usize {
 /// Runs a test while no other one runs, and asserts that the process holds the same groups before
 /// and after.
 fn balanced(test: impl FnOnce()) {
-    let _turn = turn();
+    take_turn();
     let before = groups();
     test();
     assert_eq!(groups(), before, "groups were not freed");

@@ -4,12 +4,9 @@
 
 extern crate alloc;
 
-#[path = "support/turn.rs"]
-mod turn;
-
 use ephemera_testkit::bursts::resident;
+use ephemera_testkit::suite::take_turn;
 use shared_arena::{ArenaBox, SharedArena};
-use turn::turn;
 
 #[test]
 #[cfg_attr(miri, ignore = "resident memory is the interpreter's")]
@@ -19,7 +16,7 @@ use turn::turn;
 )]
 fn a_live_word_costs_at_most_16_resident_bytes() {
     const COUNT: usize = 126_000;
-    let _turn = turn();
+    take_turn();
     let mut values: Vec<ArenaBox<u64>> = Vec::with_capacity(COUNT);
     // The vector's own pages are resident before the measurement.
     let warm = SharedArena::new();
@@ -40,7 +37,7 @@ fn a_live_word_costs_at_most_16_resident_bytes() {
 #[cfg_attr(ephemera_poison = "asan", ignore = "the sanitizer keeps freed memory")]
 fn eight_threads_that_drop_arenas_before_values_stay_within_16_mib() {
     const THREADS: usize = 8;
-    let _turn = turn();
+    take_turn();
     let before = resident();
     let most = std::thread::scope(|scope| {
         let end_many = || {

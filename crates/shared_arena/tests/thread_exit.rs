@@ -6,8 +6,6 @@ extern crate alloc;
 
 #[path = "support/tally.rs"]
 mod tally;
-#[path = "support/turn.rs"]
-mod turn;
 
 use alloc::sync::Arc;
 use core::cell::RefCell;
@@ -61,7 +59,7 @@ enum Step {
 }
 
 fn exits(steps: &'static [Step]) {
-    let _turn = turn::turn();
+    ephemera_testkit::suite::take_turn();
     let tally = Tally::default();
     let (to, from) = channel();
     let abroad: Vec<_> = (0..3).map(|number| ARENA.alloc(tally.value(number))).collect();

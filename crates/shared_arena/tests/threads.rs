@@ -8,23 +8,21 @@ extern crate alloc;
 
 #[path = "support/tally.rs"]
 mod tally;
-#[path = "support/turn.rs"]
-mod turn;
 
 use alloc::sync::Arc;
 use std::sync::Barrier;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use ephemera_testkit::suite::take_turn;
 use shared_arena::{Arena, ArenaArc, ArenaBox, SharedArena};
 use tally::{Counted, Tally};
-use turn::turn;
 
 const ROUNDS: usize = if cfg!(miri) { 25 } else { 20_000 };
 
 #[test]
 fn conc_each_thread_claims_and_drops_its_own_values() {
-    let _turn = turn();
+    take_turn();
     let tally = Tally::default();
     let arena = Arc::new(SharedArena::with_capacity(200));
     let threads: Vec<_> = (0..3)
@@ -72,7 +70,7 @@ fn exchange(
 
 #[test]
 fn conc_values_are_dropped_by_other_threads() {
-    let _turn = turn();
+    take_turn();
     let tally = Tally::default();
     let arena = Arc::new(SharedArena::new());
     let ((to_one, from_two), (to_two, from_one)) = (channel(), channel());
@@ -101,7 +99,7 @@ fn conc_values_are_dropped_by_other_threads() {
 
 #[test]
 fn conc_a_thread_that_only_drops_holds_no_pages() {
-    let _turn = turn();
+    take_turn();
     let arena = Arc::new(SharedArena::new());
     let (to, from) = channel::<Vec<ArenaBox<[usize; 4]>>>();
     let dropper = thread::spawn(move || from.iter().for_each(drop));
@@ -124,7 +122,7 @@ fn conc_a_thread_that_only_drops_holds_no_pages() {
 
 #[test]
 fn conc_arcs_are_cloned_and_dropped_everywhere() {
-    let _turn = turn();
+    take_turn();
     let tally = Tally::default();
     let arena = SharedArena::new();
     for round in 0..if cfg!(miri) { 2 } else { 300 } {
@@ -156,7 +154,7 @@ fn conc_arcs_are_cloned_and_dropped_everywhere() {
 
 #[test]
 fn conc_only_one_thread_unwraps_an_arc() {
-    let _turn = turn();
+    take_turn();
     let tally = Tally::default();
     let arena = Arena::new();
     for round in 0..if cfg!(miri) { 2 } else { 300 } {
@@ -175,7 +173,7 @@ fn conc_only_one_thread_unwraps_an_arc() {
 
 #[test]
 fn conc_threads_bind_reserved_groups() {
-    let _turn = turn();
+    take_turn();
     let arena = Arc::new(SharedArena::<[u64; 16]>::with_capacity(if cfg!(miri) { 200 } else { 2_000 }));
     let (_, before) = arena.stats();
     let barrier = Arc::new(Barrier::new(2));
@@ -195,7 +193,7 @@ fn conc_threads_bind_reserved_groups() {
 
 #[test]
 fn conc_successive_threads_reuse_pages() {
-    let _turn = turn();
+    take_turn();
     let arena = Arc::new(SharedArena::new());
     for number in 0..if cfg!(miri) { 6 } else { 2_000_u64 } {
         let there = Arc::clone(&arena);
@@ -213,7 +211,7 @@ fn conc_successive_threads_reuse_pages() {
 
 #[test]
 fn conc_pages_of_an_exited_thread_are_reused() {
-    let _turn = turn();
+    take_turn();
     let arena = Arc::new(SharedArena::<[u64; 8]>::new());
     let count = if cfg!(miri) { 100 } else { 5_000 };
     let there = Arc::clone(&arena);
@@ -231,7 +229,7 @@ fn conc_pages_of_an_exited_thread_are_reused() {
 
 #[test]
 fn conc_an_arena_may_be_dropped_beside_its_values() {
-    let _turn = turn();
+    take_turn();
     let tally = Tally::default();
     for round in 0..if cfg!(miri) { 3 } else { 500 } {
         let arena = SharedArena::new();
@@ -269,7 +267,7 @@ fn conc_an_arena_may_be_dropped_beside_its_values() {
 /// the arena.
 #[test]
 fn conc_regression_two_threads_drop_boxes_after_the_arena() {
-    let _turn = turn();
+    take_turn();
     for _ in 0..if cfg!(miri) { 4 } else { 1_000 } {
         let arena = SharedArena::new();
         let boxes = [arena.alloc(String::from("one")), arena.alloc(String::from("two"))];
@@ -283,7 +281,7 @@ fn conc_regression_two_threads_drop_boxes_after_the_arena() {
 
 #[test]
 fn conc_statistics_are_consistent_beside_all_operations() {
-    let _turn = turn();
+    take_turn();
     let arena = Arc::new(SharedArena::new());
     let threads = [0, 1].map(|_| {
         let arena = Arc::clone(&arena);
@@ -310,7 +308,7 @@ fn conc_statistics_are_consistent_beside_all_operations() {
 #[test]
 #[cfg_attr(miri, ignore = "too slow: it runs hundreds of threads at once")]
 fn conc_hundreds_of_threads_share_an_arena() {
-    let _turn = turn();
+    take_turn();
     const THREADS: usize = 300;
     let tally = Tally::default();
     let arena = Arc::new(SharedArena::new());

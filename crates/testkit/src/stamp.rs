@@ -17,7 +17,7 @@ use crate::oracle::Oracle;
 use crate::program::{Profile, Program};
 use crate::rng::SplitMix;
 use crate::subject::Subject;
-use crate::suite::{Report, is_modest, run, run_exchange, run_with_failures, try_run, turn};
+use crate::suite::{Report, is_modest, run, run_exchange, run_with_failures, take_turn, try_run};
 
 /// Runs programs of one profile, one for each seed.
 fn seeds_of<S: Subject>(make: impl Fn() -> S, profile: Profile) -> Report {
@@ -133,7 +133,9 @@ pub fn refusals<S: Subject>(make: impl Fn() -> S) {
 /// Panics if the allocator violates a property of the oracle, refuses an ordinary request without a
 /// reason, or still holds bytes at the end.
 pub fn sizes<S: Subject>(make: impl Fn() -> S) {
-    let _turn = S::GLOBAL_STATE.then(turn);
+    if S::GLOBAL_STATE {
+        take_turn();
+    }
     let subject = make();
     let before = subject.finish(subject.fresh());
     let alloc = subject.fresh();

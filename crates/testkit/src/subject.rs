@@ -44,7 +44,7 @@ pub trait Subject {
     /// Whether all subjects of this type share state. If so, only one program runs at a time.
     ///
     /// Tests outside the suite that use the same state must hold
-    /// [`suite::turn`](crate::suite::turn).
+    /// [`suite::take_turn`](crate::suite::take_turn).
     const GLOBAL_STATE: bool = false;
 
     /// Whether returned slices have exactly the requested length.

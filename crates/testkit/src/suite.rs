@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
+use core::cell::OnceCell;
 use core::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -51,11 +52,21 @@ impl Report {
     }
 }
 
-/// Waits until no run on a subject with global state is in progress. No other such run starts until
-/// the returned guard is dropped.
-pub fn turn() -> MutexGuard<'static, ()> {
+/// Waits until no other thread has the turn to use global state, and takes it. The calling thread
+/// keeps the turn until its exit is complete, so what an allocator does at thread exit cannot
+/// disturb the next test.
+///
+/// Call this before the thread uses an allocator, because the standard library drops thread-local
+/// values in the reverse order of their registration. A thread that has the turn may call this
+/// again; the threads that it spawns must not.
+pub fn take_turn() {
     static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    thread_local! {
+        static HELD: OnceCell<MutexGuard<'static, ()>> = const { OnceCell::new() };
+    }
+    HELD.with(|held| {
+        held.get_or_init(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
+    });
 }
 
 /// Runs `program` and returns a summary of it.
@@ -117,7 +128,9 @@ fn try_run_refusing<S: Subject>(
     program: &Program,
     refusing: Refusing,
 ) -> Result<Report, Failure> {
-    let _turn = S::GLOBAL_STATE.then(turn);
+    if S::GLOBAL_STATE {
+        take_turn();
+    }
     let fail = |violation, stage| Failure::new(violation, stage, refusing, program);
 
     let before = subject.finish(subject.fresh());
@@ -150,7 +163,9 @@ fn try_run_refusing<S: Subject>(
 ///
 /// Panics if a violation is found.
 pub fn run_exchange<S: Subject>(subject: &S, seed: u64) {
-    let _turn = S::GLOBAL_STATE.then(turn);
+    if S::GLOBAL_STATE {
+        take_turn();
+    }
     let before = subject.finish(subject.fresh());
     let alloc = subject.fresh();
     let done = subject.elsewhere(&alloc, Errand::exchange(seed));

@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use allocator_api2::boxed::Box as Block;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use support::{here_or_miri, joined};
 use typed_pool::{PooledBox, pooled, pooled_allocator};
 
@@ -28,7 +28,7 @@ fn held() -> (usize, usize) {
 
 #[test]
 fn conc_a_remote_free_during_thread_exit_leaves_no_unit() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         /// A thread that exits drains the heaps of this allocator after those of the value, which
         /// leaves time for a free in between.
@@ -66,7 +66,7 @@ fn conc_a_remote_free_during_thread_exit_leaves_no_unit() {
 /// before that thread ends, and half while it ends.
 #[test]
 fn conc_remote_frees_before_and_during_thread_exit_leave_no_unit() {
-    let _turn = turn();
+    take_turn();
     static GO: AtomicBool = AtomicBool::new(false);
     let units = here_or_miri(4_000, 10);
     for _ in 0..here_or_miri(5, 1) {
@@ -100,7 +100,7 @@ fn conc_remote_frees_before_and_during_thread_exit_leave_no_unit() {
 fn conc_two_threads_that_free_an_ended_threads_values_leave_no_unit() {
     struct Small(u64);
     pooled!(Small);
-    let _turn = turn();
+    take_turn();
     let count = here_or_miri(20_000, 100);
     for _ in 0..here_or_miri(5, 1) {
         let values = joined(thread::spawn(move || {

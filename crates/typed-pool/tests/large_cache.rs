@@ -6,7 +6,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use std::thread;
 
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use typed_pool::{pages, pooled_allocator};
 
 pooled_allocator! {
@@ -50,7 +50,7 @@ fn from_the_process() -> usize {
 
 #[test]
 fn the_process_gets_the_blocks_that_an_ended_thread_kept() {
-    let _turn = turn();
+    take_turn();
     // This thread has a record, so it does not get that of the ended thread.
     assert_ne!(from_the_process(), 0);
     pages::purge();
@@ -61,7 +61,7 @@ fn the_process_gets_the_blocks_that_an_ended_thread_kept() {
 
 #[test]
 fn the_process_gets_the_blocks_of_a_thread_that_trims() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let freed = freed_once(|| Large.trim());
     let other = thread::spawn(from_the_process).join().expect("no panic");
@@ -70,7 +70,7 @@ fn the_process_gets_the_blocks_of_a_thread_that_trims() {
 
 #[test]
 fn a_block_that_grows_out_of_its_span_leaves_it_to_its_thread() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let block = allocate();
     let longer = Layout::new::<[u8; 200_000]>();
@@ -90,7 +90,7 @@ fn a_block_that_grows_out_of_its_span_leaves_it_to_its_thread() {
 #[test]
 #[cfg(unix)]
 fn a_forked_child_reaches_the_blocks_that_other_threads_kept() {
-    let _turn = turn();
+    take_turn();
     pages::purge();
     let (keeps, kept) = std::sync::mpsc::channel();
     let (end, ended) = std::sync::mpsc::channel::<()>();

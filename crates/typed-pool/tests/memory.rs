@@ -12,7 +12,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use allocator_api2::alloc::Allocator;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use support::{here_or_miri, joined};
 use typed_pool::{PooledBox, pooled, pooled_allocator};
 
@@ -29,7 +29,7 @@ fn resident() -> Option<usize> {
 #[test]
 #[cfg_attr(miri, ignore = "three million values")]
 fn a_producer_and_a_consumer_hold_bounded_memory() {
-    let _turn = turn();
+    take_turn();
     struct Value([u64; 4]);
     pooled!(Value);
     let (to, from) = sync_channel::<Vec<PooledBox<Value>>>(4);
@@ -60,7 +60,7 @@ fn a_producer_and_a_consumer_hold_bounded_memory() {
 
 #[test]
 fn the_memory_of_a_spike_is_freed() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct Nodes;
     }
@@ -79,7 +79,7 @@ fn the_memory_of_a_spike_is_freed() {
 
 #[test]
 fn long_lived_values_keep_only_their_units() {
-    let _turn = turn();
+    take_turn();
     struct Value([usize; 4]);
     pooled!(Value, chunk_len = 64);
     let mut all: Vec<_> =
@@ -107,7 +107,7 @@ fn long_lived_values_keep_only_their_units() {
 fn unused_capacity_is_hardly_touched() {
     use core::alloc::Layout;
 
-    let _turn = turn();
+    take_turn();
     let before = resident();
     let pool = typed_pool::TypedPool::<[u64; 4]>::with_capacity(1_000_000);
     let values: Vec<_> = (0..100).map(|number| pool.alloc([number; 4])).collect();
@@ -136,7 +136,7 @@ fn unused_capacity_is_hardly_touched() {
 #[test]
 #[cfg_attr(miri, ignore = "too slow: it makes 400,000 replacements")]
 fn random_replacement_holds_bounded_memory() {
-    let _turn = turn();
+    take_turn();
     struct Value([u64; 4]);
     pooled!(Value);
     let mut rng = ephemera_testkit::SplitMix::new(5);

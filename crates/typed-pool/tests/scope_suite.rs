@@ -23,7 +23,7 @@ use allocator_api2::vec::Vec as PoolVec;
 use ephemera_testkit::allocator_suite;
 use ephemera_testkit::errand::{Done, Errand};
 use ephemera_testkit::subject::Subject;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use typed_pool::{PooledAllocator, Scope};
 
 fn scope() -> Scope {
@@ -267,7 +267,7 @@ fn end_many_scopes() -> Vec<Block> {
 
 #[test]
 fn conc_random_programs_in_scopes_lose_nothing_and_keep_nothing() {
-    let _turn = turn();
+    take_turn();
     PooledAllocator.trim_all();
     for seed in 1..if cfg!(miri) { 2 } else { 60 } {
         let escaped = if seed % 2 == 1 { end_many_scopes() } else { Vec::new() };

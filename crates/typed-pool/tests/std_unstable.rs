@@ -17,7 +17,7 @@ use alloc::rc::Rc;
 use alloc::sync::{Arc, Weak};
 use std::thread;
 
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use typed_pool::pooled_allocator;
 
 /// The number of nodes in the containers below.
@@ -25,7 +25,7 @@ const COUNT: u32 = if cfg!(miri) { 100 } else { 3_000 };
 
 #[test]
 fn conc_an_arc_is_shared_between_threads() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct Own;
     }
@@ -49,7 +49,7 @@ fn conc_an_arc_is_shared_between_threads() {
 
 #[test]
 fn clones_of_an_rc_share_its_block() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct Own;
     }
@@ -64,7 +64,7 @@ fn clones_of_an_rc_share_its_block() {
 
 #[test]
 fn a_queue_and_a_list_free_all_their_blocks() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct Own;
     }
@@ -94,7 +94,7 @@ fn a_queue_and_a_list_free_all_their_blocks() {
 
 #[test]
 fn conc_a_tree_moves_to_another_thread() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct Own;
     }

@@ -111,7 +111,7 @@ fn exits(steps: &'static [Step]) {
 /// Runs a test, then checks that nothing is held. The tests of this file run one at a time, because
 /// the pools belong to the process.
 fn all_is_back(test: impl FnOnce()) {
-    let _turn = ephemera_testkit::suite::turn();
+    ephemera_testkit::suite::take_turn();
     test();
     PooledBox::<Value>::trim_all();
     Blocks.trim_all();

@@ -14,7 +14,7 @@ use std::sync::Barrier;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread;
 
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use support::{here_or_miri, joined};
 use typed_pool::{AnyPool, Pooled, PooledBox, Stats, pooled, pooled_allocator, unsize};
 
@@ -71,7 +71,7 @@ macro_rules! value {
 
 #[test]
 fn conc_values_are_dropped_on_another_thread() {
-    let _turn = turn();
+    take_turn();
     value!(Value);
     let values = Value::some(here_or_miri(300, 40));
     joined(thread::spawn(move || {
@@ -84,7 +84,7 @@ fn conc_values_are_dropped_on_another_thread() {
 
 #[test]
 fn conc_values_outlive_their_thread() {
-    let _turn = turn();
+    take_turn();
     const COUNT: usize = here_or_miri(100, 30);
     value!(Value);
     let values = joined(thread::spawn(|| Value::some(COUNT)));
@@ -97,7 +97,7 @@ fn conc_values_outlive_their_thread() {
 
 #[test]
 fn conc_values_of_an_ended_thread_are_dropped_while_another_has_its_record() {
-    let _turn = turn();
+    take_turn();
     value!(Value);
     let mut values = joined(thread::spawn(|| Value::some(40)));
     let (to, from) = channel();
@@ -119,7 +119,7 @@ fn conc_values_of_an_ended_thread_are_dropped_while_another_has_its_record() {
 /// The next holder of a record also books remote frees to pools that it does not use itself.
 #[test]
 fn conc_remote_frees_to_a_record_are_booked_by_its_next_holder() {
-    let _turn = turn();
+    take_turn();
     value!(Left, chunk_len = 8);
     value!(Used, chunk_len = 2);
     let booked = || {
@@ -155,7 +155,7 @@ fn conc_remote_frees_to_a_record_are_booked_by_its_next_holder() {
 
 #[test]
 fn conc_slots_with_remote_frees_are_reused() {
-    let _turn = turn();
+    take_turn();
     value!(Value, chunk_len = 16);
     let kept: Vec<_> = Value::some(64).into_iter().step_by(8).collect();
     for _ in 0..here_or_miri(50, 2) {
@@ -172,7 +172,7 @@ fn conc_slots_with_remote_frees_are_reused() {
 
 #[test]
 fn conc_thread_exit_frees_all_empty_units() {
-    let _turn = turn();
+    take_turn();
     value!(Value);
     joined(thread::spawn(|| Value::check_all(&Value::some(200))));
     let stats = Value::stats();
@@ -182,7 +182,7 @@ fn conc_thread_exit_frees_all_empty_units() {
 
 #[test]
 fn conc_a_producer_reuses_the_slots_that_a_consumer_frees() {
-    let _turn = turn();
+    take_turn();
     value!(Value);
     let (to, from) = sync_channel::<PooledBox<Value>>(8);
     let producer = thread::spawn(move || {
@@ -201,7 +201,7 @@ fn conc_a_producer_reuses_the_slots_that_a_consumer_frees() {
 
 #[test]
 fn conc_values_passed_around_threads_are_not_lost() {
-    let _turn = turn();
+    take_turn();
     value!(Value, chunk_len = 8);
     type Ends = (Vec<Sender<PooledBox<Value>>>, Vec<Receiver<PooledBox<Value>>>);
     let (senders, receivers): Ends = (0..3).map(|_| channel()).unzip();
@@ -234,7 +234,7 @@ fn conc_values_passed_around_threads_are_not_lost() {
 
 #[test]
 fn conc_trim_all_during_allocations_loses_nothing() {
-    let _turn = turn();
+    take_turn();
     value!(Value, chunk_len = 4);
     let done = Arc::new(AtomicBool::new(false));
     let workers: [_; 2] = core::array::from_fn(|_| {
@@ -258,7 +258,7 @@ fn conc_trim_all_during_allocations_loses_nothing() {
 
 #[test]
 fn conc_trait_objects_are_dropped_on_any_thread() {
-    let _turn = turn();
+    take_turn();
     trait Number: Send {
         fn get(&self) -> usize;
     }
@@ -305,20 +305,20 @@ fn one_after_another(threads: usize) {
 
 #[test]
 fn conc_threads_one_after_another_reuse_the_same_memory() {
-    let _turn = turn();
+    take_turn();
     one_after_another(here_or_miri(50, 3));
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "a thousand threads")]
 fn many_threads_one_after_another_leave_bounded_memory() {
-    let _turn = turn();
+    take_turn();
     one_after_another(1_000);
 }
 
 #[test]
 fn threads_beyond_the_static_records_get_further_records() {
-    let _turn = turn();
+    take_turn();
     value!(Value);
     // The number of static records.
     let first = here_or_miri(64, 4);
@@ -344,7 +344,7 @@ fn threads_beyond_the_static_records_get_further_records() {
 
 #[test]
 fn conc_statistics_report_unsettled_slots_of_a_running_thread() {
-    let _turn = turn();
+    take_turn();
     value!(Value, chunk_len = 64);
     let (to_thread, from_test) = channel::<()>();
     let (to_test, from_thread) = channel();
@@ -367,7 +367,7 @@ fn conc_statistics_report_unsettled_slots_of_a_running_thread() {
 
 #[test]
 fn conc_blocks_are_resized_and_freed_on_another_thread() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct Blocks;
     }

@@ -11,7 +11,7 @@ use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use ephemera_prim::account::Account;
 // The tests take turns, because they count the chunks of all threads.
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 
 use super::record::IdleRings;
 use super::thread::{ProcessRealm, WORLD};
@@ -64,7 +64,7 @@ fn look_until_purged(chunks: usize) {
 /// An owner allocates values and drops those for which `keeps` returns `false`. The test drops the
 /// others and purges all chunks but the front. Then the owner runs again.
 fn purged_after(keeps: fn(usize) -> bool) {
-    let _turn = turn();
+    take_turn();
     let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
     let (send, values) = sync_channel::<Vec<Value>>(1);
     thread::scope(|threads| {
@@ -103,7 +103,7 @@ fn an_owner_reuses_purged_chunks_after_it_freed_half_of_their_blocks() {
 
 #[test]
 fn a_front_is_not_purged() {
-    let _turn = turn();
+    take_turn();
     let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
     let (send, values) = sync_channel::<Value>(1);
     thread::scope(|threads| {
@@ -125,7 +125,7 @@ fn a_front_is_not_purged() {
 
 #[test]
 fn a_chunk_with_a_live_block_is_not_purged() {
-    let _turn = turn();
+    take_turn();
     let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
     let (send, values) = sync_channel::<Vec<Value>>(1);
     thread::scope(|threads| {
@@ -155,7 +155,7 @@ fn a_chunk_with_a_live_block_is_not_purged() {
 fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
     const BURSTS: usize = if cfg!(miri) { 4 } else { 200 };
     const BURST: usize = if cfg!(miri) { 40 } else { 200 };
-    let _turn = turn();
+    take_turn();
     let done = AtomicBool::new(false);
     let (send, values) = sync_channel::<Vec<(usize, Value)>>(1);
     thread::scope(|threads| {
@@ -198,7 +198,7 @@ fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
 fn conc_owner_that_exits_while_its_chunks_are_lent_leaves_none_behind() {
     const OWNERS: usize = if cfg!(miri) { 4 } else { 300 };
     const EACH: usize = if cfg!(miri) { 20 } else { 120 };
-    let _turn = turn();
+    take_turn();
     let done = AtomicBool::new(false);
     let mut left = 0;
     thread::scope(|threads| {

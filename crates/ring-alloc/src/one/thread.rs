@@ -198,7 +198,7 @@ mod tests {
 
     use allocator_api2::boxed::Box;
     // Serialises the tests: each assumes that no other test's threads hold records.
-    use ephemera_testkit::suite::turn;
+    use ephemera_testkit::suite::take_turn;
 
     use super::{ChunkClass, ProcessRealm, Record, RingEnv, This, WORLD, bound, heap, near, release};
     use crate::OneRingAlloc;
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn conc_free_during_a_momentary_lease_frees_the_chunk() {
-        let _turn = turn();
+        take_turn();
         let chunks = || OneRingAlloc.stats().chunks();
         let value = std::thread::spawn(|| Box::new_in(7, OneRingAlloc)).join().expect("no panic");
         // No other thread in this process has a record, so the first one is that of the ended
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn frees_after_thread_exit_drain_the_record_twice_per_chunk() {
         const BLOCKS: usize = if cfg!(miri) { 60 } else { 10_000 };
-        let _turn = turn();
+        take_turn();
         let all = || {
             (0..BLOCKS)
                 .map(|_| Box::new_in([7_u8; 400], OneRingAlloc))
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn conc_front_copy_follows_the_record() {
-        let _turn = turn();
+        take_turn();
         static BEHIND: AtomicUsize = AtomicUsize::new(0);
         static WRONG: AtomicUsize = AtomicUsize::new(0);
         struct LateDrop;

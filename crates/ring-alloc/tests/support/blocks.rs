@@ -1,11 +1,10 @@
 //! Helpers for tests with threads: numbered blocks, and a value whose drop checks that the test
 //! leaves no memory held.
 
-use std::sync::MutexGuard;
 use std::thread::{self, JoinHandle};
 
 use allocator_api2::vec::Vec;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use ring_alloc::OneRingAlloc;
 
 /// A block whose bytes contain its number.
@@ -18,13 +17,12 @@ pub(crate) const SIZES: [usize; 6] = [1, 40, 700, 3_000, 20_000, 100_000];
 /// and that no block is live.
 pub(crate) struct Balanced {
     pub(crate) before: usize,
-    _turn: MutexGuard<'static, ()>,
 }
 
 impl Balanced {
     pub(crate) fn new() -> Self {
-        let turn = turn();
-        Self { before: clean(), _turn: turn }
+        take_turn();
+        Self { before: clean() }
     }
 }
 

@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_free_without_a_size_does_what_a_free_with_one_does() {
-        let _turn = ephemera_testkit::suite::turn();
+        ephemera_testkit::suite::take_turn();
         let sizes: &[usize] = if cfg!(miri) { &[1_000] } else { &[16, 48, 1_000, 2_048] };
         for &size in sizes {
             let layout = Layout::from_size_align(size, 16).expect("a layout");
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_thread_frees_only_slots_of_its_own_units_without_a_size() {
-        let _turn = ephemera_testkit::suite::turn();
+        ephemera_testkit::suite::take_turn();
         let layout = Layout::new::<[u64; 4]>();
         let class = class_of(layout).expect("the layout has a class");
         let block = AtomicPtr::new(allocate(layout).as_ptr());
@@ -200,12 +200,14 @@ mod tests {
             unsafe { give_to_own_unit(Sizeless::__cell(), unit_at(block, class), block) }
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| {
+            let other = scope.spawn(|| {
                 assert!(!gives(), "the thread owns no unit");
                 let own = allocate(layout);
                 assert!(!gives(), "the thread owns other units");
                 free(own, layout);
             });
+            // `thread::scope` does not wait until thread exit is complete; `join` does.
+            other.join().expect("no panic");
         });
         assert!(gives(), "the thread owns the unit");
     }

@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn conc_a_remote_free_during_a_momentary_lease_is_drained_at_its_release() {
         // The tests take turns, since a thread of another test could lease the record.
-        let _turn = ephemera_testkit::suite::turn();
+        ephemera_testkit::suite::take_turn();
         struct Value(u64);
         crate::pooled!(Value);
         let held = || PooledBox::<Value>::stats().bytes_held;
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_push_during_a_lease_whose_table_cannot_be_made_is_drained_at_its_end() {
-        let _turn = ephemera_testkit::suite::turn();
+        ephemera_testkit::suite::take_turn();
         struct Value(u64);
         crate::pooled!(Value);
         crate::pooled_allocator! {

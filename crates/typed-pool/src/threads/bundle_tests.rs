@@ -8,7 +8,7 @@ use std_alloc::vec::Vec;
 use allocator_api2::boxed::Box;
 // The tests run one at a time, because they share a pool, and because a thread of one test may hold
 // the record with the heaps of another test.
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 
 use super::bundle;
 use crate::geometry::UNIT_MIN;
@@ -62,7 +62,7 @@ fn while_owner_sleeps<V: Send>(
 
 #[test]
 fn slots_in_a_bundle_count_as_freed() {
-    let _turn = turn();
+    take_turn();
     let check = |values| {
         drop_front_first(values);
         assert!(is_open());
@@ -83,7 +83,7 @@ fn held_by_sleeper<V: Send>(make: impl FnOnce() -> Vec<V> + Send) -> usize {
 
 #[test]
 fn sleeping_thread_keeps_one_unit_in_its_bundle() {
-    let _turn = turn();
+    take_turn();
     let held = held_by_sleeper(values);
     assert!(is_open());
     assert!(held <= UNIT_MIN, "{held} bytes wait");
@@ -95,7 +95,7 @@ fn sleeping_thread_keeps_one_unit_in_its_bundle() {
 
 #[test]
 fn slow_path_publishes_the_bundle() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct OwnBlocks;
     }
@@ -113,7 +113,7 @@ fn slow_path_publishes_the_bundle() {
 
 #[test]
 fn ended_thread_publishes_its_bundle() {
-    let _turn = turn();
+    take_turn();
     let check = |values| {
         let frees = thread::spawn(move || {
             drop_front_first(values);
@@ -127,14 +127,14 @@ fn ended_thread_publishes_its_bundle() {
 
 #[test]
 fn last_free_of_an_ended_thread_frees_its_unit() {
-    let _turn = turn();
+    take_turn();
     drop_front_first(thread::spawn(values).join().expect("no panic"));
     assert_eq!(BundlePool.stats().bytes_held, 0);
 }
 
 #[test]
 fn freed_slots_serve_a_thread_at_its_limit() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct LimitedBlocks;
     }
@@ -154,7 +154,7 @@ fn freed_slots_serve_a_thread_at_its_limit() {
 
 #[test]
 fn frees_that_alternate_between_groups_do_not_wait() {
-    let _turn = turn();
+    take_turn();
     let check = |mut values: Vec<Value>| {
         let others = values.split_off(values.len() / 2);
         for pair in values.into_iter().zip(others) {
@@ -169,7 +169,7 @@ fn frees_that_alternate_between_groups_do_not_wait() {
 /// An owner that sends values one by one, and waits until each is freed, reuses each slot.
 #[test]
 fn slot_of_a_group_whose_frees_are_booked_does_not_wait() {
-    let _turn = turn();
+    take_turn();
     let (send, values) = channel::<Value>();
     let (tell, told) = channel();
     thread::scope(|threads| {

@@ -11,7 +11,7 @@ use std_alloc::vec::Vec;
 use allocator_api2::boxed::Box;
 // The tests run one at a time, because a thread of one test may hold the record with the heaps of
 // another test.
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 
 use ephemera_prim::idle::LOOKS;
 
@@ -58,7 +58,7 @@ fn publish_bundle_of_this_thread() {
 /// the selected ones and purges the units. Then the owner allocates again, and no slot has two
 /// users.
 fn purged_after(keeps: fn(usize) -> bool) {
-    let _turn = turn();
+    take_turn();
     assert_eq!(IDLE_MS, 0);
     let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
     let (send, values) = sync_channel::<Vec<Value>>(1);
@@ -104,7 +104,7 @@ fn an_owner_reuses_purged_units_of_which_it_freed_most() {
 
 #[test]
 fn a_thread_that_ends_leaves_no_purged_unit() {
-    let _turn = turn();
+    take_turn();
     let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
     let (send, values) = sync_channel::<Vec<Value>>(1);
     thread::scope(|threads| {
@@ -128,11 +128,11 @@ fn a_thread_that_ends_leaves_no_purged_unit() {
 /// number of units with a live slot.
 #[test]
 fn a_look_that_purges_nothing_waits_for_the_clock() {
-    let _turn = turn();
+    take_turn();
     let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
     let (send, values) = sync_channel::<Vec<Value>>(1);
     thread::scope(|threads| {
-        threads.spawn(|| {
+        let owner = threads.spawn(|| {
             send.send((0..VALUES).map(value).collect()).expect("the test receives");
             asleep.wait();
             awake.wait();
@@ -155,6 +155,8 @@ fn a_look_that_purges_nothing_waits_for_the_clock() {
         let without_a_pause = QUEUE.looks_without_a_pause();
         let purged = IdlePool.stats().purged_units;
         awake.wait();
+        // `thread::scope` does not wait until thread exit is complete; `join` does.
+        owner.join().expect("no panic");
         assert_eq!((without_a_pause, purged), (0, 0));
     });
 }
@@ -169,7 +171,7 @@ fn drops(values: Receiver<(usize, Value)>) {
 #[test]
 fn conc_an_owner_allocates_and_frees_while_other_threads_free_and_purge() {
     const ROUNDS: usize = if cfg!(miri) { 3 } else { 60 };
-    let _turn = turn();
+    take_turn();
     let (send, values) = sync_channel::<(usize, Value)>(VALUES);
     let done = AtomicBool::new(false);
     thread::scope(|threads| {

@@ -9,7 +9,7 @@ use std_alloc::collections::BTreeSet;
 
 use allocator_api2::boxed::Box;
 use ephemera_prim::header::header_of;
-use ephemera_testkit::{child, suite::turn};
+use ephemera_testkit::{child, suite::take_turn};
 
 use super::cell::CellState;
 use super::pooled::{pooled_cell, pooled_family};
@@ -65,7 +65,7 @@ fn too_many_references_to_a_scope_end_the_process() {
 
 #[test]
 fn leaving_a_scope_after_the_thread_exit_hook_restores_nothing() {
-    let _turn = turn();
+    take_turn();
     let cell = (pooled_family().cell)();
     let (first, second) = (start(), start());
     let outer = enter(&first);
@@ -80,7 +80,7 @@ fn leaving_a_scope_after_the_thread_exit_hook_restores_nothing() {
 
 #[test]
 fn a_thread_in_a_counting_scope_owns_no_unit() {
-    let _turn = turn();
+    take_turn();
     let scope = ScopeRef::start(UNLIMITED, true).expect("memory");
     let inside = enter(&scope);
     let block = PooledAllocator.allocate(Layout::new::<u64>()).expect("memory").cast::<u8>();
@@ -121,7 +121,7 @@ fn a_record_that_another_thread_holds_for_a_moment_is_waited_for() {
 
 #[test]
 fn scopes_after_a_burst_take_the_heaps_that_were_used_last() {
-    let _turn = turn();
+    take_turn();
     let burst = [(); if cfg!(miri) { 8 } else { 50 }].map(|()| start());
     drop(burst);
     let mut used = BTreeSet::new();
@@ -134,7 +134,7 @@ fn scopes_after_a_burst_take_the_heaps_that_were_used_last() {
 
 #[test]
 fn scopes_that_start_while_a_thread_is_stopped_in_the_pool_reuse_heaps() {
-    let _turn = turn();
+    take_turn();
     let burst = || [(); 5].map(|()| start());
     let heaps = |scopes: [ScopeRef; 5]| scopes.map(|scope| ptr::from_ref::<ScopeHeaps>(&scope));
     let mut known: BTreeSet<_> = heaps(burst()).into();
@@ -183,7 +183,7 @@ fn a_thread_returns_to_its_own_record_of_a_scope_that_others_are_in() {
 
 #[test]
 fn a_fruitless_search_is_remembered_by_the_thread_and_not_by_each_scope() {
-    let _turn = turn();
+    take_turn();
     let family = pooled_family();
     // This allocation gives the thread a table of its own.
     drop(Box::new_in(1_u8, PooledAllocator));
@@ -203,7 +203,7 @@ fn a_fruitless_search_is_remembered_by_the_thread_and_not_by_each_scope() {
 
 #[test]
 fn a_refused_thread_finds_an_empty_front_that_was_set_aside_since() {
-    let _turn = turn();
+    take_turn();
     let value = || Box::<[u8; 20_000], _>::try_new_uninit_in(PooledAllocator);
     let large = || Box::<[u8; 60_000], _>::try_new_uninit_in(PooledAllocator);
     // This allocation gives the thread a table of its own.

@@ -12,7 +12,7 @@ use std_alloc::vec::Vec;
 use allocator_api2::boxed::Box;
 // The tests run one at a time, because a thread of one test may hold the record with the heaps of
 // another test.
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 
 use super::Family;
 use super::table::Heaps;
@@ -31,7 +31,7 @@ fn looks(family: &Family) -> usize {
 
 #[test]
 fn a_refusal_is_not_followed_by_a_second_search_while_nothing_changes() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct Limited;
     }
@@ -59,7 +59,7 @@ fn a_refusal_is_not_followed_by_a_second_search_while_nothing_changes() {
 
 #[test]
 fn an_empty_unit_kept_by_another_thread_allows_another_search() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct Limited;
     }
@@ -98,7 +98,7 @@ fn an_empty_unit_kept_by_another_thread_allows_another_search() {
 #[cfg(all(target_pointer_width = "64", not(miri)))]
 #[test]
 fn a_refusal_without_a_limit_is_not_remembered() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct Unlimited;
     }
@@ -130,7 +130,7 @@ fn empties(family: &'static Family) -> (usize, usize) {
 
 #[test]
 fn slots_of_a_unit_that_another_thread_emptied_are_linked_in_one_pass() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct Blocks;
     }
@@ -167,7 +167,7 @@ fn drains(family: &'static Family) -> usize {
 
 #[test]
 fn frees_after_thread_exit_lease_the_record_twice_for_each_group() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct Blocks;
     }
@@ -193,7 +193,7 @@ fn frees_after_thread_exit_lease_the_record_twice_for_each_group() {
 /// down.
 #[test]
 fn slots_of_ended_threads_are_reused_while_others_are_freed() {
-    let _turn = turn();
+    take_turn();
     pooled_allocator! {
         struct Blocks;
     }

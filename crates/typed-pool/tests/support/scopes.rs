@@ -1,7 +1,7 @@
 //! Functions that tests of scopes share.
 
 use allocator_api2::boxed::Box;
-use ephemera_testkit::suite::turn;
+use ephemera_testkit::suite::take_turn;
 use typed_pool::{PooledAllocator, Scope, ScopeBuilder};
 
 pub(crate) type Block = Box<[u64; 4], PooledAllocator>;
@@ -21,7 +21,7 @@ pub(crate) fn held() -> usize {
 /// Runs a test that checks the bytes that all threads hold. Each such test begins and ends with no
 /// bytes held.
 pub(crate) fn alone(test: impl FnOnce()) {
-    let _turn = turn();
+    take_turn();
     PooledAllocator.trim_all();
     assert_eq!(held(), 0, "an earlier test left blocks");
     test();

@@ -1,0 +1,42 @@
+//! Tests of the turn that tests of global state take.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+use std::thread;
+
+use ephemera_testkit::suite::take_turn;
+
+/// Threads that had the turn and whose exit is complete.
+static EXITED: AtomicUsize = AtomicUsize::new(0);
+
+/// A value of which a thread drops one at its exit.
+struct AtExit;
+
+impl Drop for AtExit {
+    fn drop(&mut self) {
+        thread::sleep(Duration::from_millis(2));
+        EXITED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+thread_local! {
+    static AT_EXIT: AtExit = const { AtExit };
+}
+
+#[test]
+fn threads_keep_the_turn_until_their_exit_is_complete() {
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    let threads = [(); 8].map(|()| {
+        thread::spawn(|| {
+            take_turn();
+            let started = STARTED.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(EXITED.load(Ordering::Relaxed), started, "an earlier thread exits meanwhile");
+            AT_EXIT.with(|_| ());
+            // A thread that has the turn gets it again.
+            take_turn();
+        })
+    });
+    for thread in threads {
+        thread.join().expect("no panic");
+    }
+}
