@@ -6,10 +6,10 @@ use std::thread;
 
 use ephemera_testkit::suite::take_turn;
 
-/// Threads that had the turn and whose exit is complete.
+/// The number of threads that had the turn and have dropped `AT_EXIT`.
 static EXITED: AtomicUsize = AtomicUsize::new(0);
 
-/// A value of which a thread drops one at its exit.
+/// A value whose drop takes longer than another thread needs to take a turn that is free.
 struct AtExit;
 
 impl Drop for AtExit {
