@@ -18,6 +18,10 @@ pub(crate) const BENCHES: &str = "benches";
 /// The arguments of cargo that select unit tests, integration tests and examples.
 const UNIT: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
 
+/// The environment variable that sets how many random programs the suite of all allocators runs for
+/// each of its profiles, and the number in `test`. In `ci` the suite runs four times as many.
+const SUITE_SEEDS: (&str, &str) = ("EPHEMERA_SEEDS", "24");
+
 /// Packages that can implement both versions of the allocator trait at once, with the feature that
 /// adds the second version.
 const BOTH_TRAITS: [(&str, &str); 3] =
@@ -53,8 +57,8 @@ pub(crate) enum BothTraitsExtent {
   cargo xtask test --fast    leaves out loom and Miri
   cargo xtask test --fast --features   also runs all tests with features that are not the default
 
-`cargo xtask ci` also tests other features and the harness, explores the models with one more preemption, adds the model
-of the recorder, and runs the integration tests under Miri.
+`cargo xtask ci` also tests other features and the harness, runs four times as many random programs, explores the models
+with one more preemption, adds the model of the recorder, and runs the integration tests under Miri.
 
 To run one test, use cargo itself: cargo test -p ring-alloc NAME")]
 pub(crate) struct TestOptions {
@@ -171,7 +175,15 @@ fn commands(ws: &Workspace, packages: TestedPackages, cargo: &Cmd) -> Vec<Cmd> {
     match packages {
         TestedPackages::All => workspace(ws, cargo),
         TestedPackages::Daily => {
-            vec![cargo.clone().args(["--workspace", "--exclude", BENCHES, "--exclude", HARNESS])]
+            let (name, seeds) = SUITE_SEEDS;
+            let seeds = std::env::var(name).unwrap_or_else(|_| seeds.to_owned());
+            vec![cargo.clone().env(name, seeds).args([
+                "--workspace",
+                "--exclude",
+                BENCHES,
+                "--exclude",
+                HARNESS,
+            ])]
         }
     }
 }
@@ -216,7 +228,7 @@ fn doc(ws: &Workspace, packages: TestedPackages) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BOTH_TRAITS, BOTH_TRAITS_TESTS, TestedPackages, commands};
+    use super::{BOTH_TRAITS, BOTH_TRAITS_TESTS, SUITE_SEEDS, TestedPackages, commands};
     use crate::workspace::Workspace;
 
     #[test]
@@ -226,6 +238,13 @@ mod tests {
         let [command] = &commands[..] else { panic!("{commands:?}") };
         let shown = command.shown();
         assert!(shown.ends_with("--workspace --exclude benches --exclude bench-harness"), "{shown}");
+    }
+
+    #[test]
+    fn the_suite_reads_the_variable_that_the_daily_tests_set() {
+        let ws = Workspace::load().unwrap();
+        let config = std::fs::read_to_string(ws.root.join("crates/testkit/src/config.rs")).unwrap();
+        assert!(config.contains(&format!("SEEDS_VARIABLE: &str = \"{}\";", SUITE_SEEDS.0)));
     }
 
     #[test]

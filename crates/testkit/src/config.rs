@@ -16,8 +16,10 @@ const fn here_or_miri(here: usize, miri: usize) -> usize {
     }
 }
 
-/// Number of seeds for each profile.
+/// Number of seeds for each profile. [`SEEDS_VARIABLE`] in the environment overrides it.
 pub const SEEDS: usize = here_or_miri(96, 1);
+/// The environment variable that overrides [`SEEDS`]. `cargo xtask test` sets it to a quarter.
+pub const SEEDS_VARIABLE: &str = "EPHEMERA_SEEDS";
 /// Number of operations in a program generated from a seed.
 pub const SEED_OPS: usize = here_or_miri(400, 24);
 /// Number of cases of the proptest test. `PROPTEST_CASES` in the environment overrides it.
@@ -67,3 +69,34 @@ pub const MODEST_ALIGN: usize = 1 << 16;
 pub const FILLED_WHOLE: usize = here_or_miri(4 << 20, 1 << 10);
 /// Number of bytes that are filled and checked at each end of a larger block.
 pub const FILLED_EDGE: usize = here_or_miri(64 << 10, 256);
+
+/// Returns the number of seeds for each profile: the number in [`SEEDS_VARIABLE`], or [`SEEDS`].
+///
+/// # Panics
+///
+/// Panics if the variable is set to anything but a positive number. A suite without a program would
+/// pass.
+#[must_use]
+pub fn seeds() -> u64 {
+    match std::env::var(SEEDS_VARIABLE) {
+        Ok(text) => {
+            positive(&text).unwrap_or_else(|| panic!("{SEEDS_VARIABLE}={text} is no positive number"))
+        }
+        Err(_) => SEEDS as u64,
+    }
+}
+
+fn positive(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|number| *number > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::positive;
+
+    #[test]
+    fn a_number_of_seeds_is_positive() {
+        assert_eq!(positive("24"), Some(24));
+        assert!(["", "0", "-1", "many"].iter().all(|text| positive(text).is_none()));
+    }
+}

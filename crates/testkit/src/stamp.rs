@@ -10,8 +10,8 @@ use allocator_api2::alloc::Allocator;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 
 use crate::config::{
-    BYTE_STRING_LEN, BYTE_STRINGS, EXCHANGES, PROPTEST_CASES, PROPTEST_OPS, PROPTEST_SHRINKS, REFUSAL_OPS,
-    REFUSAL_SEEDS, SEED_OPS, SEEDS,
+    self, BYTE_STRING_LEN, BYTE_STRINGS, EXCHANGES, PROPTEST_CASES, PROPTEST_OPS, PROPTEST_SHRINKS,
+    REFUSAL_OPS, REFUSAL_SEEDS, SEED_OPS,
 };
 use crate::oracle::Oracle;
 use crate::program::{Profile, Program};
@@ -23,7 +23,7 @@ use crate::suite::{Report, is_modest, run, run_exchange, run_with_failures, take
 fn seeds_of<S: Subject>(make: impl Fn() -> S, profile: Profile) -> Report {
     let program = |seed| Program::from_seed(seed, SEED_OPS, profile);
     let report =
-        (0..SEEDS as u64).map(|seed| run(&make(), &program(seed))).fold(Report::default(), Report::and);
+        (0..config::seeds()).map(|seed| run(&make(), &program(seed))).fold(Report::default(), Report::and);
     assert!(report.served > 0, "{profile:?} served no request: {report:?}");
     report
 }

@@ -21,6 +21,7 @@ use std::thread;
 use allocator_api2::alloc::{AllocError, Allocator};
 use allocator_api2::vec::Vec as PoolVec;
 use ephemera_testkit::allocator_suite;
+use ephemera_testkit::config;
 use ephemera_testkit::errand::{Done, Errand};
 use ephemera_testkit::subject::Subject;
 use ephemera_testkit::suite::take_turn;
@@ -269,7 +270,7 @@ fn end_many_scopes() -> Vec<Block> {
 fn conc_random_programs_in_scopes_lose_nothing_and_keep_nothing() {
     take_turn();
     PooledAllocator.trim_all();
-    for seed in 1..if cfg!(miri) { 2 } else { 60 } {
+    for seed in 1..=config::seeds().div_ceil(2) {
         let escaped = if seed % 2 == 1 { end_many_scopes() } else { Vec::new() };
         let mut program = Random {
             state: 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed),
