@@ -34,6 +34,16 @@ fn set_errno(error: c_int) {
     unsafe { word.write(error) };
 }
 
+/// The loader calls the functions of this section before the program starts.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    // Without a key, threads end as in a Rust program.
+    let _ = ephemera_prim::local::end_threads_by_key();
+}
+
 /// Returns the block's address. If there is no block, sets `errno` to `ENOMEM` and returns null.
 fn or_null(block: Option<NonNull<u8>>) -> *mut c_void {
     block.map_or_else(
@@ -54,8 +64,8 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
     }
 }
 
-/// The slow path of [`malloc`]. Like every `extern "C"` function, it cannot unwind. So [`malloc`]
-/// ends with a jump to it and needs no stack frame.
+/// Serves [`malloc`] in its slow path. Like every `extern "C"` function, it cannot unwind. So
+/// [`malloc`] ends with a jump to this function and needs no stack frame.
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slowly(size: usize) -> *mut c_void {
@@ -77,7 +87,7 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     }
 }
 
-/// The slow path of [`calloc`], and an `extern "C"` function for the same reason as
+/// Serves [`calloc`] in its slow path. This is an `extern "C"` function for the same reason as
 /// [`malloc_slowly`].
 #[cold]
 #[inline(never)]
@@ -98,7 +108,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     }
 }
 
-/// The slow path of [`free`], and an `extern "C"` function for the same reason as
+/// Serves [`free`] in its slow path. This is an `extern "C"` function for the same reason as
 /// [`malloc_slowly`].
 ///
 /// # Safety
@@ -142,19 +152,33 @@ pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: us
 }
 
 /// C: allocates `size` bytes, aligned to `align`.
+///
+/// Like glibc since 2.38, the function fails with `EINVAL` if `align` is no power of two.
 #[unsafe(no_mangle)]
 pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
-    memalign(align, size)
+    if align.is_power_of_two() { or_null(sized::allocate(size, align, false)) } else { invalid() }
 }
 
-/// Allocates `size` bytes, aligned to `align`.
+/// Allocates `size` bytes, aligned to `align`, or to the next power of two.
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
-    if !align.is_power_of_two() {
-        set_errno(libc::EINVAL);
-        return ptr::null_mut();
+    match align.checked_next_power_of_two() {
+        Some(align) => or_null(sized::allocate(size, align, false)),
+        None => invalid(),
     }
-    or_null(sized::allocate(size, align, false))
+}
+
+/// Reports an alignment that no block can have.
+fn invalid() -> *mut c_void {
+    set_errno(libc::EINVAL);
+    ptr::null_mut()
+}
+
+/// Returns the size of a page of the operating system, in bytes.
+fn page() -> usize {
+    // SAFETY: the call has no preconditions.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(PAGE)
 }
 
 /// POSIX: allocates an aligned block, stores its address, and returns an error number or 0.
@@ -175,14 +199,15 @@ pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: usize, s
 /// Allocates `size` bytes, aligned to a page.
 #[unsafe(no_mangle)]
 pub extern "C" fn valloc(size: usize) -> *mut c_void {
-    memalign(PAGE, size)
+    memalign(page(), size)
 }
 
 /// Allocates whole pages: rounds the size up to a multiple of the page size.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
-    match size.checked_next_multiple_of(PAGE) {
-        Some(bytes) => memalign(PAGE, bytes.max(PAGE)),
+    let page = page();
+    match size.checked_next_multiple_of(page) {
+        Some(bytes) => memalign(page, bytes.max(page)),
         None => or_null(None),
     }
 }

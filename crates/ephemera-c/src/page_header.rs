@@ -16,8 +16,11 @@ struct Header {
     /// The address of the block that this header belongs to. A copy of a header elsewhere has
     /// another address and is ignored.
     block: usize,
-    /// The layout of the whole mapping.
-    layout: Layout,
+    /// The size of the whole mapping, in bytes.
+    size: usize,
+    /// The alignment of the whole mapping, in bytes. It and the size are numbers, because `read`
+    /// also reads bytes that are no header.
+    align: usize,
     /// The offset of the block in the mapping, in bytes.
     offset: usize,
 }
@@ -36,7 +39,8 @@ unsafe fn place(block: NonNull<u8>) -> NonNull<Header> {
 /// # Safety
 /// The page in front of `block` belongs to the caller.
 pub(crate) unsafe fn write(block: NonNull<u8>, layout: Layout, offset: usize) {
-    let header = Header { magic: MAGIC, block: block.addr().get(), layout, offset };
+    let (size, align) = (layout.size(), layout.align());
+    let header = Header { magic: MAGIC, block: block.addr().get(), size, align, offset };
     // SAFETY: the page in front of the block belongs to the caller.
     let place = unsafe { place(block) };
     // SAFETY: a page is aligned for a header and has room for it.
@@ -56,8 +60,10 @@ pub(crate) unsafe fn read(block: NonNull<u8>) -> Option<(Layout, usize)> {
     let place = unsafe { place(block) };
     // SAFETY: the page is mapped, is aligned for a header, and has room for it.
     let header = unsafe { place.read() };
-    let is_header = header.magic == MAGIC && header.block == block.addr().get();
-    is_header.then_some((header.layout, header.offset))
+    if header.magic != MAGIC || header.block != block.addr().get() {
+        return None;
+    }
+    Some((Layout::from_size_align(header.size, header.align).ok()?, header.offset))
 }
 
 /// Clears the header of a block that is about to be freed. Otherwise a later free of this address

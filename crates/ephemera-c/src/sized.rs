@@ -4,7 +4,7 @@
 //! |---|---|
 //! | has a class | the stride of its unit's slots |
 //! | up to 1 MiB | the length of its span |
-//! | beyond | in a header, in the page in front of the block |
+//! | larger | in a header, in the page in front of the block |
 //! | of the reserve | a constant: all its blocks have one size |
 //!
 //! # Invariant
@@ -87,7 +87,7 @@ pub(crate) fn allocate_quickly(size: usize) -> Option<NonNull<u8>> {
 }
 
 /// Frees a slot of a unit that the thread owns, and returns `true`. For every other pointer, frees
-/// nothing and returns `false`; the caller then calls [`free`].
+/// nothing and returns `false`; the caller must then call [`free`].
 ///
 /// # Safety
 /// `block` is null or a live block.
@@ -326,6 +326,9 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
     if !live::leave(old) {
         not_a_block();
     }
+    // If the block moves by a copy, its old mapping stays in the cache, and must have no header.
+    // SAFETY: the caller passes a live block with a header.
+    unsafe { page_header::clear(old) };
     let moved = if whole.size() >= found.layout.size() {
         // SAFETY: the mapping is live and has this layout (C1); the new one is not smaller.
         unsafe { Heap.grow(found.start, found.layout, whole) }
@@ -334,6 +337,8 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
         unsafe { Heap.shrink(found.start, found.layout, whole) }
     };
     let Ok(moved) = moved else {
+        // SAFETY: the block did not move, so the page in front of it still belongs to it.
+        unsafe { page_header::write(old, found.layout, found.offset) };
         // This succeeds, because the table for the old address exists.
         let _ = live::enter(old, None);
         return None;

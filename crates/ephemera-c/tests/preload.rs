@@ -126,6 +126,10 @@ for first in sizes:
 p = l.valloc(S(5)); assert p % 4096 == 0; l.free(P(p))
 p = l.pvalloc(S(5)); assert p % 4096 == 0 and l.malloc_usable_size(P(p)) >= 4096; l.free(P(p))
 q = P(); assert l.posix_memalign(c.byref(q), S(3), S(8)) == 22
+p = l.memalign(S(24), S(8)); assert p % 32 == 0; l.free(P(p))
+p = l.memalign(S(0), S(8)); assert p and p % 16 == 0; l.free(P(p))
+assert not l.memalign(S((1 << 63) + 1), S(8)) and c.get_errno() == 22
+assert not l.aligned_alloc(S(24), S(8)) and c.get_errno() == 22
 assert not l.malloc(S(1 << 62)) and c.get_errno() == 12
 assert not l.calloc(S(1 << 40), S(1 << 40)) and not l.reallocarray(None, S(1 << 40), S(1 << 40))
 l.free(None); assert l.malloc_usable_size(None) == 0
@@ -133,6 +137,87 @@ print('all kept')
 ";
     let Some(output) = run("python3", &["-c", script], "", true) else { return };
     assert!(output.status.success() && output.stdout == b"all kept\n", "{output:?}");
+}
+
+/// Compiles a C source with these arguments, to a file in cargo's folder for the files of tests.
+/// Returns `None` if there is no C compiler.
+fn compiled(name: &str, source: &str, args: &[&str]) -> Option<PathBuf> {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let mut command = Command::new("cc");
+    command.args(["-x", "c", "-", "-pthread", "-o"]).arg(&path).args(args).stdin(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        println!("there is no C compiler: skipped");
+        return None;
+    };
+    child.stdin.take().expect("a pipe").write_all(source.as_bytes()).expect("the compiler reads");
+    assert!(child.wait().expect("the compiler ends").success(), "{name} compiles");
+    Some(path)
+}
+
+/// `dlopen` holds the dynamic linker's lock while it runs the constructors of a library. The C
+/// library registers the destructors of thread-locals under that lock.
+#[test]
+fn a_thread_that_dlopen_waits_for_can_allocate() {
+    let source = "
+#include <pthread.h>
+#include <stdlib.h>
+static void *work(void *other) { free(other); free(malloc(100)); return 0; }
+__attribute__((constructor)) static void start(void) {
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        pthread_create(&thread, 0, work, malloc(3000));
+        pthread_join(thread, 0);
+    }
+}";
+    let Some(path) = compiled("libwaits.so", source, &["-shared", "-fPIC"]) else { return };
+    let script = format!("import ctypes; ctypes.CDLL({:?}); print('loaded')", path.to_str().expect("a path"));
+    let Some(output) = run("timeout", &["60", "python3", "-c", &script], "", true) else { return };
+    assert!(output.status.success() && output.stdout == b"loaded\n", "{output:?}");
+}
+
+/// Each thread frees three neighbouring blocks and stays. There are far more threads than static
+/// records, so some frees ask for memory for a record.
+#[test]
+fn a_free_without_memory_keeps_errno() {
+    let source = "
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+enum { THREADS = 1000 };
+static void *blocks[THREADS][3];
+static volatile int turn = -1, changed;
+static void *work(void *index) {
+    long self = (long)index;
+    while (turn < self) sched_yield();
+    errno = 42;
+    for (int i = 0; i < 3; i++) free(blocks[self][i]);
+    if (errno != 42) changed++;
+    turn++;
+    while (turn < THREADS) sched_yield();
+    return 0;
+}
+int main(void) {
+    pthread_t threads[THREADS];
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 64 << 10);
+    for (long i = 0; i < THREADS; i++) {
+        for (int j = 0; j < 3; j++) blocks[i][j] = malloc(100);
+        if (pthread_create(threads + i, &small, work, (void *)i)) return puts(\"no thread\"), 2;
+    }
+    setrlimit(RLIMIT_AS, &(struct rlimit){1, RLIM_INFINITY});
+    for (size_t size = 1 << 20; size >= 16; size /= 2) while (malloc(size));
+    turn = 0;
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], 0);
+    setrlimit(RLIMIT_AS, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
+    return printf(\"%d changed\\n\", changed), 0;
+}";
+    let Some(path) = compiled("keeps-errno", source, &["-O1", "-fno-builtin"]) else { return };
+    let output = run("timeout", &["60", path.to_str().expect("a path")], "", true).expect("`timeout` runs");
+    assert!(output.status.success() && output.stdout == b"0 changed\n", "{output:?}");
 }
 
 /// The limit on the address space leaves no room for a second mapping, which a copy would need.

@@ -145,7 +145,7 @@ extern "C" fn before_main() {
     pages::purge();
     // The C library still holds blocks of its own.
     let usage = pages::usage();
-    assert!(usage.used <= 4 << 20 && usage.cached == 0, "pages are lost: {usage:?}");
+    assert!(usage.bytes_live <= 4 << 20 && usage.bytes_cached == 0, "pages are lost: {usage:?}");
     // SAFETY: ends the process, whose other threads have been joined.
     unsafe { libc::_exit(if reached { REACHED } else { NOT_REACHED }) };
 }

@@ -1,8 +1,8 @@
 //! The thread-local that binds a thread to its record, and the steps of thread exit.
 //!
-//! The thread-local is a pointer to a record, beside a copy of the fields that the fast path needs.
-//! It has a constant first value and no destructor. So reading it is one instruction and cannot
-//! fail, not even during thread exit.
+//! The thread-local has a pointer to a record and a copy of the fields that the fast path needs. It
+//! has a constant first value and no destructor. So reading it is one instruction and cannot fail,
+//! not even during thread exit.
 //!
 //! A thread is in one of three states:
 //!
@@ -18,6 +18,12 @@
 //! in any order. A destructor that runs after the guard finds GONE: an allocation then leases a
 //! record for one operation, and every free is a remote free. (Where thread-locals are built on the
 //! system's keys, the destructor may find NOWHERE again, and bind a record.)
+
+#[cfg(all(target_os = "linux", not(any(miri, ephemera_loom))))]
+mod key;
+
+#[cfg(all(target_os = "linux", not(any(miri, ephemera_loom))))]
+pub use key::end_threads_by_key;
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -72,10 +78,19 @@ pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     // An allocation of the C library for the guard may call this function again, so the outer value
     // is restored below.
     let outer = REGISTERING.try_with(|registering| registering.replace(true)).unwrap_or(false);
+    let kept = register(hook);
+    let _ = REGISTERING.try_with(|registering| registering.set(outer));
+    kept
+}
+
+fn register(hook: fn()) -> Result<(), Gone> {
+    #[cfg(all(target_os = "linux", not(any(miri, ephemera_loom))))]
+    if let Some(key) = key::key() {
+        return key::at_exit(key, hook);
+    }
     let kept = EXIT.try_with(|exit| {
         exit.hooks.iter().find(|place| place.get().is_none()).map(|place| place.set(Some(hook)))
     });
-    let _ = REGISTERING.try_with(|registering| registering.set(outer));
     kept.ok().flatten().ok_or(Gone)
 }
 
@@ -137,13 +152,13 @@ pub trait Tenant: Sized + Sync + 'static {
     /// take two loads, of which the second waits for the first.
     type Near: Copy + 'static;
     /// Returns the current copy for `record`, which is NOWHERE, GONE or a record after
-    /// [`Tenant::enter`]. The holder calls [`renew`] whenever the result changes. This method must
-    /// not unwind or call the allocator.
+    /// [`Tenant::enter`]. The holder must call [`renew`] whenever the result changes. This method
+    /// must not unwind or call the allocator.
     fn near(record: &'static Record<Self>) -> Self::Near;
     /// Returns the statics of this allocator. [`tenant_statics!`](crate::tenant_statics) defines
     /// this method.
     fn statics() -> TenantStatics<Self>;
-    /// Prepares these data for the thread that has just leased their record.
+    /// Prepares the record data for the thread that has just leased the record.
     fn enter(&self);
     /// Drains the inboxes and frees the empty units of a record that its holder is about to
     /// release. The thread is still bound to the record, so allocations and frees in here work as
@@ -313,7 +328,7 @@ fn set<S: Tenant>(record: &'static Record<S>) -> bool {
     S::statics().binding.try_with(|binding| binding.set(record)).is_ok()
 }
 
-/// The exit hook of one tenant: releases this thread's record.
+/// Releases this thread's record, as the exit hook of one tenant.
 fn exit<S: Tenant>() {
     let held = bound::<S>();
     if let Some(record) = held {

@@ -1,4 +1,5 @@
-//! Pages from the operating system: contents, alignment, the bounds of the cache, and refusals.
+//! Tests of pages from the operating system: contents, alignment, the bounds of the cache, and
+//! refusals.
 #![cfg(all(feature = "std", not(miri)))]
 
 use core::alloc::Layout;
@@ -38,7 +39,7 @@ impl Subject for Source {
 
     fn finish(&self, _: Pages) -> usize {
         pages::purge();
-        pages::usage().cached
+        pages::usage().bytes_cached
     }
 }
 
@@ -159,7 +160,7 @@ fn growth_keeps_the_bytes_and_zeroes_the_rest() {
 #[cfg(target_os = "linux")]
 fn resident() -> usize {
     if cfg!(ephemera_poison = "asan") {
-        return pages::usage().used + pages::usage().cached;
+        return pages::usage().bytes_live + pages::usage().bytes_cached;
     }
     ephemera_testkit::bursts::resident()
 }
@@ -183,13 +184,16 @@ fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
         drop(blocks);
         let after = (resident(), pages::usage());
         assert!(after.0 < before.0 + pages::CACHE + SLACK, "{size}: {before:?}, then {after:?}");
-        assert!(after.1.cached <= pages::CACHE && after.1.used == before.1.used, "{after:?}");
         assert!(
-            after.1.mapped <= before.1.mapped + 2 * pages::CACHE + SLACK,
+            after.1.bytes_cached <= pages::CACHE && after.1.bytes_live == before.1.bytes_live,
+            "{after:?}"
+        );
+        assert!(
+            after.1.bytes_mapped <= before.1.bytes_mapped + 2 * pages::CACHE + SLACK,
             "superblocks stay: {before:?}, then {after:?}"
         );
         pages::purge();
-        assert_eq!(pages::usage().cached, 0);
+        assert_eq!(pages::usage().bytes_cached, 0);
         assert!(resident() < before.0 + SLACK);
     }
 }
@@ -200,13 +204,13 @@ fn shedding_returns_about_as_many_cached_bytes_as_asked() {
     pages::purge();
     let burst = || drop((0..1_500).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
     (0..6).for_each(|_| burst());
-    let (cached, wanted) = (pages::usage().cached, 4 << 20);
+    let (cached, wanted) = (pages::usage().bytes_cached, 4 << 20);
     assert!(cached > 3 * wanted, "{cached}");
     pages::shed(wanted);
-    let left = pages::usage().cached;
+    let left = pages::usage().bytes_cached;
     assert!(left <= cached - wanted && left >= cached - 2 * wanted, "{left} of {cached}");
     pages::shed(usize::MAX);
-    assert_eq!(pages::usage().cached, 0);
+    assert_eq!(pages::usage().bytes_cached, 0);
 }
 
 #[test]
@@ -215,15 +219,15 @@ fn pages_that_were_needed_again_stay_cached_until_they_are_unused() {
     pages::purge();
     let burst = || drop((0..1_500).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
     burst();
-    assert!(pages::usage().cached <= pages::CACHE);
+    assert!(pages::usage().bytes_cached <= pages::CACHE);
     (0..4).for_each(|_| burst());
-    let swinging = pages::usage().cached;
+    let swinging = pages::usage().bytes_cached;
     let learned = pages::CACHE_LEARNED;
     assert!(swinging > learned / 2 && swinging <= pages::CACHE + learned, "{swinging}");
     for _ in 0..2_000 * 64 {
         drop(Owned::new(layout(64 << 10, 8)));
     }
-    assert!(pages::usage().cached < pages::CACHE, "{:?}", pages::usage());
+    assert!(pages::usage().bytes_cached < pages::CACHE, "{:?}", pages::usage());
 }
 
 #[test]
@@ -243,13 +247,13 @@ fn cached_spans_leave_while_other_blocks_come_and_go() {
     pages::purge();
     let blocks: Vec<_> = (0..100).map(|_| Owned::new(SPAN).expect("memory")).collect();
     drop(blocks);
-    let cached = pages::usage().cached;
+    let cached = pages::usage().bytes_cached;
     assert!(cached > 30 * SPAN.size(), "the last superblock stays: {cached}");
     // Each round is two events. A look after every 64th event purges at most one span.
     for _ in 0..100 * 64 {
         drop(Owned::new(layout(64 << 10, 8)));
     }
-    assert!(pages::usage().cached <= 4 * SPAN.size(), "{:?}", pages::usage());
+    assert!(pages::usage().bytes_cached <= 4 * SPAN.size(), "{:?}", pages::usage());
 }
 
 #[test]
@@ -296,7 +300,7 @@ fn a_refusal_by_the_system_loses_nothing_and_the_next_call_succeeds() {
         assert!(Owned::new(layout(50 << 20, 8)).is_some(), "the next call succeeds");
         pages::purge();
         let now = pages::usage();
-        assert_eq!((now.used, now.cached), (idle.used, 0), "call {number}");
+        assert_eq!((now.bytes_live, now.bytes_cached), (idle.bytes_live, 0), "call {number}");
         if calls_are_over {
             break;
         }
@@ -309,11 +313,15 @@ fn a_refusal_by_the_system_loses_nothing_and_the_next_call_succeeds() {
     pages::refuse_call(0);
     assert!(refused > 5, "all calls were refused");
     pages::purge();
-    assert_eq!(pages::usage().used, idle.used);
+    assert_eq!(pages::usage().bytes_live, idle.bytes_live);
     // Mappings that the system refused to unmap are unmapped by a later free.
     drop(Owned::new(layout(64 << 20, 8)));
     pages::purge();
-    assert!(pages::usage().mapped <= idle.mapped + (38 << 20), "{idle:?}, then {:?}", pages::usage());
+    assert!(
+        pages::usage().bytes_mapped <= idle.bytes_mapped + (38 << 20),
+        "{idle:?}, then {:?}",
+        pages::usage()
+    );
 }
 
 #[test]
@@ -347,7 +355,7 @@ fn conc_each_span_has_one_owner() {
     let threads: Vec<_> = threads.collect();
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     pages::purge();
-    assert_eq!(pages::usage().cached, 0);
+    assert_eq!(pages::usage().bytes_cached, 0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A thread's own cache of spans: which spans it keeps, and when they leave it.
+//! Tests of a thread's own cache of spans: which spans it keeps, and when they leave it.
 #![cfg(all(feature = "std", not(miri), any(target_os = "linux", target_os = "macos")))]
 
 use core::alloc::Layout;
@@ -56,7 +56,7 @@ fn a_freed_block_is_the_next_block_of_its_thread_and_counts_as_cached() {
     let block = written(own, SPAN);
     free(own, block, SPAN);
     let kept = pages::usage();
-    assert_eq!((kept.used, kept.cached), (before.used, before.cached + SPAN_LEN));
+    assert_eq!((kept.bytes_live, kept.bytes_cached), (before.bytes_live, before.bytes_cached + SPAN_LEN));
     let other = Pages.allocate(SPAN).expect("memory").cast();
     assert_ne!(other, block, "the block is in the thread's own cache");
     assert_eq!(own.allocate(SPAN).expect("memory").cast(), block);
@@ -78,7 +78,7 @@ fn a_thread_keeps_a_bounded_number_of_bytes() {
         let blocks: Vec<_> = (0..20).map(|_| written(own, layout)).collect();
         blocks.into_iter().for_each(|block| free(own, block, layout));
     }
-    let cached = pages::usage().cached;
+    let cached = pages::usage().bytes_cached;
     pages::set_cache(pages::CACHE);
     // The bound of the process's cache, and the largest number of bytes that this thread keeps.
     assert!(cached <= KEPT + KEPT, "{cached}");
@@ -115,7 +115,7 @@ fn spans_that_a_sleeping_thread_kept_leave_while_others_allocate() {
         let _ = awake.recv();
     });
     is_asleep.recv().expect("the thread does not panic");
-    assert!(pages::usage().cached >= before.cached + 4 * SPAN_LEN);
+    assert!(pages::usage().bytes_cached >= before.bytes_cached + 4 * SPAN_LEN);
     // A look visits one cache, and takes one of its spans if the cache was unused since the
     // previous look at it. Other tests have left caches too, and looks visit all of them, one after
     // the other. The spans then stay in the process's cache for some looks.
@@ -126,8 +126,8 @@ fn spans_that_a_sleeping_thread_kept_leave_while_others_allocate() {
     drop(wake);
     sleeper.join().expect("no panic");
     // Only the loop's own block may be cached in addition.
-    assert!(after.cached <= before.cached + (512 << 10), "{before:?}, then {after:?}");
-    let dirty = after.cached - before.cached;
+    assert!(after.bytes_cached <= before.bytes_cached + (512 << 10), "{before:?}, then {after:?}");
+    let dirty = after.bytes_cached - before.bytes_cached;
     assert!(dirty % (512 << 10) == 0, "spans of 64 KiB stay: {before:?}, then {after:?}");
 }
 
@@ -138,12 +138,12 @@ fn a_thread_that_uses_its_own_spans_lets_the_others_leave() {
     let (own, _) = with_cache();
     let longer = Layout::new::<[u8; 200_000]>();
     free(own, written(own, longer), longer);
-    let kept = pages::usage().cached;
+    let kept = pages::usage().bytes_cached;
     assert!(kept >= 256 << 10);
     for _ in 0..64 * 64 {
         free(own, own.allocate(SPAN).expect("memory").cast(), SPAN);
     }
-    assert!(pages::usage().cached <= SPAN_LEN, "{kept}, then {:?}", pages::usage());
+    assert!(pages::usage().bytes_cached <= SPAN_LEN, "{kept}, then {:?}", pages::usage());
 }
 
 #[test]
@@ -152,9 +152,9 @@ fn a_purge_takes_the_spans_of_all_threads() {
     pages::purge();
     let (own, _) = with_cache();
     free(own, written(own, SPAN), SPAN);
-    assert!(pages::usage().cached >= SPAN_LEN);
+    assert!(pages::usage().bytes_cached >= SPAN_LEN);
     thread::spawn(pages::purge).join().expect("no panic");
-    assert_eq!(pages::usage().cached, 0);
+    assert_eq!(pages::usage().bytes_cached, 0);
 }
 
 #[test]
@@ -183,10 +183,10 @@ fn conc_a_kept_span_has_one_owner_beside_purges() {
     });
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     pages::purge();
-    assert_eq!(pages::usage().cached, 0);
+    assert_eq!(pages::usage().bytes_cached, 0);
 }
 
-/// Returns the number of page faults of the process that needed no input or output.
+/// Returns the number of minor page faults of this process: those that needed no input or output.
 #[cfg(all(target_os = "linux", not(ephemera_poison = "asan")))]
 fn faults() -> libc::c_long {
     // SAFETY: a structure of numbers, for which zeros are valid.

@@ -1,5 +1,6 @@
-//! Pages that the program locked in memory: the operating system refuses to purge them.
-// The sanitizer ignores locks of memory.
+//! Tests of pages that the program locked in memory, so that the operating system refuses to purge
+//! them.
+// AddressSanitizer ignores locks of memory.
 #![cfg(not(ephemera_poison = "asan"))]
 #![cfg(all(feature = "std", target_os = "linux", target_has_atomic = "64", not(miri)))]
 
@@ -47,7 +48,7 @@ fn a_refused_purge_does_not_change_errno() {
         assert_eq!(unsafe { libc::close(-1) }, -1);
         free(block);
         assert_eq!(Error::last_os_error().raw_os_error(), Some(libc::EBADF));
-        assert!(pages::usage().cached >= SPAN, "the system refuses to purge a locked page");
+        assert!(pages::usage().bytes_cached >= SPAN, "the system refuses to purge a locked page");
         pages::set_cache(pages::CACHE);
     }
     free(kept);
@@ -65,13 +66,16 @@ fn a_purge_unmaps_all_empty_superblocks_although_each_has_a_locked_page() {
     let all = locked.all(|locked| locked);
     blocks.into_iter().for_each(free);
     let freed = pages::usage();
-    assert!(freed.cached > before.cached + SPAN * 128, "the spans are cached: {freed:?}");
+    assert!(freed.bytes_cached > before.bytes_cached + SPAN * 128, "the spans are cached: {freed:?}");
     pages::purge();
     let after = pages::usage();
     pages::set_cache(pages::CACHE);
     // The harness may need memory of its own, but not as much as a superblock.
-    assert!(after.mapped <= before.mapped + SPAN * 64, "{before:?}, locked: {all}, then {after:?}");
-    assert!(after.cached < SPAN * 64, "{after:?}");
+    assert!(
+        after.bytes_mapped <= before.bytes_mapped + SPAN * 64,
+        "{before:?}, locked: {all}, then {after:?}"
+    );
+    assert!(after.bytes_cached < SPAN * 64, "{after:?}");
 }
 
 /// Allocates `number` spans, and locks the first page of each one whose index `is_locked` accepts.
@@ -96,12 +100,12 @@ fn locked_spans_do_not_keep_others_from_being_purged_over_time() {
     let used = [blocks.remove(127), blocks.remove(63)];
     blocks.into_iter().for_each(free);
     let before = pages::usage();
-    assert!(before.cached >= 100 * SPAN, "{before:?}");
+    assert!(before.bytes_cached >= 100 * SPAN, "{before:?}");
     other_blocks(64 * 400);
     let after = pages::usage();
     used.into_iter().for_each(free);
     // Only the locked spans and the block of the loop may be cached.
-    assert!(after.cached <= 4 * SPAN + (512 << 10), "{before:?}, then {after:?}");
+    assert!(after.bytes_cached <= 4 * SPAN + (512 << 10), "{before:?}, then {after:?}");
 }
 
 /// Allocates and frees a block of another span length, `times` times.
@@ -122,14 +126,14 @@ fn locked_spans_do_not_keep_others_from_leaving_a_full_cache() {
     let used = blocks.remove(63);
     blocks.into_iter().for_each(free);
     let before = pages::usage();
-    assert!(before.cached >= 60 * SPAN, "{before:?}");
+    assert!(before.bytes_cached >= 60 * SPAN, "{before:?}");
     pages::set_cache(0);
-    // Each free purges up to two spans beside its own.
+    // Each free purges up to two spans in addition to its own.
     other_blocks(60);
     let after = pages::usage();
     pages::set_cache(pages::CACHE);
     free(used);
-    assert!(after.cached <= 2 * SPAN, "{before:?}, then {after:?}");
+    assert!(after.bytes_cached <= 2 * SPAN, "{before:?}, then {after:?}");
 }
 
 #[test]
@@ -142,5 +146,5 @@ fn a_purge_passes_over_locked_spans() {
     pages::purge();
     let after = pages::usage();
     free(used);
-    assert!(after.cached <= 2 * SPAN, "{after:?}");
+    assert!(after.bytes_cached <= 2 * SPAN, "{after:?}");
 }

@@ -1,4 +1,4 @@
-//! The three states of the thread-local, and the hooks at thread exit.
+//! Tests of the three states of the thread-local, and of the hooks at thread exit.
 
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};

@@ -6,9 +6,7 @@ use core::ptr::NonNull;
 use super::order::Order;
 use super::span::Span;
 use super::{CachedPages, Pages, spans};
-use crate::traits::{AllocError, Allocator};
-
-type Block = Result<NonNull<[u8]>, AllocError>;
+use crate::traits::{AllocError, Allocator, BlockResult};
 
 /// Returns the aligned dangling address of a block of size zero.
 fn dangling(layout: Layout) -> NonNull<u8> {
@@ -21,11 +19,11 @@ const SHARED: CachedPages = CachedPages { cache: None };
 
 // SAFETY: every method is that of `CachedPages`. All values are the same allocator.
 unsafe impl Allocator for Pages {
-    fn allocate(&self, layout: Layout) -> Block {
+    fn allocate(&self, layout: Layout) -> BlockResult {
         SHARED.allocate(layout)
     }
 
-    fn allocate_zeroed(&self, layout: Layout) -> Block {
+    fn allocate_zeroed(&self, layout: Layout) -> BlockResult {
         SHARED.allocate_zeroed(layout)
     }
 
@@ -35,17 +33,17 @@ unsafe impl Allocator for Pages {
     }
 
     #[inline]
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the caller upholds this method's contract, and all values are one allocator.
         unsafe { SHARED.grow(block, old, new) }
     }
 
-    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the caller upholds this method's contract, and all values are one allocator.
         unsafe { SHARED.grow_zeroed(block, old, new) }
     }
 
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the caller upholds this method's contract, and all values are one allocator.
         unsafe { SHARED.shrink(block, old, new) }
     }
@@ -56,7 +54,7 @@ unsafe impl Allocator for Pages {
 unsafe impl Allocator for CachedPages {
     /// A block of size zero has a dangling address.
     #[inline]
-    fn allocate(&self, layout: Layout) -> Block {
+    fn allocate(&self, layout: Layout) -> BlockResult {
         let block = match self.take(layout) {
             Some(block) => block,
             None => allocate_shared(layout)?,
@@ -66,7 +64,7 @@ unsafe impl Allocator for CachedPages {
 
     /// Pages that are known to be zero are not written. A span of the thread's own cache is
     /// overwritten, which takes less time than the page faults of a fresh span.
-    fn allocate_zeroed(&self, layout: Layout) -> Block {
+    fn allocate_zeroed(&self, layout: Layout) -> BlockResult {
         if layout.size() == 0 {
             return self.allocate(layout);
         }
@@ -92,7 +90,7 @@ unsafe impl Allocator for CachedPages {
 
     /// The block grows in its span, as a mapping that may move, or by a copy.
     #[inline]
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the caller passes a live block, which has memory if its size is not zero.
         if old.size() != 0 && unsafe { spans::has_room(block, new) } {
             return Ok(NonNull::slice_from_raw_parts(block, new.size()));
@@ -101,7 +99,7 @@ unsafe impl Allocator for CachedPages {
         Ok(unsafe { self.grow_in_place_or_move(block, old, new, false) }?.0)
     }
 
-    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         let whole = |block| NonNull::slice_from_raw_parts(block, new.size());
         // SAFETY: the caller passes a live block, which has memory if its size is not zero.
         let (grown, known) = if old.size() != 0 && unsafe { spans::has_room(block, new) } {
@@ -111,16 +109,16 @@ unsafe impl Allocator for CachedPages {
             unsafe { self.grow_in_place_or_move(block, old, new, true) }?
         };
         let unknown = known.min(new.size()).saturating_sub(old.size());
-        // SAFETY: the old size is not larger than the new one.
+        // SAFETY: the grown block has `new.size()` bytes, and the old size is not larger.
         let tail = unsafe { grown.cast::<u8>().add(old.size()) };
-        // SAFETY: these bytes are inside the new block.
+        // SAFETY: the `unknown` bytes from `tail` on are in the grown block.
         unsafe { tail.write_bytes(0, unknown) };
         Ok(grown)
     }
 
     /// The block moves to a smaller span if `new` fits one. Otherwise it stays, or moves if it
     /// cannot shrink in place.
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         if old.size() == 0 || new.size() == 0 {
             // SAFETY: the caller passes a live block.
             unsafe { self.deallocate(block, old) };
@@ -238,7 +236,7 @@ impl CachedPages {
         Ok((moved, old.size()))
     }
 
-    /// Copies `keep` bytes of a block to a fresh one, and frees the old one.
+    /// Copies `keep` bytes of `block` to `moved`, and frees `block`.
     ///
     /// # Safety
     /// `block` is a live block of layout `old`, `moved` is another live block, and both have `keep`

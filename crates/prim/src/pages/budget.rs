@@ -14,7 +14,7 @@ static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// The least bound on `CACHED`.
 static LEAST: AtomicUsize = AtomicUsize::new(CACHE);
 /// Bytes by which the cache may exceed its bound, because the process needed purged pages again.
-/// Each byte that [`decayed`] counts lowers it by one.
+/// Each byte that [`decayed`] counts lowers this number by one.
 static LEARNED: AtomicUsize = AtomicUsize::new(0);
 /// Bytes that left the cache, or did not fit into it, and that the process has not needed again so
 /// far.
@@ -36,7 +36,7 @@ fn learned_max() -> usize {
     }
 }
 
-/// After one in this number of allocations and frees, the process looks for unused memory.
+/// The number of allocations and frees for each look of the process for unused memory.
 pub(super) const DECAY: usize = 64;
 
 pub(super) fn allocated(bytes: usize, was_cached: bool) {

@@ -11,17 +11,15 @@ use allocator_api2::alloc::Global as Heap;
 use allocator_api2::alloc::System as Heap;
 
 use super::{CachedPages, Pages};
-use crate::traits::{AllocError, Allocator};
-
-type Block = Result<NonNull<[u8]>, AllocError>;
+use crate::traits::{AllocError, Allocator, BlockResult};
 
 // SAFETY: every method forwards to the same heap. All values are the same allocator.
 unsafe impl Allocator for Pages {
-    fn allocate(&self, layout: Layout) -> Block {
+    fn allocate(&self, layout: Layout) -> BlockResult {
         Heap.allocate(layout)
     }
 
-    fn allocate_zeroed(&self, layout: Layout) -> Block {
+    fn allocate_zeroed(&self, layout: Layout) -> BlockResult {
         Heap.allocate_zeroed(layout)
     }
 
@@ -30,17 +28,17 @@ unsafe impl Allocator for Pages {
         unsafe { Heap.deallocate(block, layout) };
     }
 
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the block came from the same heap.
         unsafe { Heap.grow(block, old, new) }
     }
 
-    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the block came from the same heap.
         unsafe { Heap.grow_zeroed(block, old, new) }
     }
 
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the block came from the same heap.
         unsafe { Heap.shrink(block, old, new) }
     }
@@ -48,11 +46,11 @@ unsafe impl Allocator for Pages {
 
 // SAFETY: every method forwards to the same heap. All values are the same allocator.
 unsafe impl Allocator for CachedPages {
-    fn allocate(&self, layout: Layout) -> Block {
+    fn allocate(&self, layout: Layout) -> BlockResult {
         Pages.allocate(layout)
     }
 
-    fn allocate_zeroed(&self, layout: Layout) -> Block {
+    fn allocate_zeroed(&self, layout: Layout) -> BlockResult {
         Pages.allocate_zeroed(layout)
     }
 
@@ -61,17 +59,17 @@ unsafe impl Allocator for CachedPages {
         unsafe { Pages.deallocate(block, layout) };
     }
 
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the block came from the same heap.
         unsafe { Pages.grow(block, old, new) }
     }
 
-    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the block came from the same heap.
         unsafe { Pages.grow_zeroed(block, old, new) }
     }
 
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Block {
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the block came from the same heap.
         unsafe { Pages.shrink(block, old, new) }
     }

@@ -1,8 +1,8 @@
-//! Blocks beyond the largest span: each is a mapping of its own.
+//! Blocks whose size or alignment exceeds the largest span. Each is a mapping of its own.
 //!
 //! The length of a mapping follows from the size of its block, so that a free can compute it.
 //! Lengths have eight steps for each doubling: a block that grows within a step stays where it is,
-//! and a freed mapping fits the next block of a similar size. Nothing touches the bytes beyond the
+//! and a freed mapping fits the next block of a similar size. Nothing touches the bytes after the
 //! block.
 //!
 //! A few freed mappings are kept in slots. A thread claims a slot by a compare-exchange, and skips
@@ -35,7 +35,7 @@ struct Slot {
 /// No look has found the mapping of a slot yet.
 const UNSEEN: usize = usize::MAX;
 
-/// The number of looks after which a mapping that no thread took may leave.
+/// The number of looks after which a kept mapping that no thread took may be unmapped.
 const LOOKS: usize = 16;
 
 static KEPT: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
@@ -94,7 +94,7 @@ impl Slot {
         Some((found?, len))
     }
 
-    /// Keeps a mapping, if the slot is empty. Returns whether it did.
+    /// Stores a mapping in the slot, if the slot is empty. Returns whether it stored the mapping.
     fn put(&self, block: NonNull<u8>, len: usize) -> bool {
         if self.state.load(Ordering::Relaxed) != EMPTY || !self.claim(EMPTY) {
             return false;
@@ -131,8 +131,8 @@ pub(super) const fn len_for(size: usize) -> Option<usize> {
     size.checked_next_multiple_of(if eighth > os::GRAIN { eighth } else { os::GRAIN })
 }
 
-/// Allocates a mapping of `len` bytes, which is a new one if `zeroed`. Returns the mapping, and
-/// whether all of its bytes are zero.
+/// Allocates a mapping of `len` bytes. If `zeroed`, the mapping is always a new one. Returns the
+/// mapping, and whether all of its bytes are zero.
 pub(super) fn allocate(len: usize, align: usize, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
     if !zeroed {
         let kept = KEPT.iter().find_map(|slot| slot.take(|at, has| has == len && at % align == 0));
@@ -186,7 +186,7 @@ fn unmap_first(mut slots: impl Iterator<Item = &'static Slot>) -> bool {
 }
 
 /// Changes the length of a mapping from `old` to `new` bytes. The mapping may move if `may_move`
-/// allows it. Bytes beyond the old length are zero.
+/// allows it. The bytes after the old length are zero.
 ///
 /// # Safety
 /// The mapping came from [`allocate`] or [`resize`] with length `old` and belongs to the caller.
@@ -247,7 +247,7 @@ fn retry_stuck() {
     RETRYING.store(false, Ordering::Release);
 }
 
-/// Takes the first mapping from the list. Only the thread that set `RETRYING` calls this.
+/// Takes the first mapping from the list. Only the thread that set `RETRYING` may call this.
 fn pop_stuck() -> Option<(NonNull<u8>, usize)> {
     // ORDERING: Acquire. Pairs with the Release in `unmap`.
     let mut stuck = NonNull::new(STUCK.load(Ordering::Acquire))?;

@@ -22,13 +22,14 @@
 //!
 //! Freed spans and mappings keep their pages, up to the larger of [`CACHE`] and an eighth of the
 //! bytes in use. The bound rises by the bytes that left the cache and were needed again, up to
-//! [`CACHE_LEARNED`]. It falls by the cached bytes that are purged or unmapped. A free beyond
-//! this bound purges its own span, or unmaps its own mapping. While the cache exceeds the bound,
-//! each free also purges or unmaps up to two cached spans or mappings. After every 64th allocation
-//! or free, the process *looks* for unused memory. The look purges a cached span, or unmaps a
-//! cached mapping, that no thread took during the last 16 looks. A superblock without a used span
-//! is unmapped when less than half of its spans are cached, except for the last such superblock of
-//! its span size. [`purge`] returns all cached memory to the operating system at once.
+//! [`CACHE_LEARNED`]. It falls by the cached bytes that are purged or unmapped. A free that would
+//! exceed this bound purges its own span, or unmaps its own mapping. While the cache exceeds the
+//! bound, each free also purges or unmaps up to two cached spans or mappings. After every 64th
+//! allocation or free, the process *looks* for unused memory. The look purges a cached span, or
+//! unmaps a cached mapping, that no thread took during the last 16 looks. A superblock without a
+//! used span is unmapped when less than half of its spans are cached, except for the last such
+//! superblock of its span size. [`purge`] returns all cached memory to the operating system at
+//! once.
 //!
 //! In addition, a thread that uses [`CachedPages`] keeps freed spans for itself: four of 64 KiB,
 //! two of 128 KiB and one of 256 KiB. It keeps none if [`set_cache`] allows the process fewer bytes
@@ -41,9 +42,9 @@
 //! `superblock` has the words of a superblock, `directory` has 64 superblocks, `table` has all
 //! superblocks of one span size, and `map` finds the superblock of an address. `mapping` serves
 //! larger blocks, `budget` bounds the cache, and `span_cache` has the spans that a thread keeps.
-//! `spans` stands above these modules: it decides which memory leaves the cache. `os` makes the
-//! system calls, `permanent` allocates memory that is never freed, and [`notes`] keeps a pointer
-//! and a number for a block.
+//! `spans` uses these modules: it decides which memory leaves the cache. `os` makes the system
+//! calls, `permanent` allocates memory that is never freed, and [`notes`] keeps a pointer and a
+//! number for a block.
 //!
 //! On targets without these system calls, under Miri and under loom, the system's heap serves all
 //! blocks.
@@ -90,7 +91,8 @@ use crate::traits::AllocError;
 /// this number or an eighth of the bytes in use, whichever is more. A program that needs purged
 /// pages again raises it.
 ///
-/// The number is small because a program that sleeps after a burst keeps as many bytes.
+/// The number is small because a program that sleeps after a burst keeps up to this number of
+/// bytes.
 pub const CACHE: usize = if cfg!(ephemera_weaken = "cache_starts_large") { 16 << 20 } else { 4 << 20 };
 
 /// The largest rise of the bound on the bytes of freed blocks if the process needs pages again: 64
@@ -177,9 +179,10 @@ pub fn purge() {
     spans::purge();
 }
 
-/// Returns about `bytes` bytes of the pages that the process caches to the operating system, or all
+/// Returns cached pages of the process to the operating system: about `bytes` bytes of them, or all
 /// that it finds if there are fewer. This is for a program that does not expect to need freed
-/// memory soon. Without the call, unused pages leave only as further allocations and frees happen.
+/// memory soon. Without the call, unused pages leave the cache only as further allocations and
+/// frees happen.
 pub fn shed(bytes: usize) {
     #[cfg(ephemera_pages)]
     spans::shed_bytes(bytes);
@@ -292,11 +295,11 @@ pub fn set_huge_pages(wanted: bool) {
 #[non_exhaustive]
 pub struct PageUsage {
     /// Bytes of blocks in use, rounded up to spans and mappings.
-    pub used: usize,
+    pub bytes_live: usize,
     /// Bytes of freed blocks whose pages may be resident, including those that threads keep.
-    pub cached: usize,
+    pub bytes_cached: usize,
     /// Bytes of all mappings, resident or not.
-    pub mapped: usize,
+    pub bytes_mapped: usize,
 }
 
 /// Returns the bytes that the process has from this module.
@@ -307,7 +310,7 @@ pub fn usage() -> PageUsage {
         let (used, cached, mapped) = budget::now();
         // The counters count the spans in threads' own caches as used.
         let kept = span_cache::bytes();
-        PageUsage { used: used.saturating_sub(kept), cached: cached + kept, mapped }
+        PageUsage { bytes_live: used.saturating_sub(kept), bytes_cached: cached + kept, bytes_mapped: mapped }
     }
     #[cfg(not(ephemera_pages))]
     PageUsage::default()

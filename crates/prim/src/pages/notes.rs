@@ -1,8 +1,8 @@
 //! Notes about blocks: a pointer and a number that an allocator keeps for a block by its address.
 //!
-//! A block of [`Pages`](super::Pages) has no header, and nothing touches the bytes beyond it. So
-//! its note is in a tree of three levels over the addresses, with a place for each 32 KiB. A note
-//! takes 16 bytes, and a leaf of the tree covers 32 MiB. The first note that needs a leaf makes it.
+//! A block of [`Pages`](super::Pages) has no header, and nothing touches the bytes after it. So its
+//! note is in a tree of three levels over the addresses, with a place for each 32 KiB. A note takes
+//! 16 bytes, and a leaf of the tree covers 32 MiB. The first note that needs a leaf makes it.
 //! Leaves are never freed.
 //!
 //! # Invariant
@@ -25,8 +25,8 @@ pub struct Note {
     pub number: u64,
 }
 
-/// A place covers `1 << PLACE_BITS` bytes, 32 KiB. Each block takes at least as many bytes from its
-/// first byte on.
+/// A place covers `1 << PLACE_BITS` bytes, 32 KiB. Each block takes at least this number of bytes
+/// from its first byte on.
 const PLACE_BITS: u32 = 15;
 
 /// The number of bits of an address in the user space of the supported systems.
@@ -89,12 +89,12 @@ fn tree_indices(block: NonNull<u8>) -> (usize, usize, usize) {
     (leaf >> BRANCH_BITS, leaf & ((1 << BRANCH_BITS) - 1), place & ((1 << LEAF_BITS) - 1))
 }
 
-/// Sets the note of a block. Returns `false` if there is no memory for it, or no place: the address
-/// is beyond the tree, or another block might have the same place.
+/// Sets the note of a block. Returns `false` if there is no memory for it, or no place: the tree
+/// does not cover the address, or another block might have the same place.
 ///
 /// # Safety
-/// The caller owns the block, which has this layout and is not of size zero. The block came from
-/// [`Pages`](super::Pages), and the caller takes its note before it frees the block.
+/// The caller owns the block. It has this layout and is not of size zero. The block came from
+/// [`Pages`](super::Pages). The caller must take the note before it frees the block.
 #[cold]
 #[must_use]
 pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
@@ -125,7 +125,7 @@ fn place(block: NonNull<u8>) -> Option<&'static NoteWords> {
 /// Returns whether a block has a note.
 ///
 /// # Safety
-/// The caller owns the block, which came from [`Pages`](super::Pages) and is not of size zero.
+/// The caller owns the block. It came from [`Pages`](super::Pages) and is not of size zero.
 #[inline]
 #[must_use]
 pub unsafe fn has(block: NonNull<u8>) -> bool {
@@ -136,7 +136,7 @@ pub unsafe fn has(block: NonNull<u8>) -> bool {
 /// Takes the note of a block, if it has one.
 ///
 /// # Safety
-/// The caller owns the block, which came from [`Pages`](super::Pages) and is not of size zero.
+/// The caller owns the block. It came from [`Pages`](super::Pages) and is not of size zero.
 #[inline]
 #[must_use]
 pub unsafe fn take(block: NonNull<u8>) -> Option<Note> {

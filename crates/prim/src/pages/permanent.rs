@@ -25,7 +25,8 @@ static CURRENT: AtomicPtr<PermanentChunk> = AtomicPtr::new(ptr::null_mut());
 pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     let with_head = size_of::<PermanentChunk>().checked_add(layout.align())?.checked_add(layout.size())?;
     if with_head > CHUNK / 2 {
-        // The system maps no zero bytes, and the block needs an address of its alignment.
+        // A mapping has at least one byte, and a block of size zero needs an address of its
+        // alignment too.
         let len = layout.size().max(1).checked_next_multiple_of(os::GRAIN)?;
         let block = os::map(len, layout.align())?;
         budget::mapped(len);
@@ -65,10 +66,10 @@ fn cut(chunk: NonNull<PermanentChunk>, layout: Layout) -> Option<NonNull<u8>> {
 #[cold]
 fn next_chunk(full: *mut PermanentChunk) -> Option<()> {
     let fresh = os::map(CHUNK, os::GRAIN)?.cast::<PermanentChunk>();
-    // SAFETY: the mapping is new, and longer than a chunk's start.
+    // SAFETY: the mapping is new and aligned, and larger than the header.
     unsafe { fresh.write(PermanentChunk { next: AtomicUsize::new(size_of::<PermanentChunk>()) }) };
     let (new, relaxed) = (fresh.as_ptr(), Ordering::Relaxed);
-    // ORDERING: Release. Pairs with the Acquire in `allocate`. Publishes: the chunk's start.
+    // ORDERING: Release. Pairs with the Acquire in `allocate`. Publishes: the chunk's header.
     if CURRENT.compare_exchange(full, new, Ordering::Release, relaxed).is_ok() {
         budget::mapped(CHUNK);
     } else {

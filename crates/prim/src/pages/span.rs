@@ -1,4 +1,4 @@
-//! A span, as its owner sees it, and how its address leads to its superblock.
+//! A span that the calling thread owns, and the lookup of its superblock by its address.
 
 use core::ptr::NonNull;
 

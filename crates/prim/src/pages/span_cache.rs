@@ -80,8 +80,8 @@ impl KeptSpans {
         }
     }
 
-    /// Counts a use. Returns whether the caller must look for unused memory, which is true for one
-    /// in [`budget::DECAY`] uses.
+    /// Counts a use. Returns whether the caller must look for unused memory. This is so at every
+    /// [`budget::DECAY`]th use.
     #[inline]
     fn count(&self) -> bool {
         self.uses.add(1) % budget::DECAY == 0
@@ -128,8 +128,8 @@ impl SpanCache {
     /// fewer bytes than [`KEPT_MAX`].
     ///
     /// # Safety
-    /// The cache belongs to the calling thread, which owns the span and gives it up unless this
-    /// returns `None`.
+    /// The cache belongs to the calling thread, and the calling thread owns the span. Unless this
+    /// returns `None`, the thread does not use the span after this call.
     #[inline]
     pub(super) unsafe fn keep(&'static self, order: Order, span: NonNull<u8>) -> Option<bool> {
         let index = order.index().wrapping_sub(FIRST);

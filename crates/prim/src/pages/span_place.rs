@@ -38,14 +38,14 @@ impl SpanPlace {
         self.0.load(Ordering::Relaxed).is_null()
     }
 
-    /// Fills the place, which its owner has found empty. Only the owner calls this.
+    /// Fills the place. Only the owner may call this, and only after it found the place empty.
     #[inline]
     pub(crate) fn put(&self, span: NonNull<u8>) {
         // ORDERING: `PUT`. Pairs with `SpanPlace::steal`.
         self.0.store(span.as_ptr(), PUT);
     }
 
-    /// Takes the span out of the place. Only the owner calls this. The exchange needs no order,
+    /// Takes the span out of the place. Only the owner may call this. The exchange needs no order,
     /// because the owner finds only spans that it stored itself.
     #[inline]
     pub(crate) fn take(&self) -> Option<NonNull<u8>> {

@@ -231,7 +231,7 @@ pub(super) unsafe fn grow(block: NonNull<u8>, old: Layout, new: Layout) -> Optio
     Some((moved, lens.0))
 }
 
-/// Shrinks a block in place. Returns whether it did.
+/// Shrinks a block in place. Returns `false`, and changes nothing, if that is impossible.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`; `new` is not larger and not of size zero.

@@ -30,7 +30,7 @@ const GIVE: Ordering =
 const CLOSE: Ordering =
     if cfg!(ephemera_weaken = "superblock_close_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// The number of looks after which a cached span that no thread took may leave.
+/// The number of looks after which a cached span that no thread took may leave the cache.
 #[cfg(ephemera_pages)]
 const LOOKS: usize = 16;
 
@@ -39,13 +39,14 @@ const LOOKS: usize = 16;
 pub(crate) enum Prefer {
     /// Spans with old bytes: their pages may be resident already.
     Dirty,
-    /// Spans that are known to be zero.
+    /// Spans that nothing has written since they were mapped or purged.
     Clean,
 }
 
 /// A span that the calling thread has just taken.
+#[cfg_attr(ephemera_loom, expect(dead_code, reason = "models read the index alone"))]
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
+pub(crate) struct TakenSpan {
     pub(crate) index: u32,
     /// Whether the span may hold old bytes.
     pub(crate) dirty: bool,
@@ -85,7 +86,8 @@ impl Superblock {
         }
     }
 
-    /// Returns the first byte of the mapping, to a thread that owns a span of it.
+    /// Returns the address of the mapping. The answer may be out of date, unless the caller owns a
+    /// span of the mapping (G2).
     #[inline]
     pub(crate) fn base(&self) -> *mut u8 {
         self.base.load(Ordering::Relaxed)
@@ -111,7 +113,7 @@ impl Superblock {
 
     /// Opens the superblock over a fresh mapping, whose spans are the bits of `all`.
     ///
-    /// The superblock is not open, and no other thread opens or closes it during the call.
+    /// The superblock must not be open, and no other thread may open or close it during the call.
     pub(crate) fn open(&self, base: *mut u8, all: u64) {
         self.dirty.store(0, Ordering::Relaxed);
         self.base.store(base, Ordering::Relaxed);
@@ -121,7 +123,7 @@ impl Superblock {
     }
 
     /// Takes a free span, if there is one. Prefers a span of the kind that `prefer` names.
-    pub(crate) fn take(&self, prefer: Prefer) -> Option<Taken> {
+    pub(crate) fn take(&self, prefer: Prefer) -> Option<TakenSpan> {
         self.take_of(|free, dirty| {
             let wanted = if prefer == Prefer::Clean { free & !dirty } else { free & dirty };
             if wanted == 0 { free } else { wanted }
@@ -130,7 +132,7 @@ impl Superblock {
 
     /// Takes the first free span with old bytes whose index is at least `from`.
     #[cfg(ephemera_pages)]
-    pub(crate) fn take_dirty(&self, from: u32) -> Option<Taken> {
+    pub(crate) fn take_dirty(&self, from: u32) -> Option<TakenSpan> {
         let after = u64::MAX.checked_shl(from)?;
         self.take_of(|free, dirty| free & dirty & after)
     }
@@ -138,7 +140,7 @@ impl Superblock {
     /// Takes the first of the free spans that `choose` returns. The arguments of `choose` are the
     /// bits of all free spans and of all spans with old bytes.
     #[inline]
-    fn take_of(&self, choose: impl Fn(u64, u64) -> u64) -> Option<Taken> {
+    fn take_of(&self, choose: impl Fn(u64, u64) -> u64) -> Option<TakenSpan> {
         let mut free = self.free.load(Ordering::Relaxed);
         loop {
             let choice = choose(free, self.dirty.load(Ordering::Relaxed));
@@ -155,7 +157,7 @@ impl Superblock {
     /// Takes a span that has been cached without use for at least [`LOOKS`] looks. The looks of the
     /// process are numbered, and `look` is the current one.
     #[cfg(ephemera_pages)]
-    pub(crate) fn take_idle(&self, look: usize) -> Option<Taken> {
+    pub(crate) fn take_idle(&self, look: usize) -> Option<TakenSpan> {
         if look.wrapping_sub(self.looked.load(Ordering::Relaxed)) < LOOKS {
             return None;
         }
@@ -176,10 +178,10 @@ impl Superblock {
         self.take_first(free, choice).ok()
     }
 
-    /// Takes the first span of `choice`, which are some of the bits in `free`. If that word has
-    /// changed, returns its value.
+    /// Takes the first span of `choice`, a subset of the bits in `free`. If the exchange fails,
+    /// returns the value that the word has then.
     #[inline]
-    fn take_first(&self, free: u64, choice: u64) -> Result<Taken, u64> {
+    fn take_first(&self, free: u64, choice: u64) -> Result<TakenSpan, u64> {
         let index = choice.trailing_zeros();
         let rest = free & !(1 << index);
         // ORDERING: `TAKE`. Pairs with `Superblock::give` and `Superblock::open`.
@@ -188,7 +190,7 @@ impl Superblock {
         self.mark_used(1 << index);
         // Read the word again: the caller's load may be older than the exchange.
         let dirty = self.dirty.load(Ordering::Relaxed) & (1 << index) != 0;
-        Ok(Taken { index, dirty, last: rest == 0 })
+        Ok(TakenSpan { index, dirty, last: rest == 0 })
     }
 
     /// Clears the `idle` bit of a span that was just taken. If a look marks the span at this
@@ -217,7 +219,7 @@ impl Superblock {
     }
 
     /// Closes the superblock if all of its spans are free. Returns the mapping and the number of
-    /// dirty spans. The caller unmaps it, or opens the superblock again.
+    /// dirty spans. The caller must unmap the mapping or reopen the superblock.
     pub(crate) fn close(&self, all: u64) -> Option<(*mut u8, u32)> {
         // ORDERING: `CLOSE`. Pairs with `Superblock::give`.
         self.free.compare_exchange(all, 0, CLOSE, Ordering::Relaxed).ok()?;
@@ -225,7 +227,7 @@ impl Superblock {
         Some((self.base.load(Ordering::Relaxed), dirty.count_ones()))
     }
 
-    /// Opens a superblock again that the caller has just closed, with the same dirty spans.
+    /// Reopens a superblock that the caller has just closed, with the same dirty spans.
     #[cfg(ephemera_pages)]
     pub(crate) fn reopen(&self, all: u64) {
         // ORDERING: Release. Pairs with the Acquire in `Superblock::take`. Publishes: the writes

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use super::directory::{Directory, Home};
 use super::order::{ORDERS, Order};
 use super::span::Span;
-use super::superblock::{Prefer, Taken};
+use super::superblock::{Prefer, TakenSpan};
 use super::{budget, map, os};
 
 mod give;
@@ -25,18 +25,41 @@ pub(super) static TABLES: [Table; ORDERS] = {
 
 pub(super) struct Table {
     first: Directory,
-    /// The directory in which a search for a free span starts. Null means the first one.
-    hint: AtomicPtr<Directory>,
-    /// The directory in which the next search for a dirty span starts. Null means the first one.
-    hand: AtomicPtr<Directory>,
+    /// The directory in which a search for a free span starts.
+    hint: DirectoryHint,
+    /// The directory in which the next search for a dirty span starts.
+    hand: DirectoryHint,
     /// The last superblock that became empty with few cached spans. It stays mapped.
     spare: AtomicPtr<Home>,
+}
+
+/// A directory of a table, or none for the first one.
+struct DirectoryHint(AtomicPtr<Directory>);
+
+impl DirectoryHint {
+    const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    fn get(&self) -> Option<&'static Directory> {
+        // ORDERING: Acquire. Pairs with the Release in `DirectoryHint::set`. The thread that set
+        // the hint has seen the whole directory, and this thread may not have.
+        let directory = self.0.load(Ordering::Acquire);
+        // SAFETY: the pointer is null or names a directory, which is never freed.
+        unsafe { directory.as_ref() }
+    }
+
+    fn set(&self, directory: &'static Directory) {
+        // ORDERING: Release. Pairs with the Acquire in `DirectoryHint::get`. Publishes: the fields
+        // of the directory.
+        self.0.store(ptr::from_ref(directory).cast_mut(), Ordering::Release);
+    }
 }
 
 impl Directory {
     /// Takes a free span of a superblock of this directory, if possible of the kind that `prefer`
     /// names.
-    fn take(&'static self, prefer: Prefer) -> Option<(Span, Taken)> {
+    fn take(&'static self, prefer: Prefer) -> Option<(Span, TakenSpan)> {
         let mut left = self.room.load(Ordering::Relaxed);
         while left != 0 {
             let number = left.trailing_zeros();
@@ -126,8 +149,8 @@ impl Table {
     const fn new(order: Order) -> Self {
         Self {
             first: Directory::new(order, 0),
-            hint: AtomicPtr::new(ptr::null_mut()),
-            hand: AtomicPtr::new(ptr::null_mut()),
+            hint: DirectoryHint::new(),
+            hand: DirectoryHint::new(),
             spare: AtomicPtr::new(ptr::null_mut()),
         }
     }
@@ -140,20 +163,14 @@ impl Table {
         core::iter::successors(Some(&self.first), |directory| directory.next())
     }
 
-    /// Returns the directory that a hint names. Null means the first one.
-    fn directory_of(&'static self, hint: &AtomicPtr<Directory>) -> &'static Directory {
-        // SAFETY: the hint is null or names a directory, which is never freed.
-        unsafe { hint.load(Ordering::Relaxed).as_ref() }.unwrap_or(&self.first)
-    }
-
     /// Takes a free span of this table, if possible of the kind that `prefer` names.
-    pub(super) fn take(&'static self, prefer: Prefer) -> Option<(Span, Taken)> {
-        let start = self.directory_of(&self.hint);
+    pub(super) fn take(&'static self, prefer: Prefer) -> Option<(Span, TakenSpan)> {
+        let start = self.hint.get().unwrap_or(&self.first);
         let on = core::iter::successors(Some(start), |directory| directory.next());
         let before = self.directories().take_while(|directory| directory.number < start.number);
         for directory in on.chain(before) {
             if let Some(taken) = directory.take(prefer) {
-                self.hint.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
+                self.hint.set(directory);
                 return Some(taken);
             }
         }
@@ -207,15 +224,15 @@ impl Table {
 
     /// Calls `take` for the next few directories until `take` finds a span.
     fn search(&'static self, take: impl Fn(&'static Directory) -> Option<Span>) -> Option<Span> {
-        let mut directory = self.directory_of(&self.hand);
+        let mut directory = self.hand.get().unwrap_or(&self.first);
         for _ in 0..HAND_DIRECTORIES {
             if let Some(span) = take(directory) {
-                self.hand.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
+                self.hand.set(directory);
                 return Some(span);
             }
             directory = directory.next().unwrap_or(&self.first);
         }
-        self.hand.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
+        self.hand.set(directory);
         None
     }
 

@@ -49,7 +49,7 @@ pub(super) fn set_huge_pages(wanted: bool) {
 
 /// Maps `len` bytes of zeros, aligned to `align`.
 ///
-/// `len` is a multiple of [`GRAIN`] and not zero. `align` is a power of two.
+/// `len` must be a multiple of [`GRAIN`] and not zero. `align` must be a power of two.
 pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
     if refused() {
         return None;
@@ -122,7 +122,7 @@ pub(super) fn fence_all_threads() -> bool {
 }
 
 /// Changes the length of a mapping from the first of `lens` to the second. The mapping may move if
-/// `may_move` allows it. Bytes beyond the old length are zero. If the operating system refuses,
+/// `may_move` allows it. The bytes after the old length are zero. If the operating system refuses,
 /// nothing has changed.
 ///
 /// # Safety

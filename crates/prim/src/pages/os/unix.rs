@@ -21,7 +21,7 @@ pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
     let longer = len.checked_add(align)?;
     let block = map_anywhere(longer)?;
     let head = block.addr().get().next_multiple_of(align) - block.addr().get();
-    // SAFETY: the head is shorter than `align`, by which the mapping is longer.
+    // SAFETY: the mapping has `len + align` bytes, and the head is shorter than `align`.
     let aligned = unsafe { block.add(head) };
     // SAFETY: the aligned block ends within the mapping.
     let tail = unsafe { aligned.add(len) };
@@ -34,7 +34,8 @@ pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
 
 fn map_anywhere(len: usize) -> Option<NonNull<u8>> {
     // SAFETY: the call creates an anonymous mapping at an address that the system chooses.
-    let block = unsafe { libc::mmap(ptr::null_mut(), len, PROT_READ | PROT_WRITE, FLAGS, -1, 0) };
+    let block =
+        keeping_errno(|| unsafe { libc::mmap(ptr::null_mut(), len, PROT_READ | PROT_WRITE, FLAGS, -1, 0) });
     if block == MAP_FAILED { None } else { NonNull::new(block.cast()) }
 }
 
@@ -54,9 +55,9 @@ pub(super) unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
     keeping_errno(|| unsafe { libc::munmap(block.as_ptr().cast(), len) == 0 })
 }
 
-/// Makes a system call on behalf of a free. A refusal does not change `errno`, because programs
-/// read `errno` after they freed the memory of a failed call.
-fn keeping_errno(call: impl FnOnce() -> bool) -> bool {
+/// Makes a system call that does not change `errno` if the system refuses it. Programs read `errno`
+/// after they freed the memory of a failed call, and a free may also need new pages.
+fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
     #[cfg(any(target_os = "linux", target_vendor = "apple", target_os = "freebsd"))]
     {
         #[cfg(target_os = "linux")]
@@ -67,10 +68,10 @@ fn keeping_errno(call: impl FnOnce() -> bool) -> bool {
         let word = unsafe { errno() };
         // SAFETY: the word is valid and belongs to this thread.
         let before = unsafe { word.read() };
-        let agreed = call();
+        let answer = call();
         // SAFETY: the word is valid and belongs to this thread.
         unsafe { word.write(before) };
-        agreed
+        answer
     }
     #[cfg(not(any(target_os = "linux", target_vendor = "apple", target_os = "freebsd")))]
     call()
@@ -112,7 +113,7 @@ pub(super) unsafe fn remap(
 ) -> Option<NonNull<u8>> {
     let flags = if may_move { libc::MREMAP_MAYMOVE } else { 0 };
     // SAFETY: the caller owns the whole mapping.
-    let moved = unsafe { libc::mremap(block.as_ptr().cast(), old, new, flags) };
+    let moved = keeping_errno(|| unsafe { libc::mremap(block.as_ptr().cast(), old, new, flags) });
     if moved == MAP_FAILED { None } else { NonNull::new(moved.cast()) }
 }
 

@@ -16,10 +16,9 @@ impl Span {
         let (home, directory) = (self.home, self.home.directory());
         let empty = home.superblock.give(self.index, dirty, home.table().order().all_bits());
         directory.note_room(home.number(), dirty);
-        let hint = home.table().hint.load(Ordering::Relaxed);
-        // SAFETY: the hint is null or names a directory, which is never freed.
-        if unsafe { hint.as_ref() }.is_some_and(|hint| hint.number > directory.number) {
-            home.table().hint.store(ptr::from_ref(directory).cast_mut(), Ordering::Relaxed);
+        let hint = &home.table().hint;
+        if hint.get().is_some_and(|hint| hint.number > directory.number) {
+            hint.set(directory);
         }
         if empty && !cfg!(ephemera_weaken = "empty_superblock_stays") {
             home.retire();

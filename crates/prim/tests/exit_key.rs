@@ -1,0 +1,54 @@
+//! Tests that threads run their exit hooks by a key of the operating system, once the process asks
+//! for that. The choice is for the whole process, so these tests have a program of their own.
+#![cfg(all(feature = "std", target_os = "linux", not(any(miri, ephemera_loom))))]
+
+use core::cell::Cell;
+use std::sync::Mutex;
+use std::thread;
+
+use ephemera_prim::local::{Gone, at_exit, end_threads_by_key};
+
+/// What happened at the ends of threads, in order.
+static SAID: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+
+fn say(what: &'static str) {
+    SAID.lock().expect("no panic").push(what);
+}
+
+struct Destructor;
+
+impl Drop for Destructor {
+    fn drop(&mut self) {
+        say("destructor");
+    }
+}
+
+thread_local! {
+    static WITH_DESTRUCTOR: Destructor = const { Destructor };
+    static RUNS: Cell<u32> = const { Cell::new(0) };
+}
+
+#[test]
+fn hooks_run_once_after_the_destructors_of_thread_locals_and_then_no_more_are_taken() {
+    fn hook() {
+        RUNS.set(RUNS.get() + 1);
+        say(if RUNS.get() == 1 { "hook" } else { "hook again" });
+        if at_exit(hook) == Err(Gone) {
+            say("gone");
+        }
+    }
+    assert!(end_threads_by_key());
+    for _ in 0..2 {
+        thread::spawn(|| {
+            // The key's destructor runs last, whichever comes first here.
+            assert_eq!(at_exit(hook), Ok(()));
+            WITH_DESTRUCTOR.with(|_| ());
+        })
+        .join()
+        .expect("no panic");
+        assert_eq!(*SAID.lock().expect("no panic"), ["destructor", "hook", "gone"]);
+        SAID.lock().expect("no panic").clear();
+    }
+    let taken = thread::spawn(|| (0..100).take_while(|_| at_exit(|| ()).is_ok()).count());
+    assert_eq!(taken.join().expect("no panic"), 8);
+}
