@@ -102,8 +102,8 @@ fn trait_is_open() -> Result<bool, String> {
     Ok(!compiles(CONTROL, true)? && compiles(PROBE, false)?)
 }
 
-/// Returns whether the compiler accepts `source` as a library: for the target and with the flags of
-/// this build, or for the host and without flags.
+/// Returns whether the compiler accepts `source` as a library. Compiles it for the target and with
+/// the flags of this build if `for_target`, and for the host without flags otherwise.
 fn compiles(source: &str, for_target: bool) -> Result<bool, String> {
     let out_dir = required("OUT_DIR")?;
     let file = Path::new(&out_dir).join("probe.rs");

@@ -135,6 +135,16 @@ pub(crate) fn measuring(ws: &Workspace, thin: bool) -> Result<Cmd> {
     Ok(command("run")?.args(["--quiet", "--"]))
 }
 
+/// Returns whether the harness was last built with `--thin`, or not built for measurements at all.
+pub(crate) fn last_is_thin(ws: &Workspace) -> bool {
+    // Cargo puts the program of the profile `bench` into the directory of the profile `release`.
+    let built = |dir: &str| {
+        let program = ws.target_dir(dir).join(format!("{RUNNER}{}", std::env::consts::EXE_SUFFIX));
+        std::fs::metadata(program).and_then(|file| file.modified()).ok()
+    };
+    built(THIN) >= built("release")
+}
+
 /// Returns the step of `ci` that runs every workload once, as a test.
 pub(crate) fn smoke() -> Step<'static> {
     Step::new("bench-smoke", "every workload runs once with every contender", |ws| {

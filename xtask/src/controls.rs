@@ -2,7 +2,8 @@
 //! step by a cfg, and names a test. The test must pass without the cfg and fail with the cfg. If an
 //! earlier step of `ci` has run the test without the cfg, the control does not repeat that run.
 
-mod table;
+pub(crate) mod passed;
+pub(crate) mod table;
 pub(crate) mod wrapper;
 
 use core::time::Duration;
@@ -12,8 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Result, bail};
 use clap::Args;
 
-pub(crate) use table::{Control, ControlKind, FILE, load};
-
+use self::table::{Control, ControlKind, load};
 use crate::libtest::{TestRun, counts};
 use crate::loom;
 use crate::miri;
@@ -102,20 +102,6 @@ fn spread<T>(items: Vec<T>, locks: impl Fn(&T) -> bool) -> Vec<T> {
 /// test, which then runs once without the cfg.
 static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// The pairs of a kind and a package whose tests all passed without a cfg in an earlier step of
-/// this run.
-static PASSED: Mutex<BTreeSet<(ControlKind, String)>> = Mutex::new(BTreeSet::new());
-
-/// Records that all tests of `kind` in `package` passed. The later controls of this run do not
-/// repeat these tests without the cfg.
-pub(crate) fn all_passed(kind: ControlKind, package: &str) {
-    PASSED.lock().unwrap_or_else(PoisonError::into_inner).insert((kind, package.to_owned()));
-}
-
-fn have_all_passed(kind: ControlKind, package: &str) -> bool {
-    PASSED.lock().unwrap_or_else(PoisonError::into_inner).contains(&(kind, package.to_owned()))
-}
-
 fn check(ws: &Workspace, control: &Control) -> Result<Outcome> {
     let Some(commands) = commands(ws, control)? else {
         let why =
@@ -124,7 +110,7 @@ fn check(ws: &Workspace, control: &Control) -> Result<Outcome> {
     };
     let mut ran = 0;
     let mut fell = false;
-    let passed = have_all_passed(control.kind, &ws.package(&control.package)?.name);
+    let passed = passed::have_all_passed(control.kind, &ws.package(&control.package)?.name);
     for plain in &commands {
         let found = if passed { 1 } else { sound(plain)? };
         if found == 0 {
@@ -261,7 +247,7 @@ fn judge(kind: ControlKind, ran: &Captured) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ControlKind, all_passed, have_all_passed, judge, spread};
+    use super::{ControlKind, judge, spread};
     use crate::shell::Captured;
 
     #[test]
@@ -272,15 +258,6 @@ mod tests {
         assert_eq!(found, [1, 2, 3, 8, 9, 14, 15, 16, 17]);
         assert_eq!(spread(vec![12, 11], |item| *item > 10), [12, 11]);
         assert!(spread(Vec::<u32>::new(), |_| true).is_empty());
-    }
-
-    #[test]
-    fn tests_that_an_earlier_step_passed_are_known_by_kind_and_package() {
-        all_passed(ControlKind::Loom, "sample");
-        assert!(have_all_passed(ControlKind::Loom, "sample"));
-        assert!(
-            !have_all_passed(ControlKind::Test, "sample") && !have_all_passed(ControlKind::Loom, "other")
-        );
     }
 
     fn ran(success: bool, text: &str) -> Captured {

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::controls::{self, ControlKind};
+use crate::controls::passed;
+use crate::controls::table::ControlKind;
 use crate::libtest::TestRun;
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step};
@@ -45,7 +46,7 @@ fn step(package: &Package, preemptions: u32) -> Step<'_> {
         let ran = models(ws, package, None, preemptions)?;
         // The controls explore no deeper, so they need not run these models without the cfg.
         if preemptions >= PREEMPTIONS {
-            controls::all_passed(ControlKind::Loom, &package.name);
+            passed::all_passed(ControlKind::Loom, &package.name);
         }
         Ok(verdict(ran, &format!("{} has no model: no test is named loom_*", package.name)))
     })

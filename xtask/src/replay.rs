@@ -17,7 +17,9 @@ const SUBCOMMAND: &str = "replay";
   cargo xtask replay target/trace/trace
   cargo xtask replay gcc.trace --peers one-ring,mimalloc
   cargo xtask replay gcc.trace --rounds 20 --seed 7
-  cargo xtask replay gcc.trace --thin                builds sooner, with fewer contenders
+  cargo xtask replay gcc.trace --fat                 takes the build with more contenders
+
+Without --thin or --fat, the command runs the program that `bench` built last, or the one of `bench --thin` if there is none.
 
 A replay has the threads and remote frees of the program, and touches the memory. It writes TRACE.replay.json, which
 `cargo xtask advise` reads. Without a C compiler the contenders written in C are left out, and the command names them.")]
@@ -33,15 +35,19 @@ pub(crate) struct ReplayTraceOptions {
     /// The seed of the contenders' order.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Use the build of `bench --thin`, which takes less time.
-    #[arg(long)]
+    /// Use the program of `bench --thin`, which takes less time to build.
+    #[arg(long, conflicts_with = "fat")]
     thin: bool,
+    /// Use the program of `bench` without `--thin`: it has fat LTO and more contenders.
+    #[arg(long)]
+    fat: bool,
 }
 
 /// Replays the trace by the harness. Returns whether the harness succeeded.
 pub(crate) fn main(ws: &Workspace, options: &ReplayTraceOptions) -> Result<bool> {
     let arguments = options.passed()?;
-    bench::measuring(ws, options.thin)?.args(arguments).run()
+    let thin = options.thin || !options.fat && bench::last_is_thin(ws);
+    bench::measuring(ws, thin)?.args(arguments).run()
 }
 
 impl ReplayTraceOptions {

@@ -230,8 +230,8 @@ impl Cmd {
             readers.push(reader(err, Arc::clone(&text), show, true));
         }
         let status = self.wait(&mut child);
-        // If xtask stopped only the child, processes that the child started may still hold the
-        // pipes, and a reader would not end.
+        // If xtask stopped only the child, processes that the child started may hold the pipes, and
+        // a reader may not end.
         if status.is_ok() || self.is_grouped() {
             for reader in readers {
                 // A reader does not panic, and ends when its pipe is closed.

@@ -3,7 +3,8 @@
 use anyhow::Result;
 use clap::Args;
 
-use crate::controls::{self, ControlKind};
+use crate::controls::passed;
+use crate::controls::table::ControlKind;
 use crate::cpeers::{self, HARNESS, RustPeers, Support};
 use crate::libtest::TestRun;
 use crate::loom;
@@ -204,7 +205,7 @@ fn each(ws: &Workspace, packages: TestedPackages, targets: &[&str]) -> Result<Ou
         passed += TestRun { cargo: cargo.args(targets), harness: Vec::new() }.counted()?.passed;
     }
     if packages == TestedPackages::All {
-        ws.packages.iter().for_each(|package| controls::all_passed(ControlKind::Test, &package.name));
+        ws.packages.iter().for_each(|package| passed::all_passed(ControlKind::Test, &package.name));
     }
     Ok(if passed == 0 {
         Outcome::Failed("no test ran".to_owned())

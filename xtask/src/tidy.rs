@@ -103,7 +103,7 @@ fn check(ws: &Workspace) -> Result<Vec<Finding>> {
         nightly: toolchain::NIGHTLY.to_owned(),
         packages: ws.packages.iter().map(|package| (package.name.clone(), package.version.clone())).collect(),
     };
-    let names: Vec<_> = controls::load(ws)?.into_iter().map(|control| control.name).collect();
+    let names: Vec<_> = controls::table::load(ws)?.into_iter().map(|control| control.name).collect();
     let mut findings = budget::check(&files);
     findings.extend(orderings::check(&files));
     findings.extend(markers::check(&files));

@@ -28,7 +28,7 @@ pub(crate) enum MissingToolchain {
 }
 
 /// A toolchain's name, or a sentence that says what is missing and how to install it.
-pub(crate) type Found = core::result::Result<String, String>;
+pub(crate) type FoundToolchain = core::result::Result<String, String>;
 
 /// The nightly that this run chose and printed last, if it needed one.
 static SAID: Mutex<Option<String>> = Mutex::new(None);
@@ -45,7 +45,7 @@ pub(crate) fn std_tests(toolchain: &str) -> &'static str {
 
 /// Returns the name of [`NIGHTLY`] if it has `components`, or else of another nightly that has
 /// them. Prints the choice once.
-pub(crate) fn nightly(components: &[&str], missing: MissingToolchain) -> Found {
+pub(crate) fn nightly(components: &[&str], missing: MissingToolchain) -> FoundToolchain {
     // The lock comes first, so that steps that run side by side do not both install the nightly.
     let mut said = SAID.lock().unwrap_or_else(|gone| gone.into_inner());
     let name = pick(&[NIGHTLY, ANY_NIGHTLY], components, missing).ok_or_else(|| {
@@ -62,7 +62,7 @@ pub(crate) fn nightly(components: &[&str], missing: MissingToolchain) -> Found {
 }
 
 /// Returns the name of the toolchain for the release `version`, such as `1.85.0`.
-pub(crate) fn release(version: &str, missing: MissingToolchain) -> Found {
+pub(crate) fn release(version: &str, missing: MissingToolchain) -> FoundToolchain {
     pick(&[version], &[], missing)
         .ok_or_else(|| format!("toolchain {version} is not installed; {}", how(version, &[])))
 }
@@ -118,7 +118,7 @@ pub(crate) fn host(toolchain: &str) -> Result<String> {
 /// Installs the toolchains and targets that `ci` uses, so that a failure shows early. Prints which
 /// of them are available.
 pub(crate) fn prepare(ws: &Workspace) -> Result<()> {
-    let report = |what: &str, found: Found| match found {
+    let report = |what: &str, found: FoundToolchain| match found {
         Ok(name) => println!("{what}: {name}"),
         Err(why) => println!("{what}: NOT AVAILABLE, its checks will not run: {why}"),
     };

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use checksum::Checksum;
 
 /// The result of a program.
-type Outcome = Result<Checksum, Box<dyn Error>>;
+type ProgramResult = Result<Checksum, Box<dyn Error>>;
 
 /// Runs the program that the command line names.
 pub fn main() -> ExitCode {

@@ -12,8 +12,8 @@ use typed_pool::Scope;
 /// The number of calls in a sample of an operation that takes some nanoseconds.
 const CALLS: u32 = 20_000;
 
-/// The number of rounds. Each round takes one sample of every row, so that slow drifts cancel in a
-/// ratio.
+/// The number of rounds. Each round takes one sample of every operation, so that slow drifts cancel
+/// in a ratio.
 const ROUNDS: usize = 60;
 
 /// The number of blocks in the scope whose end is timed, and the number of their different sizes.
@@ -24,7 +24,7 @@ const SIZES: usize = 50;
 /// units for later scopes, so the samples are those of a service that has run for a while.
 const EARLIER: usize = 1_000;
 
-/// A row: its name, and a function that takes a sample in nanoseconds per call.
+/// An operation: its name, and a function that takes a sample in nanoseconds per call.
 type CostRow = (&'static str, fn() -> f64);
 
 const ROWS: [CostRow; 7] = [
@@ -37,14 +37,14 @@ const ROWS: [CostRow; 7] = [
     ("end", ends),
 ];
 
-/// Takes all samples and returns them by row.
+/// Takes all samples and returns them by operation.
 pub fn samples() -> Value {
     for _ in 0..EARLIER {
         used().finish();
     }
     let mut taken = vec![Vec::with_capacity(ROUNDS); ROWS.len()];
     for round in 0..ROUNDS {
-        // Each round begins with another row.
+        // Each round begins with another operation.
         for turn in 0..ROWS.len() {
             let row = (round + turn) % ROWS.len();
             taken[row].push(ROWS[row].1());

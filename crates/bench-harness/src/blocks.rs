@@ -144,9 +144,9 @@ pub(crate) trait Contender: Sized + 'static {
 /// every pointer from the optimiser. Workloads over buffers set it to `false`: they hide the
 /// pointers themselves and take no empty buffers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Handle<R, const HIDDEN: bool = true>(pub(crate) R);
+pub(crate) struct BlockHandle<R, const HIDDEN: bool = true>(pub(crate) R);
 
-impl<R, const HIDDEN: bool> Handle<R, HIDDEN> {
+impl<R, const HIDDEN: bool> BlockHandle<R, HIDDEN> {
     #[inline(always)]
     fn hide(ptr: *mut u8) -> *mut u8 {
         if HIDDEN { black_box(ptr) } else { ptr }
@@ -175,7 +175,7 @@ fn dangling(layout: Layout) -> NonNull<[u8]> {
 
 // SAFETY: by the contract of `RawAlloc`, blocks are valid and exclusive until they are freed, and
 // copies are equivalent. Empty layouts never reach the contender.
-unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for Handle<R, HIDDEN> {
+unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for BlockHandle<R, HIDDEN> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if Self::is_empty(layout) {

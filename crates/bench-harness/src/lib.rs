@@ -7,8 +7,8 @@
 //! into one process. In every round it takes a sample of each contender, in random order. It
 //! repeats these rounds in several processes. The *statistics* ([`stats`]) are medians of ratios
 //! within a round, with intervals from a hierarchical bootstrap. The *report* ([`report`]) prints
-//! the medians and intervals beside the measured memory, the cost of the loop and the facts about
-//! the host ([`host`], [`calibrate`]).
+//! the medians and intervals together with the measured memory, the cost of the loop and the facts
+//! about the host ([`host`], [`calibrate`]).
 //!
 //! # Trade-offs
 //!

@@ -1,4 +1,4 @@
-//! S12 through the command line: each contender in processes of its own.
+//! Tests S12 through the command line: each contender has processes of its own.
 
 use std::fs;
 use std::path::PathBuf;

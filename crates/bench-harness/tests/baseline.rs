@@ -1,4 +1,4 @@
-//! `--baseline`, through the command line.
+//! Tests `--baseline` through the command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `bench-runner replay` as its users call it, and the contenders that take part.
+//! Tests `bench-runner replay` as its users call it, and the contenders that take part.
 
 #[path = "../../trace/tests/support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! The runner as a whole, through its command line.
+//! Tests the runner as a whole through its command line.
 
 use std::fs;
 use std::path::PathBuf;

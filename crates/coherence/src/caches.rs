@@ -146,8 +146,8 @@ mod tests {
         assert_eq!(events(&accesses), expected);
     }
 
-    /// A second implementation of the protocol: each cache has its own MESI letter for each line,
-    /// and there is no other state.
+    /// Returns the events by a second implementation of the protocol: each cache has its own MESI
+    /// letter for each line, and there is no other state.
     fn by_letters(accesses: &[(usize, u64, LineAccess)]) -> Vec<Option<Event>> {
         let mut letters = [[b'I'; 4]; 4];
         let mut step = |&(core, line, access): &(usize, u64, LineAccess)| {

@@ -41,7 +41,7 @@ impl Phase {
         self as usize * CORES + core
     }
 
-    /// Returns the phase and the core of an index; `None` beyond the table.
+    /// Returns the phase and the core of an index; `None` if no phase has this index.
     pub(crate) fn at(index: usize) -> Option<(Self, usize)> {
         Some((*Self::ALL.get(index / CORES)?, index % CORES))
     }

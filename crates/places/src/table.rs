@@ -10,7 +10,7 @@ pub(crate) struct Words([u8; 0]);
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct PluginTable {
-    /// Creates a value, which the caller frees by the table's `free`.
+    /// Creates a value. The caller must free it by the table's `free`.
     pub(crate) make: extern "C" fn(seed: usize) -> *mut Words,
     /// Returns whether a live value still has the content for this seed.
     pub(crate) is_right: unsafe extern "C" fn(value: *const Words, seed: usize) -> bool,
@@ -18,6 +18,6 @@ pub(crate) struct PluginTable {
     pub(crate) free: unsafe extern "C" fn(value: *mut Words),
     /// Returns the number of live slots of the plugin's heap.
     pub(crate) live: extern "C" fn() -> usize,
-    /// Returns a block of the C library's heap, which the caller frees by the C library's `free`.
+    /// Returns a block of the C library's heap. The caller must free it by the C library's `free`.
     pub(crate) malloc: extern "C" fn(size: usize) -> *mut u8,
 }

@@ -18,7 +18,7 @@ pub trait Account {
     /// Adds `bytes` before the pool requests them. Returns `false` and adds nothing if the sum
     /// would exceed the limit.
     fn reserve(&self, bytes: usize) -> bool;
-    /// Adds `bytes` even beyond the limit.
+    /// Adds `bytes`, even if the sum exceeds the limit.
     fn reserve_beyond(&self, bytes: usize);
     /// Subtracts bytes that were freed, or reserved bytes that the backing allocator refused.
     fn release(&self, bytes: usize);
@@ -47,7 +47,7 @@ pub struct Booked {
 /// Whether the limit applies to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// The account refuses a request beyond the limit.
+    /// The account refuses a request that would exceed the limit.
     Applies,
     /// The request may exceed the limit, because a program that shrinks a block expects no refusal.
     Lifted,
@@ -69,7 +69,8 @@ pub const fn changed(word: usize, by: usize, adds: bool) -> usize {
 }
 
 /// The account of a pool for one thread. An update of one of its words, an [`OwnerUsize`], takes
-/// one instruction. The compiler would turn adjacent `Cell`s into vector code, which is longer.
+/// one instruction. The compiler would turn updates of adjacent `Cell`s into vector code, which
+/// takes more instructions.
 #[derive(Debug)]
 pub struct LocalAccount {
     held: OwnerUsize,
@@ -281,7 +282,7 @@ pub struct Reserved<'a, A: Account> {
 }
 
 impl<'a, A: Account> Reserved<'a, A> {
-    /// Reserves `bytes`, even beyond the account's limit if `limit` is [`Limit::Lifted`].
+    /// Reserves `bytes`. If `limit` is [`Limit::Lifted`], the account's limit does not apply.
     ///
     /// # Errors
     /// Returns [`AllocError`] if the bytes exceed a limit that applies.
@@ -318,7 +319,7 @@ pub struct Leaving<'a, A: Account> {
 }
 
 impl<'a, A: Account> Leaving<'a, A> {
-    /// Creates a value whose drop releases `bytes` from `account`. The caller frees these bytes
+    /// Creates a value whose drop releases `bytes` from `account`. The caller must free these bytes
     /// before the drop.
     #[inline]
     pub fn new(account: &'a A, bytes: usize) -> Self {

@@ -35,8 +35,8 @@ pub const fn align_up(addr: usize, align: usize) -> Option<usize> {
 
 /// Returns the first multiple of `align` at or above `addr`, or 0 if that exceeds `usize::MAX`.
 ///
-/// The caller knows that `addr + align` does not overflow. This holds for an address in a block
-/// from [`raw::acquire`](crate::raw::acquire) and every `align` up to
+/// This is for callers that know that `addr + align` does not overflow. This holds for an address
+/// in a block from [`raw::acquire`](crate::raw::acquire) and every `align` up to
 /// [`raw::TOP_GUARD`](crate::raw::TOP_GUARD), because the block ends at least that far below
 /// `usize::MAX`.
 ///
@@ -148,7 +148,7 @@ pub const fn is_aligned(addr: usize, align: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// The definition of `align_up`, by search. Only for addresses far below `usize::MAX`.
+    /// Finds the result of `align_up` by search. The address must be far below `usize::MAX`.
     fn naive_up(addr: usize, align: usize) -> usize {
         let mut candidate = addr;
         while candidate % align != 0 {

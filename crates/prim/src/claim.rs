@@ -93,8 +93,8 @@ impl ContentsClaim {
         self.contents.write();
     }
 
-    /// Marks purged contents as kept: the owner no longer expects the old bytes. Only the owner
-    /// calls this.
+    /// Marks purged contents as kept: the owner no longer expects the old bytes. Only the owner may
+    /// call this.
     pub fn renew(&self) {
         if self.word.load(Ordering::Relaxed) == PURGED {
             self.word.store(KEPT, Ordering::Relaxed);
@@ -116,8 +116,9 @@ impl ContentsClaim {
     /// Claims the contents. Returns `false` if the contents were purged already, or if the claim of
     /// a thread that did not survive a fork is still there.
     ///
-    /// The caller is the only thread that claims (C1). It calls [`heavy`](crate::barrier::heavy)
-    /// before it reads the owner's state and counts (C3), and then [`ContentsClaim::end`].
+    /// The caller must be the only thread that claims (C1). After a call that returns `true`, it
+    /// must call [`heavy`](crate::barrier::heavy) before it reads the owner's state and counts
+    /// (C3), and must end the claim with [`ContentsClaim::end`].
     pub fn claim(&self) -> bool {
         let kept = self.is_kept();
         if kept {

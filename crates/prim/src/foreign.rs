@@ -121,7 +121,7 @@ impl<U> Foreign<U> {
     ///
     /// For a unit whose word is a count, `first` is [`COMPLETE`] minus what is live. For one with a
     /// bit for each slot it is [`COUNTDOWN`] with the bits of all slots that are **not** live. Only
-    /// the holder of the record's lease calls this, after it booked everything that it dequeued,
+    /// the holder of the record's lease may call this, after it booked everything that it dequeued,
     /// and while something in the unit is live.
     pub fn start_countdown(&self, first: u64) -> bool {
         crate::invariant!(first & COUNTDOWN != 0, "a countdown that is not marked");
@@ -130,13 +130,13 @@ impl<U> Foreign<U> {
         self.word.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Stops the countdown of a unit and returns the word that it had reached.
+    /// Stops the countdown of a unit and returns the unit's word at that moment.
     ///
     /// Returns `None` if the word is zero, if it counts frees that wait in the inbox, or if the
     /// countdown is `complete`. In the last two cases the unit is in the inbox or about to be
     /// pushed.
     ///
-    /// Only the holder of the record's lease calls this. `complete` is [`COMPLETE`] or
+    /// Only the holder of the record's lease may call this. `complete` is [`COMPLETE`] or
     /// [`COMPLETE_BITS`].
     pub fn stop_countdown(&self, complete: u64) -> Option<u64> {
         let counts = |word: u64| word & COUNTDOWN != 0 && word != complete;
@@ -245,8 +245,8 @@ impl<U: ForeignHeader> Inbox<U> {
     /// Frees blocks by adding `amount` to the unit's word, for units that count blocks or bytes.
     ///
     /// Returns whether this call pushed the unit. If so, a sequentially consistent fence separates
-    /// the push from the return. The caller then checks whether the record is free, and drains the
-    /// inbox if it is.
+    /// the push from the return. The caller must then check whether the record is free, and drain
+    /// the inbox if it is.
     ///
     /// # Safety
     /// `unit` is live and belongs to the record of this inbox. `amount` is not zero and stands for

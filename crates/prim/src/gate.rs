@@ -1,9 +1,9 @@
 //! A lock that a thread tries a bounded number of times and never waits for without end.
 //!
-//! Allocators run in forked children, in signal handlers and beside suspended threads. So a path
-//! that must succeed does not wait for a lock: it tries, and continues without the lock if it
-//! fails. A gate stores the generation of the process that shut it (see [`fork`](crate::fork)). In
-//! a forked child, a gate that another thread of the parent had shut opens again. So the data
+//! Allocators run in forked children, in signal handlers and while other threads are suspended. So
+//! a path that must succeed does not wait for a lock: it tries, and continues without the lock if
+//! it fails. A gate stores the generation of the process that shut it (see [`fork`](crate::fork)).
+//! In a forked child, a gate that another thread of the parent had shut opens again. So the data
 //! behind a gate must be usable wherever its last holder stopped.
 
 use crossbeam_utils::Backoff;
@@ -34,7 +34,7 @@ pub struct Gate {
 }
 
 /// The right to use the data behind a [`Gate`]. Dropping it opens the gate, even during a panic. If
-/// a pass is forgotten, the gate stays shut, which every caller allows for.
+/// a pass is forgotten, the gate stays shut. Every caller can continue without the pass.
 #[derive(Debug)]
 #[must_use = "the gate opens again as soon as this is dropped"]
 pub struct Pass<'a> {

@@ -41,10 +41,10 @@ use crate::word::OwnerUsize;
 /// little.
 pub const IDLE_MS: usize = 100;
 
-/// A thread looks at the queue once in this many visits to the slow path.
+/// The number of a thread's visits to the slow path for each of its looks at the queue.
 pub const LOOK_EVERY: usize = 16;
 
-/// One in this many pushes to a heap looks at the queue.
+/// The number of pushes to a heap for each look at the queue by one of these pushes.
 const LOOK_EVERY_PUSHES: usize = 64;
 
 /// The largest number of heaps that one look visits.
@@ -120,7 +120,7 @@ impl<U, H> Default for Mail<U, H> {
 }
 
 impl<U: ForeignHeader, H> Mail<U, H> {
-    /// Takes all units with remote frees, which the caller must book.
+    /// Takes all units with remote frees. The caller must book the frees.
     ///
     /// # Safety
     /// The caller holds the lease of the record, so no other thread takes from these inboxes.
@@ -134,14 +134,15 @@ impl<U: ForeignHeader, H> Mail<U, H> {
     }
 
     /// Borrows all units of `inbox`, for a thread that looks at them and books nothing. Those that
-    /// it looks at go to `seen`. The caller puts the units back and then checks whether the record
-    /// is free, and drains the mail if it is.
+    /// it looks at go to `seen`. The caller must put the units back, then check whether the record
+    /// is free, and drain the mail if it is.
     pub fn lend(&self) -> LentUnits<'_, U> {
         // SAFETY: both inboxes are those of one heap, and mail is never closed.
         unsafe { self.inbox.lend(&self.seen, &self.inbox) }
     }
 
-    /// Moves all units of `seen` to `inbox`. The caller then does as after [`Mail::lend`].
+    /// Moves all units of `seen` to `inbox`. The caller must then check whether the record is free,
+    /// and drain the mail if it is.
     fn put_seen_back(&self) {
         // SAFETY: both inboxes are those of one heap, and mail is never closed.
         unsafe { self.seen.lend(&self.seen, &self.inbox) }.put_back();
@@ -305,7 +306,7 @@ impl<H> IdleQueue<H> {
         self.arrived.load(Ordering::Relaxed).is_null() && self.taken.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes a heap out of the queue. Only the thread at the gate calls this.
+    /// Takes a heap out of the queue. Only the thread at the gate may call this.
     fn pop<E: IdleHeaps<Heap = H>>(&self, heaps: &E) -> Option<&H> {
         let mut first = self.taken.load(Ordering::Relaxed);
         if first.is_null() {
@@ -360,7 +361,7 @@ impl<H> IdleQueue<H> {
     }
 
     /// Purges units of a heap if its owner is idle. Returns whether the next look need not wait for
-    /// the next clock tick. Only the thread at the gate calls this.
+    /// the next clock tick. Only the thread at the gate may call this.
     fn visit_heap<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
         let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
         if !heaps.is_held(heap) {

@@ -57,8 +57,8 @@ pub unsafe fn deallocate<B: Allocator, A: Account>(
     if layout.size() == 0 {
         return;
     }
-    // The drop releases the bytes after the deallocation, because another thread may request them
-    // at once.
+    // The drop releases the bytes after the deallocation, because another thread may request bytes
+    // as soon as they are released.
     let _freed = Freed { account, bytes: layout.size() };
     // SAFETY: the caller's block is live and came from an equivalent allocator with this layout.
     unsafe { backing.deallocate(block, layout) };
@@ -125,7 +125,8 @@ pub unsafe fn shrink<B: Allocator, A: Account>(
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the caller's block is live with layout `old`.
+    // SAFETY: the caller's block is live with layout `old` and came from an equivalent allocator,
+    // and `new` is not larger.
     let shrunk = unsafe { backing.shrink(block, old, new) }?;
     let less = old.size() - new.size();
     account.large(0, less, false);

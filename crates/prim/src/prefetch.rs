@@ -7,9 +7,9 @@
 //! the first-level cache the chain takes 0.7 ns a block either way. Managed runtimes that allocate
 //! by bump call this "allocation prefetch".
 //!
-//! The module names the instruction itself. The compiler's intrinsic for a write hint becomes a
-//! read hint where the target's baseline has no better instruction, which costs 15 to 30 ns for a
-//! line that another core has read (decision 0004).
+//! The module emits the instruction by inline assembly. The compiler's intrinsic for a write hint
+//! becomes a read hint where the target's baseline has no better instruction, which costs 15 to 30
+//! ns for a line that another core has read (decision 0004).
 
 /// Prefetches the line at `line`, which the caller will write soon. This is a hint: it accesses no
 /// memory, so any address is allowed.

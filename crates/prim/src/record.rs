@@ -91,7 +91,7 @@ impl<S> Record<S> {
     }
 
     /// Drains the inboxes of this record if no thread holds it. A thread that pushed to a record
-    /// without a holder calls this. The arguments are those of [`Lease::release`].
+    /// without a holder must call this. The arguments are those of [`Lease::release`].
     #[cold]
     #[inline(never)]
     pub fn look_after<'r>(&'r self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Self)) {

@@ -35,23 +35,25 @@
 
 pub use allocator_api2::alloc::{AllocError, Allocator};
 
+/// What the methods of an allocator return: a block, or an error if they have no memory.
+pub type BlockResult = Result<core::ptr::NonNull<[u8]>, AllocError>;
+
 /// Implements every `Allocator` trait for a type that has the six methods as inherent methods.
 ///
 /// The type needs these methods, callable as `Self::name`:
 ///
 /// ```text
-///        fn allocate       (&self, Layout)                      -> Block
-///        fn allocate_zeroed(&self, Layout)                      -> Block
+///        fn allocate       (&self, Layout)                      -> BlockResult
+///        fn allocate_zeroed(&self, Layout)                      -> BlockResult
 /// unsafe fn deallocate     (&self, NonNull<u8>, Layout)
-/// unsafe fn grow           (&self, NonNull<u8>, Layout, Layout) -> Block
-/// unsafe fn grow_zeroed    (&self, NonNull<u8>, Layout, Layout) -> Block
-/// unsafe fn shrink         (&self, NonNull<u8>, Layout, Layout) -> Block
+/// unsafe fn grow           (&self, NonNull<u8>, Layout, Layout) -> BlockResult
+/// unsafe fn grow_zeroed    (&self, NonNull<u8>, Layout, Layout) -> BlockResult
+/// unsafe fn shrink         (&self, NonNull<u8>, Layout, Layout) -> BlockResult
 /// ```
 ///
-/// where `Block` stands for `Result<NonNull<[u8]>, AllocError>` with
-/// [`traits::AllocError`](crate::traits::AllocError). In the invocation, generic parameters stand
-/// in square brackets, and a `where` clause may follow the type. A missing method is a compile
-/// error; the macro never falls back to the trait's default.
+/// where [`BlockResult`](crate::traits::BlockResult) is the result of this module. In the
+/// invocation, generic parameters stand in square brackets, and a `where` clause may follow the
+/// type. A missing method is a compile error; the macro never falls back to the trait's default.
 ///
 /// # Safety
 ///
@@ -148,7 +150,7 @@ macro_rules! __impl_allocator_one {
             fn allocate(
                 &self,
                 layout: $crate::traits::__reexport::Layout,
-            ) -> $crate::traits::__reexport::$api::Block {
+            ) -> $crate::traits::__reexport::$api::ApiResult {
                 use $crate::traits::__reexport::InherentMethodMissing as _;
                 Self::allocate(self, layout).map_err($crate::traits::__reexport::$api::error)
             }
@@ -157,7 +159,7 @@ macro_rules! __impl_allocator_one {
             fn allocate_zeroed(
                 &self,
                 layout: $crate::traits::__reexport::Layout,
-            ) -> $crate::traits::__reexport::$api::Block {
+            ) -> $crate::traits::__reexport::$api::ApiResult {
                 use $crate::traits::__reexport::InherentMethodMissing as _;
                 Self::allocate_zeroed(self, layout).map_err($crate::traits::__reexport::$api::error)
             }
@@ -190,7 +192,7 @@ macro_rules! __impl_allocator_resizing {
             block: $crate::traits::__reexport::NonNull<u8>,
             old: $crate::traits::__reexport::Layout,
             new: $crate::traits::__reexport::Layout,
-        ) -> $crate::traits::__reexport::$api::Block {
+        ) -> $crate::traits::__reexport::$api::ApiResult {
             use $crate::traits::__reexport::InherentMethodMissing as _;
             // SAFETY: the caller upholds the trait's contract, which the inherent method shares.
             unsafe { Self::$method(self, block, old, new) }
@@ -269,7 +271,7 @@ pub mod __reexport {
     pub mod api02 {
         pub use allocator_api2::alloc::{AllocError, Allocator};
 
-        pub type Block = Result<super::NonNull<[u8]>, AllocError>;
+        pub type ApiResult = Result<super::NonNull<[u8]>, AllocError>;
 
         #[inline]
         #[must_use]
@@ -282,7 +284,7 @@ pub mod __reexport {
     pub mod api04 {
         pub use allocator_api2_04::alloc::{AllocError, Allocator};
 
-        pub type Block = Result<super::NonNull<[u8]>, AllocError>;
+        pub type ApiResult = Result<super::NonNull<[u8]>, AllocError>;
 
         #[inline]
         #[must_use]
@@ -299,7 +301,7 @@ pub mod __reexport {
     pub mod standard {
         pub use core::alloc::{AllocError, Allocator};
 
-        pub type Block = Result<super::NonNull<[u8]>, AllocError>;
+        pub type ApiResult = Result<super::NonNull<[u8]>, AllocError>;
 
         #[inline]
         #[must_use]

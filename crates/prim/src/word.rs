@@ -43,14 +43,14 @@ macro_rules! owner_word {
                 self.0.load(Ordering::Relaxed)
             }
 
-            /// Stores a value. Only the owner calls this.
+            /// Stores a value. Only the owner may call this.
             #[inline]
             pub fn set(&self, value: $int) {
                 self.0.store(value, Ordering::Relaxed);
             }
 
-            /// Stores a value and publishes all earlier writes of this thread. Only the owner calls
-            /// this.
+            /// Stores a value and publishes all earlier writes of this thread. Only the owner may
+            /// call this.
             #[inline]
             pub fn publish(&self, value: $int) {
                 // ORDERING: `PUBLISH`. Pairs with `observe`.
@@ -66,7 +66,8 @@ macro_rules! owner_word {
                 self.0.load(OBSERVE)
             }
 
-            /// Adds `more` and returns the sum, which must not overflow. Only the owner calls this.
+            /// Adds `more` and returns the sum, which must not overflow. Only the owner may call
+            /// this.
             #[inline]
             pub fn add(&self, more: $int) -> $int {
                 let sum = self.get().wrapping_add(more);
@@ -75,7 +76,7 @@ macro_rules! owner_word {
             }
 
             /// Subtracts `less` and returns the rest, which must not be negative. Only the owner
-            /// calls this.
+            /// may call this.
             #[inline]
             pub fn sub(&self, less: $int) -> $int {
                 $crate::invariant!(self.get() >= less, "an owner's count went below zero");
@@ -85,7 +86,7 @@ macro_rules! owner_word {
             }
 
             /// Subtracts as [`Self::sub`] does, and publishes all earlier writes of this thread.
-            /// Only the owner calls this.
+            /// Only the owner may call this.
             #[inline]
             pub fn sub_publish(&self, less: $int) -> $int {
                 $crate::invariant!(self.get() >= less, "an owner's count went below zero");
@@ -137,13 +138,13 @@ impl<T> OwnerPtr<T> {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Stores a pointer. Only the owner calls this.
+    /// Stores a pointer. Only the owner may call this.
     #[inline]
     pub fn set(&self, pointer: *mut T) {
         self.0.store(pointer, Ordering::Relaxed);
     }
 
-    /// Stores a pointer that other threads may follow at once. Only the owner calls this.
+    /// Stores a pointer that other threads may follow at once. Only the owner may call this.
     #[inline]
     pub fn publish(&self, pointer: *mut T) {
         // ORDERING: `PUBLISH`. Pairs with `OwnerPtr::follow`. Publishes: the target of the pointer.
@@ -205,7 +206,7 @@ mod threads {
         if words.1.observe() == 1 {
             assert!(!words.0.get().is_null(), "the pointer was stored before the word");
         }
-        // SAFETY: the published pointer is a leaked box, which is freed only after the join below.
+        // SAFETY: the pointer is null or points to a leaked box, which lives until the join below.
         if let Some(seen) = unsafe { words.0.follow().as_ref() } {
             assert_eq!(*seen, 7);
         }

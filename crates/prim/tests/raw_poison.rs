@@ -1,5 +1,5 @@
-//! The tools report the use of poisoned memory: a child process reads a poisoned byte, and the tool
-//! must report it. Each test belongs to one setting of `ephemera_poison`:
+//! Tests that the tools report the use of poisoned memory: a child process reads a poisoned byte,
+//! and the tool must report it. Each test belongs to one setting of `ephemera_poison`:
 //!
 //! ```text
 //! RUSTFLAGS='-Zsanitizer=address --cfg ephemera_poison="asan"' \

@@ -1,4 +1,4 @@
-//! `impl_allocator!` implements each trait, by the methods of the type itself.
+//! Tests that `impl_allocator!` implements each trait by the methods of the type itself.
 #![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]
 
 use core::alloc::Layout;

@@ -54,7 +54,7 @@ impl StreamList {
         }
     }
 
-    /// Removes all entries. The caller makes sure that no other thread uses the list.
+    /// Removes all entries. The caller must make sure that no other thread uses the list.
     pub(crate) fn clear(&self) {
         self.0.store(0, Relaxed);
     }

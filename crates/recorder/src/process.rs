@@ -50,7 +50,7 @@ struct Recording {
     dropped: AtomicU64,
     /// The streams that threads have returned.
     free: StreamList,
-    /// The number of streams that any thread has ever held.
+    /// The number of streams that were given to a thread at least once.
     made: AtomicU32,
     streams: [Stream; STREAMS],
 }

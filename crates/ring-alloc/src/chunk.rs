@@ -140,18 +140,18 @@ macro_rules! words {
 impl ChunkPtr {
     words! {
         fn cursor() -> OwnerUsize = cursor;
-        /// The blocks and bytes that were allocated since the last rewind, as a `LiveCount`.
+        /// Returns the `LiveCount` of what was allocated since the last rewind.
         fn taken() -> OwnerU64 = taken;
-        /// The blocks and bytes that were booked as freed since the last rewind.
+        /// Returns the `LiveCount` of what was booked as freed since the last rewind.
         fn back() -> OwnerU64 = back;
         fn owner_word() -> OwnerPtr<()> = remote.owner;
         fn purged() -> AtomicBool = remote.purged;
         fn contents() -> Witness = remote.contents;
-        /// The next chunk in the heap's list of all chunks.
+        /// Returns the next chunk in the heap's list of all chunks.
         pub(crate) fn next() -> OwnerPtr<Chunk> = next;
-        /// The previous chunk in the heap's list of all chunks.
+        /// Returns the previous chunk in the heap's list of all chunks.
         pub(crate) fn prev() -> OwnerPtr<Chunk> = prev;
-        /// The chunk below this one on the stack of empty chunks.
+        /// Returns the chunk below this one on the stack of empty chunks.
         pub(crate) fn below() -> OwnerPtr<Chunk> = below;
     }
 
@@ -255,8 +255,8 @@ impl ChunkPtr {
         self.owner_word().set(owner.cast_mut());
     }
 
-    /// Starts the countdown of a chunk with live blocks. The calling thread has leased the chunk's
-    /// record for a moment.
+    /// Starts the countdown of a chunk with live blocks. The calling thread must have leased the
+    /// chunk's record for a moment.
     pub(crate) fn abandon(self) {
         if cfg!(ephemera_weaken = "chunk_not_abandoned") {
             return;
@@ -291,18 +291,18 @@ impl ChunkPtr {
         self.taken().add(LiveCount::block(size).word());
         let block = self.at(place.start);
         prefetch::for_write(self.as_ptr().cast::<u8>().with_addr(place.cursor));
-        // SAFETY: no other block lies between the old cursor and the new one.
+        // SAFETY: the block is in the chunk, and lies between the old cursor and the new one.
         unsafe { unpoison(block, size) };
         Some(block)
     }
 
     /// Frees a block of the front, as the chunk's owner. If it was the last live block, the chunk
-    /// starts over, so that short-lived blocks reuse the same cache lines. If it was the top block,
+    /// is rewound, so that short-lived blocks reuse the same cache lines. If it was the top block,
     /// the cursor moves back.
     ///
     /// This code branches, and `rewind` loads `first` instead of deriving it from the block's
     /// address. With conditional moves or such arithmetic, every allocation would wait for the free
-    /// before it, and that free for its own allocation.
+    /// before it, and that free would wait for the allocation of its block.
     #[inline]
     pub(crate) fn free_front(self, start: usize, size: usize) {
         // A plain store suffices: the owner publishes this sum when it replaces the front.
@@ -314,7 +314,7 @@ impl ChunkPtr {
     }
 
     /// Books, for a chunk that is not the front, a freed block or the bytes that a block lost.
-    /// Returns whether the chunk ran empty; the caller then rewinds it.
+    /// Returns whether the chunk ran empty; the caller must then rewind it.
     #[inline]
     #[must_use]
     pub(crate) fn book(self, given: LiveCount) -> bool {
@@ -374,7 +374,7 @@ impl ChunkPtr {
         }
         self.cursor().set(start + room_of(new));
         self.taken().add(LiveCount::resized(new - old).word());
-        // SAFETY: no other block lies after the top block.
+        // SAFETY: the grown block ends in the chunk, and no other block lies after the top block.
         unsafe { unpoison(self.at(start + old), new - old) };
         true
     }
@@ -391,7 +391,7 @@ impl ChunkPtr {
         ephemera_prim::invariant!(!emptied, "a chunk ran empty although a block in it was only shrunk");
     }
 
-    /// Returns the memory of a chunk that is about to be freed. No other thread accesses it.
+    /// Returns the memory of a chunk that is about to be freed, and that no other thread accesses.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
         ephemera_prim::invariant!(self.is_empty(), "a chunk with live blocks is freed");
         self.foreign().end();

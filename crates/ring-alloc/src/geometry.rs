@@ -45,8 +45,9 @@ pub trait Geometry: 'static {
     const RETAIN: usize = 4;
 }
 
-/// The geometry for programs: blocks up to 2 KiB in chunks of 32 KiB, up to 64 KiB in chunks of 256
-/// KiB. Blocks aligned to more than 512 bytes, up to 4 KiB, are in chunks of 256 KiB too.
+/// The geometry for programs. Blocks of up to 2 KiB are in chunks of 32 KiB, and blocks of up to 64
+/// KiB are in chunks of 256 KiB. Blocks aligned to more than 512 bytes and at most 4 KiB are in
+/// chunks of 256 KiB too.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Standard;
 

@@ -85,8 +85,21 @@ impl Stats {
     }
 
     /// Returns the number of empty chunks of all classes.
-    pub(crate) fn empty_chunks(&self) -> usize {
+    #[must_use]
+    pub fn empty_chunks(&self) -> usize {
         self.small.empty_chunks + self.medium.empty_chunks
+    }
+
+    /// Returns the bytes that are held and not in use by the program.
+    #[must_use]
+    pub fn overhead(&self) -> usize {
+        self.bytes_held.saturating_sub(self.bytes_live)
+    }
+
+    /// Returns whether the call read all chunks, so that `unread_heaps` is zero.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.unread_heaps == 0
     }
 
     /// Returns the number of live blocks of all classes: the field

@@ -1,5 +1,5 @@
-//! Other threads free the blocks of a thread during its exit and after it. No memory stays held,
-//! although no thread trims.
+//! Tests that no memory stays held after other threads freed the blocks of a thread during its exit
+//! and after it, although no thread trims.
 //!
 //! Each test reads `bytes_held`. `stats` copies that number before it trims any record, so the call
 //! cannot hide held memory.

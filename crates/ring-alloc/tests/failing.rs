@@ -1,5 +1,5 @@
-//! The backing allocator refuses each of its calls in turn: requests fail, blocks stay unchanged,
-//! and all memory is freed.
+//! Tests with a backing allocator that refuses each of its calls in turn: requests fail, blocks
+//! stay unchanged, and all memory is freed.
 #![cfg(feature = "std")]
 
 extern crate alloc;

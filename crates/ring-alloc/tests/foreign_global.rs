@@ -1,5 +1,5 @@
-//! The global allocator counts the memory that `OneRingAlloc` takes from it, and all of it is
-//! freed.
+//! Tests with a global allocator that counts the memory that `OneRingAlloc` takes from it: all of
+//! it is freed.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

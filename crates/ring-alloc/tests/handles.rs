@@ -1,5 +1,5 @@
-//! Handles of one ring: the shared state, handles stored in the ring's own memory, and the drop of
-//! the last handle.
+//! Tests of the handles of one ring: their shared state, handles stored in the ring's own memory,
+//! and the drop of the last handle.
 #![cfg(feature = "std")]
 
 extern crate alloc;

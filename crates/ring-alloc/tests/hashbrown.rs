@@ -1,5 +1,5 @@
-//! Maps of hashbrown in a ring: tables that double, are over-aligned, and are cloned with their
-//! allocator.
+//! Tests of hashbrown's maps in a ring: tables that double, are over-aligned, and are cloned with
+//! their allocator.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use allocator_api2::alloc::Allocator;

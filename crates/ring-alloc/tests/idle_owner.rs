@@ -1,5 +1,5 @@
-//! Memory leaves the process while the thread that allocated it sleeps. The owner does not run
-//! before the check, and no thread trims.
+//! Tests that memory leaves the process while the thread that allocated it sleeps. The owner does
+//! not run before the check, and no thread trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The sanitizer's shadow memory stays resident.
 #![cfg(not(ephemera_poison = "asan"))]

@@ -1,4 +1,5 @@
-//! Every layout is served or refused, and blocks are resized in place whenever possible.
+//! Tests that every layout is served or refused, and that blocks are resized in place whenever
+//! possible.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 #[path = "support/checked.rs"]

@@ -1,5 +1,5 @@
-//! The limit on bytes held is exact, refusals change nothing, and statistics agree with the backing
-//! allocator's counts.
+//! Tests that the limit on bytes held is exact, that refusals change nothing, and that statistics
+//! agree with the backing allocator's counts.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

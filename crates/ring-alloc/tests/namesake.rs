@@ -1,4 +1,4 @@
-//! Programs in the style of ring-alloc 0.2, which use only that version's API.
+//! Tests with programs in the style of ring-alloc 0.2. The programs use only that version's API.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use core::alloc::Layout;

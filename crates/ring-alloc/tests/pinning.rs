@@ -1,4 +1,4 @@
-//! A long-lived block costs its own chunk and nothing more.
+//! Tests that a long-lived block costs its own chunk and nothing more.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -13,7 +13,7 @@ use ephemera_testkit::backing::Counting;
 use ephemera_testkit::suite::take_turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// The number of allocations beside one long-lived block.
+/// The number of allocations while one long-lived block is live.
 const TRAFFIC: usize = if cfg!(miri) {
     300
 } else if cfg!(ephemera_poison = "asan") {

@@ -1,5 +1,5 @@
-//! A thread under the pressure of other threads. The empty chunks of the others make room for its
-//! requests, and polling statistics neither keeps memory nor causes refusals.
+//! Tests of a thread under the pressure of other threads. The empty chunks of the others make room
+//! for its requests, and polling statistics neither keeps memory nor causes refusals.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

@@ -1,4 +1,5 @@
-//! A backing allocator that uses the ring above it, in the middle of the ring's own operations.
+//! Tests with backing allocators that use the ring above them in the middle of the ring's own
+//! operations.
 #![cfg(feature = "std")]
 
 extern crate alloc;

@@ -1,5 +1,6 @@
-//! The memory of a burst leaves the process while another thread frees the burst, although every
-//! thread sleeps right after that. No operation follows the last free, and no thread trims.
+//! Tests that the memory of a burst leaves the process while another thread frees the burst,
+//! although every thread sleeps right after that. No operation follows the last free, and no thread
+//! trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The sanitizer's shadow memory stays resident.
 #![cfg(not(ephemera_poison = "asan"))]

@@ -1,5 +1,5 @@
-//! Containers of the standard library in the rings, by the standard trait and without a feature
-//! gate.
+//! Tests of the standard library's containers in the rings, by the standard trait and without a
+//! feature gate.
 //!
 //! These tests are for compilers that have that trait, 1.100 and later:
 //! `RUSTFLAGS="--cfg ephemera_std_tests"`.

@@ -1,4 +1,5 @@
-//! Containers of the standard library whose `_in` constructors still need a gate, in the rings.
+//! Tests of the standard library's containers whose `_in` constructors still need a gate, in the
+//! rings.
 //!
 //! These tests are for nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`.
 //! Containers that are cloned with their allocator demand the unstable trait `AllocatorClone`. No

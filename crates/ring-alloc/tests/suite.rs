@@ -1,5 +1,5 @@
-//! The common suite of all allocators, for the rings: with tiny and with standard chunks, with no
-//! empty chunk kept, under a limit, and on all threads.
+//! Runs the common suite of all allocators on the rings: with tiny and with standard chunks, with
+//! no empty chunk kept, under a limit, and on all threads.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 #[path = "support/tiny.rs"]

@@ -1,5 +1,5 @@
-//! Destructors of thread-locals free and allocate blocks, in whatever order the destructors were
-//! registered.
+//! Tests that destructors of thread-locals can free and allocate blocks, in whatever order the
+//! destructors were registered.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! Blocks move between threads and outlive their threads, and none is lost.
+//! Tests with blocks that move between threads and outlive their threads. None is lost.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! The traits that the rings implement, and those that they must not implement.
+//! Tests of the traits that the rings implement, and of those that they must not implement.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use core::fmt::Debug;

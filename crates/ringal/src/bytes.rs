@@ -47,7 +47,7 @@ unsafe impl BufMut for FixedBufMut {
 
 /// `remaining_mut` is the number of bytes that the buffer could append in the longest free run.
 /// Computing it takes a walk along the ring. `put` and `put_slice` grow the buffer up to that
-/// length, and panic beyond it, as `BufMut` requires.
+/// length, and panic if it would have to be longer, as `BufMut` requires.
 // SAFETY: `chunk_mut` returns the rest of the open region, and `advance_mut` counts from its start.
 // The chunk is not empty unless `remaining_mut` is zero.
 unsafe impl BufMut for ExtBuf<'_> {

@@ -48,7 +48,7 @@ impl RingStorePtr {
     /// Moves `swept` past the free regions at the start. Returns `true` if every region is free.
     ///
     /// # Safety
-    /// The caller is the ring, which no longer allocates.
+    /// The caller is the ring, and it no longer allocates.
     pub(crate) unsafe fn skip_free(self) -> bool {
         let end = self.plan().end;
         let mut at = 0;
@@ -69,7 +69,7 @@ impl RingStorePtr {
     /// taken, and regions that a late release has settled.
     ///
     /// # Safety
-    /// The caller is the ring, which no longer allocates and has closed the store.
+    /// The caller is the ring. It no longer allocates and has closed the store.
     pub(crate) unsafe fn settle(self) -> usize {
         let end = self.plan().end;
         let (mut at, mut held) = (self.swept().get(), 0);
@@ -133,7 +133,8 @@ impl RingStorePtr {
     /// sees all accesses of the other threads to the regions.
     ///
     /// # Safety
-    /// The shares belong to the caller, which does not use the regions again.
+    /// The shares belong to the caller, and the caller does not use the regions again, unless this
+    /// returns `true`.
     pub(crate) unsafe fn drop_shares(self, count: usize) -> bool {
         if leave(self.shares(), count) != count {
             return false;
@@ -170,7 +171,7 @@ impl RingStorePtr {
     /// (E2).
     ///
     /// # Safety
-    /// The half belongs to the caller, which does not use the header again.
+    /// The half belongs to the caller, and the caller does not use the header again.
     pub(crate) unsafe fn leave_header(self) {
         // ORDERING: `HALVES`. Pairs with itself, in `RingStorePtr::leave_header`.
         if self.half_left().swap(true, HALVES) {

@@ -52,8 +52,8 @@ pub(crate) struct Want {
 }
 
 impl Want {
-    /// Creates a request for a buffer of `bytes` bytes. `align` is a power of two. Returns `None`
-    /// if the size or the alignment is above its limit.
+    /// Creates a request for a buffer of `bytes` bytes. `align` must be a power of two. Returns
+    /// `None` if the size or the alignment is above its limit.
     pub(crate) const fn new(bytes: usize, align: usize) -> Option<Self> {
         if align > LARGEST_ALIGN {
             return None;
@@ -88,8 +88,8 @@ impl Want {
 }
 
 /// Returns the size of the largest buffer, aligned to `align`, in a free region of `len` bytes
-/// whose guard is at address `addr`. `align` is a power of two. Returns `None` if the region has no
-/// room for even an empty buffer, or if the alignment is above its limit.
+/// whose guard is at address `addr`. `align` must be a power of two. Returns `None` if the region
+/// has no room for even an empty buffer, or if the alignment is above its limit.
 pub(crate) fn aligned_room(addr: usize, len: usize, align: usize) -> Option<usize> {
     let lead = Want::new(0, align)?.lead(addr, len)?;
     Some(room(len - lead))
@@ -163,7 +163,7 @@ pub(crate) const fn pace(interval: usize, need: usize) -> usize {
 /// after `low`. Each check costs a mispredicted branch, so a large window has only eight checks and
 /// grows by an eighth. With 1,024 live buffers of up to 1,024 bytes, a loop takes 30 to 31 ns a
 /// buffer instead of 36. In a window of one to four intervals, the progress is half an interval, so
-/// that a window about as large as a first-level cache grows by less.
+/// that a window about as large as a first-level cache grows by no more than that.
 #[inline]
 pub(crate) fn pace_in(interval: usize, window: usize, need: usize) -> usize {
     let wanted = if window < interval { interval } else { (window / 8).clamp(interval / 2, 4 * interval) };

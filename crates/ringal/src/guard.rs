@@ -56,7 +56,8 @@ pub(crate) struct Guard {
     /// before the word.
     check: Check,
     word: AtomicUsize,
-    /// The number of handles of a frozen buffer. Undefined for any other region.
+    /// The number of handles, if the region holds a frozen buffer. In any other region this field
+    /// may be uninitialised.
     count: AtomicUsize,
     /// Stands for the payload under loom: a buffer writes it, and the ring ends it when it merges
     /// the guard into the previous region.
@@ -87,7 +88,8 @@ impl GuardPtr {
     /// Creates a pointer to the guard at `place`.
     ///
     /// # Safety
-    /// G1 holds, and [`GuardPtr::create`] has made a guard at `place` or is the next call.
+    /// G1 holds. Either [`GuardPtr::create`] has made a guard at `place`, or the caller calls it
+    /// before any other method.
     #[inline]
     pub(crate) unsafe fn new(place: NonNull<u8>) -> Self {
         Self(place.cast())
@@ -190,14 +192,14 @@ impl GuardPtr {
         Word::from_bits(self.word().load(Ordering::Relaxed))
     }
 
-    /// Changes the length of a free region. Only the ring calls this.
+    /// Changes the length of a free region. Only the ring may call this.
     #[inline]
     pub(crate) fn resize(self, len: usize) {
         self.check().set(self.addr(), Word::free(len));
         self.word().store(Word::free(len).bits(), Ordering::Relaxed);
     }
 
-    /// Marks a free region as taken, with a length of `len` bytes. Only the ring calls this.
+    /// Marks a free region as taken, with a length of `len` bytes. Only the ring may call this.
     #[inline]
     pub(crate) fn take(self, len: usize) {
         self.witness().write();

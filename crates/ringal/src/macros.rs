@@ -14,6 +14,10 @@
 /// the ring has no room, inside the closure of `@ext`, which borrows the ring, and on a thread that
 /// has destroyed its thread-locals. Buffers may outlive their thread.
 ///
+/// # Aborts
+/// The first use of a thread calls `handle_alloc_error` if [`RingAl::new`](crate::RingAl::new)
+/// does: if there is no memory for a ring of this size.
+///
 /// # Examples
 ///
 /// ```

@@ -129,7 +129,8 @@ impl ParkedStores {
         // the releases in progress have likely finished.
         self.sweep();
         self.push(store);
-        // SAFETY: the share is the one added above.
+        // SAFETY: the share is the one added above, and this function does not use the regions
+        // after it.
         if unsafe { store.drop_shares(1) } {
             // SAFETY: `drop_shares` subtracted the last share.
             unsafe { self.end(store) };
@@ -229,7 +230,7 @@ impl ParkedStores {
     }
 
     /// Sweeps one store whose header was just popped, and pushes the header again if the store
-    /// still exists. Returns whether it freed the store. The caller holds the gate.
+    /// still exists. Returns whether it freed the store. The caller must hold the gate.
     fn sweep_store(&self, store: RingStorePtr, budget: &mut Budget) -> bool {
         store.listed().touch();
         if !store.hold() {

@@ -13,8 +13,8 @@ use crate::store::RingStorePtr;
 /// bytes at `data`.
 ///
 /// # Safety
-/// The buffer belongs to the caller, which does not use it again. Its region has `region` bytes and
-/// lies in `store`.
+/// The buffer belongs to the caller, and the caller does not use it again. Its region has `region`
+/// bytes and lies in `store`.
 #[inline]
 pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usize, region: usize) {
     // SAFETY: the region is not released yet, so its store is not freed (G1).

@@ -1,5 +1,5 @@
-//! Long-lived buffers cost their own bytes and nothing more. The ring serves freed regions again,
-//! wherever its head is.
+//! Tests that long-lived buffers cost their own bytes and nothing more, and that the ring serves
+//! freed regions again, wherever its head is.
 #![cfg(feature = "std")]
 
 extern crate alloc;

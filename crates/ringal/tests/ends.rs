@@ -1,4 +1,5 @@
-//! The end of rings and buffers: no call blocks, every buffer stays valid, and all memory is freed.
+//! Tests of the end of rings and buffers: no call blocks, every buffer stays valid, and all memory
+//! is freed.
 #![cfg(feature = "std")]
 
 extern crate alloc;

@@ -1,5 +1,5 @@
-//! The creation of a ring over a heap that refuses: it frees parked stores first, and then fails
-//! with an error that has the requested size.
+//! Tests of the creation of a ring over a heap that refuses: it frees parked stores first, and then
+//! fails with an error that has the requested size.
 #![cfg(feature = "std")]
 
 use core::alloc::{GlobalAlloc, Layout};

@@ -1,5 +1,5 @@
-//! Rings in memory that the caller provides. Such rings write only to that memory, and free
-//! nothing.
+//! Tests of rings in memory that the caller provides. Such rings write only to that memory, and
+//! free nothing.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;

@@ -1,4 +1,5 @@
-//! Programs as users of ringal 0.2 to 0.4 write them, with only the API of those versions.
+//! Tests with programs as users of ringal 0.2 to 0.4 write them, with only the API of those
+//! versions.
 #![cfg(feature = "std")]
 
 use core::ops::{Deref, DerefMut};

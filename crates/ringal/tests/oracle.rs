@@ -1,5 +1,5 @@
-//! Random programs of requests and releases, with up to 40 live buffers, whose results are compared
-//! with an oracle of intervals.
+//! Runs random programs of requests and releases, with up to 40 live buffers, and compares the
+//! results with an oracle of intervals.
 #![cfg(feature = "std")]
 
 extern crate alloc;

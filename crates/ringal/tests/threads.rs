@@ -1,4 +1,4 @@
-//! Buffers that one thread fills and another drops.
+//! Tests of buffers that one thread fills and another drops.
 #![cfg(feature = "std")]
 
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Auto traits, comparison, hashing, formatting, appending.
+//! Tests of the traits of buffers: auto traits, comparison, hashing, formatting, appending.
 #![cfg(feature = "std")]
 
 extern crate alloc;

@@ -33,9 +33,9 @@ pub struct Service {
     kept: Mutex<Vec<String>>,
 }
 
-type Page = Response<Full<Bytes>>;
+type HtmlPage = Response<Full<Bytes>>;
 
-fn page(status: StatusCode, text: String) -> Page {
+fn page(status: StatusCode, text: String) -> HtmlPage {
     let mut page = Response::new(Full::new(Bytes::from(text)));
     *page.status_mut() = status;
     page
@@ -65,7 +65,7 @@ impl Service {
     }
 
     /// Answers a request in a scope of its own. The page of costs is built outside of all scopes.
-    async fn answer(&self, request: Request<Incoming>) -> Result<Page, Infallible> {
+    async fn answer(&self, request: Request<Incoming>) -> Result<HtmlPage, Infallible> {
         if request.uri().path() == "/costs" {
             let costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
             return Ok(page(StatusCode::OK, costs.page()));
@@ -79,7 +79,7 @@ impl Service {
     }
 
     /// Handles a request. This is the code of the application, which knows nothing of scopes.
-    async fn handle(&self, kind: Kind, request: Request<Incoming>) -> Page {
+    async fn handle(&self, kind: Kind, request: Request<Incoming>) -> HtmlPage {
         let query = request.uri().query().unwrap_or("").to_owned();
         match kind {
             Kind::Words => {

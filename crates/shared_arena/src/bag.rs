@@ -94,9 +94,9 @@ impl<T> Bag<T> {
         !self.news.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes the requests of threads that found the gate shut, as bits. The caller has opened the
-    /// gate and then issued a fence, so it sees the request of each thread that found the gate
-    /// shut.
+    /// Takes the requests of threads that found the gate shut, as bits. The caller must have opened
+    /// the gate and then issued a fence. It then sees the request of each thread that found the
+    /// gate shut.
     pub(crate) fn wishes(&self) -> usize {
         if self.wishes.load(Ordering::Relaxed) == 0 {
             return 0;

@@ -24,9 +24,9 @@ use crate::store::ArenaStore;
 /// shard's turn. Otherwise other threads may free them at once.
 ///
 /// # Safety
-/// The caller drops the store's arena, and calls this once for each shard. Unless `queue` is set,
-/// no thread performs a local free to this shard now or later: the caller is its owner or has the
-/// lease of its record.
+/// The caller drops the store's arena, and must call this once for each shard. Unless `queue` is
+/// set, no thread performs a local free to this shard now or later, because the caller is its owner
+/// or has the lease of its record.
 pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: bool) -> usize {
     let geometry = store.geometry();
     if !store.single() {
@@ -86,7 +86,7 @@ fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
 /// Closes a shard's inbox: notes the remote frees in it, and makes later ones count their slots.
 ///
 /// # Safety
-/// The caller drops the arena of the shard's store, and calls this once for each shard.
+/// The caller drops the arena of the shard's store, and must call this once for each shard.
 unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
     // SAFETY: the caller drops the arena, so no holder takes from this inbox, and it is closed
     // once.
@@ -124,7 +124,7 @@ fn slots_out(geometry: &ArenaGeometry, group: PageGroupPtr) -> usize {
     (0..group.pages()).map(out).sum()
 }
 
-/// Takes a queued group off the list of its shard. The caller has the turn at that shard.
+/// Takes a queued group off the list of its shard. The caller must have the turn at that shard.
 pub(crate) fn unlink(shard: ShardPtr, group: PageGroupPtr) {
     let (prev, next) = (group.prev().get(), group.next().get());
     // SAFETY: the caller has the turn, and only the turn-holder frees queued groups (G1).

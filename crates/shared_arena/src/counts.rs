@@ -139,7 +139,7 @@ impl Count {
     }
 
     /// Takes a strong handle off its count. Returns whether it was the last one. If so, the caller
-    /// drops the value, then calls `drop_weak` for the one count of all strong handles.
+    /// must drop the value, and then call `drop_weak` for the one count of all strong handles.
     #[inline]
     #[must_use]
     pub(crate) fn drop_strong(&self) -> bool {
@@ -153,7 +153,7 @@ impl Count {
     }
 
     /// Takes a weak handle off its count, or the one count of all strong handles. Returns whether
-    /// no handle is left: the caller then frees the slot.
+    /// no handle is left. If so, the caller must free the slot.
     #[inline]
     #[must_use]
     pub(crate) fn drop_weak(&self) -> bool {
@@ -179,8 +179,8 @@ impl Count {
         self.word.load(ALONE) == START
     }
 
-    /// Takes the strong handle off its count if it is the only strong one. Returns whether it was:
-    /// the caller then moves the value out.
+    /// Takes the strong handle off its count if it is the only strong one. Returns whether it was
+    /// the only one. If so, the caller must move the value out.
     pub(crate) fn take_unique(&self) -> bool {
         let less = |word| (strong_in(word) == 1).then_some(word - STRONG);
         // ORDERING: `ALONE`. Pairs with `Count::drop_strong`.

@@ -50,14 +50,14 @@
 //!
 //! * **Without a request**: now and then, a thread that needs a page looks for empty groups. The
 //!   thread frees the groups that two looks in a row found empty ([`Trim::Idle`]).
-//! * **On request**: [`SharedArena::trim`] frees empty groups of the calling thread, of threads
-//!   that have exited, and those that no thread has used. It asks the other threads to free their
-//!   empty groups when they next need a page. A later thread may take over the pages of an exited
-//!   thread. While that later thread runs and does not use this arena, other threads cannot free
-//!   these pages.
-//! * **Under a limit** ([`Builder::limit`]): a request beyond the limit first looks for empty
-//!   pages. If there are too few, the `try_alloc` methods return their argument. [`Stats`] reports
-//!   the memory held.
+//! * **On request**: [`SharedArena::trim`] frees empty groups: those of the calling thread, those
+//!   of threads that have exited, and those that no thread has used. It asks the other threads to
+//!   free their empty groups when they next need a page. A later thread may take over the pages of
+//!   an exited thread. While that later thread runs and does not use this arena, other threads
+//!   cannot free these pages.
+//! * **Under a limit** ([`Builder::limit`]): a request that would exceed the limit first looks for
+//!   empty pages. If there are too few, the `try_alloc` methods return their argument. [`Stats`]
+//!   reports the memory held.
 //! * **After the arena**: the handles of a dropped arena keep its memory. The drop of the last
 //!   value in a group frees the group. The drop of the last value in the arena also frees the
 //!   arena's state. The thread that drops the value frees the memory, and waits for no other

@@ -81,8 +81,8 @@ pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard:
 }
 
 /// Handles the shards and requests that were left for the holder of `record`, if no thread holds
-/// the record any more. A thread calls this after it left something for the holder, or after it
-/// released a lease.
+/// the record any more. A thread must call this after it left something for the holder, and after
+/// it released a lease.
 pub(crate) fn look_behind_the_owner(world: &ArenaWorld, record: &Record<ArenaRecord>, most: usize) {
     if cfg!(ephemera_weaken = "arena_no_second_look") {
         return;
@@ -145,7 +145,7 @@ pub(crate) unsafe fn last_slot_counted(world: &ArenaWorld, group: PageGroupPtr) 
         // SAFETY: the caller counted the last slot, and the group is not queued.
         return world.freed(unsafe { close::release(group) });
     }
-    // SAFETY: a group that was claimed from is bound.
+    // SAFETY: a slot of the group was claimed, so the group is bound.
     let shard = unsafe { ShardPtr::of(group) };
     let store = ArenaStore::of(shard);
     if !shard.turn().leave(group) {
@@ -189,7 +189,8 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
     // touch the shard after that.
     let freed = gone != 0 && unsafe { ArenaStore::part(store, gone) };
     if emptied && !freed && !cfg!(ephemera_weaken = "arena_bag_keeps_what_ended") {
-        // The shard is still in the record's bag and keeps the store, so this visit takes it out.
+        // The shard is still in the record's bag and keeps the store, so this visit takes the shard
+        // out.
         return visit(world, record, Visitor::Finisher, LOOKS);
     }
     world.freed(freed)

@@ -23,7 +23,7 @@ use crate::world::{ArenaRecord, ArenaWorld, identity, record_of};
 /// Claims a slot for the holder of `record`, whose shard has no slot at hand.
 ///
 /// # Safety
-/// The caller holds `record`, which belongs to `world`.
+/// The caller holds `record`, and the record belongs to `world`.
 pub(crate) unsafe fn claim_slow(
     world: &ArenaWorld,
     store: &ArenaStore,
@@ -86,9 +86,9 @@ pub(crate) unsafe fn make_room_for_counts<'s>(
 }
 
 /// Takes the empty groups off each shard whose record no thread holds, and leaves them for any
-/// shard to bind. Unless `thorough` is set, skips a shard whose record has had no new holder since
-/// `scavenge` last trimmed it. The shard is not skipped if an eighth of its pages or more was
-/// booked since.
+/// shard to bind. Unless `thorough` is set, skips a shard that has probably no empty group: since
+/// `scavenge` last trimmed the shard, its record has had no new holder, and less than an eighth of
+/// its pages was booked.
 fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     for shard in store.shards() {
         with_lease(world, shard, |record| {
@@ -125,9 +125,9 @@ fn with_lease<R>(
     Some(result)
 }
 
-/// Frees the empty groups of the caller's shard, of shards whose record no thread holds, and the
-/// groups that no shard has. Asks the other threads to trim in their next slow path. Returns
-/// whether it freed a group.
+/// Frees the empty groups of the caller's shard and of shards whose record no thread holds. Also
+/// frees the groups that no shard has, and asks the other threads to trim in their next slow path.
+/// Returns whether it freed a group.
 ///
 /// # Safety
 /// The caller holds `record`, if it is `Some`.
@@ -162,7 +162,7 @@ unsafe fn trim_shards(world: &ArenaWorld, store: &ArenaStore, record: Option<&Re
 
 /// Frees the slot with the bit `bit` in the page with the far part `far`. The page belongs to a
 /// record of another thread, or the arena was dropped. If the result is `Some(last)`, the caller
-/// calls [`finish_counted`]; `last` says whether the slot was the last live one of its group.
+/// must call [`finish_counted`]; `last` says whether the slot was the last live one of its group.
 ///
 /// # Safety
 /// The slot was claimed from that page, which is in `group`. The group belongs to an arena of
@@ -194,8 +194,8 @@ pub(crate) unsafe fn free_remote(
 /// has them in registers.
 ///
 /// # Safety
-/// This thread set `bit` in the foreign word of `far`, whose page is in `group`, and found `old`
-/// there.
+/// The page with the far part `far` is in `group`. This thread set `bit` in the foreign word of
+/// `far`, and found `old` there.
 #[cold]
 #[inline(never)]
 unsafe fn push_or_count(group: PageGroupPtr, far: NonNull<Far>, bit: u64, old: u64, world: &ArenaWorld) {

@@ -106,7 +106,7 @@ impl ShardOwner<'_> {
         true
     }
 
-    /// Returns the page that the owner claims from next, and its group: the first of the list.
+    /// Returns the first page of the list and its group. The owner claims from this page next.
     ///
     /// If a look found that group empty, the owner drains the inbox first, which puts refilled
     /// pages in front. So idle groups stay idle while remote frees refill the others. Otherwise the

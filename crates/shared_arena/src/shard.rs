@@ -26,7 +26,7 @@ use crate::bag::{BagLink, Linked};
 use crate::bits::Bits;
 use crate::geometry::ArenaGeometry;
 use crate::group::Far;
-use crate::group::{Near, NearPtr, PageGroup, PageGroupPtr};
+use crate::group::{NearPart, NearPtr, PageGroup, PageGroupPtr};
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::turn::Turn;
 
@@ -38,8 +38,8 @@ pub(crate) struct Shard {
     hot: OwnerPtr<u8>,
     bits: OwnerU64,
     base: OwnerPtr<u8>,
-    current: OwnerPtr<Near>,
-    avail: OwnerPtr<Near>,
+    current: OwnerPtr<NearPart>,
+    avail: OwnerPtr<NearPart>,
     groups: OwnerPtr<PageGroup>,
     /// The identity of the owner, which each group of this shard has in its header: the address of
     /// a record, or the mark of a pool.
@@ -189,8 +189,8 @@ impl ShardPtr {
         hot: OwnerPtr<u8>,
         bits: OwnerU64,
         base: OwnerPtr<u8>,
-        current: OwnerPtr<Near>,
-        avail: OwnerPtr<Near>,
+        current: OwnerPtr<NearPart>,
+        avail: OwnerPtr<NearPart>,
         groups: OwnerPtr<PageGroup>,
         pages: OwnerUsize,
         quiet: QuietFields,
@@ -272,8 +272,8 @@ impl ShardPtr {
     /// frees the slot, this function does not touch the group (E2).
     ///
     /// # Safety
-    /// `slot` was claimed from `group`, which is this shard's, and the caller does not use it
-    /// again.
+    /// `group` belongs to this shard, `slot` was claimed from `group`, and the caller does not use
+    /// the slot again.
     #[inline]
     pub(crate) unsafe fn put(self, geometry: &ArenaGeometry, group: PageGroupPtr, slot: NonNull<u8>) {
         used(geometry, slot);

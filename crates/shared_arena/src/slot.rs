@@ -55,8 +55,8 @@ pub(crate) fn pool_mark() -> *const () {
 /// Poisons a slot that is about to be freed, and returns its group.
 ///
 /// # Safety
-/// The caller owns `slot`, which was claimed from an arena of this crate, and does not use the
-/// value in it again.
+/// The caller owns `slot` and does not use the value in it again. The slot was claimed from an
+/// arena of this crate.
 #[inline]
 unsafe fn leave<T>(slot: NonNull<T>) -> PageGroupPtr {
     // SAFETY: the caller owns the slot and needs nothing of its value any more.
@@ -192,8 +192,8 @@ pub(crate) struct ClaimedSlot<T, H: ArenaKind> {
 
 impl<T, H: ArenaKind> ClaimedSlot<T, H> {
     /// # Safety
-    /// `place` is a slot of an arena of this kind for `T`. The caller owns it and transfers it to
-    /// this guard.
+    /// `place` is a slot of an arena of this kind for `T`. The caller owns the slot, and gives it
+    /// up to this guard.
     #[inline]
     pub(crate) unsafe fn adopt(place: NonNull<T>) -> Self {
         Self { place, home: PhantomData }
@@ -283,7 +283,7 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
             return Err(refused);
         };
         let room = make_room();
-        // The bytes stay reserved until then, so that a new group leaves room for the counts.
+        // The bytes stay reserved during the claim, so that a new group leaves room for the counts.
         let slot = kept.map_or_else(|| claim().map_err(|_| refused), Ok)?;
         drop(room);
         slot.start_counts(store)?;

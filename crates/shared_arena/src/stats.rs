@@ -42,10 +42,16 @@ impl Stats {
         self.slots - self.slots_live
     }
 
-    /// Returns the bytes held beyond those of the values.
+    /// Returns the bytes that are held and not in use by the program.
     #[must_use]
     pub fn overhead(&self) -> usize {
         self.bytes_held.saturating_sub(self.bytes_live)
+    }
+
+    /// Returns whether the call read all pages, so that `unread` is false.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        !self.unread
     }
 
     /// Returns the statistics of a store whose arena is live. `value_size` is the size of a value

@@ -12,7 +12,7 @@ use ephemera_prim::gate::Pass;
 use crate::account::ReservedBytes;
 use crate::bits::Bits;
 use crate::error::Refused;
-use crate::group::{self, Near, NearPtr, PageGroup, PageGroupPtr};
+use crate::group::{self, NearPart, NearPtr, PageGroup, PageGroupPtr};
 use crate::owner::ShardOwner;
 use crate::store::ArenaStore;
 
@@ -169,7 +169,7 @@ impl SortedPages {
 
     /// Appends `other` to this list, and returns the head. Pages of groups in use come first, so
     /// that empty groups stay empty.
-    fn followed_by(&self, other: &Self) -> *mut Near {
+    fn followed_by(&self, other: &Self) -> *mut NearPart {
         let behind = other.first.map_or(ptr::null_mut(), NearPtr::as_ptr);
         match (self.first, self.last) {
             (Some(first), Some(last)) => {

@@ -167,7 +167,7 @@ impl ParkedShards {
     }
 }
 
-/// Returns the record that `shard` belongs to. The shard is not one of a pool.
+/// Returns the record that `shard` belongs to. The shard must not be that of a pool.
 pub(crate) fn record_of<'w>(shard: ShardPtr) -> &'w Record<ArenaRecord> {
     let record = shard.record().cast::<Record<ArenaRecord>>();
     // SAFETY: a shard that is not one of a pool stores the address of its record, and records are

@@ -1,4 +1,4 @@
-//! A program for the published shared_arena 0.8, which uses nothing but that version's API.
+//! Tests with a program for the published shared_arena 0.8. It uses nothing but that version's API.
 #![cfg(feature = "std")]
 
 extern crate alloc;

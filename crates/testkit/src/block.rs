@@ -78,12 +78,13 @@ impl Block {
     ///
     /// # Safety
     ///
-    /// `start` is valid for reads of `kept` bytes. The bytes that `fill` filled are initialised.
+    /// `start` is valid for reads of `kept` bytes. Those at the offsets that `fill` filled are
+    /// initialised.
     pub(crate) unsafe fn check_kept(&self, start: NonNull<u8>, kept: usize) -> Result<(), Violation> {
         for range in pattern::filled(self.layout.size()) {
             let range = range.start.min(kept)..range.end.min(kept);
-            // SAFETY: the caller guarantees that `kept` bytes are readable, and `fill` wrote those
-            // in `range`.
+            // SAFETY: the caller guarantees that `kept` bytes are readable, and that those at the
+            // offsets that `fill` filled are initialised.
             if let Some(change) = unsafe { pattern::first_change(start, range, self.seed) } {
                 return Err(Violation::Changed {
                     address: start.addr().get(),

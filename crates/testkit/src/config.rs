@@ -48,9 +48,9 @@ pub const EXCHANGES: usize = here_or_miri(8, 1);
 
 /// Largest ordinary size that is generated, in bytes.
 pub const LARGEST_DRAWN: usize = here_or_miri(1 << 20, 32 << 10);
-/// Largest number of live bytes. Allocations beyond it are skipped.
+/// Largest number of live bytes. Allocations that would exceed it are skipped.
 pub const LIVE_BYTES: usize = here_or_miri(48 << 20, 4 << 20);
-/// Largest number of live blocks. Allocations beyond it are skipped.
+/// Largest number of live blocks. Allocations that would exceed it are skipped.
 pub const LIVE_BLOCKS: usize = here_or_miri(512, 64);
 /// An alignment in bytes that almost no program uses, generated occasionally. The alignment is
 /// smaller under AddressSanitizer, which makes its red zones as large as the alignment and keeps

@@ -16,7 +16,7 @@ use core::alloc::Layout;
 use crate::config::{LARGEST_DRAWN, RARE_ALIGN};
 
 /// An encoded operation.
-pub type Word = [u8; 8];
+pub type OpWord = [u8; 8];
 
 /// A size, or a difference of sizes, that is resolved when the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,7 +291,7 @@ fn align(selector: u8) -> usize {
 impl Op {
     /// Decodes a word.
     #[must_use]
-    pub fn decode(word: Word) -> Self {
+    pub fn decode(word: OpWord) -> Self {
         let [kind, extent, low, high, aligned, pick_low, pick_high, detail] = word;
         let by = Extent::decode(extent, u16::from_le_bytes([low, high]), detail);
         let align = align(aligned);

@@ -118,8 +118,8 @@ impl Oracle {
         let old = self.live.remove(index);
         self.check_place(given, layout)?;
         let kept = old.layout().size().min(layout.size());
-        // SAFETY: the caller guarantees `layout.size()` bytes, of which the allocator copied the
-        // first `kept`.
+        // SAFETY: the caller guarantees that `layout.size()` bytes are readable. The resize kept
+        // the first `kept` of them, so those that `fill` wrote are initialised.
         unsafe { old.check_kept(given.cast(), kept)? };
         if zeroed {
             // SAFETY: the caller guarantees the memory, and zeroed memory is initialised.

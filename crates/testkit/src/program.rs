@@ -6,7 +6,7 @@ use core::fmt;
 
 use proptest::prelude::{Strategy, any};
 
-use crate::ops::{Op, OpKind, Word};
+use crate::ops::{Op, OpKind, OpWord};
 use crate::rng::SplitMix;
 
 /// The mix of operations in a program generated from a seed.
@@ -108,7 +108,7 @@ impl Profile {
 /// program.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Program {
-    words: Vec<Word>,
+    words: Vec<OpWord>,
 }
 
 impl Program {
@@ -117,11 +117,11 @@ impl Program {
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let word = |chunk: &[u8]| {
-            let mut word = Word::default();
+            let mut word = OpWord::default();
             word[..chunk.len()].copy_from_slice(chunk);
             word
         };
-        Self { words: bytes.chunks(size_of::<Word>()).map(word).collect() }
+        Self { words: bytes.chunks(size_of::<OpWord>()).map(word).collect() }
     }
 
     /// Returns the bytes that decode to this program.
@@ -149,7 +149,7 @@ impl Program {
     /// Returns a proptest strategy for programs of at most `len` operations, which shrinks to fewer
     /// and simpler operations.
     pub fn strategy(len: usize) -> impl Strategy<Value = Self> {
-        proptest::collection::vec(any::<Word>(), 0..=len).prop_map(|words| Self { words })
+        proptest::collection::vec(any::<OpWord>(), 0..=len).prop_map(|words| Self { words })
     }
 
     /// Returns the operations in order.

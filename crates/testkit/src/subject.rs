@@ -85,7 +85,7 @@ pub trait Subject {
         None
     }
 
-    /// Ends the use of `alloc`, all of whose blocks are freed. Returns how many bytes are still
+    /// Ends the use of `alloc` after all its blocks were freed. Returns how many bytes are still
     /// held from the backing allocator, which should be 0.
     fn finish(&self, alloc: Self::Alloc<'_>) -> usize;
 }

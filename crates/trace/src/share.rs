@@ -15,7 +15,7 @@ use ephemera_recorder::TimeSample;
 /// The least number of measured calls that an estimate needs.
 const LEAST: u64 = 50;
 /// The time that measuring adds to an interval, as a multiple of the clock's cost. The three
-/// factors lead to the low, the middle and the high figure. Measuring may add less than the clock's
+/// factors lead to the low, the likely and the high figure. Measuring may add less than the clock's
 /// cost, because a short call overlaps with the clock's own work. It may add more, because the
 /// processor predicts a measured call badly. These factors, `AROUND` and `UNMEASURED` were
 /// estimated from six programs on one machine.
@@ -56,7 +56,7 @@ impl Interval {
         Self { low, mid, high }
     }
 
-    /// Returns whether the middle figure differs from `known` by at most a third of `known`, and
+    /// Returns whether the likely figure differs from `known` by at most a third of `known`, and
     /// `known` lies within the interval widened by a third.
     #[must_use]
     pub fn is_near(self, known: f64) -> bool {

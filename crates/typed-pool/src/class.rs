@@ -26,7 +26,7 @@ pub(crate) const MEDIUM_MAX: usize = STRIDE_MAX;
 const FINE_MAX: usize = 64;
 
 /// Returns the offset of the last byte of a layout whose size is rounded up to its alignment. A
-/// size of zero wraps around, to an offset beyond all classes.
+/// size of zero wraps around, to an offset that exceeds those of all classes.
 #[inline]
 const fn last_byte(layout: Layout) -> usize {
     // The alignment is a power of two, so the offset of the last byte before a multiple of it has
@@ -54,7 +54,7 @@ pub(crate) const fn medium(layout: Layout) -> Option<usize> {
         return None;
     }
     // Size zero wraps around in `last_byte`, and a small size wraps around here. Both results are
-    // beyond the table.
+    // at least the length of the table.
     let step = (last_byte(layout) / MEDIUM_STEP).wrapping_sub(CLASS_MAX / MEDIUM_STEP);
     if step >= OF_MEDIUM.len() {
         return None;

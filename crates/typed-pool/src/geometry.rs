@@ -205,8 +205,8 @@ pub(crate) const fn index_of(distance: usize, inverse: u32) -> usize {
 }
 
 /// Returns the index of the slot that starts `distance` bytes after the first one, or `None` if no
-/// slot starts there. If the distance is negative or beyond the unit, an index that this returns is
-/// beyond the unit's slots too.
+/// slot starts there. If the distance is negative or at least the length of the unit, the result is
+/// `None` or an index that no slot of the unit has.
 ///
 /// Let `inverse` × `stride` be 2³² + e. At byte r of slot n, `distance` × `inverse` is
 /// n × 2³² + n × e + r × `inverse`. So its lower half is less than `inverse` if and only if r is

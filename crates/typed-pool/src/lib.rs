@@ -83,8 +83,9 @@
 //! A thread publishes remote frees in bundles. If it frees several slots in a row that are close
 //! together, up to 63 of these frees wait until the thread frees elsewhere, takes a slow path,
 //! trims or ends. So a thread that frees and then sleeps can keep one unit of 32 KiB from being
-//! freed by its owner. [`Stats`] count the waiting slots as freed. Slots of larger units, of scopes
-//! and of ended threads do not wait, nor do slots that were freed while their pools had a limit.
+//! freed by its owner. [`Stats`] counts the waiting slots as freed. Slots of larger units, of
+//! scopes and of ended threads do not wait, nor do slots that were freed while their pools had a
+//! limit.
 //!
 //! If other threads free all slots of a unit whose owner sleeps, these threads return the pages of
 //! the slots to the operating system, as part of their own slow paths. They do so once the owner
@@ -153,8 +154,18 @@ pub use scope::{Counts, InScope, OverLimit, Scope, ScopeBuilder, ScopeError, Sco
 pub use stats::Stats;
 
 pub use ephemera_prim::backing;
+/// The pages of the operating system from which [`PooledAllocator`] and its relatives take memory.
+///
+/// All families of the process share these pages. The functions purge freed pages, bound how many
+/// stay resident, and report their bytes.
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
-pub use ephemera_prim::pages;
+pub mod pages {
+    #[doc(hidden)]
+    pub use ephemera_prim::pages::refuse_call;
+    pub use ephemera_prim::pages::{
+        CACHE, CACHE_LEARNED, PageUsage, Pages, purge, set_cache, set_huge_pages, shed, usage,
+    };
+}
 
 #[doc = include_str!("../DESIGN.md")]
 pub mod design {}

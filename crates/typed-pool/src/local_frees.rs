@@ -93,8 +93,8 @@ pub(crate) enum Reach {
 /// address, which compiles to no instruction.
 ///
 /// # Safety
-/// `block` is a slot of a unit for a value of `size` bytes, which the caller frees; `reach`
-/// describes its pointer.
+/// `block` is a slot for a value of `size` bytes, in a unit that the caller owns. The slot is on no
+/// list, and nothing else uses it. `reach` describes the pointer `block`.
 #[inline]
 pub(crate) unsafe fn link(block: NonNull<u8>, size: usize, reach: Reach, next: *mut u8) -> *mut u8 {
     let own = if size >= LINK && reach == Reach::Slot {

@@ -81,7 +81,7 @@ impl SlotGroupPtr {
     }
 
     /// Starts the group's countdown, if a slot is live and none was freed since the group left the
-    /// inbox. Only the owner of an abandoned unit calls this.
+    /// inbox. Only the owner of an abandoned unit may call this.
     pub(crate) fn start_countdown(self) {
         let live = self.slots() & !self.home().get();
         if live != 0 && !cfg!(ephemera_weaken = "no_countdown") {
@@ -91,7 +91,7 @@ impl SlotGroupPtr {
 
     /// Stops the group's countdown, if it has one, and returns the number of slots freed during it.
     /// Returns `None` if the countdown is complete: the group then is in the inbox, or is about to
-    /// be. Only the owner calls this.
+    /// be. Only the owner may call this.
     pub(crate) fn stop_countdown(self) -> Option<usize> {
         match self.foreign().stop_countdown(COMPLETE_BITS) {
             Some(word) => {
@@ -115,14 +115,14 @@ impl SlotGroupPtr {
         (word != 0 || cfg!(ephemera_weaken = "booked_groups_wait")) && word & COUNTDOWN == 0
     }
 
-    /// Marks the slots of these bits as free and not linked. Only the owner calls this.
+    /// Marks the slots of these bits as free and not linked. Only the owner may call this.
     pub(crate) fn keep_home(self, slots: u64) {
         ephemera_prim::invariant!(self.home().get() & slots == 0, "a slot is booked as free twice");
         self.home().set(self.home().get() | slots);
     }
 
     /// Links the free slots of these bits in front of the list `free`, so that the heap allocates
-    /// the first of them next. Returns the list. Only the owner calls this.
+    /// the first of them next. Returns the list. Only the owner may call this.
     pub(crate) fn link(self, mut slots: u64, spec: UnitSpec, mut free: *mut u8) -> *mut u8 {
         while let Some(last) = slots.checked_ilog2() {
             slots &= !(1 << last);
@@ -206,7 +206,7 @@ impl UnitPtr {
     }
 
     /// Turns all free slots of a unit into bits, both linked slots and those that were never used.
-    /// The unit is not the front, and only its owner calls this.
+    /// The unit must not be the front. Only its owner may call this.
     pub(crate) fn fold(self, spec: UnitSpec) {
         let mut slot = self.free().replace(core::ptr::null_mut());
         while let Some(free) = NonNull::new(slot) {
@@ -224,8 +224,8 @@ impl UnitPtr {
     }
 
     /// Returns whether every slot was freed, some of them by remote frees that are not booked. The
-    /// calling thread is not the owner. It has borrowed a group of the unit, and claims the unit's
-    /// slots.
+    /// calling thread must not be the owner, and must have borrowed a group of the unit and claimed
+    /// the unit's slots.
     ///
     /// The answer `true` is exact. No slot of a unit that is not the front is allocated, so the
     /// live slots can only become fewer. The count of live slots is read first; if it is out of
@@ -262,7 +262,8 @@ impl UnitPtr {
     }
 
     /// Forgets the links between free slots of a unit that was purged. All of its slots are free,
-    /// so each slot without an unbooked remote free gets its `home` bit. Only the owner calls this.
+    /// so each slot without an unbooked remote free gets its `home` bit. Only the owner may call
+    /// this.
     #[cold]
     pub(crate) fn rebuild(self, spec: UnitSpec) {
         self.free().set(core::ptr::null_mut());
@@ -273,7 +274,7 @@ impl UnitPtr {
         self.claim().renew();
     }
 
-    /// Links all home slots in front of `free`. Only the owner calls this.
+    /// Links all home slots in front of `free`. Only the owner may call this.
     pub(crate) fn link_home(self, spec: UnitSpec, free: *mut u8) -> *mut u8 {
         self.groups().rev().fold(free, |free, group| {
             let slots = group.home().get();

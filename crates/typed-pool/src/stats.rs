@@ -46,9 +46,9 @@ pub struct Stats {
     /// The number of heaps of other threads that this call could not read completely, because
     /// another reader was in the way for too long. The other fields may lack units of these heaps.
     pub unread_heaps: usize,
-    /// Bytes of the heaps' own state. There are as many sets of heaps as threads ever ran at the
-    /// same time, and scopes add sets in the same way. This memory is never freed and is not part
-    /// of `bytes_held`.
+    /// Bytes of the heaps' own state. Each thread that uses the pool has one set of heaps, which a
+    /// later thread takes over. Each thread in a scope has another set, which later scopes take
+    /// over. This memory is never freed and is not part of `bytes_held`.
     pub state_bytes: usize,
     /// The number of thread records that were allocated because all static ones were in use. A
     /// record is the state of one thread for all of its pools. These records are never freed and
@@ -61,6 +61,18 @@ impl Stats {
     #[must_use]
     pub fn live(&self) -> usize {
         self.slots_live + self.large_blocks
+    }
+
+    /// Returns the bytes that are held and not in use by the program.
+    #[must_use]
+    pub fn overhead(&self) -> usize {
+        self.bytes_held.saturating_sub(self.bytes_live)
+    }
+
+    /// Returns whether the call read all units, so that `unread_heaps` is zero.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.unread_heaps == 0
     }
 
     /// Completes `bytes_live` after all heaps were added.

@@ -47,7 +47,7 @@ pub(crate) enum UnitState {
     /// The unit is the front. The heap has its free slots, unless the front is set aside.
     Front = 0,
     /// The unit is on the list of full units. It had no free slot when it stopped being the front,
-    /// and too few of its slots were freed since to queue it.
+    /// and too few of its slots have been freed since then to queue it.
     Full = 1,
     /// A scrape has visited the full unit and found no free slot. The unit is on no list of the
     /// owner, and the next free of one of its slots queues it.
@@ -139,49 +139,50 @@ impl UnitPtr {
         this
     }
 
-    /// The list of linked free slots. It is null while the unit is the front and not set aside,
-    /// because the heap has the list then.
+    /// Returns the list of linked free slots. It is null while the unit is the front and not set
+    /// aside, because the heap has the list then.
     #[inline]
     pub(crate) fn free(&self) -> &Cell<*mut u8> {
         // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).local.free }
     }
 
-    /// The first slot that was never used. The word has no meaning while the unit is the front and
-    /// not set aside.
+    /// Returns the first slot that was never used. The word has no meaning while the unit is the
+    /// front and not set aside.
     pub(crate) fn cursor(&self) -> &Cell<*mut u8> {
         // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).cursor }
     }
 
-    /// The number of frees after which the slow path looks at this unit. For a front it has no
-    /// meaning.
+    /// Returns the number of frees after which the slow path looks at this unit. For a front it has
+    /// no meaning.
     #[inline]
     pub(crate) fn until(&self) -> &OwnerUsize {
         // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).local.until }
     }
 
-    /// The words that a local free of a slot writes, unless the unit is the front.
+    /// Returns the words that a local free of a slot writes, unless the unit is the front.
     #[inline]
     pub(crate) fn local(&self) -> &LocalFrees {
         // SAFETY: the header is live (U1). The reference covers these words alone.
         unsafe { &(*self.as_ptr()).local }
     }
 
-    /// The number of live slots beyond `until`. It is zero except in full units.
+    /// Returns the number of live slots in addition to `until`. It is zero except in full units.
     pub(crate) fn further(&self) -> &OwnerUsize {
         // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).further }
     }
 
-    /// The next unit on the owner's list that this unit is on: full units, queue, or empties.
+    /// Returns the next unit on the owner's list that this unit is on: full units, queue, or
+    /// empties.
     pub(crate) fn after(&self) -> &Cell<*mut Unit> {
         // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).after }
     }
 
-    /// The unit before this one on the list of full units or in the queue.
+    /// Returns the unit before this one on the list of full units or in the queue.
     pub(crate) fn before(&self) -> &Cell<*mut Unit> {
         // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).before }
@@ -229,7 +230,7 @@ impl UnitPtr {
         unsafe { (*self.as_ptr()).remote.slots as usize }
     }
 
-    /// The word by which another thread claims the slots.
+    /// Returns the word by which another thread claims the slots.
     #[inline]
     pub(crate) fn claim(&self) -> &ContentsClaim {
         // SAFETY: the header is live (U1). The reference covers the atomic alone.
@@ -291,7 +292,7 @@ impl UnitPtr {
     }
 
     /// Sets `until` and `further` of a unit with `live` live slots: the slow path looks at the unit
-    /// after `until` frees. Unless the unit is a front, no caller lowers `until` and raises
+    /// after `until` frees. Unless the unit is a front, a caller must not lower `until` and raise
     /// `further`: [`Self::observe_live`] could then see too small a sum.
     pub(crate) fn set_live(self, live: usize, until: usize) {
         // `observe_live` must not see a sum that is too small, so the part that grows is stored

@@ -1,5 +1,5 @@
-//! Pools that are dropped with live slots keep their units and report them. This file has one test,
-//! because the counts belong to the process.
+//! Tests that pools keep their units and report them if they are dropped with live slots. This file
+//! has one test, because the counts belong to the process.
 #![cfg(feature = "std")]
 
 extern crate alloc;

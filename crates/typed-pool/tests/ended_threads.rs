@@ -1,4 +1,4 @@
-//! Blocks that outlive their thread: their memory is freed with them, without a trim.
+//! Tests of blocks that outlive their thread: their memory is freed with them, without a trim.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

@@ -1,5 +1,5 @@
-//! A child of a fork frees and trims the memory of its own thread. The parent's other threads may
-//! have been in any operation.
+//! Tests that a child of a fork frees and trims the memory of its own thread. The parent's other
+//! threads may have been in any operation.
 #![cfg(all(feature = "std", target_has_atomic = "64", unix, not(miri)))]
 
 extern crate alloc;

@@ -1,5 +1,5 @@
-//! Resident memory of a program whose global allocator is `PooledAllocator`. Nothing trims between
-//! a burst and its check.
+//! Tests of the resident memory of a program whose global allocator is `PooledAllocator`. Nothing
+//! trims between a burst and its check.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The sanitizer's shadow memory stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
@@ -66,13 +66,13 @@ fn resident_memory_returns_if_another_thread_frees_the_burst() {
 #[test]
 fn memory_freed_by_another_thread_returns_while_its_owner_allocates_only_large_blocks() {
     let _turn = TURN.lock();
-    let before = pages::usage().used;
+    let before = pages::usage().bytes_live;
     let blocks: Vec<_> = (0..100 * MIB / 64).map(|number| Box::new([number as u64; 8])).collect();
     thread::spawn(move || drop(blocks)).join().expect("no panic");
     for size in (0..200).map(|number| 100_000 + number) {
         assert_eq!(vec![1_u8; size].len(), size);
     }
-    let after = pages::usage().used;
+    let after = pages::usage().bytes_live;
     assert!(after < before + KEPT + SLACK, "{before}, then {after}");
 }
 
@@ -86,7 +86,7 @@ fn resident_memory_returns_when_threads_end() {
     };
     // The number of pages in the cache depends on the tests that ran before this one.
     let beside_the_cache = || {
-        let cached = pages::usage().cached;
+        let cached = pages::usage().bytes_cached;
         assert!(cached <= 16 * MIB, "{cached}");
         resident() - cached
     };

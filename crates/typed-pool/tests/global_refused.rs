@@ -38,7 +38,7 @@ unsafe extern "C" {
 const SIZES: [usize; 8] = [24, 700, 2_000, 20_000, 50_000, 400_000, 1_500_000, 9_000_000];
 const ALIGNS: [usize; 5] = [8, 64, 4_096, 1 << 16, 1 << 22];
 
-/// The layout of a block at a step of the program.
+/// Returns the layout of a block at a step of the program.
 fn layout(number: usize, step: usize) -> Layout {
     let size = SIZES[(number + step * 3) % 8] + number;
     Layout::from_size_align(size, ALIGNS[number / 8]).expect("a layout")
@@ -168,7 +168,7 @@ extern "C" fn before_main() {
     pages::purge();
     let (usage, stats) = (pages::usage(), HEAP.stats());
     assert_eq!((stats.live(), stats.bytes_held), (0, 0), "a block is lost");
-    assert_eq!((usage.used, usage.cached), (0, 0), "pages are lost");
+    assert_eq!((usage.bytes_live, usage.bytes_cached), (0, 0), "pages are lost");
     // SAFETY: `_exit` takes any status, and a process may call it at any time.
     unsafe { _exit(if reached { REACHED } else { NOT_REACHED }) };
 }

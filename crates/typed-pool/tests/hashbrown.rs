@@ -1,5 +1,5 @@
-//! Maps of hashbrown in the pools: they grow by doubling, have over-aligned tables, and clone their
-//! allocator.
+//! Tests of hashbrown's maps in the pools: they grow by doubling, have over-aligned tables, and
+//! clone their allocator.
 #![cfg(feature = "std")]
 
 use allocator_api2::alloc::Allocator;

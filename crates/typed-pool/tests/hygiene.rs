@@ -1,5 +1,5 @@
-//! The macros use the names of the standard library, even if these names mean something else in the
-//! module that invokes them.
+//! Tests that the macros use the names of the standard library, even if these names mean something
+//! else in the module that invokes the macros.
 #![cfg(feature = "std")]
 // The items below have the names of the prelude and of derives.
 #![expect(unused_imports, reason = "what matters is that they are in scope")]

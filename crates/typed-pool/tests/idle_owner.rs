@@ -1,5 +1,5 @@
-//! Memory is purged while the thread that allocated it sleeps. From then until the check the owner
-//! stays asleep, and no thread trims.
+//! Tests that memory is purged while the thread that allocated it sleeps. From then until the check
+//! the owner stays asleep, and no thread trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The sanitizer's shadow memory stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
@@ -35,7 +35,7 @@ type Block = Box<[u64]>;
 
 /// Returns the resident bytes of the process, without those in the cache of freed pages.
 fn resident() -> usize {
-    bursts::resident().saturating_sub(pages::usage().cached)
+    bursts::resident().saturating_sub(pages::usage().bytes_cached)
 }
 
 /// Takes slow paths, on a thread that neither owns nor freed the memory.

@@ -1,4 +1,4 @@
-//! Blocks without units are counted on any thread that allocates or frees them.
+//! Tests that blocks without units are counted on any thread that allocates or frees them.
 #![cfg(feature = "std")]
 
 extern crate alloc;

@@ -83,7 +83,7 @@ fn a_block_that_grows_out_of_its_span_leaves_it_to_its_thread() {
     // SAFETY: the block is live and of the longer layout.
     unsafe { Large.deallocate(grown, longer) };
     let used = pages::usage();
-    assert!(used.cached >= SPAN, "{used:?}");
+    assert!(used.bytes_cached >= SPAN, "{used:?}");
     assert_eq!((Large.stats().large_blocks, Large.stats().bytes_held), (0, 0));
 }
 
@@ -102,7 +102,7 @@ fn a_forked_child_reaches_the_blocks_that_other_threads_kept() {
     assert_ne!(kept.recv().expect("no panic"), 0);
     assert!(ephemera_testkit::fork::holds_in_a_child(|| {
         pages::purge();
-        pages::usage().cached == 0
+        pages::usage().bytes_cached == 0
     }));
     drop(end);
     other.join().expect("no panic");

@@ -1,5 +1,5 @@
-//! A pool serves requests up to its limit and none beyond it; chunk lengths and capacities respect
-//! the limit.
+//! Tests that a pool serves requests up to its limit and refuses all others, and that chunk lengths
+//! and capacities respect the limit.
 #![cfg(feature = "std")]
 
 extern crate alloc;

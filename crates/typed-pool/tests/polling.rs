@@ -1,4 +1,4 @@
-//! Statistics in a loop neither keep memory nor cause refusals.
+//! Tests that statistics in a loop neither keep memory nor cause refusals.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

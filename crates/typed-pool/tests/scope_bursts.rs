@@ -36,7 +36,7 @@ fn visit(held: usize) -> Block {
 }
 
 fn cached() -> usize {
-    pages::usage().cached
+    pages::usage().bytes_cached
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn a_counting_scope_allocates_from_no_unit_of_an_earlier_one() {
             assert_eq!(counts(&next).allocations, 100);
             drop(own);
             assert_eq!((counts(&next).frees, counts(&next).bytes_live), (100, 0));
-            // The free slots beside the blocks of the first scope stay unused.
+            // The free slots in the units of the first scope stay unused.
             assert_eq!(next.finish().bytes_held, 0);
         }
         assert!(kept.iter().all(|block| block[0] == 1));

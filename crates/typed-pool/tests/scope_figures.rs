@@ -1,5 +1,5 @@
-//! The reports of a scope: its bytes, its limit and its counts. Miri runs these tests, except for
-//! those of refused requests.
+//! Tests of the reports of a scope: its bytes, its limit and its counts. Miri runs these tests,
+//! except for those of refused requests.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

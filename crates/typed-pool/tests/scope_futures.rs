@@ -1,4 +1,5 @@
-//! Futures in scopes. Their values name their allocator, so that Miri runs these tests too.
+//! Tests of futures in scopes. Their values name their allocator, so that Miri runs these tests
+//! too.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

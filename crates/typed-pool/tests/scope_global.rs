@@ -1,4 +1,4 @@
-//! Scopes in a program whose global allocator is `PooledAllocator`.
+//! Tests of scopes in a program whose global allocator is `PooledAllocator`.
 //!
 //! The tests run in parallel on purpose: what other threads allocate does not count. Miri does not
 //! run them, for the reason that `tests/global.rs` gives.

@@ -1,5 +1,5 @@
-//! The units that many scopes in a row leave for the next one, and when they are freed. No test
-//! trims before its check, except for the test of trims.
+//! Tests of the units that many scopes in a row leave for the next one, and of when they are freed.
+//! No test trims before its check, except for the test of trims.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

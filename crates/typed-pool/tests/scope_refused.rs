@@ -1,5 +1,6 @@
-//! The first scope of a program while the operating system refuses memory. It finds out whether
-//! `PooledAllocator` is the global allocator, so it allocates more than later scopes do.
+//! Tests the first scope of a program while the operating system refuses memory. The first scope
+//! finds out whether `PooledAllocator` is the global allocator, so it allocates more than later
+//! scopes do.
 #![cfg(all(feature = "std", target_os = "linux", target_has_atomic = "64", not(miri)))]
 
 use core::alloc::Layout;

@@ -1,4 +1,4 @@
-//! The suite of all allocators, with each operation in another scope, and random programs with
+//! Runs the suite of all allocators with each operation in another scope, and random programs with
 //! nested scopes, escaping blocks, threads, panics and cancelled futures.
 //!
 //! The suite trims all records before its checks. The random programs trim the thread's own heap

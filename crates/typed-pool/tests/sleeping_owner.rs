@@ -1,5 +1,5 @@
-//! Memory of a burst leaves while the burst is freed, although every thread sleeps right after it.
-//! No operation follows the last free, and nothing trims.
+//! Tests that the memory of a burst leaves the process while the burst is freed, although every
+//! thread sleeps right after that. No operation follows the last free, and nothing trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The sanitizer's shadow memory stays resident.
 #![cfg(not(ephemera_poison = "asan"))]

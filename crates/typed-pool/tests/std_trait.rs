@@ -1,5 +1,5 @@
-//! Containers of the standard library in the pools, through the standard trait and without a
-//! feature gate.
+//! Tests of the standard library's containers in the pools, through the standard trait and without
+//! a feature gate.
 //!
 //! For compilers that have that trait, 1.100 and later: `RUSTFLAGS="--cfg ephemera_std_tests"`.
 #![cfg(ephemera_std_tests)]

@@ -1,5 +1,5 @@
-//! Containers of the standard library in the pools, where their `_in` constructors still need a
-//! gate.
+//! Tests of the standard library's containers in the pools, where their `_in` constructors still
+//! need a gate.
 //!
 //! For nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`. Containers that clone
 //! their allocator need `AllocatorClone`. That trait is unstable, so no allocator of a stable crate

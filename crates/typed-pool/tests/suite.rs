@@ -1,4 +1,4 @@
-//! The suite of all allocators, run on `PooledAllocator` and on another pooled allocator under a
+//! Runs the suite of all allocators on `PooledAllocator`, and on another pooled allocator under a
 //! limit.
 #![cfg(feature = "std")]
 

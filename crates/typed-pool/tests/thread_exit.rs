@@ -1,5 +1,5 @@
-//! Destructors of thread-locals drop and allocate values. They may be registered before or after
-//! the first use of the pools.
+//! Tests with destructors of thread-locals that drop and allocate values. They may be registered
+//! before or after the first use of the pools.
 #![cfg(feature = "std")]
 
 extern crate alloc;

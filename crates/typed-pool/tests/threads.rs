@@ -1,4 +1,4 @@
-//! Values move from thread to thread and outlive their threads, and none is lost.
+//! Tests with values that move from thread to thread and outlive their threads. None is lost.
 //!
 //! One test runs at a time: otherwise a record could move to another test and book frees late.
 #![cfg(feature = "std")]

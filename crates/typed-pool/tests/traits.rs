@@ -1,4 +1,4 @@
-//! The traits that the types implement, and those that they must not implement.
+//! Tests of the traits that the types implement, and of those that they must not implement.
 #![cfg(feature = "std")]
 
 extern crate alloc;

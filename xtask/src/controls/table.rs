@@ -17,8 +17,8 @@ const SEEDS: u32 = 16;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Control {
-    /// The value of `ephemera_weaken` that compiles the weakening in. A weakening may have one row
-    /// of each kind.
+    /// The value of `ephemera_weaken` that compiles the weakening in. A weakening may have one
+    /// control of each kind.
     pub(crate) name: String,
     /// The package whose test must fail. The weakened code may be in another package.
     pub(crate) package: String,

@@ -5,7 +5,8 @@ use anyhow::Result;
 use clap::Args;
 
 use super::{MODELLED, PREEMPTIONS, models, step, verdict};
-use crate::controls::{self, ControlKind};
+use crate::controls;
+use crate::controls::table::ControlKind;
 use crate::steps::{Step, run};
 use crate::workspace::Workspace;
 

@@ -86,8 +86,11 @@ pub(super) const ALLOCATORS: [GeneralAllocator; 6] = [
 /// The key of the reference's second entry.
 pub(super) const TWIN: &str = "glibc-again";
 
+/// The name of the only program that others did not write. The means leave it out.
+pub(super) const OWN: &str = "service";
+
 /// The programs, in the order of the tables.
-pub(super) const PROGRAMS: [MeasuredProgram; 16] = [
+pub(super) const PROGRAMS: [MeasuredProgram; 15] = [
     linked("syn", "parses the repository's Rust sources into syntax trees"),
     linked("serde_json", "reads, changes and writes the recorded measurements"),
     linked("pulldown-cmark", "renders the repository's pages as HTML"),
@@ -98,8 +101,11 @@ pub(super) const PROGRAMS: [MeasuredProgram; 16] = [
     linked("redb", "keeps the lines of sources in a store in memory, with transactions"),
     linked("tantivy", "indexes the paragraphs of pages and sources on two threads, and queries them"),
     linked("hyper", "answers 24 clients of the same process over HTTP, with two threads"),
-    service("service", "parses 10 KB for each request, and keeps a string of every second one in a cache"),
-    service("service-scopes", "is the same service; over PooledAllocator each request has a scope"),
+    MeasuredProgram {
+        name: OWN,
+        what: "is our own service: parses 10 KB for each request, and keeps a string of every second one in a cache",
+        way: ProgramWay::Linked { package: "serde_json" },
+    },
     MeasuredProgram {
         name: "git",
         what: "prints the changes of the last 150 commits",
@@ -187,10 +193,6 @@ select count(*) from lines as one join owners as other on one.owner = other.owne
 
 const fn linked(name: &'static str, what: &'static str) -> MeasuredProgram {
     MeasuredProgram { name, what, way: ProgramWay::Linked { package: name } }
-}
-
-const fn service(name: &'static str, what: &'static str) -> MeasuredProgram {
-    MeasuredProgram { name, what, way: ProgramWay::Linked { package: "serde_json" } }
 }
 
 impl SystemInput {
@@ -316,6 +318,7 @@ mod tests {
     fn every_feature_of_the_package_is_a_program_or_an_allocator() {
         for feature in manifest()["features"].as_table().unwrap().keys() {
             let known = PROGRAMS.iter().any(|program| program.name == feature)
+                || feature == crate::programs::scopes::SERVICE
                 || ALLOCATORS.iter().any(|allocator| allocator.feature().as_ref() == Some(feature))
                 || feature == crate::programs::scopes::COSTS.1;
             assert!(known, "neither `--programs` nor `--scopes` enables the feature {feature}");
@@ -326,7 +329,7 @@ mod tests {
     fn a_filter_selects_programs_and_an_unknown_one_is_an_error() {
         let names =
             |filter| programs(Some(filter)).map(|all| all.iter().map(|one| one.name).collect::<Vec<_>>());
-        assert_eq!(names("^s").unwrap(), ["syn", "serde_json", "service", "service-scopes", "sqlite3"]);
+        assert_eq!(names("^s").unwrap(), ["syn", "serde_json", "service", "sqlite3"]);
         assert_eq!(programs(None).unwrap().len(), PROGRAMS.len());
         assert!(names("no such").unwrap_err().to_string().contains("--list"));
         assert!(names("(").unwrap_err().to_string().contains("no regular expression"));

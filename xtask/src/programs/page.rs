@@ -8,7 +8,7 @@ use ephemera_measure::{host, os};
 
 use super::builds;
 use super::catalogue::{
-    ALLOCATORS, GeneralAllocator, MeasuredProgram, OURS, ProgramPlan, ProgramWay, REFERENCE, TWIN,
+    ALLOCATORS, GeneralAllocator, MeasuredProgram, OURS, OWN, ProgramPlan, ProgramWay, REFERENCE, TWIN,
 };
 use super::figures::{self, POINTS, ProgramMeans, ProgramRun, ProgramState, ProgramTable};
 use crate::workspace::Workspace;
@@ -182,7 +182,9 @@ impl ProgramReport {
     fn sections(&self) -> Vec<(String, Grid, String)> {
         let mut sections = Vec::new();
         let is_preloaded = |table: &&ProgramTable| self.preloaded.contains(&table.program.as_str());
-        let (preloaded, linked): (Vec<_>, Vec<_>) = self.tables.iter().partition(is_preloaded);
+        // The means are over programs that others wrote.
+        let others = || self.tables.iter().filter(|table| table.program != OWN);
+        let (preloaded, linked): (Vec<_>, Vec<_>) = others().partition(is_preloaded);
         for (tables, what) in [(&linked, "linked"), (&preloaded, "preloaded")] {
             if tables.is_empty() {
                 continue;
@@ -194,7 +196,7 @@ impl ProgramReport {
             };
             sections.push((format!("Geometric means, {what} programs: {common}"), summary(&means), remark));
         }
-        if let Some(bars) = self.bars(&figures::means(&self.tables.iter().collect::<Vec<_>>()).0) {
+        if let Some(bars) = self.bars(&figures::means(&others().collect::<Vec<_>>()).0) {
             sections.push(("Ours and the others".to_owned(), bars, String::new()));
         }
         for table in &self.tables {

@@ -101,8 +101,8 @@ pub(super) fn run(
     Ok((figures, output))
 }
 
-/// Returns the peak of a process in bytes, from `at_end`, the kernel's figure at its end, and
-/// `seen`, the largest figure that was read before.
+/// Returns the peak of a process in bytes. `at_end` is the kernel's figure at the end of the
+/// process, and `seen` is the largest figure that was read before.
 ///
 /// A new process inherits the kernel's figure from the process that starts it, here `floor`. So
 /// `at_end` counts only if it is above `floor`.

@@ -33,7 +33,7 @@ use crate::workspace::Workspace;
 /// The time limit of a process. The slowest process takes some seconds.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The bound, in bytes and exclusive, on the length of the variable that moves a process's stack.
+/// The length in bytes of the variable that moves a process's stack is below this number.
 const PADDING: usize = 4096;
 
 /// The user's environment variables that an installed program keeps, because it finds its own

@@ -1,9 +1,9 @@
 //! `cargo xtask bench --scopes`: measures the operations of a scope, and a service that runs each
 //! request in a scope.
 //!
-//! The samples of single operations come from `programs-scopes`, which takes one sample of each row
-//! in turn. Each service runs in a process of its own, and the order of the services is random in
-//! each round.
+//! The samples of single operations come from `programs-scopes`, which takes one sample of each
+//! operation in turn. Each service runs in a process of its own, and the order of the services is
+//! random in each round.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -24,6 +24,10 @@ use crate::workspace::Workspace;
 
 /// The executable that samples single operations, and the feature that it needs.
 pub(super) const COSTS: (&str, &str) = ("programs-scopes", "scope-costs");
+
+/// The feature with the services that enter a scope for each request. `COSTS` enables it.
+#[cfg(test)]
+pub(super) const SERVICE: &str = "service-scopes";
 
 /// The key of the allocator that the bars on memory compare ours with.
 const JEMALLOC: &str = "jemalloc";
@@ -46,7 +50,7 @@ const SERVICES: [(&str, &str); 5] = [
     (OURS, "service-scopes-bursts"),
 ];
 
-/// The samples of single operations in one process, by row.
+/// The samples of single operations in one process, by operation.
 type CostSamples = BTreeMap<String, Vec<f64>>;
 
 /// The figures of one process of a service.
@@ -188,7 +192,7 @@ fn told(output: &str) -> ServiceFigures {
 /// Returns the rows of the table.
 fn rows(costs: &[CostSamples], services: &[[ServiceFigures; SERVICES.len()]]) -> Vec<ScopeBar> {
     let row = |what, unit, bar, figure| ScopeBar { what, unit, figure, bar };
-    // Computes a figure from the samples of two rows, for each round of each process.
+    // Computes a figure from the samples of two operations, for each round of each process.
     let cost = |of: [&str; 2], figure: fn(f64, f64) -> f64| {
         let process = |samples: &CostSamples| {
             let [first, second] = of.map(|name| samples.get(name).map_or(&[][..], Vec::as_slice));

@@ -47,7 +47,8 @@ const CLASSES: [PictureClass; 4] = [
 /// The keys of the general allocators, without the reference.
 const GENERAL: [&str; 3] = ["mimalloc", "jemalloc", "snmalloc"];
 
-/// The ratios at the two ends of the scale. A dot beyond them lies at the end.
+/// The ratios at the two ends of the scale. The dot of a ratio outside of this range lies at the
+/// nearer end.
 const SCALE: (f64, f64) = (1.0 / 20.0, 20.0);
 
 /// The ratios that have a mark on the scale, each with its label.

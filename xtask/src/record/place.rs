@@ -76,9 +76,9 @@ impl TracePlace {
         Ok(Self { out, parts, all, made, _held: held })
     }
 
-    /// Moves the trace `trace` from the directory to its final path, and removes the traces of
-    /// earlier recordings. If the trace's process still runs, the trace also keeps its first name,
-    /// because the process extends the file by that name.
+    /// Moves the file `trace` to the path `out`, and removes the traces of earlier recordings. If
+    /// the process that writes the trace still runs, the file also keeps its first name, because
+    /// the process extends the file by that name.
     pub(super) fn keep(&mut self, trace: &Path, still_runs: bool) -> Result<()> {
         let moved = || -> io::Result<()> {
             if !still_runs {

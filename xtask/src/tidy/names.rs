@@ -1,5 +1,5 @@
-//! Requires that the name of a struct, enum, trait or union is defined once in the workspace. A
-//! name with two meanings sends a reader to the wrong file.
+//! Requires that the name of a struct, enum, trait, union or type alias is defined once in the
+//! workspace. A name with two meanings sends a reader to the wrong file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,11 +42,22 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
 fn repeated(files: &[SourceFile]) -> BTreeMap<&str, Vec<Definition<'_>>> {
     let mut names: BTreeMap<&str, Vec<_>> = BTreeMap::new();
     for (file, tokens) in library(files) {
-        for pair in tokens.windows(2) {
+        // The index after the last block of an `impl` or a trait, where `type` names an associated
+        // type.
+        let mut associated = 0;
+        for (at, pair) in tokens.windows(2).enumerate() {
             let (kind, name) = (pair[0], pair[1].text);
-            if ["struct", "enum", "trait", "union"].contains(&kind.text)
-                && name.starts_with(char::is_uppercase)
-            {
+            let defines = match kind.text {
+                "struct" | "enum" | "union" => true,
+                "type" => at >= associated,
+                "impl" | "trait" if at >= associated => {
+                    associated = item_end(&tokens, at);
+                    kind.text == "trait"
+                }
+                "trait" => true,
+                _ => false,
+            };
+            if defines && name.starts_with(char::is_uppercase) {
                 let definition = Definition { name, path: &file.path, line: kind.line };
                 names.entry(name).or_default().push(definition);
             }
@@ -86,8 +97,7 @@ fn without_tests<'a>(file: &'a SourceFile, tests: &mut BTreeSet<String>) -> Vec<
     while at < tokens.len() {
         if text(at) == "#" && text(at + 1) == "[" && text(at + 2) == "cfg" {
             let end = closing(&tokens, at + 1);
-            let inside: Vec<_> = tokens[at..end].iter().map(|token| token.text).collect();
-            if inside.contains(&"test") && !inside.contains(&"not") {
+            if needs_test(&tokens[at..end]) {
                 at = item_end(&tokens, end + 1);
                 if text(at) == ";" && text(at.wrapping_sub(2)) == "mod" {
                     tests.insert(format!("{}/{}", directory(&file.path), text(at - 1)));
@@ -101,6 +111,21 @@ fn without_tests<'a>(file: &'a SourceFile, tests: &mut BTreeSet<String>) -> Vec<
         at += 1;
     }
     kept
+}
+
+/// Returns whether a `cfg` holds in test builds only: whether it has `test` outside of `any` and
+/// `not`.
+fn needs_test(cfg: &[Token<'_>]) -> bool {
+    let mut at = 0;
+    while let Some(token) = cfg.get(at) {
+        match token.text {
+            "test" => return true,
+            "any" | "not" => at = closing(cfg, at + 1),
+            _ => {}
+        }
+        at += 1;
+    }
+    false
 }
 
 /// Returns the directory that holds the modules of the file at `path`.
@@ -189,6 +214,22 @@ mod tests {
         assert!(
             found(&[page, ("crates/b/src/c.rs", "//! struct Page\nfn f() { a.union(Page); }\n")]).is_empty()
         );
+    }
+
+    #[test]
+    fn aliases_are_definitions_and_associated_types_are_not() {
+        let page = ("crates/a/src/lib.rs", "//! A.\nstruct Page;\n");
+        let alias = ("crates/b/src/c.rs", "//! B.\ntype Page = u8;\n");
+        assert_eq!(found(&[page, alias]).len(), 1);
+        let inside = "//! B.\ntrait Book {\n    type Page;\n}\nimpl Book for u8 {\n    type Page = u8;\n}\n";
+        assert!(found(&[page, ("crates/b/src/c.rs", inside)]).is_empty());
+    }
+
+    #[test]
+    fn items_that_tests_and_other_builds_share_count() {
+        let page = ("crates/a/src/lib.rs", "//! A.\nstruct Page;\n");
+        let shared = ("crates/b/src/c.rs", "//! B.\n#[cfg(any(unix, all(test, loom)))]\nstruct Page;\n");
+        assert_eq!(found(&[page, shared]).len(), 1);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! row, and each row a weakening.
 
 use super::{Finding, SourceFile};
-use crate::controls::FILE;
+use crate::controls::table::FILE;
 
 /// The cfg that compiles a weakening in.
 const CFG: &str = concat!("ephemera_", "weaken");
@@ -44,7 +44,7 @@ fn weakenings(line: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::{CFG, check};
-    use crate::controls::FILE;
+    use crate::controls::table::FILE;
     use crate::tidy::SourceFile;
 
     fn found(code: &str, names: &[&str]) -> Vec<String> {

@@ -1,4 +1,5 @@
-//! Prints samples of single operations of a scope as JSON: nanoseconds for each row.
+//! Measures single operations inside and outside of a scope, and prints the samples of each
+//! operation as JSON, in nanoseconds per call.
 
 #[global_allocator]
 static ALLOCATOR: typed_pool::PooledAllocator = typed_pool::PooledAllocator;

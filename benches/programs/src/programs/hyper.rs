@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 
-use crate::Outcome;
+use crate::ProgramResult;
 use crate::checksum::Checksum;
 
 /// An error that a task can return to another thread.
@@ -29,7 +29,7 @@ const REQUESTS: u64 = 400;
 
 /// Starts the service and its clients, and returns the checksum of all answers. Reads no file of
 /// the repository.
-pub(crate) fn run(_root: &Path) -> Outcome {
+pub(crate) fn run(_root: &Path) -> ProgramResult {
     let runtime = Builder::new_multi_thread().worker_threads(WORKERS).enable_io().build()?;
     runtime.block_on(async {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;

@@ -6,7 +6,7 @@ use minijinja::value::Value;
 use minijinja::{Environment, context};
 
 use crate::checksum::Checksum;
-use crate::{Outcome, files};
+use crate::{ProgramResult, files};
 
 /// The template. Its name ends in `.html`, so that values are escaped.
 const TEMPLATE: &str = r##"<!doctype html>
@@ -28,7 +28,7 @@ const TEMPLATE: &str = r##"<!doctype html>
 const PASSES: usize = 20;
 
 /// Renders the listing from new values in each pass.
-pub(crate) fn run(root: &Path) -> Outcome {
+pub(crate) fn run(root: &Path) -> ProgramResult {
     let mut pages = files::texts(&root.join("docs"), "md")?;
     pages.extend(files::texts(&root.join("crates"), "md")?);
     let mut environment = Environment::new();

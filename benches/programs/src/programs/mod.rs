@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use crate::Outcome;
+use crate::ProgramResult;
 
 /// A program: a function from the repository's root to a checksum.
-pub(crate) type Program = fn(&Path) -> Outcome;
+pub(crate) type ProgramFn = fn(&Path) -> ProgramResult;
 
 /// Declares the module of each program, and the function `find`. A variant runs another function of
 /// the same module. A program belongs to the build if its feature is enabled.
@@ -18,7 +18,7 @@ macro_rules! programs {
         )*
 
         /// Returns the program with this name, if this build has it.
-        pub(crate) fn find(name: &str) -> Option<Program> {
+        pub(crate) fn find(name: &str) -> Option<ProgramFn> {
             match name {
                 $(
                     #[cfg(feature = $name)]

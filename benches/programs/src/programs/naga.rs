@@ -6,7 +6,7 @@ use naga::back::{glsl, msl, spv};
 use naga::proc::BoundsCheckPolicies;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
-use crate::Outcome;
+use crate::ProgramResult;
 use crate::checksum::Checksum;
 
 /// A shader with three placeholders: `SIZE` for a number, `STEPS` for copies of [`STEP`], and
@@ -73,7 +73,7 @@ const SHADERS: usize = 60;
 const STEPS: usize = 40;
 
 /// Translates each shader into the three languages. Reads no file of the repository.
-pub(crate) fn run(_root: &Path) -> Outcome {
+pub(crate) fn run(_root: &Path) -> ProgramResult {
     let mut checksum = Checksum::new();
     for shader in 0..SHADERS {
         let source = source(shader);

@@ -5,13 +5,13 @@ use std::path::Path;
 use pulldown_cmark::{Options, Parser, html};
 
 use crate::checksum::Checksum;
-use crate::{Outcome, files};
+use crate::{ProgramResult, files};
 
 /// The number of times that the pages are rendered.
 const PASSES: usize = 200;
 
 /// Renders every page. All HTML of a pass lives until the end of the pass.
-pub(crate) fn run(root: &Path) -> Outcome {
+pub(crate) fn run(root: &Path) -> ProgramResult {
     let mut pages = files::texts(&root.join("docs"), "md")?;
     pages.extend(files::texts(&root.join("crates"), "md")?);
     let mut checksum = Checksum::new();

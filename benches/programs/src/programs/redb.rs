@@ -6,7 +6,7 @@ use redb::backends::InMemoryBackend;
 use redb::{Builder, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
 use crate::checksum::Checksum;
-use crate::{Outcome, files};
+use crate::{ProgramResult, files};
 
 /// Two tables: each line by file and line number, and the number of times that each word occurs.
 const LINES: TableDefinition<'_, (u32, u32), &str> = TableDefinition::new("lines");
@@ -21,7 +21,7 @@ const FILES: usize = 8;
 /// Writes every line and counts its words, [`FILES`] files in each transaction. A transaction also
 /// removes every third line of its first file. After each transaction, the program reads a range of
 /// lines.
-pub(crate) fn run(root: &Path) -> Outcome {
+pub(crate) fn run(root: &Path) -> ProgramResult {
     let sources = files::texts(&root.join("crates"), "rs")?;
     let store = Builder::new().set_cache_size(CACHE).create_with_backend(InMemoryBackend::new())?;
     let mut checksum = Checksum::new();

@@ -5,7 +5,7 @@ use std::path::Path;
 use rhai::{Engine, Scope};
 
 use crate::checksum::Checksum;
-use crate::{Outcome, files};
+use crate::{ProgramResult, files};
 
 /// The script. The variable `text` holds the pages, and the script evaluates to the text of a
 /// table.
@@ -38,7 +38,7 @@ const SCRIPT: &str = r#"
 const INPUT: usize = 200_000;
 
 /// Compiles the script once and runs it twice over the pages.
-pub(crate) fn run(root: &Path) -> Outcome {
+pub(crate) fn run(root: &Path) -> ProgramResult {
     let mut text = files::texts(&root.join("docs"), "md")?.concat();
     text.truncate(text.floor_char_boundary(INPUT));
     let engine = Engine::new();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::Outcome;
+use crate::ProgramResult;
 use crate::checksum::Checksum;
 
 /// The number of times that the document is read and written.
@@ -15,7 +15,7 @@ const PASSES: usize = 100;
 const LIVE: usize = 8;
 
 /// Reads, changes and writes the document. The trees of the last [`LIVE`] passes stay live.
-pub(crate) fn run(root: &Path) -> Outcome {
+pub(crate) fn run(root: &Path) -> ProgramResult {
     let text = fs::read_to_string(root.join("docs/benchmarks/recorded.json"))?;
     let mut checksum = Checksum::new();
     let mut live: Vec<Value> = Vec::new();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::Outcome;
+use crate::ProgramResult;
 use crate::checksum::Checksum;
 
 /// The amount of work in one run of the service.
@@ -46,17 +46,17 @@ const KEPT: usize = 100;
 
 /// Runs the program `service`, which answers its requests one after the other. It reads no file of
 /// the repository.
-pub(crate) fn run(_root: &Path) -> Outcome {
+pub(crate) fn run(_root: &Path) -> ProgramResult {
     serve(&SHORT, |request| request())
 }
 
 /// Runs the program `service-long` of `cargo xtask bench --scopes`.
-pub(crate) fn run_long(_root: &Path) -> Outcome {
+pub(crate) fn run_long(_root: &Path) -> ProgramResult {
     serve(&LONG, |request| request())
 }
 
 /// Runs the program `service-bursts`.
-pub(crate) fn run_bursts(_root: &Path) -> Outcome {
+pub(crate) fn run_bursts(_root: &Path) -> ProgramResult {
     serve(&BURSTS, |request| request())
 }
 
@@ -65,7 +65,7 @@ type Answer = serde_json::Result<(u64, Option<String>)>;
 
 /// Answers the requests of `load`, each by a call of `around`. For each burst, prints the resident
 /// memory before it and [`AFTER`] requests after it.
-pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> Answer) -> Outcome {
+pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> Answer) -> ProgramResult {
     let documents: Vec<String> = (0..DOCUMENTS).map(document).collect();
     let mut cache: Vec<Option<String>> = vec![None; load.cached];
     let mut before = 0;

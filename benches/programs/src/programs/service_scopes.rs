@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::service::{BURSTS, LONG, SHORT, serve};
-use crate::Outcome;
+use crate::ProgramResult;
 
 /// The limit on the memory of a request's scope, in bytes.
 #[cfg(feature = "over-pooled-allocator")]
@@ -12,17 +12,17 @@ const LIMIT: usize = 64 << 20;
 
 /// Runs the program `service-scopes`, which answers its requests one after the other. It reads no
 /// file of the repository.
-pub(crate) fn run(_root: &Path) -> Outcome {
+pub(crate) fn run(_root: &Path) -> ProgramResult {
     serve(&SHORT, |request| in_scope(request))
 }
 
 /// Runs the program `service-scopes-long` of `cargo xtask bench --scopes`.
-pub(crate) fn run_long(_root: &Path) -> Outcome {
+pub(crate) fn run_long(_root: &Path) -> ProgramResult {
     serve(&LONG, |request| in_scope(request))
 }
 
 /// Runs the program `service-scopes-bursts`.
-pub(crate) fn run_bursts(_root: &Path) -> Outcome {
+pub(crate) fn run_bursts(_root: &Path) -> ProgramResult {
     serve(&BURSTS, |request| in_scope(request))
 }
 

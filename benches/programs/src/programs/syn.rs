@@ -5,13 +5,13 @@ use std::path::Path;
 use syn::visit::{self, Visit};
 
 use crate::checksum::Checksum;
-use crate::{Outcome, files};
+use crate::{ProgramResult, files};
 
 /// The number of times that the sources are parsed.
 const PASSES: usize = 2;
 
 /// Parses every source file. All trees of a pass live until the end of the pass.
-pub(crate) fn run(root: &Path) -> Outcome {
+pub(crate) fn run(root: &Path) -> ProgramResult {
     let sources = files::texts(&root.join("crates"), "rs")?;
     let mut found = Names(Checksum::new());
     for _ in 0..PASSES {

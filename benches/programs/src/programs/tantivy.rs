@@ -7,7 +7,7 @@ use tantivy::query::QueryParser;
 use tantivy::schema::{INDEXED, STORED, Schema, TEXT, Value as _};
 use tantivy::{Index, IndexWriter, TantivyDocument};
 
-use crate::Outcome;
+use crate::ProgramResult;
 use crate::checksum::Checksum;
 use crate::files::texts;
 
@@ -34,7 +34,7 @@ const QUERIES: [&str; 8] = [
 ];
 
 /// Indexes the paragraphs of the repository's pages and sources, and queries the index.
-pub(crate) fn run(root: &Path) -> Outcome {
+pub(crate) fn run(root: &Path) -> ProgramResult {
     let mut sources = texts(root, "md")?;
     sources.extend(texts(root, "rs")?);
     let mut checksum = Checksum::new();

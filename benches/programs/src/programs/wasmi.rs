@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wasmi::{Engine, Linker, Module, Store};
 
-use crate::Outcome;
+use crate::ProgramResult;
 use crate::checksum::Checksum;
 
 /// The number of modules, and the number of functions in each module.
@@ -13,7 +13,7 @@ const MODULES: u64 = 30;
 const FUNCTIONS: u64 = 400;
 
 /// Assembles, validates, translates and runs each module. Reads no file of the repository.
-pub(crate) fn run(_root: &Path) -> Outcome {
+pub(crate) fn run(_root: &Path) -> ProgramResult {
     let engine = Engine::default();
     let mut checksum = Checksum::new();
     for module in 0..MODULES {

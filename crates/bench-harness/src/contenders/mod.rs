@@ -63,7 +63,7 @@ macro_rules! registry {
 use registry;
 
 /// A function that builds the cell of a workload over one contender.
-type Build = fn(&WorkloadSpec, &Context) -> Box<dyn Cell>;
+type BuildCell = fn(&WorkloadSpec, &Context) -> Box<dyn Cell>;
 
 /// A contender as the runner sees it: its type is erased, and two functions build its cells.
 #[derive(Clone, Copy, Debug)]
@@ -77,10 +77,10 @@ pub struct Entry {
     /// The reason why this build cannot run the contender. `None` if it can.
     pub absent: Option<&'static str>,
     /// Builds a cell that the runner times.
-    pub timed: Build,
+    pub timed: BuildCell,
     /// Builds a cell for the check and for the memory pass. The cell counts calls and verifies
     /// contents, over a counting backing allocator if the contender accepts one.
-    pub counted: Build,
+    pub counted: BuildCell,
     /// The function that builds a player of traces. `None` for contenders that do not hand out
     /// blocks.
     pub replay: Option<ephemera_trace::replay::BuildPlayer>,
@@ -91,15 +91,20 @@ pub struct Entry {
 macro_rules! builds {
     ($($build:expr),*) => {{
         #[cfg(test)]
-        let builds: [Build; 2] = [|spec, _| panic!("{}: no cell is built from the registry here", spec.id); 2];
+        let builds: [BuildCell; 2] = [|spec, _| panic!("{}: no cell is built from the registry here", spec.id); 2];
         #[cfg(not(test))]
-        let builds: [Build; 2] = [$($build),*];
+        let builds: [BuildCell; 2] = [$($build),*];
         builds
     }};
 }
 
 /// Creates the entry of a contender from its card and the two functions that build its cells.
-const fn entry(class: ContenderClass, key: &'static str, info: Info, [timed, counted]: [Build; 2]) -> Entry {
+const fn entry(
+    class: ContenderClass,
+    key: &'static str,
+    info: Info,
+    [timed, counted]: [BuildCell; 2],
+) -> Entry {
     Entry { key, class, info, absent: None, timed, counted, replay: None }
 }
 

@@ -37,7 +37,7 @@ pub(crate) enum Workload {
     Pareto,
     /// S5: the number of elements, and whether each is reserved on its own.
     Grow(u32, bool),
-    /// S6: one in this many items is late; 0 means none.
+    /// S6: the number of items for each late one; 0 means that none is late.
     Straggler(usize),
     /// S7: the number of live buffers, the longest length in bytes, and whether buffers grow by
     /// chunks.
@@ -197,7 +197,7 @@ impl WorkloadSpec {
         matches!(self.workload, Workload::Ast(_) | Workload::Visit(_) | Workload::Store(_))
     }
 
-    /// Returns whether the workload is the set of S2.
+    /// Returns whether this is the hash-set workload of S2.
     #[must_use]
     pub fn is_set(&self) -> bool {
         matches!(self.workload, Workload::Set(..))

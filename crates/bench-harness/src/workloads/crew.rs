@@ -129,7 +129,7 @@ pub(super) fn run_on(cpu: Option<usize>, work: Box<dyn FnOnce() + Send + '_>) {
 }
 
 /// The function that the second thread calls with a number of units. It returns a checksum.
-type Work = Box<dyn FnMut(u64) -> u64>;
+type CrewWork = Box<dyn FnMut(u64) -> u64>;
 
 /// The second thread. It does a number of units on request and answers with a checksum.
 #[derive(Debug)]
@@ -149,7 +149,7 @@ impl Mate {
         Self::start(cpu, Box::new(move || Box::new(prepare())))
     }
 
-    fn start(cpu: Option<usize>, prepare: Box<dyn FnOnce() -> Work + Send>) -> Self {
+    fn start(cpu: Option<usize>, prepare: Box<dyn FnOnce() -> CrewWork + Send>) -> Self {
         let (orders, todo) = sync_channel::<u64>(1);
         let (done, answers) = sync_channel(1);
         let work = Box::new(move || {

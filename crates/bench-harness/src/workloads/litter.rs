@@ -21,7 +21,7 @@ use crate::workloads::draws::{SplitMix64, stream};
 
 /// The number of blocks allocated for each one that the workload holds.
 const MULTIPLIER: usize = 5;
-/// One in this many blocks remains.
+/// The number of blocks for each one that remains.
 const ONE_IN: usize = 2;
 
 thread_local! {

@@ -1,9 +1,9 @@
 //! The workloads: functions generic over a contender, and the cells that the runner times. There is
 //! one folder for each class of contenders.
 //!
-//! A workload is a function, and a cell beside it owns the contender and everything that lives from
-//! one sample to the next. Dispatch within a sample is static. The runner calls a cell through
-//! `dyn` once per sample. `cargo bench` runs the same cells.
+//! A workload is a function, and its cell owns the contender and everything that lives from one
+//! sample to the next. Dispatch within a sample is static. The runner calls a cell through `dyn`
+//! once per sample. `cargo bench` runs the same cells.
 
 mod alone;
 pub(crate) mod blocks;

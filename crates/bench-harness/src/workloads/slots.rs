@@ -17,7 +17,7 @@ pub(super) const PLACES: usize = 4096;
 pub(crate) enum SizeSpread {
     /// All sizes are equal.
     Fixed(u16),
-    /// The sizes are uniform from the first to the second.
+    /// The sizes are uniformly distributed from the first size to the second, inclusive.
     Uniform(u16, u16),
     /// The density of sizes falls with the square of the size, from the first size to the second.
     InverseSquare(u16, u16),

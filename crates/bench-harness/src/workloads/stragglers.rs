@@ -33,7 +33,7 @@ struct Stragglers<I> {
     late: VecDeque<LateItem<I>>,
     /// The number of the next item that will be late.
     next_late: usize,
-    /// One in this many items is late; 0 means none.
+    /// The number of items for each late one; 0 means that none is late.
     one_in: usize,
     next: usize,
 }

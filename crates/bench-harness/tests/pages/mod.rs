@@ -29,7 +29,7 @@ const IDS: [&str; 11] = [
     "S13/ageing",
 ];
 
-/// The workloads of the page.
+/// Returns the workloads of the page.
 pub(crate) fn specs() -> Vec<WorkloadSpec> {
     catalogue().into_iter().filter(|spec| IDS.contains(&spec.id.as_str())).collect()
 }

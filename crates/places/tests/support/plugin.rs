@@ -67,7 +67,7 @@ impl Plugin {
     }
 
     /// Unloads the plugin. The C library keeps the plugin until all threads with destructors of the
-    /// plugin have ended. The caller has freed all values.
+    /// plugin have ended. The caller must have freed all values.
     pub(crate) fn unload(self) {
         // SAFETY: nothing uses the plugin after this call.
         let result = unsafe { libc::dlclose(self.handle) };

@@ -23,8 +23,8 @@ impl<U: ForeignHeader> Inbox<U> {
     ///
     /// # Safety
     /// `unit` is live. `bits` is not zero, excludes [`CLOSED`], and stands for slots that the
-    /// caller owned and gives up by this call. None of its bits is set in the word. The caller
-    /// passes a returned word on to [`Inbox::push_or_count`].
+    /// caller owned and gives up by this call. None of its bits is set in the word. The caller must
+    /// pass a returned word on to [`Inbox::push_or_count`].
     #[inline]
     pub unsafe fn give_back_until_closed(unit: NonNull<U>, bits: u64) -> Option<u64> {
         // SAFETY: the slots that are freed here are not booked or counted yet, so the unit is live
@@ -47,7 +47,8 @@ impl<U: ForeignHeader> Inbox<U> {
     /// These slots keep the unit live until the caller has counted them.
     ///
     /// # Safety
-    /// This thread set `bits` in the word of `unit`, whose inbox this is, and found `old` there.
+    /// `unit` belongs to the record of this inbox. This thread set `bits` in the unit's word by
+    /// [`Inbox::give_back_until_closed`], which returned `old`.
     pub unsafe fn push_or_count(&self, unit: NonNull<U>, bits: u64, old: u64) -> u64 {
         if old != 0 {
             return bits;

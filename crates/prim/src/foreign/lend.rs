@@ -15,7 +15,7 @@ use crate::sync::{Ordering, fence, push};
 const COUNT: Ordering =
     if cfg!(ephemera_weaken = "observe_word_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// All units of an inbox, which the caller must put back.
+/// All units of an inbox. The caller must put them back.
 #[derive(Debug)]
 #[must_use = "lent units that are not put back are lost"]
 pub struct LentUnits<'i, U> {
@@ -32,7 +32,7 @@ pub struct LentUnits<'i, U> {
 /// Returns the foreign word of a lent unit.
 ///
 /// # Safety
-/// The caller has the unit from [`Inbox::lend`] and has not put it back, so it is live (F3).
+/// The caller has the unit from [`Inbox::lend`] and has not put it back, so the unit is live (F3).
 unsafe fn foreign_of<'u, U: ForeignHeader>(unit: NonNull<U>) -> &'u Foreign<U> {
     // SAFETY: the caller's unit is live.
     let foreign = unsafe { U::foreign(unit) };
@@ -74,8 +74,8 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
         Some(unit)
     }
 
-    /// Puts the unit that was pushed last back, unless [`LentUnits::look`] has returned a unit. The
-    /// caller still calls [`LentUnits::put_back`], whose fence covers this unit too.
+    /// Puts back the unit that was pushed last, unless [`LentUnits::look`] has returned a unit. The
+    /// caller must still call [`LentUnits::put_back`], whose fence covers this unit too.
     pub fn put_newest_back(&mut self) {
         // A unit that was looked at links to the first unit of `rest`, which stays in its place.
         if self.seen.is_some() {
@@ -87,15 +87,15 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
         }
     }
 
-    /// Puts back the units that [`LentUnits::look`] has not returned. The caller still calls
+    /// Puts back the units that [`LentUnits::look`] has not returned. The caller must still call
     /// [`LentUnits::put_back`], whose fence covers these units too.
     pub fn put_rest_back(&mut self) {
         // SAFETY: all units from `self.rest` on are lent to this thread.
         unsafe { self.inbox.join_all(core::mem::replace(&mut self.rest, ptr::null_mut())) };
     }
 
-    /// Puts all units back. Ends with a sequentially consistent fence. The caller then checks
-    /// whether the record is free, and drains both inboxes if it is.
+    /// Puts all units back. Ends with a sequentially consistent fence. The caller must then check
+    /// whether the record is free, and drain both inboxes if it is.
     pub fn put_back(mut self) {
         if let Some((first, last)) = self.seen {
             // SAFETY: the units from `first` to `last` are linked and lent to this thread.

@@ -1,4 +1,4 @@
-//! Remote frees of units, on one thread and on several.
+//! Tests of remote frees of units, on one thread and on several.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -1,4 +1,4 @@
-//! Decides by the bytes that other threads push whether an owner is idle.
+//! Uses the number of bytes that other threads push to decide whether an owner is idle.
 //!
 //! If another thread frees a burst of blocks in less than [`IDLE_MS`](super::IDLE_MS), that thread
 //! may finish before the owner counts as idle. If every thread then sleeps, no later operation
@@ -44,8 +44,8 @@ pub struct PushedBytes {
     visits: AtomicUsize,
     /// The bytes that other threads pushed since the last of these visits.
     bytes: AtomicUsize,
-    /// The number of units that threads purged because of the bytes, since the owner last needed
-    /// such units.
+    /// The number of units that threads purged because the pushed bytes exceeded the bound, since
+    /// the owner last needed such units.
     purged: AtomicUsize,
     /// The number of the owner's visits to the slow path at the first of these purges.
     visits_at_purge: AtomicUsize,
@@ -84,7 +84,7 @@ impl PushedBytes {
     }
 
     /// Adds pushed bytes, and returns whether the owner is idle. `visits` is the number of the
-    /// owner's visits to the slow path, and `now` the time in milliseconds.
+    /// owner's visits to the slow path, and `now` is the time in milliseconds.
     pub(super) fn add(&self, bytes: usize, visits: usize, now: usize) -> bool {
         if self.visits.load(Ordering::Relaxed) != visits {
             self.visits.store(visits, Ordering::Relaxed);
@@ -100,8 +100,8 @@ impl PushedBytes {
         sum > IDLE_BYTES << self.doublings_at(now)
     }
 
-    /// Notes that this thread purged `units` units because of the bytes. The other parameters are
-    /// those of [`Self::add`].
+    /// Records that this thread purged `units` units because the pushed bytes exceeded the bound.
+    /// `visits` and `now` are those of [`Self::add`].
     pub(super) fn note_purge(&self, units: usize, visits: usize, now: usize) {
         if units == 0 {
             return;
@@ -115,8 +115,8 @@ impl PushedBytes {
     }
 
     /// Doubles the bound if the owner soon needed purged units again. A visit to the slow path
-    /// stands for the use of one unit. If no unit was purged, the burst needed the raise, so the
-    /// bound stays as it is now.
+    /// stands for the use of one unit. If the burst purged no unit, it needed the raised bound. The
+    /// bound then keeps the doublings that it has at `now`, and their expiry starts again.
     fn learn(&self, visits: usize, now: usize) {
         let purged = self.purged.load(Ordering::Relaxed);
         if purged == 0 {
@@ -136,7 +136,8 @@ impl PushedBytes {
         }
     }
 
-    /// Returns the number of doublings in the bound at the time `now`, in milliseconds.
+    /// Returns the number of doublings in the bound at the time `now` (in milliseconds). One
+    /// doubling expires for each [`SOON_MS`] that has passed since `doubled_at`.
     fn doublings_at(&self, now: usize) -> usize {
         let halvings = now.wrapping_sub(self.doubled_at.load(Ordering::Relaxed)) / SOON_MS;
         self.doublings.load(Ordering::Relaxed).saturating_sub(halvings)

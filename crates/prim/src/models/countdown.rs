@@ -1,4 +1,4 @@
-//! Countdowns: the last free of a unit on a record without a holder frees the unit.
+//! Models of countdowns: on a record without a holder, the last free of a block frees the unit.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -80,7 +80,8 @@ fn loom_countdown_is_completed_once() {
     });
 }
 
-/// A new holder stops the countdown beside the free that may complete it, and reuses a freed block.
+/// A new holder stops the countdown while another thread makes the free that may complete it. The
+/// holder then reuses a freed block.
 #[test]
 fn loom_countdown_is_stopped_beside_its_last_free() {
     explore_within(3, || {

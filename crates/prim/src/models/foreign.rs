@@ -1,5 +1,5 @@
-//! Remote frees beside the holder: a unit becomes empty once, is not touched after that, and is
-//! linked once.
+//! Models of remote frees while the holder books them: a unit becomes empty once, no thread touches
+//! it after that, and each push links it once.
 
 use core::ptr::NonNull;
 
@@ -54,7 +54,7 @@ impl Chunk {
         })
     }
 
-    /// Returns the number of live blocks. Only the holder calls this.
+    /// Returns the number of live blocks. Only the holder may call this.
     pub(super) fn live(&self) -> u64 {
         // SAFETY: loom reports the race before this read.
         self.live.with(|live| unsafe { *live })
@@ -109,8 +109,9 @@ impl Side {
         emptied
     }
 
-    /// With `book_without_dequeue`, takes the word of a unit that may not have been dequeued, which
-    /// F2 forbids. Returns whether the unit became empty.
+    /// Does nothing, unless the weakening `book_without_dequeue` is set. Then it takes the word of
+    /// a unit that may not have been dequeued, which F2 forbids. Returns whether the unit became
+    /// empty.
     fn retire(&self) -> bool {
         if !cfg!(ephemera_weaken = "book_without_dequeue") {
             return false;
@@ -147,8 +148,8 @@ fn loom_remote_frees_empty_a_unit_once() {
     });
 }
 
-/// The holder frees the unit as soon as it can. Only the word orders that after the free of the
-/// thread that did not push.
+/// The holder frees the unit as soon as it is empty. Only the unit's word orders this after the
+/// remote free of the thread that did not push.
 #[test]
 fn loom_remote_frees_end_before_the_unit_is_freed() {
     explore(|| {

@@ -1,4 +1,5 @@
-//! The gate: one holder at a time, and each sees the writes of the last one.
+//! Models of the gate: it has one holder at a time, and each holder sees the writes of the last
+//! one.
 
 use loom::cell::UnsafeCell;
 use loom::thread;

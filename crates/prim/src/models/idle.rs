@@ -1,4 +1,4 @@
-//! The queue of heaps whose owners may be idle, beside pushes to these heaps.
+//! Models of the queue of heaps whose owners may be idle, while other threads push to these heaps.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,5 +1,5 @@
-//! Leases: one holder at a time, each sees the last holder's writes, and no remote free is lost in
-//! between.
+//! Models of leases: a record has one holder at a time, each holder sees the last holder's writes,
+//! and no remote free is lost between two leases.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -47,7 +47,7 @@ impl LeaseWorld {
         !self.side.inbox.get().is_empty()
     }
 
-    /// Books the remote frees in the inbox. The caller holds the lease.
+    /// Books the remote frees in the inbox. The caller must hold the lease.
     fn drain(&self) {
         self.record.get().data().count(self.side.book_inbox());
     }

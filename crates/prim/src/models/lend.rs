@@ -1,4 +1,4 @@
-//! Lent units beside pushes and the holder's drain.
+//! Models of lent units, while other threads push and the holder drains.
 
 use loom::thread;
 

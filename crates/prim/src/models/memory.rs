@@ -1,4 +1,5 @@
-//! The memory of one run of a model, which outlives the frees of the model.
+//! The memory of one run of a model. It stays allocated until the run ends, even after the model
+//! frees it.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

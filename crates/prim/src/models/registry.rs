@@ -1,4 +1,4 @@
-//! The registry: no record has two holders, and readers see added records complete.
+//! Models of the registry: no record has two holders, and readers see added records complete.
 
 use loom::cell::UnsafeCell;
 use loom::thread;

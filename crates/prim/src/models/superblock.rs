@@ -1,5 +1,5 @@
-//! The words of a superblock: a span has one owner, and the mapping ends after the last use of its
-//! spans.
+//! Models of the words of a superblock: a span has one owner, and the mapping ends after the last
+//! use of its spans.
 
 use core::ptr;
 

@@ -1,4 +1,4 @@
-//! The list of all units: an owner that frees units beside a walker.
+//! Models of the list of all units: the owner frees units while a walker reads the list.
 
 use core::ptr::NonNull;
 

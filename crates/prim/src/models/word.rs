@@ -1,4 +1,4 @@
-//! Owner words: an observer of a published value sees the owner's earlier writes.
+//! Models of owner words: an observer of a published value sees the owner's earlier writes.
 
 use loom::cell::UnsafeCell;
 use loom::thread;

@@ -1,4 +1,5 @@
-//! The list of all units: order, removal, and walkers beside the owner.
+//! Tests the list of all units: its order, removals, and walks by other threads while the owner
+//! changes the list.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

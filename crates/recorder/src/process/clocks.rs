@@ -23,9 +23,9 @@ static COST: AtomicU32 = AtomicU32::new(0);
 /// Processor time of the process at the start of the recording, in nanoseconds.
 static START: AtomicU64 = AtomicU64::new(0);
 
-/// The number of measured pairs of readings, and the number of shortest pairs that the mean
-/// includes.
+/// The number of pairs of readings that [`cost`] measures.
 const PAIRS: usize = 128;
+/// The number of pairs that the mean includes: those with the shortest intervals.
 const COUNTED: usize = 96;
 
 /// Returns the picoseconds that two readings of the clock add to the interval between them.

@@ -53,7 +53,7 @@ fn one_by_one() {
 /// destructor.
 fn late() {
     static KEY: AtomicU32 = AtomicU32::new(0);
-    /// A destructor that sets its value again, until the C library stops calling the destructor.
+    /// Sets its value again, as a destructor, until the C library stops calling the destructor.
     unsafe extern "C" fn again(value: *mut c_void) {
         churn(1);
         // SAFETY: the key exists as long as the program.

@@ -13,9 +13,9 @@ impl ChunkPtr {
     /// Returns whether no block of this chunk is live, counting unbooked remote frees as frees. If
     /// so, the caller sees the end of use of all blocks.
     ///
-    /// The calling thread has borrowed the chunk, and saw that the owner replaced it as the front
-    /// (B2). So `taken` is exact. The other two sums only grow. If this thread reads an old sum, a
-    /// freed block counts as live, and the chunk is not purged.
+    /// The calling thread must have borrowed the chunk and then seen that the owner replaced it as
+    /// the front (B2). So `taken` is exact. The other two sums only grow. If this thread reads an
+    /// old sum, a freed block counts as live, and the chunk is not purged.
     pub(crate) fn is_free_to_purge(self) -> bool {
         let word = self.foreign().observe();
         let back = self.back().observe();
@@ -31,7 +31,7 @@ impl ChunkPtr {
     }
 
     /// Books the foreign word of a chunk that came out of the inbox: remote frees, or a complete
-    /// countdown. Returns whether the chunk ran empty; the caller then rewinds it.
+    /// countdown. Returns whether the chunk ran empty; the caller must then rewind it.
     pub(crate) fn book_word(self, word: u64) -> bool {
         self.end_purge();
         if word == COMPLETE {

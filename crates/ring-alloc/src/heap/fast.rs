@@ -34,8 +34,8 @@ fn allocate_other<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, All
     }
 }
 
-/// Allocates a block of this layout even beyond the limit, for a block that has to move in order to
-/// shrink.
+/// Allocates a block of this layout, even if the limit is then exceeded. This is for a block that
+/// has to move in order to shrink.
 #[cold]
 pub(super) fn allocate_beyond<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match ChunkClass::of::<E::Geometry>(layout) {

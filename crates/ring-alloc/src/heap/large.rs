@@ -18,7 +18,7 @@ pub(super) fn allocate<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>
     take(env, layout, Limit::Applies, false)
 }
 
-/// Allocates a block of a layout without a class, even beyond the limit.
+/// Allocates a block of a layout without a class, even if the limit is then exceeded.
 #[inline(never)]
 pub(super) fn allocate_beyond<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     take(env, layout, Limit::Lifted, false)
@@ -31,8 +31,8 @@ pub(super) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonN
 }
 
 /// Takes a block from the backing allocator. The first attempt observes the limit. The second one
-/// observes it only if `limit` says so. This function is inlined so that the compiler specialises
-/// it for the constants of each caller.
+/// observes it only if `limit` is [`Limit::Applies`]. This function is inlined so that the compiler
+/// specialises it for the constants of each caller.
 #[inline(always)]
 fn take<E: RingEnv>(env: E, layout: Layout, limit: Limit, zeroed: bool) -> Result<NonNull<u8>, AllocError> {
     large::allocate(env.backing(), env.account(), layout, Limit::Applies, zeroed)

@@ -25,7 +25,7 @@ unsafe impl Listed for Chunk {
 }
 
 impl ChunkHeap {
-    /// Adds a new chunk to the list of its class (H5). Only the owner calls this.
+    /// Adds a new chunk to the list of its class (H5). Only the owner may call this.
     pub(super) fn link(&self, chunk: ChunkPtr, class: ChunkClass) {
         // SAFETY: the caller owns the heap (H1), and the chunk is removed before it is freed (H5).
         unsafe { self.chunks[class.index()].add(chunk.as_non_null()) };
@@ -54,7 +54,7 @@ impl ChunkHeap {
         })
     }
 
-    /// Calls `visit` for every chunk. Only the owner calls this.
+    /// Calls `visit` for every chunk. Only the owner may call this.
     pub(super) fn for_each(&self, mut visit: impl FnMut(ChunkPtr)) {
         // SAFETY: chunks on the list are live, and the owner frees none during the walk (C1).
         let mut visit = |chunk| visit(unsafe { ChunkPtr::new(chunk) });

@@ -39,7 +39,7 @@ use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::{CLASSES, ChunkClass, Geometry};
 
-/// The chunks of one owner. Dropping a heap frees no memory; its owner frees the chunks first.
+/// The chunks of one owner. Dropping a heap frees no memory; its owner must free the chunks first.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct ChunkHeap {
@@ -95,7 +95,7 @@ impl ChunkHeap {
     }
 
     /// Returns whether the owner has replaced `chunk` as the front. If so, the caller sees all that
-    /// the owner allocated in the chunk. The caller has borrowed the chunk (B2).
+    /// the owner allocated in the chunk. The caller must have borrowed the chunk (B2).
     pub(crate) fn has_replaced(&self, chunk: ChunkPtr) -> bool {
         let front = self.fronts[chunk.class().index()].follow();
         front != chunk.as_ptr() || cfg!(ephemera_weaken = "ring_front_is_purged")
@@ -173,8 +173,8 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Frees a block, or bytes of one, in a chunk that this heap's owner does not own.
     ///
     /// # Safety
-    /// `given` counts a live block of `chunk`, or bytes of one, which the caller frees with this
-    /// call. `owns` returned `false` for `chunk`.
+    /// `given` counts a live block of `chunk`, or bytes of one. Nothing uses that block or those
+    /// bytes after this call. `owns` returned `false` for `chunk`.
     unsafe fn free_remotely(self, chunk: ChunkPtr, given: crate::live::LiveCount);
 }
 

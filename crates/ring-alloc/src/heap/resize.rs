@@ -50,7 +50,7 @@ pub(crate) unsafe fn grow<E: RingEnv>(
     }
 }
 
-/// Grows a block like [`grow`], and sets all bytes from `old.size()` on to zero.
+/// Grows a block like [`grow`], and zeroes the bytes that the block gained.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.

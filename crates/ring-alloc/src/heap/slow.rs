@@ -82,7 +82,7 @@ fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPt
 }
 
 /// Frees the empty chunks of this thread and of the records that no thread has leased, after the
-/// limit or the backing allocator refused a request. The caller then makes the request once more.
+/// limit or the backing allocator refused a request. The caller must then repeat the request.
 #[cold]
 #[inline(never)]
 pub(super) fn make_room<E: RingEnv>(env: E) {

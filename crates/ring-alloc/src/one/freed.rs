@@ -4,7 +4,8 @@
 //! General allocators keep freed chunks, and few of these allocators return pages while other
 //! blocks are live at higher addresses. So after a thread frees a burst of its own blocks, the
 //! process would keep all of that memory. The threads therefore count the bytes of chunks that they
-//! freed and did not request again. Beyond a *bound*, a thread first returns the pages of a chunk.
+//! freed and did not request again. If the count would exceed a *bound*, a thread returns the pages
+//! of a chunk before it frees the chunk.
 //!
 //! Bytes that the process soon requests again raise the bound. So a load that swings between two
 //! sizes pays for page faults only in its first few swings. The raise halves with each second in
@@ -30,7 +31,7 @@ const SOON_MS: usize = 1_000;
 /// The bytes of chunks that the threads of a process freed.
 #[derive(Debug)]
 pub(super) struct FreedBytes {
-    /// Bytes that were freed with their pages, and not requested again.
+    /// Bytes that were freed without a return of their pages, and that were not requested again.
     kept: AtomicUsize,
     /// Bytes whose pages a thread returned, and that were not requested again.
     returned: AtomicUsize,
@@ -57,7 +58,7 @@ impl FreedBytes {
     pub(super) fn note_obtained(&self, bytes: usize) {
         let (before, _) = take(&self.kept, bytes);
         let (_, again) = take(&self.returned, bytes);
-        // Bytes beyond the lowest bound kept their pages only because of the raise, which is thus
+        // Bytes above the lowest bound kept their pages only because of the raise, so the raise is
         // in use.
         if before > KEPT || again != 0 {
             self.learn(again, pages::now_ms());

@@ -176,13 +176,13 @@ impl OneRingAlloc {
     /// Sets the limit on the bytes that all threads together may hold from the global heap in
     /// chunks and large blocks. `usize::MAX`, the initial value, means no limit.
     ///
-    /// Before a request beyond the limit fails with [`AllocError`], the empty chunks of this thread
-    /// and of ended threads are freed. Every other thread frees its own empty chunks when its
-    /// current chunk is next full, so a later attempt may succeed. Lowering the limit frees
-    /// nothing.
+    /// Before a request that would exceed the limit fails with [`AllocError`], it frees the empty
+    /// chunks of this thread and of ended threads. Every other thread frees its own empty chunks
+    /// when its current chunk is next full, so a later attempt may succeed. Lowering the limit
+    /// frees nothing.
     ///
     /// A [`shrink`](OneRingAlloc::shrink) that has to move its block is not refused: it may take a
-    /// chunk beyond the limit.
+    /// chunk even if the limit is then exceeded.
     #[inline]
     pub fn set_limit(&self, bytes: usize) {
         WORLD.account.set_limit(bytes);

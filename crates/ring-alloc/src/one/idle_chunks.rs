@@ -18,8 +18,8 @@ const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
 const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
 
 /// Purges chunks of this heap that have no live block, and have remote frees that their owner did
-/// not book. The caller then checks whether the heap's record is free, and drains its mail if it
-/// is. Only one thread at a time calls this.
+/// not book. The caller must then check whether the heap's record is free, and drain its mail if it
+/// is. Only one thread at a time may call this.
 pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleBy) -> Purged {
     if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
         return Purged::default();

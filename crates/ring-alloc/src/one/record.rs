@@ -177,8 +177,8 @@ fn has_mail<G>(data: &RingRecord<G>) -> bool {
     data.mail.is_some()
 }
 
-/// Drains a record if no thread holds it. The caller has pushed chunks to the record's inbox, or
-/// put chunks back there.
+/// Drains a record if no thread holds it. A thread that pushed chunks to the record's inbox, or put
+/// chunks back there, must call this.
 pub(super) fn drain_free_record<R: Realm>(realm: R, record: &HeapRecord<R::Geometry>) {
     if record.is_free() {
         // No other thread would drain this inbox before the record is leased again.
@@ -314,8 +314,8 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         let inbox = &record.data().mail.inbox;
         #[cfg(not(ephemera_loom))]
         let bytes = chunk.class().chunk_size::<R::Geometry>();
-        // SAFETY: the caller owned the blocks or bytes that `given` counts, in a live chunk of that
-        // record, and frees them.
+        // SAFETY: the chunk belongs to that record, and is live because of the blocks or bytes that
+        // `given` counts. The caller owned these, and frees them with this call.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
         if pushed {
             drain_free_record(self.realm, record);

@@ -63,9 +63,9 @@ impl<G: Geometry> Builder<G> {
     /// Sets the limit on the bytes that the ring may hold from its backing allocator: chunks, large
     /// blocks and the ring's own state (about 200 bytes).
     ///
-    /// Before a request beyond the limit fails with [`AllocError`], the ring frees its empty
-    /// chunks. A shrink that has to move its block is not refused: it may take a chunk beyond the
-    /// limit.
+    /// Before a request that would exceed the limit fails with [`AllocError`], the ring frees its
+    /// empty chunks. A shrink that has to move its block is not refused: it may take a chunk even
+    /// if the limit is then exceeded.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }

@@ -92,7 +92,8 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         let backing = unsafe { &raw const (*this.as_ptr()).backing };
         // SAFETY: the state is not freed yet, and the field is not read again.
         let backing = ManuallyDrop::new(unsafe { backing.read() });
-        // SAFETY: the state was acquired with this layout from this backing allocator.
+        // SAFETY: the state was acquired with this layout from this backing allocator, and nothing
+        // uses it any more.
         unsafe { raw::release(&*backing, this.cast(), Self::LAYOUT) };
         // Drop the backing allocator only if no block is live, since it may free the memory of its
         // blocks. If the backing allocator unwinds from `release`, against its contract, it is not

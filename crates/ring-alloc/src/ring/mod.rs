@@ -244,6 +244,9 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
     ///
     /// Without a trim, a ring keeps its front chunks and up to 4 empty chunks of each class for
     /// reuse (see [`Builder::retain`]).
+    ///
+    /// There is no `trim_all`: a ring belongs to one thread, and another ring shares nothing with
+    /// it.
     #[inline]
     pub fn trim(&self) {
         heap::trim(self.inner());
@@ -288,6 +291,10 @@ impl<A: Allocator, G: Geometry> Drop for RingAlloc<A, G> {
 
 #[cfg(feature = "alloc")]
 impl Default for RingAlloc<Global> {
+    /// Creates a ring over the global heap.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if there is no memory for the ring's state.
     #[inline]
     fn default() -> Self {
         Self::new()

@@ -156,8 +156,8 @@ impl FixedBufMut {
         Ok(())
     }
 
-    /// Returns the address, the number of written bytes, and the store of a buffer. The caller
-    /// takes over its region.
+    /// Returns the address, the number of written bytes, and the store of a buffer. The buffer's
+    /// region then belongs to the caller.
     #[inline]
     pub(super) fn into_parts(self) -> (NonNull<u8>, usize, RingStorePtr) {
         let this = ManuallyDrop::new(self);

@@ -146,6 +146,10 @@ impl FixedBuf {
 }
 
 impl Clone for FixedBuf {
+    /// Creates another handle of the same bytes.
+    ///
+    /// # Aborts
+    /// Aborts if the buffer has more than `usize::MAX / 2` handles.
     #[inline]
     fn clone(&self) -> Self {
         self.guard.witness_touch();

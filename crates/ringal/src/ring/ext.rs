@@ -27,9 +27,9 @@ struct OpenRegion {
 /// A buffer that grows while it is written. It borrows its ring until it is finalized.
 ///
 /// The buffer starts with all of one free region and grows into the free regions after it. If those
-/// have too little room, the buffer moves. It goes to where the ring's current pass began if there
-/// is twice the room that it needs, and otherwise to the longest free run. A buffer that is dropped
-/// without [`ExtBuf::finalize`] allocates nothing.
+/// have too little room, the buffer moves. If the free run at the start of the ring's current pass
+/// has twice the room that the buffer needs, the buffer moves there. Otherwise it moves to the
+/// longest free run. A buffer that is dropped without [`ExtBuf::finalize`] allocates nothing.
 ///
 /// # Examples
 ///
@@ -81,8 +81,9 @@ impl<'a> ExtBuf<'a> {
     }
 
     /// Makes room for `more` bytes. If the buffer has to move to the longest free run, or the ring
-    /// has no room, this visits all regions of the ring. The ring remembers a refusal if 32 buffers
-    /// in use are enough to prove it.
+    /// has no room, this visits all regions of the ring. If at most 32 live buffers prove that no
+    /// free run is long enough, the ring remembers the refusal. While these buffers are live, it
+    /// can refuse requests of at least that size without a search.
     ///
     /// # Errors
     /// Returns [`Full`] if the ring has no room. The buffer is unchanged.
@@ -226,8 +227,8 @@ impl RingAl {
         Some(OpenRegion { data: Chain::open_payload(guard, len), room: len - OVERHEAD })
     }
 
-    /// Grows the open region, if free regions follow it, to at least `least` bytes of room. Returns
-    /// the room that it has then, which may be less.
+    /// Grows the open region into the free regions after it, up to at least `least` bytes of room
+    /// if they suffice. Returns the new room, which may be less than `least`.
     fn extend(&mut self, open: OpenRegion, least: usize) -> usize {
         let Some(least) = region(least) else { return open.room };
         // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
@@ -257,7 +258,7 @@ impl RingAl {
             unsafe { unpoison(rest, behind) };
         }
         // SAFETY: `len` bytes at `from` are written, and `to` has room for at least `least` bytes,
-        // which is more. Both lie in free regions, which only the ring accesses (C2).
+        // which is more than `len`. Both lie in free regions, which only the ring accesses (C2).
         unsafe { from.data.copy_to(to.data, len) };
         if !inside {
             Chain::abandon(from.data, from.room);
@@ -269,8 +270,8 @@ impl RingAl {
     /// free.
     ///
     /// # Safety
-    /// `bytes` is at most the room of the open region. The caller counts only those bytes of the
-    /// buffer as written that it has written.
+    /// `bytes` is at most the room of the open region. The caller may count a byte of the buffer as
+    /// written only if it was written to the open region.
     #[inline]
     unsafe fn close(&mut self, open: OpenRegion, bytes: usize) -> FixedBufMut {
         // SAFETY: the open region's guard is in front of its data, and this ring keeps the store

@@ -13,8 +13,9 @@ use crate::geometry::GRANULE;
 use crate::guard::GuardPtr;
 
 impl Chain {
-    /// Grows the open region: to at least `least` bytes, and to twice its length if the free
-    /// regions after it allow that. Returns the new length, which may be less than `least`.
+    /// Merges the free regions after the open region into it, until it has at least `least` bytes
+    /// and twice its old length, or until no free region follows. Returns the new length, which may
+    /// be less than `least`.
     pub(super) fn extend(&mut self, guard: GuardPtr, least: usize) -> usize {
         let len = guard.held().len();
         let aim = least.max(len.saturating_mul(2));

@@ -44,10 +44,10 @@ pub(super) const SIGHT: usize = 64;
 /// recently.
 const WORTH: usize = 1024;
 
-/// The number of bytes beyond the requested size that the ring merges at the head. In a stream of
-/// many sizes, the next requests then take the fast path. Without this, each request merges an
-/// unpredictable number of old regions. Sizes from 0 to 16 KiB were measured; above 4 KiB there is
-/// little more to gain.
+/// The number of bytes that the ring merges at the head in addition to the requested size. In a
+/// stream of many sizes, the next requests then take the fast path. Without this, each request
+/// merges an unpredictable number of old regions. Sizes from 0 to 16 KiB were measured; above 4 KiB
+/// there is little more to gain.
 const AHEAD: usize = 4096;
 
 /// A free region that serves a request. It has `len` bytes at offset `at`. Its first `lead` bytes

@@ -76,9 +76,9 @@ impl<A: Build> Builder<A> {
     }
 
     /// Sets the most bytes that the arena may hold from the global allocator: pages, counts of
-    /// counted handles, and its own state. A request beyond the limit first looks for empty pages:
-    /// those of this thread, of threads that have exited, and those that no thread has used. If
-    /// there are too few, the request is refused.
+    /// counted handles, and its own state. A request that would exceed the limit first looks for
+    /// empty pages: those of this thread, those of threads that have exited, and those that no
+    /// thread has used. If there are too few, the request is refused.
     pub const fn limit(mut self, bytes: usize) -> Self {
         self.settings.limit = bytes;
         self

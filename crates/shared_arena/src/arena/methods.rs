@@ -298,10 +298,10 @@ macro_rules! sendable_methods {
                 try_alloc_arc_with
             );
 
-            /// Frees groups of pages without a live slot: the groups of this thread, those of
-            /// threads that have exited, and those that no thread has used. Asks the other threads
-            /// to free their empty groups when they next run out of the slots at hand. Returns
-            /// whether this call freed a group.
+            /// Frees groups of pages without a live slot: those of this thread, those of threads
+            /// that have exited, and those that no thread has used. Asks the other threads to free
+            /// their empty groups when they next run out of the slots at hand. Returns whether this
+            /// call freed a group.
             ///
             /// Checks each page of these threads, and each page that no thread has used, once. This
             /// includes pages with live slots, so the call takes time linear in the number of pages

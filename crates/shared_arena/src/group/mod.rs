@@ -16,7 +16,7 @@ mod counted;
 mod parts;
 
 pub(crate) use counted::counts_layout;
-pub(crate) use parts::{Far, Near, NearPtr};
+pub(crate) use parts::{Far, NearPart, NearPtr};
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -64,7 +64,7 @@ pub(crate) const ALIVE: usize = 1 << (usize::BITS - 2);
 /// Sizes of the header and of the parts of a page, in bytes.
 const SIZES: Sizes = Sizes {
     header: size_of::<PageGroup>(),
-    near: size_of::<Near>(),
+    near: size_of::<NearPart>(),
     far: size_of::<Far>(),
     rare: size_of::<Rare>(),
 };
@@ -119,7 +119,7 @@ impl PageGroupPtr {
     /// Initialises a group in fresh memory: all slots are free, and no shard has it.
     ///
     /// # Safety
-    /// The caller owns `memory`, which has the layout of `pages` pages of this geometry.
+    /// The caller owns `memory`, and it has the layout of `pages` pages of this geometry.
     pub(crate) unsafe fn create(memory: NonNull<u8>, geometry: &ArenaGeometry, pages: usize) -> Self {
         let header = PageGroup {
             record: OwnerPtr::null(),
@@ -136,7 +136,7 @@ impl PageGroupPtr {
         unsafe { group.0.write(header) };
         for page in 0..pages {
             // SAFETY: the parts lie in the group after its header, at aligned offsets.
-            unsafe { group.part(geometry.near, page).write(Near::new(geometry)) };
+            unsafe { group.part(geometry.near, page).write(NearPart::new(geometry)) };
             // SAFETY: the parts lie in the group after its header, at aligned offsets.
             unsafe { group.part(geometry.far, page).write(Far::new()) };
             // SAFETY: the parts lie in the group after its header, at aligned offsets.
@@ -265,7 +265,7 @@ impl PageGroupPtr {
     /// Returns the number of the page that `near` belongs to.
     #[inline]
     pub(crate) fn page_of_near(self, geometry: &ArenaGeometry, near: NearPtr) -> usize {
-        (near.as_non_null().addr().get() - self.0.addr().get() - geometry.near) / size_of::<Near>()
+        (near.as_non_null().addr().get() - self.0.addr().get() - geometry.near) / size_of::<NearPart>()
     }
 
     /// Returns the group that has the near part `near`.
@@ -286,7 +286,7 @@ impl PageGroupPtr {
     }
 
     /// Returns, as bits, the slots of a page that other threads have freed and the owner has not
-    /// booked. Only statistics call this.
+    /// booked. Only statistics may call this.
     pub(crate) fn unbooked(self, geometry: &ArenaGeometry, page: usize) -> u64 {
         let foreign = self.foreign(geometry, page);
         foreign.touch();

@@ -17,13 +17,13 @@ use crate::geometry::LIMITS;
 /// The part of a page that its owner writes: the word of free slots, and the link of the page list.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Near {
+pub(crate) struct NearPart {
     local: OwnerU64,
     /// The next page with free slots.
-    next: OwnerPtr<Near>,
+    next: OwnerPtr<NearPart>,
 }
 
-impl Near {
+impl NearPart {
     /// Creates the part for a page whose slots are all free.
     pub(super) fn new(geometry: &ArenaGeometry) -> Self {
         Self { local: OwnerU64::new(Bits::listed(geometry.all()).word()), next: OwnerPtr::null() }
@@ -35,30 +35,30 @@ impl Near {
 /// # Invariant
 /// G1: the page's group is not freed while the pointer is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NearPtr(NonNull<Near>);
+pub(crate) struct NearPtr(NonNull<NearPart>);
 
 impl NearPtr {
     /// # Safety
     /// The page's group is not freed while the result is used (G1).
     #[inline]
-    pub(super) unsafe fn new(near: NonNull<Near>) -> Self {
+    pub(super) unsafe fn new(near: NonNull<NearPart>) -> Self {
         Self(near)
     }
 
     /// # Safety
     /// The pointer is null, or the page's group is not freed while the result is used (G1).
     #[inline]
-    pub(crate) unsafe fn from_raw(near: *mut Near) -> Option<Self> {
+    pub(crate) unsafe fn from_raw(near: *mut NearPart) -> Option<Self> {
         NonNull::new(near).map(Self)
     }
 
     #[inline]
-    pub(super) fn as_non_null(self) -> NonNull<Near> {
+    pub(super) fn as_non_null(self) -> NonNull<NearPart> {
         self.0
     }
 
     #[inline]
-    pub(crate) fn as_ptr(self) -> *mut Near {
+    pub(crate) fn as_ptr(self) -> *mut NearPart {
         self.0.as_ptr()
     }
 
@@ -77,7 +77,7 @@ impl NearPtr {
     }
 
     #[inline]
-    pub(crate) fn next(&self) -> &OwnerPtr<Near> {
+    pub(crate) fn next(&self) -> &OwnerPtr<NearPart> {
         // SAFETY: the page's group is not freed while this pointer is used (G1), and the reference
         // covers only this field.
         unsafe { &(*self.as_ptr()).next }
@@ -115,9 +115,9 @@ unsafe impl ForeignHeader for Far {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Rare {
-    /// After the arena's drop: slots that a look has counted, kept beside the owner's word. The
-    /// thread that drops the arena writes this word first, then the holder of the shard's turn
-    /// (`parked`).
+    /// After the arena's drop: the free slots that looks have counted, in a word that the shard's
+    /// owner does not write. The thread that drops the arena writes this word first, then the
+    /// holder of the shard's turn (`parked`).
     pub(super) noted: OwnerU64,
     pub(super) counts: PageCounts,
     /// Lets loom see which thread allocates or frees each slot.

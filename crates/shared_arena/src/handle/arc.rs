@@ -11,8 +11,8 @@ handle! {
     /// handles share, like an `Arc`.
     ///
     /// The last handle drops the value, on any thread. Handles may outlive the arena. The counts
-    /// lie beside the slots, in an array that a page gets at its first counted handle. More than
-    /// 2<sup>31</sup> handles to one value abort the process.
+    /// lie outside of the slots, in an array that a page gets at its first counted handle. More
+    /// than 2<sup>31</sup> handles to one value abort the process.
     ///
     /// # Examples
     ///
@@ -79,6 +79,9 @@ impl<T> ArenaArc<T> {
 
     /// Returns a mutable reference to the value. If there are other handles, strong or [`Weak`],
     /// first puts a clone of the value into `arena` and replaces this handle by one to the clone.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the clone needs a slot and `arena` has no memory for it.
     #[inline]
     pub fn make_mut<'h>(this: &'h mut Self, arena: &impl AllocArc<T>) -> &'h mut T
     where
@@ -134,6 +137,9 @@ impl<T> Weak<T> {
 /// [`Arena`](crate::Arena).
 pub trait AllocArc<T>: Sealed {
     /// Allocates a slot, moves `value` into it, and returns a handle.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the arena has no memory for the slot.
     fn new_arc(&self, value: T) -> ArenaArc<T>;
 }
 

@@ -59,6 +59,9 @@ impl<T> ArenaRc<T> {
 
     /// Returns a mutable reference to the value. If other handles share the value, first puts a
     /// clone of it into `arena` and replaces this handle by one to the clone.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the clone needs a slot and `arena` has no memory for it.
     #[inline]
     pub fn make_mut<'h>(this: &'h mut Self, arena: &impl AllocRc<T>) -> &'h mut T
     where
@@ -105,6 +108,9 @@ impl<T> ArenaRc<T> {
 /// An arena that makes [`ArenaRc`] handles: every arena of this crate.
 pub trait AllocRc<T>: Sealed {
     /// Allocates a slot, moves `value` into it, and returns a handle.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the arena has no memory for the slot.
     fn new_rc(&self, value: T) -> ArenaRc<T>;
 }
 

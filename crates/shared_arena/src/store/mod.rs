@@ -31,8 +31,8 @@ use crate::group::{self, ALIVE, PageGroup, PageGroupPtr};
 use crate::shard::ShardPtr;
 use segments::Segments;
 
-/// The number of calls of [`Gate::enter`] by a thread that may wait for longer. Between the calls,
-/// the thread lets other threads run.
+/// The number of times that [`ArenaStore::enter_patiently`] calls [`Gate::enter`]. After each
+/// failed call, the thread lets other threads run.
 const PATIENCE: usize = if cfg!(ephemera_loom) {
     1
 } else if cfg!(miri) {
@@ -188,7 +188,7 @@ impl ArenaStore {
         unsafe { group.release(&self.account, &self.geometry) };
     }
 
-    /// Returns the shard in this seat, if there is one. Only the thread that has the seat calls
+    /// Returns the shard in this seat, if there is one. Only the thread that has the seat may call
     /// this.
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
@@ -218,7 +218,7 @@ impl ArenaStore {
         unsafe { NonNull::new_unchecked(shard.store().cast_mut().cast()) }
     }
 
-    /// Adds an empty group to those that any shard may bind. The caller has passed the gate.
+    /// Adds an empty group to those that any shard may bind. The caller must have passed the gate.
     pub(crate) fn push_unbound(&self, group: PageGroupPtr) {
         group.next().set(self.unbound.get());
         self.unbound.set(group.as_ptr());
@@ -261,8 +261,7 @@ impl ArenaStore {
         unsafe { self.release_list(list) }
     }
 
-    /// Frees one group that no shard has. Returns whether it freed one: it does not if there is
-    /// none, or if the gate stays shut.
+    /// Frees one group that no shard has. Returns `false` if there is none or the gate stays shut.
     pub(crate) fn release_one_unbound(&self) -> bool {
         let mut taken = None;
         self.pop_unbound(Self::enter_patiently, |group| taken = Some(group));
@@ -273,8 +272,8 @@ impl ArenaStore {
         true
     }
 
-    /// Frees the groups that no shard has, during the arena's drop. Only the caller uses the list
-    /// then.
+    /// Frees the groups that no shard has, during the arena's drop. No other thread may use the
+    /// list then.
     pub(crate) fn release_unbound_at_end(&self) {
         let list = self.unbound.get();
         self.unbound.set(ptr::null_mut());
@@ -301,7 +300,7 @@ impl ArenaStore {
     }
 
     /// Calls `visit` for every group and its shard, which is `None` if no shard has the group. The
-    /// caller is inside the gate, or is the only user of the store.
+    /// caller must be inside the gate, or must be the only user of the store.
     pub(crate) fn walk(&self, mut visit: impl FnMut(Option<ShardPtr>, PageGroupPtr)) {
         let lists = self.shards().map(|shard| (Some(shard), shard.groups().follow()));
         for (shard, mut at) in lists.chain(core::iter::once((None, self.unbound.get()))) {

@@ -63,7 +63,7 @@ impl Segments {
         Self(core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())))
     }
 
-    /// Returns the shard in this seat, if there is one. Only the thread that has the seat calls
+    /// Returns the shard in this seat, if there is one. Only the thread that has the seat may call
     /// this.
     #[inline]
     pub(super) fn shard(&self, seat: Seat) -> Option<ShardPtr> {

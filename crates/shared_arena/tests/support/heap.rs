@@ -33,8 +33,8 @@ impl Heap {
         self.0.held().bytes
     }
 
-    /// Calls `what` when this thread next returns a block whose alignment is in `aligns` to the
-    /// global allocator. Only groups have the alignment [`GROUP`] or a larger one.
+    /// Calls `what` when this thread next frees a block whose alignment is in `aligns`. Only groups
+    /// have the alignment [`GROUP`] or a larger one.
     pub(crate) fn at_the_next_free(&self, aligns: impl RangeBounds<usize>, what: fn()) {
         NEXT.set(Some(((aligns.start_bound().cloned(), aligns.end_bound().cloned()), what)));
     }

@@ -41,7 +41,7 @@ pub struct CountingGlobal {
 pub struct Spent {
     /// The number of allocations and reallocations that succeeded.
     pub requests: usize,
-    /// The most bytes held at one time, beyond those held at the start.
+    /// The most bytes held at one time, minus the bytes held at the start.
     pub peak: usize,
 }
 

@@ -30,8 +30,8 @@ struct InnerBlock {
     layout: Layout,
 }
 
-// SAFETY: the pointer is only used to free the block. `Disaligning` is `Sync` only if the inner
-// allocator is, which then allows that on any thread.
+// SAFETY: the pointer is only used to free the block. `Disaligning` is `Send` or `Sync` only if the
+// inner allocator is, and such an inner allocator may free its blocks on another thread.
 unsafe impl Send for InnerBlock {}
 
 impl Disaligning {
@@ -61,8 +61,8 @@ impl<A> Disaligning<A> {
     }
 }
 
-// SAFETY: each block lies in a block of `inner`, as `allocate` shows, which lives as long as the
-// block. `Disaligning` is not `Clone`. The default resizing methods allocate, copy and free.
+// SAFETY: as `allocate` shows, each block lies in a block of `inner` that `deallocate` frees with
+// it. `Disaligning` is not `Clone`. The default resizing methods allocate, copy and free.
 unsafe impl<A: Allocator> Allocator for Disaligning<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let align = layout.align();

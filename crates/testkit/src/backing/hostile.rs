@@ -19,7 +19,7 @@ pub struct Hostile {
 
 impl Hostile {
     /// Creates an allocator that holds at most 1 GiB. Until its refusals are armed, it refuses only
-    /// requests beyond that.
+    /// requests that would exceed this limit.
     #[must_use]
     pub fn new() -> Self {
         let checked = LayoutChecked::over(Disaligning::new());

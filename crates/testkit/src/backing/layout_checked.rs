@@ -124,7 +124,7 @@ unsafe fn fill(ptr: NonNull<u8>, from: usize, len: usize, byte: u8) {
 }
 
 // SAFETY: every call goes to `inner`, which meets the contract. `LayoutChecked` writes only new
-// bytes that the caller has not seen, and old bytes that it no longer uses.
+// bytes that the caller has not seen, and old bytes that the caller no longer uses.
 unsafe impl<A: Allocator> Allocator for LayoutChecked<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let given = self.inner.allocate(layout)?;

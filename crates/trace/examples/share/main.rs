@@ -1,7 +1,8 @@
-//! Checks the share of time that `advise` reports against profilers, on six programs.
+//! Compares the share of time that `advise` reports with the shares that two profilers measure, for
+//! six programs.
 //!
 //! ```text
-//! share            prints a table, and fails if a middle figure is far from both profilers
+//! share            prints a table, and fails if an estimate is far from both profilers
 //! share NAME       does that for the programs whose name contains NAME
 //! share work       is one of the programs: it parses a document many times
 //! ```

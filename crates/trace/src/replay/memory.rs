@@ -81,7 +81,9 @@ struct ChildEnd {
 }
 
 impl MemoryMeter<'_> {
-    /// Measures a candidate, or only tries it. An error says why the candidate cannot play.
+    /// Plays the trace over a candidate in a child process, and returns how much its resident set
+    /// grew. If `sparse` is set, or if the child was killed, only tests that the candidate can
+    /// play. Returns an error that says why it cannot.
     pub(super) fn peak_of(&self, key: &str) -> Result<MeasuredPeak, String> {
         let ended = self.run(key, self.sparse).map_err(|error| error.to_string())?;
         if ended.output.status.success() {

@@ -1,6 +1,6 @@
-//! Ends a process that measures memory together with the replay that started it.
+//! Ends a memory-measuring child process when its parent, the replay, ends.
 //!
-//! A signal may end the replay, which then cannot kill its child process. The child would run on
+//! If a signal ends the replay, the replay cannot kill its child process. The child would run on
 //! and keep its memory. So the child asks the system to be killed when its parent ends.
 
 use std::os::unix::process::parent_id;

@@ -124,7 +124,7 @@ fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
 ///
 /// # Safety
 ///
-/// The caller owns the block, which has `size` bytes.
+/// The caller owns the block, and it has `size` bytes.
 #[inline(always)]
 unsafe fn touch(block: *mut u8, from: usize, size: usize, whole: bool) {
     let mut write = |at: usize| {

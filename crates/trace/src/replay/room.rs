@@ -14,8 +14,8 @@ use crate::units::bytes;
 use super::player;
 use super::program::ReplayProgram;
 
-/// At most the available memory divided by this may be live in a replay. Allocators take more than
-/// they hand out.
+/// At most the available memory divided by this number may be live in a replay. Allocators take
+/// more than they hand out.
 const PART: u64 = 2;
 
 /// Returns the number of bytes that this process can take before the system reclaims memory of

@@ -53,7 +53,7 @@ impl Timed {
     }
 }
 
-/// At most one round in this number may be an outlier: for example, two of nine.
+/// The number of rounds for each one that may be an outlier. Two of nine rounds may be outliers.
 const OUTLYING: usize = 4;
 /// The distance of an outlier from the median is more than this many times the median distance.
 const FAR: f64 = 4.0;

@@ -207,10 +207,10 @@ macro_rules! __allocator_of_family {
             /// Sets the limit on the bytes that all threads together hold, in units and larger
             /// blocks. `usize::MAX`, the initial value, means no limit.
             ///
-            /// Before a request beyond the limit is refused, this thread trims itself and the
-            /// records of ended threads. The limit does not free memory that is already held. Freed
-            /// slots that waited in another thread's bundle when the limit was set cannot be
-            /// allocated until that thread publishes them.
+            /// Before a request that would exceed the limit is refused, this thread trims itself
+            /// and the records of ended threads. The limit does not free memory that is already
+            /// held. Freed slots that waited in another thread's bundle when the limit was set
+            /// cannot be allocated until that thread publishes them.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may have no limit")]
             pub fn set_limit(&self, bytes: usize) {

@@ -73,10 +73,10 @@ crate::__allocator_of_family! {
     ///   it needed units again that it had freed, up to 4 MiB of each class.
     /// * The process keeps other freed units and larger blocks, up to 4 MiB or an eighth of the
     ///   bytes in use, whichever is more. It keeps up to 64 MiB more if it needed pages again that
-    ///   it had returned. The process returns memory beyond this to the operating system at once.
-    ///   Of the rest, it returns one unit or block after each 64 allocations or frees of units and
-    ///   larger blocks, if that unit or block was not used during the last 1,024 such operations.
-    ///   [`pages::set_cache`](crate::pages::set_cache) changes the 4 MiB.
+    ///   it had returned. The process returns all further freed memory to the operating system at
+    ///   once. Of the rest, it returns one unit or block after each 64 allocations or frees of
+    ///   units and larger blocks, if that unit or block was not used during the last 1,024 such
+    ///   operations. [`pages::set_cache`](crate::pages::set_cache) changes the 4 MiB.
     /// * A thread keeps freed blocks of more than 32 and up to 256 KiB for itself, up to 768 KiB in
     ///   total, until it ends or trims. Allocations and frees of such blocks by any thread move the
     ///   blocks that this thread does not use to the process's cache.

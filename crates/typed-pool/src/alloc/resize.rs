@@ -8,9 +8,10 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
 use ephemera_prim::poison::unpoison;
+use ephemera_prim::traits::BlockResult;
 
 use super::route::{allocate, deallocate};
-use super::slots::{Block, block_of, shrink_in_place, whole_slot};
+use super::slots::{block_of, shrink_in_place, whole_slot};
 use crate::class;
 use crate::threads::{self, Family, ThisCell};
 
@@ -31,7 +32,7 @@ pub unsafe fn grow(
     old: Layout,
     new: Layout,
     zeroed: bool,
-) -> Block {
+) -> BlockResult {
     let slot = match (class::of(old), class::of(new)) {
         (Some(class), Some(same)) if class == same => {
             // SAFETY: the caller passes a live block, which is of this class.
@@ -67,7 +68,7 @@ pub unsafe fn shrink(
     block: NonNull<u8>,
     old: Layout,
     new: Layout,
-) -> Block {
+) -> BlockResult {
     let slot = match (class::of(old), class::of(new)) {
         (Some(class), Some(same)) if class == same => {
             // SAFETY: the caller passes a live block, which is of this class.
@@ -91,9 +92,10 @@ pub unsafe fn shrink(
 /// move.
 ///
 /// The block stays in its slot if the units of both classes have the same alignment, and the slots
-/// of the new class are not longer: a later growth within that class must not leave the slot. The
-/// slot then still is one of the old class, and a free finds its heap through the unit's header, as
-/// a remote free does. Otherwise the block moves, even if that exceeds the limit.
+/// of the new class are not longer than those of the old one: a later growth within that class must
+/// not leave the slot. The slot then still is one of the old class, and a free finds its heap
+/// through the unit's header, as a remote free does. Otherwise the block moves, even if that
+/// exceeds the limit.
 ///
 /// # Errors
 /// Returns `AllocError` if the operating system refuses; the old block is then unchanged.

@@ -3,8 +3,10 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+use ephemera_prim::traits::BlockResult;
+
 use super::medium;
-use super::slots::{Block, allocate_in, block_of};
+use super::slots::{allocate_in, block_of};
 use crate::class;
 use crate::heap;
 use crate::local_frees::Reach;
@@ -19,7 +21,7 @@ use crate::threads::{self, Family, ThisCell};
 /// # Safety
 /// `cell` and `family` belong to the same allocator.
 #[inline]
-pub unsafe fn allocate(cell: ThisCell, family: &'static Family, layout: Layout) -> Block {
+pub unsafe fn allocate(cell: ThisCell, family: &'static Family, layout: Layout) -> BlockResult {
     let slot = match class::of(layout) {
         // SAFETY: `cell` and `family` belong to one allocator, and the class is the layout's.
         Some(class) => unsafe { allocate_in(cell.heaps(), family, layout, class) }?,
@@ -37,7 +39,7 @@ pub unsafe fn allocate(cell: ThisCell, family: &'static Family, layout: Layout) 
 /// # Safety
 /// `cell` and `family` belong to the same allocator.
 #[inline]
-pub unsafe fn allocate_zeroed(cell: ThisCell, family: &'static Family, layout: Layout) -> Block {
+pub unsafe fn allocate_zeroed(cell: ThisCell, family: &'static Family, layout: Layout) -> BlockResult {
     let Some(class) = class::of(layout) else {
         // SAFETY: `cell` and `family` belong to one allocator.
         let block = unsafe { medium::allocate_zeroed(cell.heaps(), family, layout) }?;

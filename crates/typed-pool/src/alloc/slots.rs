@@ -14,8 +14,6 @@ use crate::local_frees::LINK;
 use crate::threads::{self, Family, Heaps, ThisCell};
 use crate::unit::{Unit, UnitPtr};
 
-pub(super) type Block = Result<NonNull<[u8]>, AllocError>;
-
 pub(super) fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(slot, layout.size())
 }

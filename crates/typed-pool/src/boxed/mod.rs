@@ -141,8 +141,8 @@ impl<T: Pooled> PooledBox<T> {
     /// Sets the limit on the bytes that this type's pools hold, on all threads together.
     /// `usize::MAX`, the initial value, means no limit.
     ///
-    /// Before a request beyond the limit is refused, this thread trims itself and the records of
-    /// ended threads. The limit does not free memory that is already held.
+    /// Before a request that would exceed the limit is refused, this thread trims itself and the
+    /// records of ended threads. The limit does not free memory that is already held.
     pub fn set_limit(bytes: usize) {
         T::__family().account().set_limit(bytes);
     }
@@ -257,7 +257,8 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
         let end = SlotGuard::<MaybeUninit<T>, P> { value: slot.cast(), pool: PhantomData };
         let value = init();
         mem::forget(end);
-        // SAFETY: nothing else uses the fresh slot, which `end` did not free: it was forgotten.
+        // SAFETY: nothing else uses the fresh slot, and the guard `end` was forgotten, so it does
+        // not free the slot.
         unsafe { Self::fill(slot, value) }
     }
 
@@ -280,7 +281,7 @@ impl<T, P: BoxPool> PooledBox<T, P> {
     #[must_use]
     pub fn into_inner(this: Self) -> T {
         let slot = Self::into_raw(this);
-        // SAFETY: the box owned the value, which is not used again.
+        // SAFETY: the box owned the value, and nothing reads or drops the copy in the slot again.
         let value = unsafe { slot.read() };
         // SAFETY: the box owned the slot, which is not used again.
         unsafe { P::__give(slot.cast(), Layout::new::<T>()) };
@@ -369,8 +370,8 @@ impl<T: ?Sized, P: BoxPool> Drop for SlotGuard<T, P> {
         // SAFETY: the slot is still live, and `for_value` reads only the type and the pointer's
         // metadata.
         let layout = Layout::for_value::<T>(unsafe { self.value.as_ref() });
-        // SAFETY: the slot belongs to the box that was dropped or not finished, for a value of this
-        // layout.
+        // SAFETY: the slot is live and for a value of this layout. Its value was dropped or never
+        // stored, so nothing uses the slot after this call.
         unsafe { P::__give(self.value.cast(), layout) };
     }
 }

@@ -13,12 +13,20 @@ use core::task::{Context, Poll};
 use super::{BoxPool, PoolOf, PooledBox};
 
 impl<T: Default, P: PoolOf<T>> Default for PooledBox<T, P> {
+    /// Puts the default value into a slot of the calling thread's pool.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the pool has no memory for a slot.
     fn default() -> Self {
         Self::make_with(T::default)
     }
 }
 
 impl<T, P: PoolOf<T>> From<T> for PooledBox<T, P> {
+    /// Moves the value into a slot of the calling thread's pool.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the pool has no memory for a slot.
     fn from(value: T) -> Self {
         Self::make(value)
     }
@@ -30,8 +38,11 @@ impl<T: ?Sized, P: BoxPool> From<PooledBox<T, P>> for Pin<PooledBox<T, P>> {
     }
 }
 
-/// Clones the value into a slot of the calling thread's pool, whichever thread made this box.
 impl<T: Clone, P: PoolOf<T>> Clone for PooledBox<T, P> {
+    /// Clones the value into a slot of the calling thread's pool, whichever thread made this box.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the pool has no memory for a slot.
     fn clone(&self) -> Self {
         Self::make_with(|| T::clone(self))
     }

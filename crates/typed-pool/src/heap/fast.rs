@@ -46,7 +46,7 @@ fn hand_out(slot: NonNull<u8>, size: usize) -> NonNull<u8> {
     slot
 }
 
-/// Frees a slot. `unit_size` is the alignment of its unit and `size` the size of its value.
+/// Frees a slot. `unit_size` is the alignment of its unit, and `size` is the size of its value.
 ///
 /// # Safety
 /// `block` is a live slot of a heap of the same kind as `env`'s, with this unit size and for a
@@ -75,7 +75,8 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
     let unit = unsafe { UnitPtr::new(header) };
     if !env.owns(unit) {
-        // SAFETY: the caller frees the slot, whose unit has another owner.
+        // SAFETY: `block` is a live slot of `unit` that the caller frees, and this heap does not
+        // own the unit.
         unsafe { env.give_back(unit, block) };
         return;
     }
@@ -100,7 +101,8 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 /// unit is then the result of a mask.
 ///
 /// # Safety
-/// `block` is a live slot of `unit`, which `heap` owns, and has room for a link.
+/// `heap` owns `unit`. `block` is a live slot of `unit` with room for a link, and nothing uses it
+/// after a call that returns `true`.
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 #[inline]
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
@@ -125,7 +127,7 @@ pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u
 /// Poisons a free slot, except for the bytes of its link.
 ///
 /// # Safety
-/// `block` is a slot for a value of `size` bytes, which the caller frees.
+/// `block` is a slot for a value of `size` bytes, and nothing uses the value any more.
 #[inline]
 pub(crate) unsafe fn mark_free(block: NonNull<u8>, size: usize) {
     if size > LINK {

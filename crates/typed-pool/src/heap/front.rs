@@ -42,8 +42,8 @@ fn linked(first: *mut u8) -> impl Iterator<Item = *mut u8> {
 }
 
 impl UnitHeap {
-    /// Makes `unit` the front, in place of the current one. The unit has a free slot and is on no
-    /// list but that of all units.
+    /// Makes `unit` the front, in place of the current one. The unit must have a free slot, and
+    /// must be on no list but that of all units.
     #[inline]
     pub(super) fn install<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         // Usually there is no front after a request for a unit. But the backing allocator may have
@@ -59,7 +59,7 @@ impl UnitHeap {
     }
 
     /// Counts the free slots of the front: linked ones, and those that were never used. Only the
-    /// owner calls this.
+    /// owner may call this.
     #[inline]
     pub(crate) fn free_in_front(&self) -> usize {
         let (mut cursor, mut aside) = (self.cursor.get(), 0);

@@ -155,12 +155,13 @@ impl UnitHeap {
         self.units.walk(|unit| visit(unsafe { UnitPtr::new(unit) }))
     }
 
-    /// Returns the number of slots of all units. Only the owner calls this.
+    /// Returns the number of slots of all units. Only the owner may call this.
     pub(crate) fn slots_len(&self) -> usize {
         self.slots_len.get()
     }
 
-    /// Returns the number of live slots of the front, or 0 without one. Only the owner calls this.
+    /// Returns the number of live slots of the front, or 0 without one. Only the owner may call
+    /// this.
     pub(crate) fn live_in_front(&self) -> usize {
         self.front().map_or(0, |unit| unit.slots() - self.free_in_front())
     }
@@ -238,7 +239,7 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn owns(&self, unit: UnitPtr) -> bool;
     /// Books the remote frees that wait for this heap.
     fn book_mail(self);
-    /// Takes the unbooked remote frees, group by group. The caller books all of them.
+    /// Takes the unbooked remote frees, group by group. The caller must book all of them.
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)>;
 }
 
@@ -256,6 +257,7 @@ pub(crate) trait AllocEnv: PoolEnv {
     /// Frees a slot of a unit that this heap does not own.
     ///
     /// # Safety
-    /// `block` is a slot of `unit`, which the caller frees, and `owns(unit)` is false.
+    /// `block` is a live slot of `unit`, and nothing uses it after this call. `owns(unit)` is
+    /// false.
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>);
 }

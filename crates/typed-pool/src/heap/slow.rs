@@ -55,13 +55,13 @@ fn take_or_install<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNu
     heap.take(size)
 }
 
-/// The most slots of a unit that may exceed the limit. With more than one slot, such a unit has at
-/// most `BEYOND_BYTES` bytes.
+/// The maximum number of slots of a unit that may exceed the limit.
 const BEYOND_LEN: usize = 8;
+/// The maximum size in bytes of such a unit, unless it has a single slot.
 const BEYOND_BYTES: usize = 9 << 10;
 
-/// Allocates a slot for a block that shrinks, after [`refill`] failed. Its unit is short and may
-/// exceed the limit.
+/// Allocates a slot for a block that shrinks, after [`refill`] failed. The unit of the slot is
+/// short, and may exceed the limit.
 #[cold]
 pub(crate) fn refill_beyond<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();

@@ -59,13 +59,14 @@ enum Emptied {
 /// bytes.
 const LINKED_STRIDE: usize = 256;
 
-/// Keeps a unit that became empty, or frees it and other surplus units. The unit is not the front.
+/// Keeps a unit that became empty, or frees it and other surplus units. The unit must not be the
+/// front.
 ///
 /// If another thread freed the slots, their cache lines are in another core. When such a unit
 /// becomes the front, one loop links all slots, and this core waits for several lines at a time.
 /// With the slots after the cursor instead, each allocation would wait for a line of its own. Slots
-/// beyond [`LINKED_STRIDE`] bytes are not linked, because a link may touch a page that the user
-/// never wrote.
+/// of more than [`LINKED_STRIDE`] bytes are not linked, because a link may touch a page that the
+/// user never wrote.
 ///
 /// The surplus includes units that could not be freed before, because a walker protected them.
 fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
@@ -103,7 +104,7 @@ pub(super) fn keep_empty<E: PoolEnv>(env: E, unit: UnitPtr) {
 type Remove = unsafe fn(&UnitList<Unit>, NonNull<Unit>) -> bool;
 
 /// Removes a unit from the list, and waits a bounded time for walkers. Models do not wait, because
-/// a preempted walker may protect its unit for as long as they run.
+/// a preempted walker may protect its unit during the whole wait.
 const PATIENT: Remove = if cfg!(ephemera_loom) { UnitList::remove } else { UnitList::remove_patiently };
 
 /// Frees an empty unit that is not among the empties. Returns `false`, and does nothing, if a

@@ -1,5 +1,6 @@
 //! `Builder`: the settings of a `TypedPool`.
 
+use core::fmt;
 use core::marker::PhantomData;
 
 #[cfg(feature = "alloc")]
@@ -22,7 +23,6 @@ use crate::heap::ChunkLen;
 /// assert_eq!(pool.stats().limit, 1 << 20);
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "settings create no pool by themselves"]
 pub struct Builder<T> {
     chunk_len: ChunkLen,
@@ -37,18 +37,6 @@ impl<T> Builder<T> {
         Self { chunk_len: ChunkLen::Grows, capacity: 0, limit: UNLIMITED, marker: PhantomData }
     }
 
-    /// Sets the number of slots of each request to the backing allocator; 0 means 1. This has no
-    /// effect for values without units: those that are larger than 32 KiB, aligned to more than 4
-    /// KiB, or of size zero.
-    ///
-    /// If `slots` is at most the capacity of a unit (1,019 slots of 32 bytes, 63 of 1,024), a
-    /// request is for one unit of that number of slots. Otherwise it is for several whole units, 64
-    /// at most. If the limit or the backing allocator has no room for a request, the pool requests
-    /// fewer slots.
-    pub const fn chunk_len(self, slots: usize) -> Self {
-        Self { chunk_len: ChunkLen::Fixed(slots), ..self }
-    }
-
     /// Sets the number of slots that the pool reserves when it is built. The pool keeps them until
     /// a [`trim`](TypedPool::trim). This has no effect for values without units: the pool allocates
     /// nothing for them in advance, so no limit is too small.
@@ -60,6 +48,18 @@ impl<T> Builder<T> {
     /// the limit fail. If the capacity needs more, `try_build` fails and `build` aborts.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
+    }
+
+    /// Sets the number of slots of each request to the backing allocator; 0 means 1. This has no
+    /// effect for values without units: those that are larger than 32 KiB, aligned to more than 4
+    /// KiB, or of size zero.
+    ///
+    /// If `slots` is at most the capacity of a unit (1,019 slots of 32 bytes, 63 of 1,024), a
+    /// request is for one unit of that number of slots. Otherwise it is for several whole units, 64
+    /// at most. If the limit or the backing allocator has no room for a request, the pool requests
+    /// fewer slots.
+    pub const fn chunk_len(self, slots: usize) -> Self {
+        Self { chunk_len: ChunkLen::Fixed(slots), ..self }
     }
 
     /// Creates the pool over the global heap.
@@ -118,3 +118,13 @@ impl<T> Clone for Builder<T> {
 }
 
 impl<T> Copy for Builder<T> {}
+
+impl<T> fmt::Debug for Builder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("capacity", &self.capacity)
+            .field("limit", &self.limit)
+            .field("chunk_len", &self.chunk_len)
+            .finish()
+    }
+}

@@ -317,18 +317,21 @@ impl<T, A: Allocator> TypedPool<T, A> {
         unsafe { TypedBox::new(self, slot) }
     }
 
-    /// Returns the number of live values, including raw slots. The time does not depend on the
-    /// number of units: the pool counts the free slots of one unit, the front, and each free in
-    /// another unit updates a count.
+    /// Returns the number of live values, including raw slots.
+    ///
+    /// The time does not depend on the number of values or units. The pool keeps a count of the
+    /// live slots of all units but the front, and follows the free list of the front, which has at
+    /// most the slots of one unit: 32 KiB for values of up to 1 KiB.
     #[must_use]
     pub fn len(&self) -> usize {
         self.others.get() + self.heap.live_in_front() + self.loose.get()
     }
 
-    /// Returns whether no value is live. This takes as long as [`len`](TypedPool::len) does.
+    /// Returns whether no value is live. This takes as long as [`len`](TypedPool::len) does, or
+    /// less.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.others.get() == 0 && self.loose.get() == 0 && self.heap.live_in_front() == 0
     }
 
     /// Returns the number of values for which the pool holds memory, including the live ones. This
@@ -352,6 +355,9 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Without a trim, a pool keeps 4 empty units and those of its initial capacity, and frees
     /// others as they become empty. Each time it needs a unit after it freed one, it keeps one
     /// more, until its load no longer needs them.
+    ///
+    /// There is no `trim_all`: a pool belongs to one thread, and another pool shares nothing with
+    /// it.
     pub fn trim(&self) {
         heap::trim(self);
     }
@@ -371,11 +377,10 @@ impl<T> Default for TypedPool<T> {
 
 impl<T, A: Allocator> fmt::Debug for TypedPool<T, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stats = self.stats();
         f.debug_struct("TypedPool")
             .field("type", &core::any::type_name::<T>())
             .field("len", &self.len())
-            .field("bytes_held", &stats.bytes_held)
+            .field("bytes_held", &self.account.now().held)
             .finish_non_exhaustive()
     }
 }

@@ -154,15 +154,14 @@ impl Error for ScopeError {}
 
 impl Default for ScopeBuilder {
     fn default() -> Self {
-        Self { name: "scope", limit: UNLIMITED, counting: false, any_allocator: false }
+        Self::new()
     }
 }
 
 impl ScopeBuilder {
-    /// Sets the name, which [`Usage`] and [`OverLimit`] print.
-    pub fn name(mut self, name: &'static str) -> Self {
-        self.name = name;
-        self
+    /// Creates the configuration of a scope without a limit, whose name is `scope`.
+    pub const fn new() -> Self {
+        Self { name: "scope", limit: UNLIMITED, counting: false, any_allocator: false }
     }
 
     /// Sets the limit on the bytes that the scope holds, in units and larger blocks. The section on
@@ -170,24 +169,26 @@ impl ScopeBuilder {
     ///
     /// A scope beyond its limit refuses nothing, because most programs abort at a refusal. Instead
     /// [`Scope::run_async`] drops its future, and [`Scope::is_over_limit`] returns `true`.
-    pub fn limit(mut self, bytes: usize) -> Self {
-        self.limit = bytes;
-        self
+    pub const fn limit(self, bytes: usize) -> Self {
+        Self { limit: bytes, ..self }
+    }
+
+    /// Sets the name, which [`Usage`] and [`OverLimit`] print.
+    pub const fn name(self, name: &'static str) -> Self {
+        Self { name, ..self }
     }
 
     /// Counts every allocation and every free of the scope. Each of these operations then takes the
     /// slow path. This is for tests: each escaped block keeps its unit from being freed, up to 32
     /// KiB for small blocks.
-    pub fn counting(mut self) -> Self {
-        self.counting = true;
-        self
+    pub const fn counting(self) -> Self {
+        Self { counting: true, ..self }
     }
 
     /// Allows a program with another global allocator. The scope then has only the blocks of
     /// containers that name [`PooledAllocator`](crate::PooledAllocator) as their allocator.
-    pub fn any_global_allocator(mut self) -> Self {
-        self.any_allocator = true;
-        self
+    pub const fn any_global_allocator(self) -> Self {
+        Self { any_allocator: true, ..self }
     }
 
     /// Creates the scope.
@@ -228,8 +229,8 @@ fn is_global() -> Result<bool, ScopeError> {
             let probe = Scope::with("probe", UNLIMITED, true).ok_or(ScopeError::NoMemory)?;
             let entered = probe.handle.heaps.try_enter().map_err(|AllocError| ScopeError::NoMemory)?;
             let Some(entered) = entered else {
-                // The thread-locals are destroyed, so the thread cannot enter a scope to find out.
-                // This call assumes that it is; the next one asks again.
+                // The thread-locals are destroyed, so this thread cannot enter a scope to find out.
+                // This call assumes that `PooledAllocator` is global; the next call checks again.
                 return Ok(true);
             };
             let block = Box::try_new(black_box(0_u64)).map_err(|AllocError| ScopeError::NoMemory)?;
@@ -245,8 +246,8 @@ fn is_global() -> Result<bool, ScopeError> {
 
 impl Scope {
     /// Returns a builder for a scope without a limit.
-    pub fn builder() -> ScopeBuilder {
-        ScopeBuilder::default()
+    pub const fn builder() -> ScopeBuilder {
+        ScopeBuilder::new()
     }
 
     fn with(name: &'static str, limit: usize, counting: bool) -> Option<Self> {

@@ -162,6 +162,9 @@ impl Error for OverLimit {}
 ///
 /// # Panics
 /// Panics if [`ScopeBuilder::build`](super::ScopeBuilder::build) does, or if the closure does.
+///
+/// # Aborts
+/// Aborts if [`Scope::run`] does: if there is no memory for heaps of the scope.
 #[must_use]
 #[track_caller]
 pub fn measure<R>(closure: impl FnOnce() -> R) -> Usage {

@@ -140,7 +140,7 @@ mod tests {
         let lease = record.and_then(Record::try_lease).expect("its thread ended");
         assert_eq!(value.0, 7);
         // Without pages of the system, as under Miri, nothing refuses the table.
-        let refuses = pages::usage().mapped != 0;
+        let refuses = pages::usage().bytes_mapped != 0;
         let (heaps, before) = run_then_release(Held::Leased(lease), |held| {
             pages::refuse_call(usize::MAX);
             // Uses up the permanent memory that is left, because a table would fit it.

@@ -25,7 +25,7 @@ impl LargeTally {
     }
 
     /// Counts blocks that were allocated or freed, or that changed their size by `bytes`. Adds both
-    /// numbers if `adds`, else subtracts them. Only the holder of the record calls this.
+    /// numbers if `adds`, else subtracts them. Only the holder of the record may call this.
     #[cfg(not(ephemera_loom))]
     pub(super) fn change(&self, blocks: usize, bytes: usize, adds: bool) {
         self.blocks.set(changed(self.blocks.get(), blocks, adds));
@@ -49,7 +49,7 @@ pub(crate) struct Books<'w> {
 
 #[cfg(not(ephemera_loom))]
 impl<'w> Books<'w> {
-    /// Creates the books. The calling thread holds the record with the tally.
+    /// Creates the books. The calling thread must hold the record with the tally.
     pub(super) fn new(account: &'w SharedAccount, tally: Option<&'w LargeTally>) -> Self {
         Self { account, tally }
     }

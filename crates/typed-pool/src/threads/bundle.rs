@@ -54,7 +54,7 @@ pub(super) struct Bundle {
     last: OwnerUsize,
 }
 
-/// The slots that were taken out of a bundle. The caller publishes them.
+/// The slots that were taken out of a bundle. The thread that took them must publish them.
 pub(super) struct TakenSlots {
     pub(super) heap: &'static ThreadHeap,
     pub(super) group: NonNull<SlotGroup>,
@@ -73,8 +73,8 @@ impl Bundle {
         }
     }
 
-    /// Adds a slot if the bundle is open for its group, and returns whether it is. The caller frees
-    /// the slot, and the bundle is the caller's own.
+    /// Adds a slot that the caller is freeing, if the bundle is open for the slot's group. Returns
+    /// whether it is. The bundle must be that of the calling thread.
     #[inline]
     pub(super) fn add(&self, group: NonNull<SlotGroup>, bit: u64) -> bool {
         if !ptr::eq(self.group.get(), group.as_ptr()) {
@@ -86,23 +86,23 @@ impl Bundle {
         true
     }
 
-    /// Notes a free to this group. Returns whether the free before it was to the same group. The
-    /// bundle is the caller's own.
+    /// Notes a free to this group, and returns whether the thread's previous remote free was to the
+    /// same group. The bundle must be that of the calling thread.
     pub(super) fn follows(&self, group: NonNull<SlotGroup>) -> bool {
         let last = self.last.get();
         self.last.set(group.addr().get());
         last == group.addr().get() || cfg!(ephemera_weaken = "bundle_opens_for_each_group")
     }
 
-    /// Opens the closed bundle with one slot. The caller frees the slot, and the bundle is the
-    /// caller's own.
+    /// Opens the closed bundle with a slot that the caller is freeing. The bundle must be that of
+    /// the calling thread.
     pub(super) fn open(&self, heap: &ThreadHeap, group: NonNull<SlotGroup>, bit: u64) {
         self.heap.set(ptr::from_ref(heap).cast_mut());
         self.bits.set(bit);
         self.group.set(group.as_ptr());
     }
 
-    /// Closes the bundle and returns its slots. The bundle is the caller's own.
+    /// Closes the bundle and returns its slots. The bundle must be that of the calling thread.
     #[inline]
     pub(super) fn take(&self) -> Option<TakenSlots> {
         let group = NonNull::new(self.group.get())?;

@@ -110,7 +110,7 @@ impl ThisCell {
     /// Creates the pointer to a cell that is not a thread-local of the standard library.
     ///
     /// # Safety
-    /// T3: the cell belongs to the calling thread. No function keeps the pointer beyond its call.
+    /// T3: the cell belongs to the calling thread. No function keeps the pointer after its call.
     #[inline]
     #[must_use]
     pub unsafe fn new(cell: NonNull<FamilyCell>) -> Self {
@@ -162,7 +162,7 @@ impl ThisCell {
         (!first.is_null()).then(|| unsafe { Heaps::new(first) })
     }
 
-    /// Stores this content. The thread holds the record of the table that the content names, if
+    /// Stores this content. The thread must hold the record of the table that the content names, if
     /// any. Returns the former content, or `None` if the cell is destroyed; each allocation then
     /// takes the slow path.
     #[inline]

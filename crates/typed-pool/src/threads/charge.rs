@@ -28,7 +28,7 @@ impl Charge {
     /// Takes the charge of a block, if it has one.
     ///
     /// # Safety
-    /// The caller owns the block, which came from the operating system's pages and is not of size
+    /// The caller owns the block. It came from the operating system's pages and is not of size
     /// zero.
     pub(super) unsafe fn take(block: NonNull<u8>) -> Option<Self> {
         // SAFETY: G6: the caller owns the block, and with it the place of its note.
@@ -38,7 +38,7 @@ impl Charge {
     /// Returns whether a block counts for a scope.
     ///
     /// # Safety
-    /// The caller owns the block, which came from the operating system's pages and is not of size
+    /// The caller owns the block. It came from the operating system's pages and is not of size
     /// zero.
     #[inline]
     pub(super) unsafe fn is_noted(block: NonNull<u8>) -> bool {
@@ -55,8 +55,8 @@ impl Charge {
     /// note, the block counts for no scope.
     ///
     /// # Safety
-    /// The caller owns the block, which has this layout and came from the operating system's pages.
-    /// Each path that frees it takes its charge first.
+    /// The caller owns the block. It has this layout and came from the operating system's pages.
+    /// Each path that frees the block must take its charge first.
     pub(super) unsafe fn count_block(self, block: NonNull<u8>, layout: Layout) {
         let ledger = self.ledger();
         // SAFETY: G6: the caller owns the block, whose frees take the note first.
@@ -89,7 +89,8 @@ impl Charge {
         }
     }
 
-    /// Counts `more` bytes by which a block of this scope grew. The thread is in the scope.
+    /// Counts `more` bytes by which a block of this scope grew. The calling thread must be in the
+    /// scope.
     pub(super) fn count_growth(self, more: usize) {
         let ledger = self.ledger();
         ledger.add_large(0, more);

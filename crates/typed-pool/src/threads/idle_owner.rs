@@ -30,7 +30,7 @@ const GROUPS: usize = if cfg!(miri) {
 const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
 
 /// Purges units of this heap that have no live slot and whose remote frees the owner has not booked
-/// yet. Only one thread at a time calls this.
+/// yet. Only one thread at a time may call this.
 pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     let mut lent = heap.mail.lend();
     if by == IdleBy::Bytes {

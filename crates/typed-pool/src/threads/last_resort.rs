@@ -14,9 +14,9 @@ use super::this_thread;
 /// threads to free theirs at their next slow path. Until then, a running thread may keep the memory
 /// that this thread needs.
 ///
-/// Under a limit, the search beyond this thread's tables is not repeated until a heap of the family
-/// keeps another empty unit or the limit changes. Until then it would find nothing: all other freed
-/// memory is released to the account, where the next request finds it.
+/// Under a limit, the search for memory outside this thread's tables is not repeated until a heap
+/// of the family keeps another empty unit or the limit changes. Until then it would find nothing:
+/// all other freed memory is released to the account, where the next request finds it.
 ///
 /// # Safety
 /// The calling thread holds the table's record.
@@ -109,7 +109,7 @@ pub(super) fn trim_free_records(family: &Family) {
 
 #[cfg(not(ephemera_loom))]
 /// Frees the empty units of this thread and of records that no thread holds, and asks running
-/// threads to free theirs. The caller is about to refuse a request.
+/// threads to free theirs. A caller uses this before it refuses a request.
 pub(super) fn make_room_for_thread(family: &Family) {
     match (family.cell)().table() {
         // SAFETY: T2: the thread holds the record of the table in its cell.

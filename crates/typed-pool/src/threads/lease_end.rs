@@ -58,9 +58,9 @@ fn has_rest(data: &PoolRecord) -> bool {
 }
 
 /// Frees the empty units that the last holder of a record left: those that a walker protected, and
-/// those of a scope that ended while the record was held. The holder calls this function after its
-/// release. The walker after its walk, the thread that ends the scope, and a thread that drained
-/// the record call it too.
+/// those of a scope that ended while the record was held. The last holder calls this function after
+/// it releases its lease. So do a walker after its walk, the thread that ends the scope, and a
+/// thread that drained the record.
 ///
 /// A fence separates the release from the reads of `walks` and `ended`. Another fence separates the
 /// writes of these words from the check of the lease. So either the former holder sees the write
@@ -95,8 +95,8 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, l
         return bytes;
     };
     let mut all = true;
-    // The heaps of small slots come first. Their units are the shortest, so the most heaps keep
-    // one.
+    // The heaps of small slots come first. Their units are the shortest, so this order lets the
+    // most heaps keep one.
     for heap in Heaps::of_record(record).flat_map(Heaps::used) {
         // SAFETY: the lease makes this thread the holder.
         let (kept, freed) = heap::supply::trim_keeping(unsafe { HeapOwner::new(heap) }, bytes, left);

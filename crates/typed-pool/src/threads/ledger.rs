@@ -55,8 +55,8 @@ pub(crate) struct Ledger {
     limit: AtomicUsize,
     /// Not zero if the scope has held more than its limit.
     over: AtomicUsize,
-    /// The number of scopes that ended on these heaps since the last `forget_streak`. Beyond
-    /// `STREAK`, the heaps keep units for the next scope.
+    /// The number of scopes that ended on these heaps since the last `forget_streak`. Once this
+    /// number exceeds `STREAK`, the heaps keep units for the next scope.
     streak: AtomicUsize,
     /// A moving average of the peaks of the scopes on these heaps, in bytes.
     usual: AtomicUsize,
@@ -154,13 +154,13 @@ impl Ledger {
         (is_burst && !cfg!(ephemera_weaken = "scopes_keep_bursts")).then_some(peak)
     }
 
-    /// Resets the count of ended scopes. The caller frees the units that they left.
+    /// Resets the count of ended scopes. The caller must free the units that they left.
     pub(crate) fn forget_streak(&self) {
         self.streak.store(0, Ordering::Relaxed);
     }
 
-    /// Adds bytes to the current scope. Bytes beyond the limit are added too, and mark the scope as
-    /// over its limit. Only a thread in the scope calls this.
+    /// Adds bytes to the current scope, even if the sum exceeds the limit; the scope then counts as
+    /// over its limit. Only a thread in the scope may call this.
     pub(crate) fn add(&self, bytes: usize) {
         let held = self.held.add(bytes);
         self.peak.fetch_max(held, Ordering::Relaxed);

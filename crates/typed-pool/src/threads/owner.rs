@@ -56,8 +56,8 @@ impl<'w> Heaps<'w> {
     /// the words of the unit.
     ///
     /// # Safety
-    /// This is the table of an allocator with size classes, whose record the calling thread holds,
-    /// or the heaps of threads that own nothing.
+    /// These are the heaps of an allocator with size classes: a table on a record that the calling
+    /// thread holds, or the heaps of threads that own nothing.
     #[cfg(not(ephemera_loom))]
     #[inline]
     pub(crate) unsafe fn owner_of(self, unit: UnitPtr) -> Option<HeapOwner<'w>> {

@@ -32,7 +32,7 @@ pub(super) unsafe fn publish_bits(heap: &ThreadHeap, group: NonNull<SlotGroup>, 
     }
 }
 
-/// Publishes the slots of the caller's own bundle.
+/// Publishes the slots of a bundle, which must be that of the calling thread.
 #[inline]
 pub(super) fn publish_bundle(bundle: &Bundle) {
     if let Some(taken) = bundle.take() {

@@ -47,7 +47,8 @@ impl AllocEnv for HeapOwner<'_> {
 /// Frees a slot to the heap of its unit, or adds it to this thread's bundle.
 ///
 /// # Safety
-/// `block` is a slot of `unit`, which belongs to a heap of a table. The caller frees the slot.
+/// `unit` belongs to a heap of a table. `block` is a live slot of `unit`, and nothing uses it after
+/// this call.
 #[inline(never)]
 unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     let (group, bit) = unit.group_of(block);
@@ -61,8 +62,8 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
 /// Frees a slot of a group for which this thread's bundle is not open.
 ///
 /// # Safety
-/// The unit of the group belongs to a heap of a table. The caller frees the slot `bit` of the
-/// group.
+/// The unit of the group belongs to a heap of a table. The slot `bit` of the group is live, and
+/// nothing uses it after this call.
 #[inline(never)]
 unsafe fn give_past_bundle(group: SlotGroupPtr, bit: u64) {
     let unit = group.unit();
@@ -113,7 +114,8 @@ fn count_free(heap: &ThreadHeap, birth: u64) {
 /// Frees a slot by its layout alone, on a thread that holds the record `own`, if any.
 ///
 /// # Safety
-/// `block` is a live slot of a family's heap for a value of this layout, and the caller frees it.
+/// `block` is a live slot of a family's heap for a value of this layout, and nothing uses it after
+/// this call. If `own` is the record of that heap, the calling thread holds it.
 #[inline]
 pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<u8>, layout: Layout) {
     let unit_size = crate::geometry::unit_of(layout);
@@ -127,7 +129,8 @@ pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<
     if ptr::eq(heap.record, own) {
         // SAFETY: the calling thread holds the record.
         let owner = unsafe { HeapOwner::new(heap) };
-        // SAFETY: the caller frees a live slot, and its thread holds the record.
+        // SAFETY: the caller frees a live slot of this heap, and the calling thread holds the
+        // record.
         unsafe { heap::give(owner, block, unit_size, layout.size(), Reach::Slot) };
         return;
     }

@@ -81,8 +81,9 @@ pub(super) static UNUSED: [UnusedList<ScopeHeaps>; 2] = [UnusedList::new(), Unus
 /// The number of scopes that end on the same heaps before the heaps keep units for the next one.
 const STREAK: usize = if cfg!(miri) { 4 } else { 256 };
 
-/// One in this number of scopes frees the kept units that it did not use. The other scopes leave
-/// them, because not each scope of a program uses the same classes.
+/// After every `UNUSED_EVERY`th scope on the same heaps, the kept units that this scope did not use
+/// are freed. The other scopes leave them, because not every scope of a program uses the same
+/// classes.
 const UNUSED_EVERY: u64 = 16;
 
 /// The bytes of units that the heaps in a thread's place keep. The small classes come first.
@@ -201,13 +202,13 @@ impl ScopeHeaps {
         })
     }
 
-    /// Leases a record that no thread is in. If threads hold all records, this waits for a moment
+    /// Leases a record that no thread holds. If threads hold all records, this waits for a moment
     /// and then makes another record, which is never freed.
     pub(super) fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
         self.lease_or_wait(core::hint::spin_loop)
     }
 
-    /// Leases the first record if no thread is in it.
+    /// Leases the first record if no thread holds it.
     #[inline]
     pub(super) fn lease_first(&'static self) -> Option<Lease<'static, PoolRecord>> {
         follow(&self.records)?.record.try_lease()
@@ -229,7 +230,7 @@ impl ScopeHeaps {
         first.or_else(|| self.add())
     }
 
-    /// Leases the first record if no thread is in it, else the one that this thread leased last,
+    /// Leases the first record if no thread holds it, else the one that this thread leased last,
     /// else any other. So a thread usually looks at two records, however many threads are in the
     /// scope.
     fn try_lease(&'static self) -> Option<Lease<'static, PoolRecord>> {

@@ -131,7 +131,7 @@ pub(crate) struct ThreadHeap {
     pub(super) later: OwnerPtr<ThreadHeap>,
     /// The trim epoch that the table's holder last obeyed. Only the first heap of a table uses it.
     pub(super) epoch_seen: OwnerUsize,
-    /// The account's `spares` at the last search for room beyond this table; zero before the first
+    /// The account's `spares` at the last search for room outside this table; zero before the first
     /// search. Only the first heap of a table uses it.
     pub(super) looked: OwnerUsize,
     /// Not zero if the last refusal waited for a walker that did not move on. Only the first heap
@@ -231,7 +231,7 @@ pub struct Family {
     /// because each thread that requests or frees units writes it.
     pub(super) account: CachePadded<SharedAccount>,
     pub(super) epoch: Epoch,
-    /// The number of times that a thread searched beyond its own table for room.
+    /// The number of times that a thread searched for room outside its own table.
     #[cfg(all(test, not(ephemera_loom)))]
     pub(super) looks: core::sync::atomic::AtomicUsize,
     /// The model's own registry, because loom has no statics.
@@ -287,7 +287,7 @@ pub struct FamilyCell {
 ///
 /// # Invariant
 /// **T3** The pointer points at the cell of the thread that uses it, or is `None` if that cell is
-/// destroyed. No function keeps the pointer beyond its call.
+/// destroyed. No function keeps the pointer after its call.
 #[cfg(not(ephemera_loom))]
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]

@@ -57,8 +57,8 @@ impl<'w> Heaps<'w> {
         unsafe { self.heap(0) }
     }
 
-    /// Returns the tally of large blocks. These heaps are a table, not those of threads that own
-    /// nothing.
+    /// Returns the tally of large blocks. The caller must not call this on the heaps of threads
+    /// that own nothing.
     #[cfg(not(ephemera_loom))]
     pub(super) fn tally(self) -> &'w LargeTally {
         &self.first().tally
@@ -86,7 +86,7 @@ impl<'w> Heaps<'w> {
         })
     }
 
-    /// Marks a heap that is about to have units. Only the holder of the record calls this.
+    /// Marks a heap that is about to have units. Only the holder of the record may call this.
     #[inline]
     pub(super) fn mark_used(self, heap: usize) {
         let used = &self.first().used;

@@ -29,7 +29,7 @@ impl TaggedSum {
     }
 
     /// Adds to the sum of the current scope, and returns the new sum. Only a thread in that scope
-    /// calls this, so no other scope begins meanwhile.
+    /// may call this, so no other scope begins meanwhile.
     pub(super) fn add(&self, more: usize) -> usize {
         let more = (more as u64) << TAG_BITS;
         let before = if cfg!(ephemera_weaken = "scope_adds_in_two_steps") {

@@ -17,7 +17,7 @@ pub(super) fn record() -> Option<&'static Record<PoolRecord>> {
     local::bound::<PoolRecord>()
 }
 
-/// Stores the thread's own table in the family's cell. The thread is in no scope.
+/// Stores the thread's own table in the family's cell. The thread must be in no scope.
 pub(super) fn remember(heaps: Heaps<'static>) {
     let _ = (heaps.family().cell)().set(CellState::own(heaps));
 }

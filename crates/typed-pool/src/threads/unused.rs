@@ -149,7 +149,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         }
     }
 
-    /// Removes the first item from the list. Only the thread at the gate calls this. Returns
+    /// Removes the first item from the list. Only the thread at the gate may call this. Returns
     /// `false` if another thread has pushed an item since.
     fn remove(&self, first: &'static T) -> bool {
         // The item keeps its link, because it is on the list. Relaxed: `first` saw the items below
@@ -198,7 +198,7 @@ impl<T: 'static> UnusedPlace<T> {
         }
     }
 
-    /// Puts an item into the place if the place is empty. Returns whether it was.
+    /// Puts an item into the place if the place is empty. Returns whether the place was empty.
     pub(super) fn put(&self, item: &'static T) -> bool {
         let item = ptr::from_ref(item).cast_mut();
         // ORDERING: `PUT`. Pairs with `UnusedPlace::take`.
@@ -245,7 +245,7 @@ impl Users {
         self.0.load(Ordering::Acquire) == 1
     }
 
-    /// Adds a user. The calling thread is one already.
+    /// Adds a user. The calling thread must be a user already.
     ///
     /// # Aborts
     /// Aborts if there are more than `isize::MAX` users. A program that forgets references could

@@ -15,12 +15,12 @@ use super::table::Heaps;
 use super::{idle_queue, this_thread};
 use crate::heap::{self, PoolEnv};
 
-/// Once in this number of visits to the slow path, a thread books the remote frees of all heaps of
-/// its record.
+/// At every `ROUND`th visit to the slow path, a thread books the remote frees of all heaps of its
+/// record.
 const ROUND: usize = 64;
 
-/// The slow path of a thread that holds the table's record: allocates a slot from the heap with
-/// this index.
+/// Takes the slow path on a thread that holds the table's record: allocates a slot from the heap
+/// with this index.
 ///
 /// # Safety
 /// The calling thread holds the record, and the family has more than `heap` heaps.
@@ -33,8 +33,8 @@ pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Resul
 }
 
 /// Counts a visit to the slow path, and does the work that other threads leave to this one. Each
-/// visit obeys a requested trim. One in [`ROUND`] books the remote frees of all heaps of the
-/// record, and one in `LOOK_EVERY` looks for idle owners.
+/// visit obeys a requested trim. Every [`ROUND`]th visit books the remote frees of all heaps of the
+/// record, and every `LOOK_EVERY`th visit looks for idle owners.
 ///
 /// # Safety
 /// The calling thread holds the table's record.

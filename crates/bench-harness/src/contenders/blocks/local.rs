@@ -1,5 +1,5 @@
 //! Allocators for one thread: rings, and bump arenas, which reuse everything after a reset. Most
-//! accept a backing allocator. When memory is measured, the backing allocator counts.
+//! accept a backing allocator, so the memory pass gives them one that counts the bytes they hold.
 
 use allocator_api2::alloc::{Allocator, Global};
 use allocator_api2_04::alloc as v04;

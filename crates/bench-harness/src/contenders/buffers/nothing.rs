@@ -12,7 +12,7 @@ const STEP: usize = 16;
 /// The source that does nothing: a store and a cursor.
 pub(crate) struct Nothing {
     base: *mut u8,
-    /// The offset in bytes at which the cursor wraps around. A buffer may reach beyond it.
+    /// The offset in bytes at which the cursor wraps around. A buffer may end after this offset.
     limit: usize,
     cursor: usize,
     largest: usize,

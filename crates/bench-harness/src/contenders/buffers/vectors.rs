@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 
-use crate::blocks::{Contender, Handle, RawAlloc};
+use crate::blocks::{BlockHandle, Contender, RawAlloc};
 use crate::buffers::{Buffer, Demand, Readable, Source, growing, readable};
 use crate::card::Info;
 
@@ -16,7 +16,7 @@ pub(crate) struct Vectors<C: 'static>(&'static C);
 
 /// A vector over a handle of an allocator. The handle hides no pointers, because workloads over
 /// buffers call `black_box` themselves.
-type Bytes<R> = Vec<u8, Handle<R, false>>;
+type Bytes<R> = Vec<u8, BlockHandle<R, false>>;
 
 readable! { [R: RawAlloc + Copy] Bytes<R> }
 growing! { [R: RawAlloc + Copy + 'static] Bytes<R> }
@@ -120,11 +120,11 @@ where
 
     #[inline(always)]
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf> {
-        Some(Vec::with_capacity_in(capacity, Handle(self.0.by_ref())))
+        Some(Vec::with_capacity_in(capacity, BlockHandle(self.0.by_ref())))
     }
 
     #[inline(always)]
     unsafe fn raw_grow(&mut self, first: usize) -> Option<Self::Buf> {
-        Some(Vec::with_capacity_in(first, Handle(self.0.by_ref())))
+        Some(Vec::with_capacity_in(first, BlockHandle(self.0.by_ref())))
     }
 }

@@ -22,10 +22,10 @@ union ListSlot<T> {
 /// A free list. Dropping it frees the chunks.
 pub(crate) struct FreeList<T> {
     head: Cell<*mut ListSlot<T>>,
-    chunks: RefCell<Vec<Chunk<T>>>,
+    chunks: RefCell<Vec<ListChunk<T>>>,
 }
 
-type Chunk<T> = Box<[MaybeUninit<ListSlot<T>>; CHUNK]>;
+type ListChunk<T> = Box<[MaybeUninit<ListSlot<T>>; CHUNK]>;
 
 // SAFETY: the list owns all its chunks, and `T` is `Send`.
 unsafe impl<T: Send> Send for FreeList<T> {}

@@ -1,5 +1,5 @@
-//! S13, ageing: a cache with random replacement beside requests full of garbage, while the sizes of
-//! its entries drift.
+//! S13, ageing: requests that allocate short-lived blocks and replace random entries of a cache,
+//! while the sizes of the entries drift.
 //!
 //! A request allocates short-lived blocks, replaces some entries of the cache among them, and frees
 //! its blocks. So entries lie between garbage. The sizes of new entries grow and shrink twice in a
@@ -25,7 +25,8 @@ const LEAST: f64 = 64.0;
 const DOUBLINGS: f64 = 4.0;
 /// The number of times that sizes grow and shrink again in a run.
 const DRIFTS: f64 = 2.0;
-/// The number of short-lived blocks in a request, and in one request of [`HEAVY_ONE_IN`].
+/// The number of short-lived blocks in an ordinary request, that in a heavy request, and the
+/// average number of requests for each heavy one.
 const GARBAGE: usize = 40;
 const HEAVY: usize = 16 * GARBAGE;
 const HEAVY_ONE_IN: u64 = 64;
@@ -33,8 +34,8 @@ const HEAVY_ONE_IN: u64 = 64;
 const REPLACED: usize = 2;
 /// The number of sizes of garbage in the table.
 const TABLE: usize = 8000;
-/// One call in this many is timed. This number shares no factor with the number of calls in a
-/// request.
+/// The number of calls for each one that is timed. This number shares no factor with the number of
+/// calls in a request.
 const TIMED_ONE_IN: u32 = 31;
 
 /// A live block.
@@ -62,7 +63,7 @@ struct AgeingHeap<C: Contender> {
 }
 
 impl<C: Contender> AgeingHeap<C> {
-    /// Makes a call to the allocator, and times one call in [`TIMED_ONE_IN`].
+    /// Makes a call to the allocator, and times every [`TIMED_ONE_IN`]th call.
     #[inline(always)]
     fn call<T>(&mut self, call: impl FnOnce(&C) -> T) -> T {
         self.ops += 1;
@@ -110,7 +111,7 @@ impl<C: Contender> AgeingHeap<C> {
     }
 }
 
-/// The cache and the requests beside it.
+/// The cache and the state of the requests.
 struct AgeingCell<C: Contender> {
     cache: Vec<AgedBlock>,
     garbage: Vec<AgedBlock>,

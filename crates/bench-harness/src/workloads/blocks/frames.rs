@@ -14,7 +14,7 @@ use hdrhistogram::Histogram;
 use rand::RngExt;
 
 use super::{layout, touch, verify};
-use crate::blocks::{Contender, Handle, RawAlloc};
+use crate::blocks::{BlockHandle, Contender, RawAlloc};
 use crate::workloads::draws::{self, stream};
 use crate::workloads::{Cell, Context, Load, load, mix};
 
@@ -22,7 +22,7 @@ use crate::workloads::{Cell, Context, Load, load, mix};
 const STEPS: usize = 25;
 /// The average number of blocks that a step allocates.
 const BLOCKS: f64 = 200.0;
-/// One in this many blocks outlives its frame.
+/// The average number of blocks for each one that outlives its frame.
 const KEPT_ONE_IN: u64 = 20;
 /// The number of turns that frames take. A block is freed before its turn comes again.
 pub(crate) const TURNS: usize = 4;
@@ -108,7 +108,7 @@ pub(crate) unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut 
     let now = state.frame;
     let turn = now % TURNS;
     let alloc = allocs[turn];
-    let mut list = List::new_in(Handle::<_, true>(alloc));
+    let mut list = List::new_in(BlockHandle::<_, true>(alloc));
     let chunks = usize::from(state.tables.chunks[now % COUNTS]);
     for step in 0..STEPS {
         for _ in 0..state.tables.counts[(now * STEPS + step) % COUNTS] {

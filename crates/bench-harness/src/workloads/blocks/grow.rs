@@ -4,7 +4,7 @@ use core::hint::black_box;
 
 use allocator_api2::vec::Vec;
 
-use crate::blocks::{Contender, Handle, RawAlloc};
+use crate::blocks::{BlockHandle, Contender, RawAlloc};
 use crate::tally;
 use crate::workloads::{Cell, StateCell, mix};
 
@@ -14,7 +14,7 @@ const BETWEEN_RESETS: u64 = 4096;
 /// Pushes `n` numbers onto an empty vector and drops it.
 #[inline(never)]
 pub(crate) fn push<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
-    let mut vec = Vec::new_in(Handle(alloc));
+    let mut vec = Vec::new_in(BlockHandle(alloc));
     for i in 0..n {
         vec.push(i);
     }
@@ -25,7 +25,7 @@ pub(crate) fn push<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
 /// element is one growth.
 #[inline(never)]
 pub(crate) fn reserve_exact<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
-    let mut vec = Vec::new_in(Handle(alloc));
+    let mut vec = Vec::new_in(BlockHandle(alloc));
     for i in 0..n {
         vec.reserve_exact(1);
         vec.push(i);
@@ -35,7 +35,7 @@ pub(crate) fn reserve_exact<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
 
 /// Hides the vector from the optimiser, and verifies it in a check run.
 #[inline(always)]
-fn finish<R: RawAlloc + Copy>(vec: &Vec<u32, Handle<R>>) -> u64 {
+fn finish<R: RawAlloc + Copy>(vec: &Vec<u32, BlockHandle<R>>) -> u64 {
     black_box(vec.as_ptr());
     if !R::CHECKED {
         return 0;

@@ -25,7 +25,7 @@ const SIZES: (u16, u16) = (16, 1024);
 pub(crate) const MEAN: u16 = (SIZES.0 + SIZES.1) / 2;
 /// The number of sizes in the table. It is no multiple of the distance between survivors.
 const TABLE: usize = 8000;
-/// One in this many blocks survives: about one in each 64 KiB.
+/// The number of blocks for each one that survives, so that about one survives in each 64 KiB.
 const ONE_IN: usize = 127;
 /// The number of blocks that a working thread replaces in a millisecond.
 const LITTLE: usize = 16;
@@ -39,12 +39,12 @@ pub(crate) enum BurstEnd {
     Remote,
     /// Another thread frees, the newest block first.
     Reverse,
-    /// Another thread frees in the order of allocation, except for one block in [`ONE_IN`].
+    /// Another thread frees in the order of allocation, but leaves every [`ONE_IN`]th block.
     Survivors,
 }
 
 /// The blocks of a burst, by number. The pointer of a freed block is null.
-type Blocks = Arc<Mutex<Travelling<*mut u8>>>;
+type BurstBlocks = Arc<Mutex<Travelling<*mut u8>>>;
 
 /// The order to the second thread to free the burst. Any other order is the number of milliseconds
 /// for which it works.
@@ -54,7 +54,7 @@ const FREE: u64 = 0;
 struct BurstCell<C: Contender> {
     /// The second thread, if it frees the burst. It ends before the other fields are dropped.
     other: Option<Mate>,
-    blocks: Blocks,
+    blocks: BurstBlocks,
     sizes: Arc<[u16; TABLE]>,
     end: BurstEnd,
     /// The number of blocks that this thread replaced after the burst.
@@ -137,7 +137,7 @@ impl<C: Contender> BurstCell<C> {
     fn new(end: BurstEnd, context: &Context) -> Self {
         let alloc = AcrossThreads(Arc::new(C::create()));
         let sizes: Arc<[u16; TABLE]> = draws::uniform(context.seed, SIZES.0, SIZES.1).into();
-        let blocks: Blocks = Arc::new(Mutex::new(Travelling(Vec::new())));
+        let blocks: BurstBlocks = Arc::new(Mutex::new(Travelling(Vec::new())));
         let (theirs, list, table) = (alloc.clone(), Arc::clone(&blocks), Arc::clone(&sizes));
         let other = (end != BurstEnd::Local).then(|| {
             Mate::new(context.second_cpu, move || {

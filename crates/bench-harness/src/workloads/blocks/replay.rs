@@ -23,7 +23,7 @@ use crate::workloads::{Cell, Context, StateCell, each, mix};
 
 /// The distance between touched bytes in the first [`TOUCHED`] bytes of a block, in bytes.
 const LINE: usize = 64;
-/// The number of bytes at the start of a block in which one of [`LINE`] bytes is touched.
+/// The number of bytes at the start of a block of which every [`LINE`]th is touched.
 const TOUCHED: usize = 256;
 /// In a check run, the distance between touched bytes after the first [`TOUCHED`] bytes of a block,
 /// in bytes.

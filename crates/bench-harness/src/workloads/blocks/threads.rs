@@ -1,9 +1,9 @@
 //! S9, threads that come and go. Each thread replaces random blocks in an array and ends. A new
 //! thread gets the array and frees the blocks that the previous thread allocated.
 //!
-//! A new thread starts on the processor of its parent and then moves. So all threads wait until the
-//! last one has moved; otherwise the first would end before the second starts. The time includes
-//! starts and meetings.
+//! A new thread starts on its parent's processor. If the host has a second processor, every other
+//! thread then moves there. All threads wait until the last one has moved. Otherwise the first
+//! could end before the second starts. The time includes the thread starts and this wait.
 
 use std::sync::Arc;
 

@@ -113,8 +113,8 @@ pub(crate) const SLOTS: u16 = 1024;
 /// The distribution of the sizes in S3.
 pub(crate) const SPREAD: SizeSpread = SizeSpread::InverseSquare(4, 32_768);
 
-/// Returns a bound on the bytes that are live in S3 at a time. It counts each new buffer beside the
-/// one that it replaces.
+/// Returns a bound on the bytes that are live in S3 at a time. The bound counts each new buffer
+/// together with the one that it replaces.
 fn most_bytes(seed: u64) -> usize {
     let sizes = SPREAD.sizes(seed);
     let places = draws::places::<DRAWN>(seed, SLOTS);

@@ -13,11 +13,11 @@ use crate::pools::RawPool;
 use crate::workloads::draws::stream;
 use crate::workloads::{Cell, Context, StateCell, mix};
 
-type Link<F> = Option<<F as NodeFamily>::Box<SetEntry<F>>>;
+type SetLink<F> = Option<<F as NodeFamily>::Box<SetEntry<F>>>;
 
 /// A node of the set.
 struct SetEntry<F: NodeFamily> {
-    next: Link<F>,
+    next: SetLink<F>,
     key: u32,
 }
 
@@ -25,7 +25,7 @@ impl<F: NodeFamily> Unpin for SetEntry<F> {}
 
 /// The set, with its own pool.
 struct Set<F: NodeFamily> {
-    buckets: Box<[Link<F>]>,
+    buckets: Box<[SetLink<F>]>,
     len: usize,
     pool: F::Pool<SetEntry<F>>,
 }

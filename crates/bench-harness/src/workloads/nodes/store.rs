@@ -14,7 +14,7 @@ use crate::nodes::NodeFamily;
 use crate::pools::RawPool;
 use crate::workloads::{Cell, Context, StateCell, each, litter, mix};
 
-type Link<F> = Option<<F as NodeFamily>::Box<TreapEntry<F>>>;
+type TreapLink<F> = Option<<F as NodeFamily>::Box<TreapEntry<F>>>;
 
 /// A node of the treap: a key, its priority, its value and its children.
 struct TreapEntry<F: NodeFamily> {
@@ -22,8 +22,8 @@ struct TreapEntry<F: NodeFamily> {
     priority: u32,
     /// The value is present except while the entry is taken apart.
     value: Option<F::Box<TreapValue>>,
-    left: Link<F>,
-    right: Link<F>,
+    left: TreapLink<F>,
+    right: TreapLink<F>,
 }
 
 impl<F: NodeFamily> Unpin for TreapEntry<F> {}
@@ -34,7 +34,7 @@ struct TreapValue([u64; 4]);
 
 /// The tree, with one pool for entries and one for values.
 struct Treap<F: NodeFamily> {
-    root: Link<F>,
+    root: TreapLink<F>,
     entries: F::Pool<TreapEntry<F>>,
     values: F::Pool<TreapValue>,
 }
@@ -125,7 +125,7 @@ impl<F: NodeFamily> Treap<F> {
     }
 
     /// Frees a whole tree.
-    fn clear(&self, tree: Link<F>) {
+    fn clear(&self, tree: TreapLink<F>) {
         let Some(mut node) = tree else { return };
         self.clear(node.left.take());
         self.clear(node.right.take());
@@ -142,7 +142,7 @@ impl<F: NodeFamily> Drop for Treap<F> {
 }
 
 /// Splits a tree into the keys below `key` and the others.
-fn split<F: NodeFamily>(tree: Link<F>, key: Key) -> (Link<F>, Link<F>) {
+fn split<F: NodeFamily>(tree: TreapLink<F>, key: Key) -> (TreapLink<F>, TreapLink<F>) {
     let Some(mut node) = tree else { return (None, None) };
     if node.key < key {
         let (left, right) = split::<F>(node.right.take(), key);
@@ -156,7 +156,7 @@ fn split<F: NodeFamily>(tree: Link<F>, key: Key) -> (Link<F>, Link<F>) {
 }
 
 /// Joins two trees. All keys of the first are below those of the second.
-fn merge<F: NodeFamily>(left: Link<F>, right: Link<F>) -> Link<F> {
+fn merge<F: NodeFamily>(left: TreapLink<F>, right: TreapLink<F>) -> TreapLink<F> {
     match (left, right) {
         (Some(mut left), Some(right)) if left.priority >= right.priority => {
             left.right = merge::<F>(left.right.take(), Some(right));
@@ -240,7 +240,7 @@ mod tests {
         assert!(left.into_iter().eq(oracle.into_iter()));
     }
 
-    fn in_order<F: NodeFamily>(link: &Link<F>, into: &mut Vec<(Key, TreapValue)>) {
+    fn in_order<F: NodeFamily>(link: &TreapLink<F>, into: &mut Vec<(Key, TreapValue)>) {
         if let Some(node) = link {
             for child in [&node.left, &node.right].into_iter().flatten() {
                 assert!(child.priority <= node.priority, "a heap by priority");

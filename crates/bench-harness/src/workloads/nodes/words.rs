@@ -11,7 +11,7 @@ use crate::workloads::draws::stream;
 
 /// The largest number of accesses. Words of the corpus after these are left out.
 const ACCESSES: usize = 20_000;
-/// One in this many accesses puts a value.
+/// The average number of accesses for each one that puts a value.
 const PUT_ONE_IN: u64 = 10;
 
 /// An identifier, ordered by its first eight letters, then by its number.

@@ -6,8 +6,8 @@ use std::thread::{self, Thread};
 
 use ephemera_coherence::marks::{Fact, Phase};
 
-use crate::contenders::TracedRun;
 use crate::trace;
+use crate::traced::TracedRun;
 
 /// The least number of rounds in the warm-up.
 const WARM: u64 = 16;

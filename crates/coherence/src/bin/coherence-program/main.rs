@@ -9,6 +9,7 @@ mod baton;
 mod contenders;
 mod known;
 mod trace;
+mod traced;
 mod workloads;
 
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 use ephemera_coherence::CORES;
 use ephemera_coherence::catalogue::TracedWorkload;
 
-use self::contenders::TracedRun;
+use self::traced::TracedRun;
 
 fn main() -> ExitCode {
     // A thread that panicked would keep its turn, and the others would wait without end.

@@ -9,8 +9,8 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::baton::in_turns;
-use crate::contenders::{LARGEST, TracedAllocator, TracedRun};
 use crate::trace::within;
+use crate::traced::{LARGEST, TracedAllocator, TracedRun};
 
 /// The number of blocks that a thread allocates in a turn, except in `fan`.
 const BATCH: u64 = 32;

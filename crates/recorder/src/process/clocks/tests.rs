@@ -1,5 +1,5 @@
-//! A signal handler runs after every instruction of a note and records an event each time. The
-//! events and the note must not overwrite each other.
+//! Tests with a signal handler that runs after every instruction of a note and records an event
+//! each time. The events and the note must not overwrite each other.
 
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;

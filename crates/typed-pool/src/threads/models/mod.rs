@@ -70,25 +70,25 @@ struct Thread<'w> {
 impl<'w> Thread<'w> {
     fn start(model: &'w Model) -> Self {
         let lease = model.0.registry.lease_any().expect("memory");
-        // SAFETY: the record is leased; record and family outlive the thread.
+        // SAFETY: this thread holds the record; record and family outlive the thread.
         let heaps = unsafe { Heaps::find_or_make(lease.record(), &model.0.family) }.expect("memory");
         Self { record: lease.bind(), heaps, model }
     }
 
     fn allocate(&self) -> Sent {
-        // SAFETY: the record is leased; a family of one type has one heap.
+        // SAFETY: this thread holds the record; a family of one type has one heap.
         let slot = unsafe { visit::refill(self.heaps, 0, SLOT.size()) }.expect("memory");
         self.model.touch(slot);
         Sent(slot)
     }
 
     fn free(&self, slot: Sent) {
-        // SAFETY: the record is leased; a family of one type has one heap.
+        // SAFETY: this thread holds the record; a family of one type has one heap.
         self.model.free_as(unsafe { self.heaps.owner(0) }, slot);
     }
 
     fn trim(&self) {
-        // SAFETY: the record is leased.
+        // SAFETY: this thread holds the record.
         unsafe { self.heaps.trim() };
     }
 

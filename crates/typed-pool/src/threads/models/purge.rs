@@ -36,7 +36,7 @@ impl Thread<'_> {
 
     /// Books the remote frees.
     fn book_mail(&self) {
-        // SAFETY: the record is leased; a family of one type has one heap.
+        // SAFETY: this thread holds the record; a family of one type has one heap.
         unsafe { self.heaps.owner(0) }.book_mail();
     }
 

@@ -69,7 +69,7 @@ fn loom_pushes_to_two_heaps_while_a_thread_leaves_a_scope_are_booked() {
         let model = Model::of_scope(2, usize::MAX);
         let second = Arc::new(Family::of_model(SLOT, 2, &raw const model.0.registry));
         let inside = Thread::enter(&model);
-        // SAFETY: the record is leased; record and family outlive the table's use.
+        // SAFETY: this thread holds the record; record and family outlive the table's use.
         let heaps = unsafe { Heaps::find_or_make(inside.record, &second) }.expect("memory");
         let slots = [inside.allocate(), Thread { heaps, ..inside }.allocate()];
         let others = slots.map(|slot| {

@@ -32,7 +32,7 @@ struct ModelPool {
 }
 
 impl ModelHeaps {
-    /// Writes a witness, as a thread in the scope writes heaps.
+    /// Writes a witness. This stands for a write to the heaps by one thread of the scope.
     fn work(&self, which: usize) {
         // SAFETY: loom reports a race before this write.
         self.work[which].with_mut(|count| unsafe { *count += 1 });
@@ -92,7 +92,7 @@ fn loom_heaps_of_ended_scopes_have_one_user_each() {
     });
 }
 
-/// A thread takes an item beside the gate and ends its use, while the thread at the gate takes
+/// A thread takes an item without the gate and ends its use, while the thread at the gate takes
 /// items.
 #[test]
 fn loom_heaps_that_are_taken_beside_the_gate_have_one_user_each() {

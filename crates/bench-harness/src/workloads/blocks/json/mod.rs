@@ -15,7 +15,7 @@ pub(crate) use self::tree::{JsonNode, Storage, walk};
 
 use std::sync::Arc;
 
-use crate::blocks::{Contender, Handle, RawAlloc};
+use crate::blocks::{BlockHandle, Contender, RawAlloc};
 use crate::tally;
 use crate::workloads::litter::{self, Census, Histogram};
 use crate::workloads::{Cell, Context, StateCell};
@@ -27,7 +27,7 @@ use crate::workloads::{Cell, Context, StateCell};
 /// Returns an error if the document is not JSON.
 #[inline(never)]
 pub(crate) fn round_trip<R: RawAlloc + Copy>(alloc: R, text: &[u8]) -> Result<u64, ParseError> {
-    let tree = parse(text, Handle::<_, true>(alloc))?;
+    let tree = parse(text, BlockHandle::<_, true>(alloc))?;
     Ok(walk(&tree).sum)
 }
 
