@@ -26,6 +26,30 @@ pub(crate) const SLACK: usize = 16;
 /// All sizes and alignments are in bytes. Chunk sizes are powers of two. The largest block of a
 /// class, aligned to the largest alignment of that class, must fit into an empty chunk after the
 /// header. The compiler checks this.
+///
+/// # Examples
+///
+/// A ring for a small device, whose chunks have 1 KiB and 8 KiB:
+///
+/// ```
+/// use ring_alloc::{Geometry, RingAlloc};
+///
+/// struct Little;
+///
+/// impl Geometry for Little {
+///     const SMALL_MAX: usize = 128;
+///     const SMALL_ALIGN: usize = 16;
+///     const SMALL_CHUNK: usize = 1 << 10;
+///     const MEDIUM_MAX: usize = 2 << 10;
+///     const MEDIUM_ALIGN: usize = 64;
+///     const MEDIUM_CHUNK: usize = 8 << 10;
+///     const RETAIN: usize = 1;
+/// }
+///
+/// let ring = RingAlloc::builder().geometry::<Little>().limit(32 << 10).build();
+/// let text = allocator_api2::boxed::Box::new_in([7_u8; 64], ring.clone());
+/// assert!(ring.stats().bytes_held < 2 << 10);
+/// ```
 pub trait Geometry: 'static {
     /// The size of the largest block of the small class.
     const SMALL_MAX: usize;

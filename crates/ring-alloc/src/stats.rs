@@ -10,6 +10,22 @@ use crate::heap::ChunkHeap;
 /// They are exact while no other thread runs an operation, and after the threads that used the ring
 /// were joined. A call collects them by a walk over the chunks, so they cost nothing while blocks
 /// are allocated and freed.
+///
+/// # Examples
+///
+/// ```
+/// use allocator_api2::boxed::Box;
+/// use ring_alloc::RingAlloc;
+///
+/// let ring = RingAlloc::new();
+/// let boxed = Box::new_in([0_u8; 100], ring.clone());
+/// let stats = ring.stats();
+/// assert_eq!((stats.blocks_live, stats.bytes_live), (1, 100));
+/// assert!(stats.overhead() >= 31 << 10, "the block keeps a chunk of 32 KiB");
+/// drop(boxed);
+/// ring.trim();
+/// assert_eq!(ring.stats().chunks(), 0);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -41,6 +57,21 @@ pub struct Stats {
 }
 
 /// The statistics of one class of blocks.
+///
+/// # Examples
+///
+/// ```
+/// use allocator_api2::vec::Vec;
+/// use ring_alloc::RingAlloc;
+///
+/// let ring = RingAlloc::new();
+/// let mut bytes = Vec::new_in(&ring);
+/// bytes.resize(3_000, 0_u8);
+/// // Blocks of more than 2 KiB are medium ones.
+/// let stats = ring.stats();
+/// assert_eq!((stats.small.chunks, stats.medium.chunks), (0, 1));
+/// assert_eq!(stats.medium.blocks_live, 1);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassStats {

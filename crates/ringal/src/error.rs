@@ -72,6 +72,15 @@ impl fmt::Display for RequestError {
 impl Error for RequestError {}
 
 /// The reason why a ring could not be created. All sizes are in bytes.
+///
+/// # Examples
+///
+/// ```
+/// use ringal::{CreateError, RingAl};
+///
+/// let error = RingAl::try_new(usize::MAX).expect_err("no machine has so much memory");
+/// assert!(matches!(error, CreateError::TooLarge { bytes: usize::MAX, .. }));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CreateError {
@@ -118,6 +127,18 @@ impl Error for CreateError {}
 
 /// The error that a buffer returns if it has too little room for an append and cannot grow. Nothing
 /// was written.
+///
+/// # Examples
+///
+/// ```
+/// use ringal::{Full, RingAl};
+///
+/// let mut ring = RingAl::new(1 << 10);
+/// let mut buffer = ring.fixed(4).expect("an empty ring has room");
+/// let room = buffer.spare();
+/// let full = buffer.try_extend_from_slice(&[0; 100]).expect_err("100 bytes are too many");
+/// assert_eq!(full, Full { asked: 100, spare: room });
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Full {
     /// The number of bytes to append.

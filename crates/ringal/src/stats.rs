@@ -4,6 +4,20 @@ use crate::geometry::room;
 use crate::word::Word;
 
 /// The statistics of a ring. All sizes are in bytes.
+///
+/// # Examples
+///
+/// ```
+/// use ringal::RingAl;
+///
+/// let mut ring = RingAl::new(4 << 10);
+/// let buffer = ring.fixed(1_000).expect("an empty ring has room");
+/// let stats = ring.stats();
+/// assert_eq!(stats.buffers_live, 1);
+/// assert!(stats.bytes_live >= 1_000 && stats.largest_free < stats.capacity);
+/// drop(buffer);
+/// assert_eq!(ring.stats().largest_free, ring.capacity());
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

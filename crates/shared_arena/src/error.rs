@@ -24,6 +24,16 @@ pub(crate) enum RefusalCause {
 }
 
 /// The error of a refused request for memory.
+///
+/// # Examples
+///
+/// ```
+/// use shared_arena::Pool;
+///
+/// let pool = Pool::<[u8; 1_000]>::builder().limit(4 << 10).build();
+/// let refused = pool.try_alloc([0; 1_000]).expect_err("a page has 63 slots").refused();
+/// assert!(refused.by_limit() && refused.held + refused.asked > 4 << 10);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refused {
@@ -90,6 +100,16 @@ impl core::error::Error for Refused {}
 /// caller.
 ///
 /// `V` is the value or the initialiser that was passed.
+///
+/// # Examples
+///
+/// ```
+/// use shared_arena::Pool;
+///
+/// let pool = Pool::<String>::builder().limit(1_000).build();
+/// let error = pool.try_alloc("not lost".to_owned()).expect_err("a page exceeds the limit");
+/// assert_eq!(error.into_value(), "not lost");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TryAllocError<V> {
     value: V,

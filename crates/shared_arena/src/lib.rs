@@ -184,6 +184,18 @@ pub use stats::Stats;
 /// Programs rarely need this function: the drop of the last value frees an arena's memory, or else
 /// the next creation or drop of any arena does. The call takes time linear in the number of pages
 /// that it reads. The memory of a live arena is freed by its own `trim`.
+///
+/// # Examples
+///
+/// ```
+/// use shared_arena::SharedArena;
+///
+/// let arena = SharedArena::new();
+/// let last = arena.alloc(1);
+/// drop(arena);
+/// drop(last);
+/// shared_arena::trim_all();
+/// ```
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub fn trim_all() -> usize {
     thread::look_at_all()

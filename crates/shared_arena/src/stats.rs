@@ -8,6 +8,20 @@ use crate::store::ArenaStore;
 ///
 /// The numbers are exact while no other thread uses the arena. The arena keeps no counter of its
 /// slots: each call walks all pages.
+///
+/// # Examples
+///
+/// ```
+/// use shared_arena::Pool;
+///
+/// let pool = Pool::new();
+/// let boxed = pool.alloc([0_u8; 100]);
+/// let stats = pool.statistics();
+/// assert_eq!((stats.slots_live, stats.bytes_live), (1, 100));
+/// assert_eq!((stats.pages, stats.empty_pages), (1, 0));
+/// drop(boxed);
+/// assert_eq!(pool.statistics().slots_live, 0);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

@@ -66,6 +66,17 @@ fn thread_may_be_ending() -> bool {
 
 /// Returns the number of pools that were dropped with live slots, and the memory that they left. A
 /// [`TypedPool`](crate::TypedPool) never frees the units of such slots.
+///
+/// # Examples
+///
+/// ```
+/// use typed_pool::{TypedPool, abandoned};
+///
+/// let pool = TypedPool::new();
+/// drop(pool.alloc(1_u64));
+/// drop(pool);
+/// assert_eq!(abandoned().pools, 0, "the pool had no live slot");
+/// ```
 #[must_use]
 pub fn abandoned() -> Abandoned {
     #[cfg(not(ephemera_loom))]

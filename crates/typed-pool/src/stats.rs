@@ -11,6 +11,20 @@ use crate::unit::{UnitPtr, UnitState};
 /// anything. The result is exact while no other thread runs an operation. A running thread does not
 /// publish which slots of its front, the unit that it allocates from, are live. The slots of these
 /// fronts count in `unsettled_slots` and not in `slots_live`.
+///
+/// # Examples
+///
+/// ```
+/// use typed_pool::TypedPool;
+///
+/// let pool = TypedPool::new();
+/// let boxed = pool.alloc([0_u8; 96]);
+/// let stats = pool.stats();
+/// assert_eq!((stats.units, stats.slots_live, stats.bytes_live), (1, 1, 96));
+/// assert!(stats.is_complete() && stats.overhead() < stats.bytes_held);
+/// drop(boxed);
+/// assert_eq!(pool.stats().empty_units, 1);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

@@ -291,6 +291,17 @@ pub fn set_huge_pages(wanted: bool) {
 
 /// The bytes that the process has from this module. All are zero on targets where the system's heap
 /// serves the blocks.
+///
+/// # Examples
+///
+/// ```
+/// use ephemera_prim::pages;
+///
+/// pages::purge();
+/// let usage = pages::usage();
+/// assert_eq!(usage.bytes_cached, 0, "this program has freed no page since the purge");
+/// assert!(usage.bytes_live <= usage.bytes_mapped);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PageUsage {

@@ -11,6 +11,17 @@ use crate::store::ArenaSettings;
 
 /// Determines when pages without a value are freed, apart from requests to trim and the arena's
 /// drop.
+///
+/// # Examples
+///
+/// ```
+/// use shared_arena::{Pool, Trim};
+///
+/// let pool = Pool::<u64>::builder().trim(Trim::Manual).build();
+/// drop((0..10_000).map(|number| pool.alloc(number)).collect::<Vec<_>>());
+/// let held = pool.statistics().bytes_held;
+/// assert!(pool.trim() && pool.statistics().bytes_held < held);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trim {

@@ -135,6 +135,18 @@ impl<T> Weak<T> {
 
 /// An arena that makes [`ArenaArc`] handles: [`SharedArena`](crate::SharedArena) and
 /// [`Arena`](crate::Arena).
+///
+/// # Examples
+///
+/// ```
+/// use shared_arena::{AllocArc, Arena, ArenaArc, SharedArena};
+///
+/// fn number(arena: &impl AllocArc<u64>) -> ArenaArc<u64> {
+///     arena.new_arc(7)
+/// }
+///
+/// assert_eq!(*number(&Arena::new()), *number(&SharedArena::new()));
+/// ```
 pub trait AllocArc<T>: Sealed {
     /// Allocates a slot, moves `value` into it, and returns a handle.
     ///

@@ -106,6 +106,18 @@ impl<T> ArenaRc<T> {
 }
 
 /// An arena that makes [`ArenaRc`] handles: every arena of this crate.
+///
+/// # Examples
+///
+/// ```
+/// use shared_arena::{AllocRc, Arena, ArenaRc, Pool};
+///
+/// fn number(arena: &impl AllocRc<u64>) -> ArenaRc<u64> {
+///     arena.new_rc(7)
+/// }
+///
+/// assert_eq!(*number(&Arena::new()), *number(&Pool::new()));
+/// ```
 pub trait AllocRc<T>: Sealed {
     /// Allocates a slot, moves `value` into it, and returns a handle.
     ///

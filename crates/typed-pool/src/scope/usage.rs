@@ -117,6 +117,27 @@ impl fmt::Display for Counts {
 }
 
 /// The error of a future whose scope held more than its limit. The future was dropped.
+///
+/// # Examples
+///
+/// ```
+/// use core::future::{Future, pending};
+/// use core::task::{Context, Poll, Waker};
+///
+/// use typed_pool::{PooledAllocator, Scope};
+///
+/// #[global_allocator]
+/// static HEAP: PooledAllocator = PooledAllocator;
+///
+/// let scope = Scope::builder().limit(1 << 20).build();
+/// let mut request = Box::pin(scope.run_async(async {
+///     let _too_much = vec![0_u8; 4 << 20];
+///     pending::<()>().await;
+/// }));
+/// let polled = request.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+/// let Poll::Ready(Err(over)) = polled else { panic!("the future holds more than the limit") };
+/// assert!(over.limit == 1 << 20 && over.bytes_peak >= 4 << 20);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OverLimit {

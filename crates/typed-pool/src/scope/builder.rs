@@ -1,0 +1,162 @@
+//! `ScopeBuilder`: the configuration of a scope, and the reasons why a scope cannot be made.
+
+use core::error::Error;
+use core::fmt;
+use core::hint::black_box;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use allocator_api2::alloc::AllocError;
+use allocator_api2::boxed::Box;
+
+use super::Scope;
+#[cfg(doc)]
+use super::{OverLimit, Usage};
+use crate::threads::UNLIMITED;
+
+/// The configuration of a [`Scope`].
+///
+/// # Examples
+///
+/// ```
+/// use typed_pool::{PooledAllocator, Scope, ScopeBuilder};
+///
+/// #[global_allocator]
+/// static HEAP: PooledAllocator = PooledAllocator;
+///
+/// const REQUEST: ScopeBuilder = Scope::builder().limit(64 << 20).name("request");
+///
+/// let scope = REQUEST.build();
+/// assert_eq!(scope.run(|| vec![1, 2, 3].len()), 3);
+/// assert_eq!(scope.usage().limit, 64 << 20);
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a builder makes a scope by `build`"]
+pub struct ScopeBuilder {
+    name: &'static str,
+    limit: usize,
+    counting: bool,
+    any_allocator: bool,
+}
+
+/// The reason why a scope cannot be made.
+///
+/// # Examples
+///
+/// ```
+/// use typed_pool::{Scope, ScopeError};
+///
+/// // This program has another global allocator.
+/// assert_eq!(Scope::builder().try_build().err(), Some(ScopeError::NotGlobal));
+/// assert!(Scope::builder().any_global_allocator().try_build().is_ok());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScopeError {
+    /// [`PooledAllocator`](crate::PooledAllocator) is not the global allocator of this program.
+    NotGlobal,
+    /// There is no memory for the state of a scope.
+    NoMemory,
+}
+
+impl fmt::Display for ScopeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotGlobal => "a scope needs `typed_pool::PooledAllocator` as the global allocator",
+            Self::NoMemory => "there is no memory for a scope",
+        })
+    }
+}
+
+impl Error for ScopeError {}
+
+impl Default for ScopeBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ScopeBuilder {
+    /// Creates the configuration of a scope without a limit, whose name is `scope`.
+    pub const fn new() -> Self {
+        Self { name: "scope", limit: UNLIMITED, counting: false, any_allocator: false }
+    }
+
+    /// Sets the limit on the bytes that the scope holds, in units and larger blocks. The section on
+    /// limits in [`Scope`] says why it is not exact.
+    ///
+    /// A scope beyond its limit refuses nothing, because most programs abort at a refusal. Instead
+    /// [`Scope::run_async`] drops its future, and [`Scope::is_over_limit`] returns `true`.
+    pub const fn limit(self, bytes: usize) -> Self {
+        Self { limit: bytes, ..self }
+    }
+
+    /// Sets the name, which [`Usage`] and [`OverLimit`] print.
+    pub const fn name(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Counts every allocation and every free of the scope. Each of these operations then takes the
+    /// slow path. This is for tests: each escaped block keeps its unit from being freed, up to 32
+    /// KiB for small blocks.
+    pub const fn counting(self) -> Self {
+        Self { counting: true, ..self }
+    }
+
+    /// Allows a program with another global allocator. The scope then has only the blocks of
+    /// containers that name [`PooledAllocator`](crate::PooledAllocator) as their allocator.
+    pub const fn any_global_allocator(self) -> Self {
+        Self { any_allocator: true, ..self }
+    }
+
+    /// Creates the scope.
+    ///
+    /// # Panics
+    /// Panics if [`try_build`](Self::try_build) returns an error.
+    #[must_use]
+    #[track_caller]
+    pub fn build(self) -> Scope {
+        match self.try_build() {
+            Ok(scope) => scope,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Creates the scope, or returns the reason why it cannot.
+    ///
+    /// # Errors
+    /// Returns [`ScopeError::NotGlobal`] if [`PooledAllocator`](crate::PooledAllocator) is not the
+    /// global allocator, unless [`any_global_allocator`](Self::any_global_allocator) allows that.
+    /// Returns [`ScopeError::NoMemory`] if there is no memory for the state of a scope.
+    pub fn try_build(self) -> Result<Scope, ScopeError> {
+        if !self.any_allocator && !is_global()? {
+            return Err(ScopeError::NotGlobal);
+        }
+        Scope::with(self.name, self.limit, self.counting).ok_or(ScopeError::NoMemory)
+    }
+}
+
+/// The answer of [`is_global`]: 0 if it is not known yet, 1 for no, and 2 for yes.
+static GLOBAL: AtomicU8 = AtomicU8::new(0);
+
+/// Returns whether `PooledAllocator` is the global allocator. Allocates a box in a counting scope,
+/// and checks whether the scope counted it.
+fn is_global() -> Result<bool, ScopeError> {
+    match GLOBAL.load(Ordering::Relaxed) {
+        0 => {
+            let probe = Scope::with("probe", UNLIMITED, true).ok_or(ScopeError::NoMemory)?;
+            let entered = probe.handle.heaps.try_enter().map_err(|AllocError| ScopeError::NoMemory)?;
+            let Some(entered) = entered else {
+                // The thread-locals are destroyed, so this thread cannot enter a scope to find out.
+                // This call assumes that `PooledAllocator` is global; the next call checks again.
+                return Ok(true);
+            };
+            let block = Box::try_new(black_box(0_u64)).map_err(|AllocError| ScopeError::NoMemory)?;
+            drop(black_box(block));
+            drop(entered);
+            let global = probe.handle.heaps.ledger().counts().allocations != 0;
+            GLOBAL.store(if global { 2 } else { 1 }, Ordering::Relaxed);
+            Ok(global)
+        }
+        answer => Ok(answer == 2),
+    }
+}
