@@ -132,17 +132,19 @@ pub(crate) fn measuring(ws: &Workspace, thin: bool) -> Result<Cmd> {
     };
     let command = |what| harness(ws, what, profile, Some(rust));
     command("build")?.run_or("the harness does not build: see the messages above")?;
+    // Without this file, the next replay takes the build that takes less time.
+    let _ = std::fs::write(last_profile(ws), profile);
     Ok(command("run")?.args(["--quiet", "--"]))
 }
 
 /// Returns whether the harness was last built with `--thin`, or not built for measurements at all.
 pub(crate) fn last_is_thin(ws: &Workspace) -> bool {
-    // Cargo puts the program of the profile `bench` into the directory of the profile `release`.
-    let built = |dir: &str| {
-        let program = ws.target_dir(dir).join(format!("{RUNNER}{}", std::env::consts::EXE_SUFFIX));
-        std::fs::metadata(program).and_then(|file| file.modified()).ok()
-    };
-    built(THIN) >= built("release")
+    std::fs::read_to_string(last_profile(ws)).map_or(true, |profile| profile == THIN)
+}
+
+/// Returns the path of the file with the profile of the last build for measurements.
+fn last_profile(ws: &Workspace) -> PathBuf {
+    ws.target_dir("bench-profile")
 }
 
 /// Returns the step of `ci` that runs every workload once, as a test.

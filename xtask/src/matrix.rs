@@ -99,6 +99,7 @@ impl Crate {
         rows.extend(self.nightly.iter().map(|sets| row(Nightly, Test, sets, "")));
         rows.push(row(Pinned, Check, self.no_std, TARGETS[0]));
         rows.push(row(Pinned, Check, self.features, TARGETS[1]));
+        rows.push(row(Pinned, Check, self.features, TARGETS[2]));
         rows
     }
 }

@@ -34,14 +34,17 @@ fn set_errno(error: c_int) {
     unsafe { word.write(error) };
 }
 
-/// The loader calls the functions of this section before the program starts.
+/// The loader calls the functions of this section when it loads the library, which is before the
+/// program starts if the library is preloaded.
 #[used]
+// SAFETY: the section has pointers to functions of this type.
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
     // Without a key, threads end as in a Rust program.
-    let _ = ephemera_prim::local::end_threads_by_key();
+    // SAFETY: the library is never unloaded, because `build.rs` links it with `-z nodelete`.
+    let _ = unsafe { ephemera_prim::local::end_threads_by_key() };
 }
 
 /// Returns the block's address. If there is no block, sets `errno` to `ENOMEM` and returns null.

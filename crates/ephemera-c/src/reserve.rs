@@ -1,8 +1,9 @@
 //! A reserve of small blocks for the C library, for times when the operating system refuses pages.
 //!
-//! A thread's first allocation registers an exit guard. To do so, the C library allocates through
-//! this library, and ends the process if it gets no memory. The reserve serves such a request. The
-//! C library frees the block when the thread ends.
+//! A thread's first allocation registers an exit guard. Unless a key stands in for the guard
+//! ([`end_threads_by_key`](ephemera_prim::local::end_threads_by_key)), the C library allocates
+//! through this library for that, and ends the process if it gets no memory. The reserve serves
+//! such a request. The C library frees the block when the thread ends.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;

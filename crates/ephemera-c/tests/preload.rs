@@ -172,6 +172,10 @@ __attribute__((constructor)) static void start(void) {
     let Some(path) = compiled("libwaits.so", source, &["-shared", "-fPIC"]) else { return };
     let script = format!("import ctypes; ctypes.CDLL({:?}); print('loaded')", path.to_str().expect("a path"));
     let Some(output) = run("timeout", &["60", "python3", "-c", &script], "", true) else { return };
+    if output.status.code() == Some(127) {
+        println!("python3 is not installed: skipped");
+        return;
+    }
     assert!(output.status.success() && output.stdout == b"loaded\n", "{output:?}");
 }
 
@@ -216,7 +220,11 @@ int main(void) {
     return printf(\"%d changed\\n\", changed), 0;
 }";
     let Some(path) = compiled("keeps-errno", source, &["-O1", "-fno-builtin"]) else { return };
-    let output = run("timeout", &["60", path.to_str().expect("a path")], "", true).expect("`timeout` runs");
+    let Some(output) = run("timeout", &["60", path.to_str().expect("a path")], "", true) else { return };
+    if output.status.code() == Some(2) {
+        println!("the system has no 1,000 threads for a process: skipped");
+        return;
+    }
     assert!(output.status.success() && output.stdout == b"0 changed\n", "{output:?}");
 }
 

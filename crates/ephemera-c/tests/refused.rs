@@ -122,7 +122,9 @@ fn run_everywhere() -> usize {
     }
 }
 
-/// Runs the program and exits, if `EPHEMERA_REFUSE` is set.
+/// Runs the program and exits, if `EPHEMERA_REFUSE` is set. This runs before the library's own
+/// function in the same section, so it decides how the threads end: by a key if `EPHEMERA_KEY` is
+/// set.
 extern "C" fn before_main() {
     // SAFETY: the name is a string of C, and no other thread runs that could change the variable.
     let wanted = unsafe { libc::getenv(c"EPHEMERA_REFUSE".as_ptr()) };
@@ -135,6 +137,11 @@ extern "C" fn before_main() {
         b"all" => usize::MAX,
         digits => digits.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0')),
     };
+    // SAFETY: the name is a string of C, and no other thread runs that could change the variable.
+    if !unsafe { libc::getenv(c"EPHEMERA_KEY".as_ptr()) }.is_null() {
+        // SAFETY: the library is part of this program.
+        assert!(unsafe { ephemera_prim::local::end_threads_by_key() });
+    }
     pages::refuse_call(number);
     let refused = run_everywhere();
     let reached = pages::refuse_call(0) == 0 || number == usize::MAX;
@@ -155,9 +162,12 @@ extern "C" fn before_main() {
 #[unsafe(link_section = ".init_array")]
 static INIT: extern "C" fn() = before_main;
 
-/// Runs the program and returns how it ended.
-fn ended(refuse: &str) -> Option<i32> {
+/// Runs the program and returns how it ended. With `by_key`, its threads end by a key.
+fn ended(refuse: &str, by_key: bool) -> Option<i32> {
     let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
+    if by_key {
+        command.env("EPHEMERA_KEY", "1");
+    }
     let output = command.env("EPHEMERA_REFUSE", refuse).output().expect("the program starts");
     let code = output.status.code();
     assert!(matches!(code, Some(REACHED | NOT_REACHED)), "call {refuse}: {output:?}");
@@ -166,11 +176,15 @@ fn ended(refuse: &str) -> Option<i32> {
 
 #[test]
 fn each_refused_call_yields_null_and_nothing_is_lost() {
-    let calls = (1..).take_while(|number: &usize| ended(&number.to_string()) == Some(REACHED)).count();
-    assert!(calls > 30, "the program makes {calls} calls");
+    for by_key in [false, true] {
+        let reached = |number: &usize| ended(&number.to_string(), by_key) == Some(REACHED);
+        let calls = (1..).take_while(reached).count();
+        assert!(calls > 30, "the program makes {calls} calls");
+    }
 }
 
 #[test]
 fn a_program_of_c_survives_the_refusal_of_all_calls() {
-    assert_eq!(ended("all"), Some(REACHED));
+    assert_eq!(ended("all", false), Some(REACHED));
+    assert_eq!(ended("all", true), Some(REACHED));
 }

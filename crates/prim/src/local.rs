@@ -61,8 +61,8 @@ std::thread_local! {
     static REGISTERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether this thread is inside [`at_exit`]. The C library ends the process if it gets no
-/// memory for the guard, so a `malloc` must not refuse a request during this call.
+/// Returns whether this thread is inside [`at_exit`]. Without a key for the guard, the C library ends
+/// the process if it gets no memory there. So a `malloc` must not refuse a request during this call.
 #[must_use]
 pub fn is_registering() -> bool {
     REGISTERING.try_with(Cell::get).unwrap_or(false)
@@ -71,7 +71,8 @@ pub fn is_registering() -> bool {
 /// Registers `hook`, which the exit guard calls once when this thread ends. `hook` must not unwind.
 ///
 /// # Errors
-/// Returns [`Gone`] if the guard has run already, or if it holds eight hooks.
+/// Returns [`Gone`] if the guard has run already, if it holds eight hooks, or if the operating
+/// system refuses the value of its key.
 pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     #[cfg(all(test, not(ephemera_loom)))]
     tests::while_registering();

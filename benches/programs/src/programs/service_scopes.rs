@@ -11,7 +11,7 @@ use crate::ProgramResult;
 const LIMIT: usize = 64 << 20;
 
 /// Runs the program `service-scopes`, which answers its requests one after the other. It reads no
-/// file of the repository.
+/// file of the repository. It is for runs by hand: the commands run its variants below.
 pub(crate) fn run(_root: &Path) -> ProgramResult {
     serve(&SHORT, |request| in_scope(request))
 }

@@ -2,22 +2,26 @@
 //!
 //! The C library registers the destructor of a thread-local under the dynamic linker's lock, in
 //! glibc at least up to 2.36. A thread that `dlopen` waits for must not need that lock. So a
-//! `malloc` library calls [`end_threads_by_key`] when it is loaded: to set the value of a key
-//! takes no lock.
+//! `malloc` library calls [`end_threads_by_key`] when it is loaded. A thread sets the value of a
+//! low key without a lock and without memory.
 //!
-//! The destructor of a key runs after the destructors of thread-locals, so more frees of a thread
-//! find its own record. It does not run when the main thread returns from `main`. The process ends
-//! then.
+//! In glibc, the destructor of a key runs after the destructors of thread-locals, so more frees of
+//! a thread find its own record. It does not run when the main thread returns from `main`, but the
+//! process ends then.
 
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Gone, HOOKS, Hook};
 
+/// The number of keys whose values glibc keeps in the thread itself. It allocates memory for the
+/// values of other keys.
+const LOW_KEYS: libc::pthread_key_t = 32;
+
 /// The number of the key plus one, or zero without a key.
-static KEY: AtomicU64 = AtomicU64::new(0);
+static KEY: AtomicUsize = AtomicUsize::new(0);
 
 std::thread_local! {
     static KEYED: KeyedHooks = const { KeyedHooks { hooks: [const { Cell::new(None) }; HOOKS], ran: Cell::new(false) } };
@@ -31,18 +35,24 @@ struct KeyedHooks {
 }
 
 /// Makes the threads of this process run their exit hooks by a key, from now on. Returns `false` if
-/// the operating system has no key left. The thread-local with a destructor then stays in use.
+/// the operating system has no low key left. The thread-local with a destructor then stays in use.
 ///
-/// The code of this crate must stay loaded until all threads have ended.
-pub fn end_threads_by_key() -> bool {
+/// # Safety
+/// The code of this crate stays loaded until all threads of the process have ended.
+pub unsafe fn end_threads_by_key() -> bool {
     let mut key = 0;
-    // SAFETY: the pointer is valid for a write, and the destructor is a function of this crate.
-    let created = unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0;
-    if created {
-        // ORDERING: Release. Pairs with the Acquire in `key`. Publishes: the creation of the key.
-        KEY.store(u64::from(key) + 1, Ordering::Release);
+    // SAFETY: the pointer is valid for a write. The caller keeps the destructor loaded.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } != 0 {
+        return false;
     }
-    created
+    if key >= LOW_KEYS {
+        // SAFETY: the key was just created, and no thread has set a value.
+        let _ = unsafe { libc::pthread_key_delete(key) };
+        return false;
+    }
+    // ORDERING: Release. Pairs with the Acquire in `key`. Publishes: the creation of the key.
+    KEY.store(key as usize + 1, Ordering::Release);
+    true
 }
 
 /// Returns the key, if there is one.
@@ -55,20 +65,23 @@ pub(super) fn key() -> Option<libc::pthread_key_t> {
 /// Registers a hook that the destructor of the key calls.
 pub(super) fn at_exit(key: libc::pthread_key_t, hook: fn()) -> Result<(), Gone> {
     KEYED.with(|keyed| {
-        let free = keyed.hooks.iter().find(|place| place.get().is_none());
-        let free = free.filter(|_| !keyed.ran.get()).ok_or(Gone)?;
+        if keyed.ran.get() {
+            return Err(Gone);
+        }
         // Any value but null makes the C library call the destructor.
         let value = ptr::from_ref(keyed).cast::<c_void>();
         // SAFETY: the key exists.
         if unsafe { libc::pthread_setspecific(key, value) } != 0 {
             return Err(Gone);
         }
+        // A C library that allocates for the value may have registered another hook meanwhile.
+        let free = keyed.hooks.iter().find(|place| place.get().is_none()).ok_or(Gone)?;
         free.set(Some(hook));
         Ok(())
     })
 }
 
-/// Runs the hooks of the calling thread, as the destructor of the key.
+/// The destructor of the key: runs the hooks of the calling thread.
 unsafe extern "C" fn end(_value: *mut c_void) {
     KEYED.with(|keyed| {
         keyed.ran.set(true);
