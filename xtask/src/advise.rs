@@ -60,7 +60,7 @@ mod tests {
         }
     }
 
-    /// In a common directory, each command would overwrite the recorder that the other one built.
+    /// In a shared directory, each command would overwrite the recorder that the other one built.
     #[test]
     fn advice_and_measurements_are_built_in_directories_of_their_own() {
         let ws = Workspace::load().unwrap();

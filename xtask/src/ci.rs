@@ -75,8 +75,8 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
         }),
     ];
     // The steps below run side by side, long steps first. The controls come last: they are many and
-    // short, so both lanes end at about the same time. Steps that build in cargo's common directory
-    // wait for each other there, so steps of Miri stand between them.
+    // short, so both lanes end at about the same time. Steps that build in the shared target
+    // directory wait for its lock, so steps of Miri stand between them.
     let mut miri = miri::steps(ws, miri::BorrowModel::Both, miri::CI_SEEDS, MissingToolchain::Install)?;
     let rest = miri.split_off(miri.len().min(FIRST_OF_MIRI));
     let mut tests = test::steps(test::TestedPackages::All);
@@ -104,6 +104,11 @@ fn clippy() -> Step<'static> {
                 .args(["--all-targets", "--", "-D", "warnings"])
                 .run_or("clippy reports warnings or errors")?;
         }
+        // The program of `cargo xtask coherence` is behind a feature.
+        let program = ws.cargo().args(["clippy", "--package", "ephemera-coherence", "--features", "program"]);
+        program
+            .args(["--all-targets", "--", "-D", "warnings"])
+            .run_or("clippy reports warnings or errors")?;
         Ok(Outcome::Passed(String::new()))
     })
     .beside()

@@ -88,8 +88,8 @@ pub(crate) fn steps(ws: &Workspace, wanted: impl Fn(&Control) -> bool) -> Result
 }
 
 /// Spreads the items that `locks` accepts evenly among the other items. Controls of kind `test`
-/// build in cargo's common directory, so two of them that run side by side would wait for each
-/// other.
+/// build in the shared target directory, so of two that run side by side, one would wait for its
+/// lock.
 fn spread<T>(items: Vec<T>, locks: impl Fn(&T) -> bool) -> Vec<T> {
     let (locking, others): (Vec<_>, Vec<_>) = items.into_iter().partition(locks);
     let (many, total) = (locking.len(), locking.len() + others.len());
@@ -205,7 +205,8 @@ fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
     judged
 }
 
-/// Checks that the test of this run compiled. `which` says for the message whether the cfg was set.
+/// Checks that the test of this run compiled. `which` says whether the cfg was set, for the message
+/// of the error.
 ///
 /// # Errors
 /// Returns an error if the compiler reported errors.

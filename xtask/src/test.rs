@@ -19,8 +19,8 @@ pub(crate) const BENCHES: &str = "benches";
 /// The arguments of cargo that select unit tests, integration tests and examples.
 const UNIT: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
 
-/// The environment variable that sets how many random programs the suite of all allocators runs for
-/// each of its profiles, and the number in `test`. In `ci` the suite runs four times as many.
+/// The environment variable for the number of random programs that testkit's suite runs for each
+/// profile, and its value in `test`. In `ci` the suite runs four times as many.
 const SUITE_SEEDS: (&str, &str) = ("EPHEMERA_SEEDS", "24");
 
 /// Packages that can implement both versions of the allocator trait at once, with the feature that

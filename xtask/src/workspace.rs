@@ -121,8 +121,8 @@ impl Workspace {
     }
 
     /// Returns the build directory `name` of the current lane. Lane 0 uses the name as it is, and
-    /// other lanes append their number. In a common directory, steps that run side by side would
-    /// wait for each other's lock.
+    /// other lanes append their number. In a shared directory, steps that run side by side would
+    /// wait for its lock.
     pub(crate) fn lane_dir(&self, name: &str) -> PathBuf {
         match shell::lane() {
             0 => self.target.join(name),

@@ -66,8 +66,8 @@ pub(crate) unsafe fn read(block: NonNull<u8>) -> Option<(Layout, usize)> {
     Some((Layout::from_size_align(header.size, header.align).ok()?, header.offset))
 }
 
-/// Clears the header of a block that is about to be freed or moved. Otherwise a later free of this address
-/// would take the stale header for that of a live block.
+/// Clears the header of a block that is about to be freed or moved. Otherwise a later free of this
+/// address would take the stale header for that of a live block.
 ///
 /// # Safety
 /// The block has a header, and belongs to the caller.

@@ -179,8 +179,8 @@ __attribute__((constructor)) static void start(void) {
     assert!(output.status.success() && output.stdout == b"loaded\n", "{output:?}");
 }
 
-/// Each thread frees three neighbouring blocks and stays. There are far more threads than static
-/// records, so some frees ask for memory for a record.
+/// Each thread frees three neighbouring blocks, and lives until all threads have done so. There are
+/// far more threads than static records, so some frees request memory for a record.
 #[test]
 fn a_free_without_memory_keeps_errno() {
     let source = "

@@ -61,8 +61,9 @@ std::thread_local! {
     static REGISTERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether this thread is inside [`at_exit`]. Without a key for the guard, the C library ends
-/// the process if it gets no memory there. So a `malloc` must not refuse a request during this call.
+/// Returns whether this thread is inside [`at_exit`]. Without a key for the guard, the C library
+/// ends the process if it gets no memory there. So a `malloc` must not refuse a request during this
+/// call.
 #[must_use]
 pub fn is_registering() -> bool {
     REGISTERING.try_with(Cell::get).unwrap_or(false)

@@ -62,8 +62,8 @@ impl TraceFile {
             close(fd);
         }
         if made.is_err() {
-            // SAFETY: the path ends with a zero. Best effort: no other program uses the empty
-            // file.
+            // SAFETY: the path ends with a zero. Best effort: if the call fails, a trace without
+            // events stays.
             unsafe { libc::unlink(path.as_ptr()) };
         }
         made

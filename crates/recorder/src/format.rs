@@ -38,8 +38,8 @@
 //! the run and its processor time, both since that start. The last two are 0 if the program ended
 //! without `exit`. The cost of the clock is in picoseconds.
 //!
-//! Version 1 has no notes, and of the fields from 4032 on only the dropped calls. This crate still
-//! reads it. Such a trace has no processor times.
+//! Version 1 has no notes. Of the fields from 4032 on, it has only the dropped calls. This crate
+//! still reads it. Such a trace has no processor times.
 //!
 //! The *sequence* counts all events of the process. The free of a block has a lower number than
 //! the allocation that reuses its memory, on any thread. `used` is written after each event, so

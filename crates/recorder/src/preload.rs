@@ -142,7 +142,7 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
     }
     let Some(real) = real() else { return refused() };
     if size == 0 {
-        // For this size, the C library frees the block and returns null.
+        // For this size, the next allocator frees the block. Some return null, others a new block.
         goes(op::FREE, block.cast());
         // SAFETY: the caller upholds the callee's contract.
         let left = unsafe { (real.realloc)(block, 0) };
@@ -241,8 +241,8 @@ pub(crate) unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: u
 /// Records a block that a function of the next allocator returned for this alignment. `block` is
 /// `None` if that allocator lacks the function.
 ///
-/// The C library decides what to do with an alignment that is no power of two. Some round it up,
-/// others refuse it.
+/// The next allocator decides what to do with an alignment that is no power of two. Some round it
+/// up, others refuse it.
 fn aligned(align: usize, size: usize, block: Option<*mut c_void>) -> *mut c_void {
     let Some(block) = block else { return refused() };
     born(op::ALLOC, align_log2(align.checked_next_power_of_two().unwrap_or(1)), block.cast(), size);

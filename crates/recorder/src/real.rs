@@ -67,6 +67,10 @@ pub(crate) unsafe fn early_size(block: *mut c_void) -> usize {
 }
 
 /// The functions of the next allocator. Some C libraries lack the last four.
+///
+/// # Invariant
+/// **I8** A function pointer is as large as a pointer. The symbol with the name of a field is the
+/// next allocator's function of this name, which has the type of the field.
 #[derive(Debug)]
 pub(crate) struct Real {
     pub(crate) malloc: unsafe extern "C" fn(usize) -> *mut c_void,
@@ -114,34 +118,26 @@ fn search() -> Option<&'static Real> {
     if STATE.compare_exchange(0, SEARCHING, Relaxed, Relaxed).is_err() {
         return None;
     }
-    // The C standard and POSIX define the types of these functions.
+    // The C standard and POSIX define these types, except for `memalign`, `valloc` and `pvalloc`,
+    // whose types are those of glibc.
     let real = Real {
-        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
-        // function of this type.
+        // SAFETY: I8: the symbol is a function of this type.
         malloc: unsafe { core::mem::transmute_copy(&next(c"malloc")) },
-        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
-        // function of this type.
+        // SAFETY: I8: the symbol is a function of this type.
         calloc: unsafe { core::mem::transmute_copy(&next(c"calloc")) },
-        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
-        // function of this type.
+        // SAFETY: I8: the symbol is a function of this type.
         realloc: unsafe { core::mem::transmute_copy(&next(c"realloc")) },
-        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
-        // function of this type.
+        // SAFETY: I8: the symbol is a function of this type.
         free: unsafe { core::mem::transmute_copy(&next(c"free")) },
-        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
-        // function of this type.
+        // SAFETY: I8: the symbol is a function of this type.
         posix_memalign: unsafe { core::mem::transmute_copy(&next(c"posix_memalign")) },
-        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
-        // function of this type, and a null pointer is `None`.
+        // SAFETY: I8: the symbol is a function of this type, and a null pointer is `None`.
         aligned_alloc: unsafe { core::mem::transmute_copy(&find(c"aligned_alloc")) },
-        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
-        // function of this type, and a null pointer is `None`.
+        // SAFETY: I8: the symbol is a function of this type, and a null pointer is `None`.
         memalign: unsafe { core::mem::transmute_copy(&find(c"memalign")) },
-        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
-        // function of this type, and a null pointer is `None`.
+        // SAFETY: I8: the symbol is a function of this type, and a null pointer is `None`.
         valloc: unsafe { core::mem::transmute_copy(&find(c"valloc")) },
-        // SAFETY: a function pointer is as large as a pointer. The symbol is the C library's
-        // function of this type, and a null pointer is `None`.
+        // SAFETY: I8: the symbol is a function of this type, and a null pointer is `None`.
         pvalloc: unsafe { core::mem::transmute_copy(&find(c"pvalloc")) },
     };
     // SAFETY: only this thread changed the state, and no thread reads before the store below.

@@ -168,7 +168,7 @@ impl Stream {
         let at = at + bytes.len();
         // SAFETY: the packet's header lies at its beginning.
         let used = unsafe { packet.add(packet::USED) };
-        // SAFETY: packets begin at pages, so the field is aligned to four. Every access to it is
+        // SAFETY: a packet is aligned to four bytes, and so is the field. Every access to it is
         // atomic.
         let used = unsafe { AtomicU32::from_ptr(used.cast()) };
         // ORDERING: Release. Pairs with the Acquire of a process that maps the file while it is
@@ -193,8 +193,8 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// `packet` is valid for [`PACKET`] bytes, aligned to a page and zeroed. From now on, only this
-    /// stream uses the packet.
+    /// `packet` is valid for [`PACKET`] bytes, aligned to four bytes and zeroed. From now on, only
+    /// this stream uses the packet.
     pub(crate) unsafe fn begin(&self, packet: *mut u8, stream: u32, thread: u32, base: &Base) {
         let mut header = [0; PACKET_HEADER];
         header[..4].copy_from_slice(&format::PACKET_MAGIC);
@@ -232,8 +232,8 @@ mod tests {
         words[PACKET / 8] = u64::MAX;
         let stream = Stream::default();
         stream.holder.store(7, Relaxed);
-        // SAFETY: the vector has `PACKET` zeroed bytes that nothing else uses. They have the
-        // alignment of the header's words, which is enough for this stream.
+        // SAFETY: the vector has `PACKET` zeroed bytes that nothing else uses. They are aligned to
+        // four bytes or more.
         unsafe { stream.begin(words.as_mut_ptr().cast(), 3, 7, &Base::default()) };
         let sequence = AtomicU64::new(0);
         let mut written = 0_u64;

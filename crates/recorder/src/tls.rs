@@ -13,7 +13,7 @@ use crate::stream::Stream;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct ThreadWords {
-    /// The thread's stream, or a value in its place: below [`EARLY`], the number of calls without
+    /// The thread's stream, or a value in its place: up to [`EARLY`], the number of calls without
     /// a stream; [`ENDED`]; or [`BUSY`].
     pub(crate) stream: *const Stream,
     /// The thread's number; 0 before it has one.

@@ -12,16 +12,18 @@
 //! ```
 //!
 //! # Invariants
-//! * **E1** Once a store is parked, `shares` counts its regions that are neither settled nor found
-//!   by a sweep, plus one for each sweep in progress. The thread that subtracts the last share
-//!   frees the regions. No other thread does.
+//! * **E1** Once a store is parked, `shares` counts the regions that are neither settled nor found
+//!   by a sweep, starting at the first region that the drop of the ring found taken. Each sweep in
+//!   progress adds one, and so does the call that parks the store. The thread that subtracts the
+//!   last share frees the regions. No other thread does.
 //! * **E2** The header has two halves. All shares together own one; the lists of `ParkedStores` own
 //!   the other. The second half to leave frees the header.
 //! * **E3** After the ring is dropped, no region becomes taken. Every word before `swept` is
 //!   settled, or was free when the ring was dropped, or was found by a sweep.
 //!
-//! The drop of the ring settles every region that is free. A late release settles its own region.
-//! So a free word that a sweep finds belongs to an early release, whose share the drop counted.
+//! The drop of the ring settles every free region after the first taken one, where sweeps start. A
+//! late release settles its own region. So a free word that a sweep finds belongs to an early
+//! release, whose share the drop counted.
 
 use core::alloc::Layout;
 

@@ -273,10 +273,11 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
         }
         let is_elsewhere = locate(slot.place).0.as_ptr() != address;
         let kept = if is_elsewhere {
-            // The first group may be empty now.
+            // `make_room` can free the first slot's group, if the drop above left it empty.
             Some(slot)
         } else if pages > 1 {
-            // The group may be empty, and gives room for a shorter group and the counts.
+            // `make_room` can free the group, if the drop leaves it empty. There is then room for a
+            // group with fewer pages and for the counts.
             drop(slot);
             None
         } else {

@@ -65,7 +65,8 @@ impl Block {
     ///
     /// Returns [`Violation::Changed`] with the first byte that differs.
     pub fn check(&self) -> Result<(), Violation> {
-        // SAFETY: the caller of `fill` guaranteed that the block stays valid while `self` exists.
+        // SAFETY: the caller of `fill` guaranteed that the block stays valid while `self` exists,
+        // and that no other code accesses it. `fill` initialised the bytes at its offsets.
         unsafe { self.check_kept(self.start, self.layout.size()) }
     }
 
@@ -78,13 +79,13 @@ impl Block {
     ///
     /// # Safety
     ///
-    /// `start` is valid for reads of `kept` bytes. Those at the offsets that `fill` filled are
-    /// initialised.
+    /// `start` is valid for reads of `kept` bytes, which no other code writes during the call.
+    /// Those at the offsets that `fill` filled are initialised.
     pub(crate) unsafe fn check_kept(&self, start: NonNull<u8>, kept: usize) -> Result<(), Violation> {
         for range in pattern::filled(self.layout.size()) {
             let range = range.start.min(kept)..range.end.min(kept);
-            // SAFETY: the caller guarantees that `kept` bytes are readable, and that those at the
-            // offsets that `fill` filled are initialised.
+            // SAFETY: the caller guarantees that `kept` bytes are readable and not written, and
+            // that those at the offsets that `fill` filled are initialised.
             if let Some(change) = unsafe { pattern::first_change(start, range, self.seed) } {
                 return Err(Violation::Changed {
                     address: start.addr().get(),
@@ -118,12 +119,13 @@ impl Block {
 ///
 /// # Safety
 ///
-/// `start` is valid for reads of `layout.size()` bytes. The bytes from `from` on are initialised.
+/// `start` is valid for reads of `layout.size()` bytes, which no other code writes during the call.
+/// The bytes from `from` on are initialised.
 pub(crate) unsafe fn check_zeroed(start: NonNull<u8>, layout: Layout, from: usize) -> Result<(), Violation> {
     for range in pattern::filled(layout.size()) {
         let range = range.start.max(from)..range.end.max(from);
         // SAFETY: the caller guarantees that the bytes from `from` to the end of the layout are
-        // readable and initialised.
+        // readable, initialised and not written.
         if let Some(change) = unsafe { pattern::first_nonzero(start, range) } {
             return Err(Violation::NotZero {
                 address: start.addr().get(),

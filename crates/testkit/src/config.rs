@@ -18,7 +18,8 @@ const fn here_or_miri(here: usize, miri: usize) -> usize {
 
 /// Number of seeds for each profile. [`SEEDS_VARIABLE`] in the environment overrides it.
 pub const SEEDS: usize = here_or_miri(96, 1);
-/// The environment variable that overrides [`SEEDS`]. `cargo xtask test` sets it to a quarter.
+/// The environment variable that overrides [`SEEDS`]. `cargo xtask test` sets it to a quarter of
+/// that number.
 pub const SEEDS_VARIABLE: &str = "EPHEMERA_SEEDS";
 /// Number of operations in a program generated from a seed.
 pub const SEED_OPS: usize = here_or_miri(400, 24);

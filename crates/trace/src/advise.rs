@@ -24,7 +24,7 @@ pub use super::offer::Offer;
 pub use super::verdict::Recommendation;
 
 /// `ring-alloc` fits if it holds at most this many times the peak of live bytes, or at most
-/// [`HOLDS_MORE`] bytes more than it.
+/// [`HOLDS_MORE`] bytes more than that peak.
 const HOLDS: f64 = 2.0;
 const HOLDS_MORE: u64 = 4 << 20;
 /// The extra nanoseconds of an allocation and its free if neither the block nor the allocator's

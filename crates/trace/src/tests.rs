@@ -289,7 +289,7 @@ fn a_replay_without_rounds_is_an_error() {
     assert!(error.expect_err("there is no figure").contains("at least one round"));
 }
 
-/// The number of rounds and the warm-up together exceed a number of 32 bits.
+/// With the warm-up, the number of rounds would exceed `u32::MAX`.
 #[test]
 #[should_panic(expected = "round 2 has ended")]
 fn the_largest_number_of_rounds_is_not_taken_for_none() {

@@ -38,8 +38,8 @@ fn resident_memory_returns_while_a_burst_of_256_mib_is_freed() {
             assert!(resident() > before + 200 * MIB);
             drop(blocks);
             let after = resident();
-            // The second burst needs the pages that were purged after the first one, so the cache
-            // may grow.
+            // Every later burst needs pages that were purged after an earlier one, so the bound on
+            // the cached bytes may have risen.
             let learned = if first { 0 } else { pages::CACHE_LEARNED };
             first = false;
             let bound = before + pages::CACHE + learned + KEPT + SLACK;

@@ -103,7 +103,7 @@ fn none(blocks: Vec<Block>) -> Vec<Block> {
     Vec::new()
 }
 
-/// The bytes that stay because the page of each unit's header stays: an eighth of units of 32 KiB.
+/// The bytes of the pages with the units' headers, which stay resident: 4 KiB of every 32 KiB.
 const HEADERS: usize = BURST / 8;
 const SLACK: usize = 6 * MIB;
 

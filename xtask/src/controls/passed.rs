@@ -1,4 +1,4 @@
-//! Remembers which tests passed without a weakened step earlier in this run.
+//! Remembers which tests passed earlier in this run, without a weakening.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

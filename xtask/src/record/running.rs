@@ -59,8 +59,8 @@ impl BlockedSignals {
             if signal > 0 {
                 // SAFETY: zeros are a valid structure, and the call replaced them by a valid one.
                 let info = unsafe { info.assume_init() };
-                // SAFETY: the kernel sets this field if a process sent the signal, which the code
-                // says.
+                // SAFETY: the structure is initialised, and every number is valid for this field.
+                // If a process sent the signal, the kernel has set the field to its ID.
                 let sender = || unsafe { info.si_pid() }.cast_unsigned();
                 return Ok((signal, (info.si_code <= 0).then(sender)));
             }
@@ -76,7 +76,7 @@ impl Drop for BlockedSignals {
     fn drop(&mut self) {
         let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // A signal that is still pending was meant for the program, and would end the tool.
-        // SAFETY: the pointers are to a valid set, to none, and to a valid time.
+        // SAFETY: the set and the time are valid, and the pointer between them may be null.
         while unsafe { libc::sigtimedwait(&raw const self.waited, null_mut(), &raw const now) } > 0 {}
         set_blocked(&self.before);
     }
@@ -84,7 +84,7 @@ impl Drop for BlockedSignals {
 
 /// Blocks these signals and no others.
 fn set_blocked(signals: &libc::sigset_t) {
-    // SAFETY: the pointers are to a valid set, and to none.
+    // SAFETY: the first pointer is to a valid set, and the second one may be null.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const *signals, null_mut()) };
 }
 

@@ -43,8 +43,8 @@ struct LiveItem<I> {
 
 /// The live items, and the tables of the slots that are replaced and of the new sizes.
 pub(super) struct Slots<I> {
-    /// Every slot has a value, except during a call of [`replace`]. A panic in that call drops no
-    /// slot, so that it drops none twice.
+    /// Every slot has a value, except during a call of [`replace`]. `MaybeUninit` drops nothing, so
+    /// a panic in that call leaks items and drops none twice.
     slots: Box<[MaybeUninit<LiveItem<I>>]>,
     sizes: Box<[u16; SIZES]>,
     places: Box<[u16; PLACES]>,

@@ -77,8 +77,8 @@ impl<S: Stock, L: LiveItems<S>> Lasting<S, L> {
 
 impl<S: Stock, L: LiveItems<S>> Cell for Lasting<S, L> {
     fn run(&mut self, units: u64) -> u64 {
-        // After a panic the cell has no items, so its drop frees none in the middle of an
-        // operation.
+        // If `work` panics, the cell stays empty, so its drop does not clear items that `work` left
+        // half updated.
         let Some(mut items) = self.items.take() else { return 0 };
         // SAFETY: this cell's stock made the items, and after a panic the cell has none.
         let sum = unsafe { items.work(&mut self.stock, units) };

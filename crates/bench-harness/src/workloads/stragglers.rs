@@ -26,8 +26,8 @@ struct LateItem<I> {
 
 /// The window, and the items that outlive it.
 struct Stragglers<I> {
-    /// Every slot of the window has a value, except during a call of [`churn`]. A panic in that
-    /// call drops no slot, so that it drops none twice.
+    /// Every slot of the window has a value, except during a call of [`churn`]. `MaybeUninit` drops
+    /// nothing, so a panic in that call leaks items and drops none twice.
     window: Box<[MaybeUninit<I>; WINDOW]>,
     sizes: Box<[u16; WINDOW]>,
     late: VecDeque<LateItem<I>>,

@@ -18,8 +18,8 @@ struct VecParts {
     end: unsafe fn(*mut (), usize, usize),
 }
 
-// SAFETY: the `Need` of a workload that sends items admits contenders whose items may be used and
-// dropped on any thread.
+// SAFETY: the `Need` of a workload that sends items admits only contenders whose items may be used
+// and dropped on any thread.
 unsafe impl Send for VecParts {}
 
 impl VecParts {

@@ -1,19 +1,23 @@
 //! Notes about blocks: a pointer and a number that an allocator keeps for a block by its address.
 //!
 //! A block of [`Pages`](super::Pages) has no header, and nothing touches the bytes after it. So its
-//! note is in a tree of three levels over the addresses, with a place for each 32 KiB. A note takes
-//! 16 bytes, and a leaf of the tree covers 32 MiB. The first note that needs a leaf makes it.
+//! note is in a tree of three levels over the addresses, with an entry for each 32 KiB. An entry
+//! takes 16 bytes, and a leaf of the tree covers 32 MiB. The first note that needs a leaf makes it.
 //! Leaves are never freed.
 //!
 //! # Invariant
 //!
-//! * **G6** The place of a block's first byte belongs to the owner of the block. Two blocks never
-//!   share a place, because each takes at least 32 KiB from its first byte on. An owner takes the
-//!   note away before it frees the block, so a new block has no note.
+//! * **G6** The entry of a block's first byte belongs to the owner of the block. With
+//!   `ephemera_pages`, two blocks never share an entry, because each takes at least 32 KiB from its
+//!   first byte on. Otherwise, only blocks of at least 32 KiB get notes, and an entry names the
+//!   block whose note it has. An owner takes the note away before it frees the block, so a new
+//!   block has no note.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
+#[cfg(not(ephemera_pages))]
+use crate::sync::AtomicUsize;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
 /// A pointer and a number. Their meaning is up to the allocator.
@@ -25,26 +29,29 @@ pub struct Note {
     pub number: u64,
 }
 
-/// A place covers `1 << PLACE_BITS` bytes, 32 KiB. Each block takes at least this number of bytes
-/// from its first byte on.
-const PLACE_BITS: u32 = 15;
+/// An entry covers `1 << ENTRY_BITS` bytes, 32 KiB. With `ephemera_pages`, each block takes at
+/// least this number of bytes from its first byte on.
+const ENTRY_BITS: u32 = 15;
 
 /// The number of bits of an address in the user space of the supported systems.
 const ADDRESS_BITS: u32 = if usize::BITS < 48 { usize::BITS } else { 48 };
 const LEAF_BITS: u32 = 10;
 /// The number of bits of an address above those of a leaf.
-const UPPER_BITS: u32 = ADDRESS_BITS - PLACE_BITS - LEAF_BITS;
+const UPPER_BITS: u32 = ADDRESS_BITS - ENTRY_BITS - LEAF_BITS;
 const BRANCH_BITS: u32 = if UPPER_BITS < 11 { UPPER_BITS } else { 11 };
 const ROOT_BITS: u32 = UPPER_BITS - BRANCH_BITS;
 
-/// The words of a note, at its place in the tree. `whose` is null if there is none.
+/// An entry of the tree: the words of a note. `whose` is null if there is none.
 #[repr(C)]
 struct NoteWords {
     whose: AtomicPtr<()>,
     number: AtomicU64,
+    /// The address of the block, because smaller blocks may start in the same 32 KiB.
+    #[cfg(not(ephemera_pages))]
+    block: AtomicUsize,
 }
 
-/// The places for 32 MiB of addresses. A leaf of zeros has no notes.
+/// The entries for 32 MiB of addresses. A leaf of zeros has no notes.
 type NoteLeaf = [NoteWords; 1 << LEAF_BITS];
 
 /// The leaves for 64 GiB of addresses.
@@ -81,16 +88,16 @@ unsafe fn follow_or_make<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     follow(link)
 }
 
-/// Returns the indices of the branch, the leaf and the place for a block.
+/// Returns the indices of the branch, the leaf and the entry for a block.
 #[inline]
 fn tree_indices(block: NonNull<u8>) -> (usize, usize, usize) {
-    let place = block.addr().get() >> PLACE_BITS;
-    let leaf = place >> LEAF_BITS;
-    (leaf >> BRANCH_BITS, leaf & ((1 << BRANCH_BITS) - 1), place & ((1 << LEAF_BITS) - 1))
+    let entry = block.addr().get() >> ENTRY_BITS;
+    let leaf = entry >> LEAF_BITS;
+    (leaf >> BRANCH_BITS, leaf & ((1 << BRANCH_BITS) - 1), entry & ((1 << LEAF_BITS) - 1))
 }
 
-/// Sets the note of a block. Returns `false` if there is no memory for it, or no place: the tree
-/// does not cover the address, or another block might have the same place.
+/// Sets the note of a block. Returns `false` if there is no memory for it, or no entry: the tree
+/// does not cover the address, or another block might have the same entry.
 ///
 /// # Safety
 /// The caller owns the block. It has this layout and is not of size zero. The block came from
@@ -98,28 +105,35 @@ fn tree_indices(block: NonNull<u8>) -> (usize, usize, usize) {
 #[cold]
 #[must_use]
 pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
-    // The fallback heap also serves small blocks of large alignment, and two of them may share a
-    // place.
-    if !cfg!(ephemera_pages) && layout.size() < 1 << PLACE_BITS {
+    // The fallback heap also serves small blocks of large alignment. Two of them may start in the
+    // same 32 KiB, and would then share an entry.
+    if !cfg!(ephemera_pages) && layout.size() < 1 << ENTRY_BITS {
         return false;
     }
-    let (branch, leaf, place) = tree_indices(block);
+    let (branch, leaf, entry) = tree_indices(block);
     let Some(branch) = ROOT.get(branch) else { return false };
     // SAFETY: a branch of zeros has null links.
     let Some(branch) = (unsafe { follow_or_make(branch) }) else { return false };
     // SAFETY: a leaf of zeros has null pointers and the number 0.
     let Some(leaf) = branch.get(leaf).and_then(|leaf| unsafe { follow_or_make(leaf) }) else { return false };
-    let Some(place) = leaf.get(place) else { return false };
-    place.number.store(note.number, Ordering::Relaxed);
-    place.whose.store(note.whose.as_ptr(), Ordering::Relaxed);
+    let Some(entry) = leaf.get(entry) else { return false };
+    #[cfg(not(ephemera_pages))]
+    entry.block.store(block.addr().get(), Ordering::Relaxed);
+    entry.number.store(note.number, Ordering::Relaxed);
+    entry.whose.store(note.whose.as_ptr(), Ordering::Relaxed);
     true
 }
 
-/// Returns the place of a block, if the tree has its leaf.
+/// Returns the entry of a block, if the tree has its leaf.
 #[inline]
-fn place(block: NonNull<u8>) -> Option<&'static NoteWords> {
-    let (branch, leaf, place) = tree_indices(block);
-    follow(follow(ROOT.get(branch)?)?.get(leaf)?)?.get(place)
+fn entry(block: NonNull<u8>) -> Option<&'static NoteWords> {
+    let (branch, leaf, entry) = tree_indices(block);
+    let entry = follow(follow(ROOT.get(branch)?)?.get(leaf)?)?.get(entry)?;
+    #[cfg(not(ephemera_pages))]
+    if entry.block.load(Ordering::Relaxed) != block.addr().get() {
+        return None;
+    }
+    Some(entry)
 }
 
 /// Returns whether a block has a note.
@@ -129,8 +143,8 @@ fn place(block: NonNull<u8>) -> Option<&'static NoteWords> {
 #[inline]
 #[must_use]
 pub unsafe fn has(block: NonNull<u8>) -> bool {
-    // Relaxed: only owners of the block use the place (G6), one after the other.
-    place(block).is_some_and(|place| !place.whose.load(Ordering::Relaxed).is_null())
+    // Relaxed: only owners of the block use the entry (G6), one after the other.
+    entry(block).is_some_and(|entry| !entry.whose.load(Ordering::Relaxed).is_null())
 }
 
 /// Takes the note of a block, if it has one.
@@ -140,11 +154,11 @@ pub unsafe fn has(block: NonNull<u8>) -> bool {
 #[inline]
 #[must_use]
 pub unsafe fn take(block: NonNull<u8>) -> Option<Note> {
-    let place = place(block)?;
-    // Relaxed: only owners of the block use the place (G6), one after the other.
-    let whose = NonNull::new(place.whose.load(Ordering::Relaxed))?;
-    place.whose.store(ptr::null_mut(), Ordering::Relaxed);
-    Some(Note { whose, number: place.number.load(Ordering::Relaxed) })
+    let entry = entry(block)?;
+    // Relaxed: only owners of the block use the entry (G6), one after the other.
+    let whose = NonNull::new(entry.whose.load(Ordering::Relaxed))?;
+    entry.whose.store(ptr::null_mut(), Ordering::Relaxed);
+    Some(Note { whose, number: entry.number.load(Ordering::Relaxed) })
 }
 
 #[cfg(all(test, feature = "std", not(ephemera_loom)))]

@@ -87,8 +87,8 @@ impl Recording {
 /// Registers [`exits`] for the exit of the program. If the C library refuses, the trace lacks the
 /// end of the run.
 pub(super) fn see_the_exit() {
-    // SAFETY: `exits` takes no argument and never unwinds. The C library removes the registration
-    // when it unloads this library.
+    // SAFETY: `exits` takes no argument and never unwinds. If the C library unloads this library,
+    // it calls `exits` first.
     unsafe { libc::atexit(exits) };
 }
 

@@ -61,7 +61,7 @@ impl Recording {
     /// Registers `leave` for the end of this thread.
     fn see_the_end(&self) {
         let value = core::ptr::from_ref(self).cast();
-        // SAFETY: `launch` created the key. The value only has to differ from null.
+        // SAFETY: `prepare` created the key. The value only has to differ from null.
         unsafe { libc::pthread_setspecific(KEY.load(Relaxed), value) };
     }
 
@@ -113,8 +113,8 @@ impl Recording {
         let filled = stream.packet.load(Relaxed);
         let base =
             Base { sequence: SEQUENCE.load(Relaxed), time: os::ticks_since(CLOCK.load(Relaxed)), address: 0 };
-        // SAFETY: `claim` returns each packet once, mapped and with space on the disk. A new part
-        // of a file reads as zeros.
+        // SAFETY: `claim` returns each packet once: mapped, aligned to 4 KiB, and with space on the
+        // disk. A new part of a file reads as zeros.
         unsafe { stream.begin(packet, index, number as u32, &base) };
         file::release(filled);
         self.note_clocks(stream, number, before, &lock);

@@ -65,8 +65,8 @@ fn no_processor_time_is_read_once_a_thread_enters_a_sandbox() {
     let mut packet = vec![0_u64; PACKET / 8];
     let stream = &process.streams[0];
     stream.holder.store(7, Relaxed);
-    // SAFETY: the vector has `PACKET` zeroed bytes that nothing else uses. They have the alignment
-    // of the header's words, which is enough for this stream.
+    // SAFETY: the vector has `PACKET` zeroed bytes that nothing else uses. They are aligned to four
+    // bytes or more.
     unsafe { stream.begin(packet.as_mut_ptr().cast(), 0, 7, &Base::default()) };
     let notes = || {
         let before = stream.at.load(Relaxed);

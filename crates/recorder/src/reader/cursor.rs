@@ -124,7 +124,7 @@ impl Cursor {
         if step == 0 && self.begun {
             return Err((Bad::Long, "two events with one sequence number"));
         }
-        // In a header, the greatest number means that the recording did not stop early.
+        // `Trace::stop_sequence` has the greatest number if the recording did not stop early.
         let why = "a sequence number that no recording reaches";
         let sequence = sum(self.base.sequence, step, u64::MAX - 1, why)?;
         let time = sum(self.base.time, number()?, LATEST, LATE)?;

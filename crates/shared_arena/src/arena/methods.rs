@@ -66,8 +66,8 @@ macro_rules! arena_methods {
                 F: FnOnce(&mut MaybeUninit<T>) -> &T,
             {
                 match self.core.claim() {
-                    // SAFETY: `slot` belongs to this arena, and `init` returns a reference to the
-                    // value in it.
+                    // SAFETY: `slot` belongs to this arena. `slot.init` returns only if the closure
+                    // returned a reference to a value in the slot.
                     Ok(slot) => unsafe { $boxed::adopt(slot.init(init)) },
                     Err(refused) => refused.give_up(),
                 }
@@ -111,8 +111,8 @@ macro_rules! arena_methods {
                 F: FnOnce(&mut MaybeUninit<T>) -> &T,
             {
                 match self.core.claim() {
-                    // SAFETY: `slot` belongs to this arena, and `init` returns a reference to the
-                    // value in it.
+                    // SAFETY: `slot` belongs to this arena. `slot.init` returns only if the closure
+                    // returned a reference to a value in the slot.
                     Ok(slot) => Ok(unsafe { $boxed::adopt(slot.init(init)) }),
                     Err(refused) => Err(TryAllocError::new(init, refused)),
                 }
@@ -221,8 +221,8 @@ macro_rules! counted_methods {
             F: FnOnce(&mut MaybeUninit<T>) -> &T,
         {
             match self.core.claim_counted() {
-                // SAFETY: `slot` belongs to this arena, its counts have one handle, and `init`
-                // returns a reference to the value in it.
+                // SAFETY: `slot` belongs to this arena, and its counts have one handle. `slot.init`
+                // returns only if the closure returned a reference to a value in the slot.
                 Ok(slot) => unsafe { $handle::adopt(slot.init(init)) },
                 Err(refused) => refused.give_up(),
             }
@@ -273,8 +273,8 @@ macro_rules! counted_methods {
             F: FnOnce(&mut MaybeUninit<T>) -> &T,
         {
             match self.core.claim_counted() {
-                // SAFETY: `slot` belongs to this arena, its counts have one handle, and `init`
-                // returns a reference to the value in it.
+                // SAFETY: `slot` belongs to this arena, and its counts have one handle. `slot.init`
+                // returns only if the closure returned a reference to a value in the slot.
                 Ok(slot) => Ok(unsafe { $handle::adopt(slot.init(init)) }),
                 Err(refused) => Err(TryAllocError::new(init, refused)),
             }

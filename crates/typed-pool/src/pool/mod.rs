@@ -321,7 +321,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
     ///
     /// The time does not depend on the number of values or units. The pool keeps a count of the
     /// live slots of all units but the front, and follows the free list of the front, which has at
-    /// most the slots of one unit: 32 KiB for values of up to 1 KiB.
+    /// most the slots of one unit: 32 KiB for values of up to 512 bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.others.get() + self.heap.live_in_front() + self.loose.get()

@@ -31,7 +31,7 @@ impl Charge {
     /// The caller owns the block. It came from the operating system's pages and is not of size
     /// zero.
     pub(super) unsafe fn take(block: NonNull<u8>) -> Option<Self> {
-        // SAFETY: G6: the caller owns the block, and with it the place of its note.
+        // SAFETY: G6: the caller owns the block, and with it the entry of its note.
         unsafe { notes::take(block) }.map(Self)
     }
 
@@ -42,7 +42,7 @@ impl Charge {
     /// zero.
     #[inline]
     pub(super) unsafe fn is_noted(block: NonNull<u8>) -> bool {
-        // SAFETY: G6: the caller owns the block, and with it the place of its note.
+        // SAFETY: G6: the caller owns the block, and with it the entry of its note.
         unsafe { notes::has(block) }
     }
 

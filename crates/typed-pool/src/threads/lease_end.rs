@@ -57,10 +57,11 @@ fn has_rest(data: &PoolRecord) -> bool {
     data.rest.get() != 0 || has_ended(data)
 }
 
-/// Frees the empty units that the last holder of a record left: those that a walker protected, and
-/// those of a scope that ended while the record was held. The last holder calls this function after
-/// it releases its lease. So do a walker after its walk, the thread that ends the scope, and a
-/// thread that drained the record.
+/// Frees the empty units that the last holder of a record left: those that a walker protected,
+/// those that became empty when a momentary holder booked their frees, and those of a scope that
+/// ended while the record was held. The last holder calls this function after it releases its
+/// lease. So do a walker after its walk, the thread that ends the scope, and a thread that drained
+/// the record.
 ///
 /// A fence separates the release from the reads of `walks` and `ended`. Another fence separates the
 /// writes of these words from the check of the lease. So either the former holder sees the write
@@ -153,8 +154,8 @@ fn mark_mail(data: &PoolRecord) {
     if cfg!(ephemera_weaken = "mail_mark_is_stored") {
         data.mailed.store(1, Ordering::Relaxed);
     } else if !cfg!(ephemera_weaken = "scope_has_no_mail_mark") {
-        // Relaxed: the fence after the push publishes it. A store in place of the exchange would
-        // end the release sequence of another thread's mark.
+        // Relaxed: the fence before this call publishes the push. A store instead of the exchange
+        // would end the release sequence of another thread's mark.
         data.mailed.swap(1, Ordering::Relaxed);
     }
     if !cfg!(ephemera_weaken = "mail_mark_without_fence") {

@@ -214,8 +214,8 @@ impl ScopeHeaps {
         follow(&self.records)?.record.try_lease()
     }
 
-    /// Leases a record as [`lease`](Self::lease) does, and calls `wait` between two tries. Threads
-    /// hold a record only for a moment while they drain it or read its statistics.
+    /// Leases a record as [`lease`](Self::lease) does, and calls `wait` between tries. A short wait
+    /// often suffices: threads that drain a record or read its statistics soon release it.
     pub(super) fn lease_or_wait(&'static self, mut wait: impl FnMut()) -> Option<Lease<'static, PoolRecord>> {
         let mut first = self.try_lease();
         if follow(&self.records).is_some() {

@@ -121,7 +121,7 @@ pub(crate) unsafe fn deallocate_block(
 ) {
     // SAFETY: the caller passes the heaps that its cell names.
     let pages = unsafe { pages_outside_scopes(heaps) };
-    // SAFETY: the caller passes a live block.
+    // SAFETY: the caller passes a live block of the process's pages, and its size is not zero.
     let Some(pages) = pages.filter(|_| layout.size() == 0 || !unsafe { Charge::is_noted(block) }) else {
         // SAFETY: the caller passes a live block of this layout, which is on the family's account.
         return unsafe { deallocate_large(family, block, layout) };

@@ -68,8 +68,8 @@ unsafe impl<L: Library> RawAlloc for Global<L> {
     #[inline(always)]
     unsafe fn raw_resize<const GROW: bool>(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
         if old.align() == new.align() {
-            // SAFETY: the block was allocated with `old`. The size of a `Layout` does not overflow
-            // when it is rounded up to the alignment.
+            // SAFETY: the block was allocated with `old`, and `new` is not empty. The size of a
+            // `Layout` does not overflow when it is rounded up to the alignment.
             unsafe { L::ALLOC.realloc(ptr, old, new.size()) }
         } else {
             // SAFETY: the caller upholds the callee's contract.

@@ -44,8 +44,8 @@ impl Readable for WrappedSlot {
 
     #[inline(always)]
     fn read(&self, mut each: impl FnMut(&[u8])) {
-        // SAFETY: the bytes are within the store and were written. By the contract of `raw_take`,
-        // nothing writes them while this buffer exists.
+        // SAFETY: the bytes are within the store and were written. Nothing writes them during this
+        // call: by the contract of `raw_take`, buffers that overlap stay on one thread.
         each(unsafe { core::slice::from_raw_parts(self.at, self.len) });
     }
 }
@@ -58,8 +58,8 @@ impl Buffer for WrappedSlot {
         // SAFETY: no workload writes more bytes than it requested, and the store has at least that
         // many bytes after the start of the buffer.
         let end = unsafe { self.at.add(self.len) };
-        // SAFETY: by the contract of `raw_take`, these bytes of the store are exclusive to this
-        // buffer.
+        // SAFETY: by the contract of `raw_take`, no other thread uses these bytes of the store.
+        // Workloads write bytes from outside of the store.
         unsafe { end.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         self.len += bytes.len();
     }

@@ -1,10 +1,11 @@
 //! S13, ageing: requests that allocate short-lived blocks and replace random entries of a cache,
 //! while the sizes of the entries drift.
 //!
-//! A request allocates short-lived blocks, replaces some entries of the cache among them, and frees
-//! its blocks. So entries lie between garbage. The sizes of new entries grow and shrink twice in a
-//! run. An allocator whose size classes each keep their peak memory then holds the peaks of all
-//! classes. The draws are made in the loop, which costs each contender the same.
+//! A request allocates half of its short-lived blocks, replaces some entries of the cache,
+//! allocates the other half, and frees the blocks. So entries lie between garbage. The sizes of new
+//! entries grow and shrink twice in a run. An allocator whose size classes each keep their peak
+//! memory then holds the peaks of all classes. The draws are made in the loop, which costs each
+//! contender the same.
 
 use std::time::Instant;
 

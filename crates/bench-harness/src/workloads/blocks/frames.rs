@@ -117,7 +117,7 @@ pub(crate) unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut 
             // SAFETY: sizes start at 16.
             let at = unsafe { alloc.alloc(layout(usize::from(size), 8)) };
             let block = FrameBlock { at, size, tag: state.block as u8, turn: turn as u8 };
-            // SAFETY: the block has this size, and only this frame uses it.
+            // SAFETY: the block was just allocated with this size, which is at least 16.
             unsafe { touch(at, usize::from(size), block.tag) };
             state.block += 1;
             let until = if life == 0 { &mut state.scratch } else { &mut state.kept[(now + life) % TURNS] };

@@ -318,7 +318,7 @@ mod tests {
             most(&program).into_iter().map(|(layout, count)| (layout.size(), count)).collect();
         assert_eq!(held, [(24, 1), (40, 2)]);
         let mut slots = vec![null_mut(); program.slots()];
-        // SAFETY: there are as many slots as the program has.
+        // SAFETY: there are as many slots as the program has, and all are empty.
         unsafe { play(System.by_ref(), &program, &mut slots) };
     }
 }

@@ -22,8 +22,8 @@ pub(crate) const LIFE: u64 = 10 * BLOCKS as u64;
 /// An array that travels to a thread.
 struct Array(Slots<*mut u8>);
 
-// SAFETY: the `Need` of this workload admits contenders that free on any thread. The array owns its
-// blocks.
+// SAFETY: the `Need` of this workload admits only contenders that free on any thread. The array
+// owns its blocks.
 unsafe impl Send for Array {}
 
 struct BlockGenerations<C: Contender> {

@@ -115,7 +115,7 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
             }
             if !F::INFO.caps.free_individually {
                 *pool = None;
-                // SAFETY: the pool was dropped, and its nodes were freed.
+                // SAFETY: the pool was dropped, and no tree is left.
                 unsafe { family.reset() };
             }
         }

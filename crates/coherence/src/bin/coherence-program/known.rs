@@ -8,8 +8,8 @@ use ephemera_coherence::catalogue::TracedWorkload;
 use ephemera_coherence::marks::Phase;
 
 use crate::baton::in_turns;
-use crate::contenders::TracedRun;
 use crate::trace::within;
+use crate::traced::TracedRun;
 
 /// The number of words in a cache line.
 const LINE: usize = 8;

@@ -1,4 +1,4 @@
-//! What one run of the program is, and what a workload needs from an allocator.
+//! The parameters of a run, and the operations that a workload needs from an allocator.
 
 use ephemera_coherence::catalogue::TracedWorkload;
 

@@ -75,14 +75,21 @@ pub(super) unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
 pub(super) const PURGED_IS_ZERO: bool = system::PURGED_IS_ZERO;
 
 /// Returns the pages of a range to the operating system. The bytes are zero afterwards if
-/// [`PURGED_IS_ZERO`] says so. If the system refuses, their content is unknown.
+/// [`PURGED_IS_ZERO`] says so. If the system refuses, their content is unknown. A range that is not
+/// a number of whole pages is refused.
 ///
 /// # Safety
 /// The range is in a mapping by [`map`], belongs to the caller, and its content is not needed.
 #[must_use]
 pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
-    // SAFETY: the caller does not need the content.
-    !refused() && unsafe { system::purge(block, len) }
+    // SAFETY: the caller owns these accessible pages and does not need their content.
+    is_whole_pages(block, len, page_size()) && !refused() && unsafe { system::purge(block, len) }
+}
+
+/// Returns whether a range consists of whole pages of this size. The system would purge the whole
+/// page at the end of another range, which may have live bytes of the next span.
+fn is_whole_pages(block: NonNull<u8>, len: usize, page: usize) -> bool {
+    (block.addr().get() | len) & (page - 1) == 0 && len != 0
 }
 
 /// Returns the pages of a range to the operating system, whichever code mapped them. Their content
@@ -92,7 +99,7 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
 /// The range consists of accessible pages that belong to the caller, and its content is not needed.
 #[must_use]
 pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
-    // SAFETY: the caller does not need the content.
+    // SAFETY: the caller owns these accessible pages and does not need their content.
     !refused() && unsafe { system::discard(block, len) }
 }
 
@@ -134,4 +141,25 @@ pub(super) unsafe fn remap(block: NonNull<u8>, lens: (usize, usize), may_move: b
     }
     // SAFETY: the caller owns the mapping.
     unsafe { system::remap(block, lens, may_move) }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::num::NonZeroUsize;
+    use core::ptr::NonNull;
+
+    use super::is_whole_pages;
+
+    #[test]
+    fn a_span_of_half_a_page_is_not_purged() {
+        const SPAN: usize = 32 << 10;
+        let at = |addr| NonNull::without_provenance(NonZeroUsize::new(addr).unwrap());
+        for page in [4 << 10, 16 << 10] {
+            assert!(is_whole_pages(at(SPAN), SPAN, page) && is_whole_pages(at(2 * SPAN), SPAN, page));
+        }
+        let page = 64 << 10;
+        assert!(!is_whole_pages(at(2 * SPAN), SPAN, page), "the next span has the rest of the page");
+        assert!(!is_whole_pages(at(SPAN), 2 * SPAN, page));
+        assert!(is_whole_pages(at(2 * SPAN), 2 * SPAN, page));
+    }
 }

@@ -82,7 +82,7 @@ pub(super) const PURGED_IS_ZERO: bool = true;
 /// `MADV_DONTNEED` of Linux drops the pages at once, and the next access finds zeros.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
-    // SAFETY: the caller does not need the content of these bytes.
+    // SAFETY: the caller owns these accessible pages and does not need their content.
     keeping_errno(|| unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_DONTNEED) == 0 })
 }
 
@@ -90,7 +90,7 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     let (at, flags) = (block.as_ptr().cast(), FLAGS | libc::MAP_FIXED);
-    // SAFETY: the caller owns these bytes and does not need their content.
+    // SAFETY: the caller owns these accessible pages and does not need their content.
     keeping_errno(|| unsafe { libc::mmap(at, len, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED })
 }
 
@@ -101,7 +101,7 @@ pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
     } else {
         libc::MADV_FREE
     };
-    // SAFETY: the caller does not need the content of these bytes.
+    // SAFETY: the caller owns these accessible pages and does not need their content.
     keeping_errno(|| unsafe { libc::madvise(block.as_ptr().cast(), len, ADVICE) == 0 })
 }
 

@@ -58,12 +58,12 @@ pub(super) unsafe fn unmap(block: NonNull<u8>, _len: usize) -> bool {
 pub(super) const PURGED_IS_ZERO: bool = false;
 
 pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
-    // SAFETY: the caller owns these bytes and does not need their content.
+    // SAFETY: the caller owns these accessible pages and does not need their content.
     unsafe { !VirtualAlloc(block.as_ptr().cast(), len, MEM_RESET, PAGE_READWRITE).is_null() }
 }
 
 pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
-    // SAFETY: the caller does not need the content of these bytes.
+    // SAFETY: the caller owns these accessible pages and does not need their content.
     unsafe { purge(block, len) }
 }
 

@@ -58,8 +58,8 @@ fn an_event_of_a_signal_handler_and_a_note_do_not_overwrite_each_other() {
     let mut packet = vec![0_u64; PACKET / 8];
     let stream = Stream::default();
     stream.holder.store(THREAD, Relaxed);
-    // SAFETY: the vector has `PACKET` zeroed bytes that nothing else uses. They have the alignment
-    // of the header's words, which is enough for this stream.
+    // SAFETY: the vector has `PACKET` zeroed bytes that nothing else uses. They are aligned to four
+    // bytes or more.
     unsafe { stream.begin(packet.as_mut_ptr().cast(), 0, THREAD as u32, &Base::default()) };
     let watch = CallTimer { begin: 1, middle: 2, place: stream.place() };
     write(&stream);

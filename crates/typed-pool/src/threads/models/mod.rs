@@ -27,8 +27,7 @@ use crate::geometry::unit_of;
 use crate::heap;
 use crate::local_frees::Reach;
 
-/// The layout of a slot. A group has two slots. A unit also has two, unless the model sets another
-/// number.
+/// The layout of a slot. A group has two slots. So has a unit, unless a model sets another number.
 const SLOT: Layout = Layout::new::<[u64; 512]>();
 
 mod bundles;
@@ -252,7 +251,8 @@ fn loom_freed_slots_are_reused_after_their_last_use() {
     });
 }
 
-/// One slot stays live: its unit does not become empty, and the freed slot is reused.
+/// One slot of a unit stays live, so the trim does not free the unit. The other slot is freed
+/// remotely, and may be reused.
 #[test]
 fn loom_a_live_slot_keeps_its_unit() {
     check(|| {
