@@ -53,9 +53,9 @@ pub(crate) struct BenchOptions {
     /// Run all rounds, and measure memory and tail latencies.
     #[arg(long)]
     full: bool,
-    /// Build crate by crate, as a user's release build does, and without the less known contenders
-    /// in Rust. The ratios are those of another build: compare them with `--baseline` before you
-    /// quote them.
+    /// Build without link-time optimisation across crates, as a user's release build does, and
+    /// without the less known contenders in Rust. The ratios differ from those of the full build.
+    /// Before you quote them, compare them with a summary of the full build (`--baseline`).
     #[arg(long, conflicts_with = "icount")]
     thin: bool,
     /// Run the workloads or programs that match a regular expression.
@@ -124,7 +124,9 @@ pub(crate) fn measuring(ws: &Workspace, thin: bool) -> Result<Cmd> {
         eprintln!("{left_out}");
     }
     let (profile, rust) = if thin {
-        eprintln!("Building the harness crate by crate, without the less known contenders in Rust (--thin).");
+        eprintln!(
+            "Building the harness without LTO across crates, and without the less known contenders in Rust (--thin)."
+        );
         (THIN, RustPeers::Known)
     } else {
         eprintln!("Building the harness with fat LTO, which takes some minutes; `--thin` takes fewer.");

@@ -102,8 +102,8 @@ pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
     }
     // SAFETY: the block is a live slot of this unit (C1), and has the bytes of a link at least.
     let is_free = unsafe { pools::give_to_own_unit(Heap::__cell(), unit, block) };
-    // The slot is free already. Only this thread can allocate it again, so `leave` cannot erase the
-    // note of a later block.
+    // The slot is free already. Only this thread can allocate it again, so `leave` cannot clear the
+    // bit of a later block.
     is_free && live::leave(block)
 }
 

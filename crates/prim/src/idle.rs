@@ -164,8 +164,8 @@ pub enum IdleBy {
 pub struct Purged {
     /// The number of units that the look purged.
     pub units: usize,
-    /// Whether the next look need not wait for the next clock tick, because more units are probably
-    /// left.
+    /// Whether the heap probably has more units to purge. If so, the next look need not wait for a
+    /// clock tick.
     pub more: bool,
 }
 

@@ -3,7 +3,7 @@
 //! One thread owns a piece of memory and allocates blocks from it. Any thread may free these
 //! blocks. This crate implements that protocol once, for all three allocators:
 //!
-//! * [`record`]: the identity of a thread, which threads lease one after the other.
+//! * [`record`]: a thread's identity for its allocators. One thread at a time leases a record.
 //! * [`local`]: the thread-local that binds a thread to its record, and thread exit.
 //! * [`foreign`]: remote frees.
 //! * [`claim`] and [`barrier`]: the protocol by which another thread returns the pages of an idle

@@ -215,7 +215,8 @@ fn counts_are_not_refused_while_a_trim_would_make_room() {
     });
 }
 
-/// A large group is freed for a page and its counts. The next group must not take all of its bytes.
+/// To make room for a page and its counts, an arena frees a large empty group. The group that it
+/// allocates next must leave room for the counts.
 #[test]
 fn an_empty_group_is_exchanged_for_a_page_and_its_counts() {
     take_turn();

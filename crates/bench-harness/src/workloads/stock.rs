@@ -10,7 +10,7 @@ use super::Cell;
 /// Each item has a tag, which is written into it, and a size. Objects have a fixed size, so their
 /// stock ignores the parameter `size`.
 pub(super) trait Stock {
-    /// Whether items differ in size. If not, a workload reads no table of sizes.
+    /// Whether items differ in size. If not, the slots workload does not read its table of sizes.
     const SIZED: bool;
 
     /// The value that a workload keeps for an item: a pointer, a handle or a buffer.

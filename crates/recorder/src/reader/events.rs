@@ -57,7 +57,8 @@ impl Iterator for Events<'_> {
 }
 
 impl Events<'_> {
-    /// Returns the notes read so far. They are complete when the iterator has ended.
+    /// Returns the times read so far. They are complete when the iterator has ended without an
+    /// error.
     #[must_use]
     pub fn timing(&self) -> &Timing {
         &self.timing

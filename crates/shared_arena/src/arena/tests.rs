@@ -33,7 +33,7 @@ fn conc_free_groups_behind_a_shut_gate_are_used_before_a_refusal() {
     });
 }
 
-/// A thread that is asked to trim while the gate is shut trims in a later slow path.
+/// If the gate is shut when a thread should trim, the thread trims in a later slow path.
 #[test]
 fn a_request_to_trim_waits_for_an_open_gate() {
     let arena = SharedArena::<[u64; 64]>::builder().trim(Trim::Manual).build();

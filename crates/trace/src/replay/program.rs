@@ -53,7 +53,7 @@ pub struct ReplayProgram {
     pub(super) left: Vec<Leftover>,
     /// The number of operations that call the allocator.
     pub(super) ops: u64,
-    /// The most replayed bytes that are live at one time.
+    /// The peak of the live bytes, without the blocks that a replay leaves out.
     pub(super) peak_live: u64,
     /// The number of blocks of 4 GiB and more, which are left out.
     pub(super) huge: u64,
@@ -91,8 +91,8 @@ struct ProgramMaker {
     live: u64,
 }
 
-/// Returns the base-2 logarithm of a block's alignment in a replay: `asked`, or what `malloc` gives
-/// for this size if `asked` is 0.
+/// Returns the base-2 logarithm of a block's alignment in a replay: `asked`, or if that is 0, the
+/// alignment that C requires of `malloc`: the largest power of two up to `size`, at most 16.
 fn align(asked: u8, size: u32) -> u8 {
     if asked > 0 { asked } else { (size.max(1).ilog2() as u8).min(4) }
 }
@@ -169,7 +169,7 @@ impl ReplayProgram {
         self.ops
     }
 
-    /// Returns the most replayed bytes that are live at one time.
+    /// Returns the peak of the live bytes, without the blocks that a replay leaves out.
     #[must_use]
     pub fn peak_live(&self) -> u64 {
         self.peak_live

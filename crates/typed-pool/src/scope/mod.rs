@@ -164,10 +164,11 @@ impl Scope {
     /// Returns a future that polls `future` in this scope, on any thread. The scope does not end
     /// before the returned future is dropped.
     ///
-    /// The output of the returned future is [`OverLimit`] if the scope is beyond its limit at the
-    /// start of a poll, or after a poll that leaves `future` pending. `future` is then dropped,
-    /// within the scope. A future that waits is not woken when another future of its scope exceeds
-    /// the limit.
+    /// The output of the returned future is `Err` with an [`OverLimit`] if the scope has exceeded
+    /// its limit by the start of a poll, or by the end of a poll that leaves `future` pending. It
+    /// does not matter whether the scope is still above its limit. `future` is then dropped, within
+    /// the scope. A future that waits is not woken when another future of its scope exceeds the
+    /// limit.
     ///
     /// # Aborts
     /// A poll calls `handle_alloc_error` if there is no memory for heaps of this scope.

@@ -9,10 +9,12 @@ use crate::threads::{Ledger, LedgerCounts};
 /// The bytes that a scope holds. After the end of the scope, they are the bytes that it held at its
 /// end.
 ///
-/// The bytes are those of the scope's own units and of its blocks without a size class, wherever
-/// they are freed. Units are requested whole. The first block of a class adds a unit of 64 slots,
-/// or of 7 in the largest class, or a unit of up to 256 KiB that an earlier scope left. A unit with
-/// blocks of an earlier scope does not count, and its free changes no figure.
+/// The bytes are those of the scope's own units and of its large blocks, no matter which thread
+/// frees them, or in which scope.
+///
+/// Units are requested whole. The first block of a class adds a unit of 64 slots, or of 7 in the
+/// largest class, or a unit of up to 256 KiB that an earlier scope left. A unit with blocks of an
+/// earlier scope does not count, and its free changes no figure.
 ///
 /// There is one exception for each class: the unit from which a dropped scope allocated last counts
 /// for the next scope that takes the slow path in that class. When that scope is finished, the unit

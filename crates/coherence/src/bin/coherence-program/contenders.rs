@@ -119,7 +119,7 @@ of_blocks! {
     |alloc: &A, layout| NonNull::new(unsafe { alloc.alloc(layout) }),
     |ptr, layout| {
         let alloc = NonNull::<A>::dangling();
-        // SAFETY: a value without bytes is valid at every aligned address.
+        // SAFETY: `A` is zero-sized (`make` asserts it), so a dangling pointer is valid for it.
         let alloc = unsafe { alloc.as_ref() };
         // SAFETY: `TracedBlock::drop` passes a live block of this allocator with its layout.
         unsafe { alloc.dealloc(ptr.as_ptr(), layout) };
@@ -131,7 +131,7 @@ of_blocks! {
     |alloc: &A, layout| alloc.allocate(layout).ok().map(NonNull::cast),
     |ptr, layout| {
         let alloc = NonNull::<A>::dangling();
-        // SAFETY: a value without bytes is valid at every aligned address.
+        // SAFETY: `A` is zero-sized (`make` asserts it), so a dangling pointer is valid for it.
         let alloc = unsafe { alloc.as_ref() };
         // SAFETY: `TracedBlock::drop` passes a live block of this allocator with its layout.
         unsafe { alloc.deallocate(ptr, layout) };
