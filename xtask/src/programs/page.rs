@@ -3,8 +3,8 @@
 use core::fmt::Write as _;
 
 use anyhow::Result;
+use ephemera_measure::host;
 use ephemera_measure::stats::Estimate;
-use ephemera_measure::{host, os};
 
 use super::builds;
 use super::catalogue::{
@@ -75,11 +75,12 @@ impl ProgramFacts {
     }
 }
 
-/// Returns the conditions of a run that begins now.
+/// Returns the conditions of a run that begins now. `load` is the load average before the programs
+/// were built.
 ///
 /// # Errors
 /// Returns an error if the lock file of the programs cannot be read.
-pub(super) fn facts(ws: &Workspace, plan: &ProgramPlan) -> Result<ProgramFacts> {
+pub(super) fn facts(ws: &Workspace, plan: &ProgramPlan, load: Option<String>) -> Result<ProgramFacts> {
     let known = |fact: Option<String>| fact.unwrap_or_else(host::unknown);
     let versions = builds::versions(ws)?;
     let versioned = |name: &str, package: &str| {
@@ -88,7 +89,7 @@ pub(super) fn facts(ws: &Workspace, plan: &ProgramPlan) -> Result<ProgramFacts> 
         format!("{name} {}", version.split_once("-0-g").map_or(version, |(version, _)| version))
     };
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-    let load = known(os::load_average());
+    let load = known(load);
     let busy = load.split(' ').next().and_then(|one| one.parse::<f64>().ok()).is_some_and(|one| one > 0.5);
     let warning = if busy { ". The machine had other work: do not rely on the times" } else { "" };
     let contenders = plan.allocators.iter().filter_map(|one| Some(versioned(one.label, one.package?)));
@@ -107,7 +108,7 @@ pub(super) fn facts(ws: &Workspace, plan: &ProgramPlan) -> Result<ProgramFacts> 
             ),
         ),
         ("build", format!("{}, release with thin LTO", known(host::first_line("rustc", &["--version"])))),
-        ("load at the start", format!("{load}{warning}")),
+        ("load before the build", format!("{load}{warning}")),
         ("contenders", contenders.collect::<Vec<_>>().join(", ")),
     ];
     let programs = plan.programs.iter();

@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use ephemera_measure::host;
 use ephemera_measure::turns::next_round;
+use ephemera_measure::{host, os};
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom as _;
@@ -49,6 +49,8 @@ pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
         print!("{}", list());
         return Ok(true);
     }
+    // The build below would raise the load, so the page states the one before.
+    let load = os::load_average();
     let plan = ProgramPlan {
         programs: installed(catalogue::programs(options.filter.as_deref())?)?,
         allocators: catalogue::allocators(options.peers.as_deref())?,
@@ -62,7 +64,7 @@ pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
     let built = BuiltPrograms::build(ws, &plan)?;
     // The page states the conditions at the start of the run.
-    let head = page::facts(ws, &plan)?;
+    let head = page::facts(ws, &plan, load)?;
     let lines = out.join("programs.jsonl");
     let mut file = BufWriter::new(File::create(&lines).context("cannot write the samples")?);
     let bar = progress(&plan);

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use ephemera_measure::os;
 use ephemera_measure::stats::{DRAWS, Estimate, estimate};
 use ephemera_measure::turns::next_round;
 use rand::SeedableRng as _;
@@ -77,6 +78,8 @@ struct ScopeBar {
 /// Runs `bench --scopes`. Returns `true` if everything ran, even if a bar was missed.
 pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     let chosen = |one: &&GeneralAllocator| [JEMALLOC, OURS].contains(&one.key);
+    // The build below would raise the load, so the page states the one before.
+    let load = os::load_average();
     let plan = ProgramPlan {
         programs: catalogue::programs(Some("^service"))?,
         allocators: ALLOCATORS.iter().filter(chosen).copied().collect(),
@@ -89,7 +92,7 @@ pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     };
     fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
     build(ws, &plan)?;
-    let facts = page::facts(ws, &plan)?;
+    let facts = page::facts(ws, &plan, load)?;
     let processes = plan.rounds as usize * (1 + SERVICES.len());
     eprintln!(
         "{} rounds of {} processes; a round takes a minute and a half.",

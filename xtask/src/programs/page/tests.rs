@@ -109,7 +109,7 @@ fn a_reference_that_differs_from_itself_marks_its_table() {
 
 #[test]
 fn the_head_names_the_commit_the_machine_and_every_version() {
-    let ProgramFacts { facts, programs } = facts(&Workspace::load().unwrap(), &plan()).unwrap();
+    let ProgramFacts { facts, programs } = facts(&Workspace::load().unwrap(), &plan(), None).unwrap();
     let of = |name: &str| &facts.iter().find(|(what, _)| *what == name).unwrap().1;
     assert!(of("contenders").contains("jemalloc 0."), "{facts:?}");
     assert!(of("build").starts_with("rustc 1."), "{facts:?}");
