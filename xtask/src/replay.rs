@@ -19,7 +19,8 @@ const SUBCOMMAND: &str = "replay";
   cargo xtask replay gcc.trace --rounds 20 --seed 7
   cargo xtask replay gcc.trace --fat                 takes the build with more contenders
 
-Without --thin or --fat, the command runs the program that `bench` built last, or the one of `bench --thin` if there is none.
+Without --thin or --fat, the command runs the program that `bench` or a replay built last, or the one of `bench --thin` if
+there is none.
 
 A replay has the threads and remote frees of the program, and touches the memory. It writes TRACE.replay.json, which
 `cargo xtask advise` reads. Without a C compiler the contenders written in C are left out, and the command names them.")]

@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-/// The size of a page in bytes.
+/// The distance of a header from its block, in bytes: the size of the smallest page.
 pub(crate) const PAGE: usize = 4 << 10;
 
 /// The first word of a header, which tells it from other bytes.

@@ -63,7 +63,7 @@ pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     };
     fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
     let built = BuiltPrograms::build(ws, &plan)?;
-    // The page states the conditions at the start of the run.
+    // The page states the other conditions at the start of the run.
     let head = page::facts(ws, &plan, load)?;
     let lines = out.join("programs.jsonl");
     let mut file = BufWriter::new(File::create(&lines).context("cannot write the samples")?);

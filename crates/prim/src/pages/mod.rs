@@ -173,7 +173,8 @@ pub fn span_len(block: NonNull<u8>) -> Option<usize> {
     span::Span::order_at(block).map(order::Order::span)
 }
 
-/// Returns the pages of all freed blocks to the operating system.
+/// Returns the pages of all freed blocks to the operating system. Where a page has more than 32
+/// KiB, a smaller span leaves only with its superblock, once that has no used span.
 pub fn purge() {
     #[cfg(ephemera_pages)]
     spans::purge();
@@ -339,4 +340,14 @@ pub fn refuse_call(number: usize) -> usize {
         let _ = number;
         0
     }
+}
+
+/// Makes this module treat pages as larger than they are, for tests. `bytes` is a power of two, and
+/// at most 64 KiB.
+#[doc(hidden)]
+pub fn pretend_page_size(bytes: usize) {
+    #[cfg(ephemera_pages)]
+    os::pretend_page_size(bytes);
+    #[cfg(not(ephemera_pages))]
+    let _ = bytes;
 }

@@ -9,15 +9,12 @@
 //!
 //! * **G6** The entry of a block's first byte belongs to the owner of the block. With
 //!   `ephemera_pages`, two blocks never share an entry, because each takes at least 32 KiB from its
-//!   first byte on. Otherwise, only blocks of at least 32 KiB get notes, and an entry names the
-//!   block whose note it has. An owner takes the note away before it frees the block, so a new
-//!   block has no note.
+//!   first byte on. Otherwise, smaller blocks have no notes, and their owners use no entry. An
+//!   owner takes the note away before it frees the block, so a new block has no note.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-#[cfg(not(ephemera_pages))]
-use crate::sync::AtomicUsize;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
 /// A pointer and a number. Their meaning is up to the allocator.
@@ -46,9 +43,6 @@ const ROOT_BITS: u32 = UPPER_BITS - BRANCH_BITS;
 struct NoteWords {
     whose: AtomicPtr<()>,
     number: AtomicU64,
-    /// The address of the block, because smaller blocks may start in the same 32 KiB.
-    #[cfg(not(ephemera_pages))]
-    block: AtomicUsize,
 }
 
 /// The entries for 32 MiB of addresses. A leaf of zeros has no notes.
@@ -105,9 +99,7 @@ fn tree_indices(block: NonNull<u8>) -> (usize, usize, usize) {
 #[cold]
 #[must_use]
 pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
-    // The fallback heap also serves small blocks of large alignment. Two of them may start in the
-    // same 32 KiB, and would then share an entry.
-    if !cfg!(ephemera_pages) && layout.size() < 1 << ENTRY_BITS {
+    if has_no_entry(layout) {
         return false;
     }
     let (branch, leaf, entry) = tree_indices(block);
@@ -117,44 +109,50 @@ pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
     // SAFETY: a leaf of zeros has null pointers and the number 0.
     let Some(leaf) = branch.get(leaf).and_then(|leaf| unsafe { follow_or_make(leaf) }) else { return false };
     let Some(entry) = leaf.get(entry) else { return false };
-    #[cfg(not(ephemera_pages))]
-    entry.block.store(block.addr().get(), Ordering::Relaxed);
     entry.number.store(note.number, Ordering::Relaxed);
     entry.whose.store(note.whose.as_ptr(), Ordering::Relaxed);
     true
 }
 
-/// Returns the entry of a block, if the tree has its leaf.
+/// Returns whether blocks of this layout have no entry (G6). The fallback heap also serves small
+/// blocks of large alignment. Two of them may start in the same 32 KiB, and would then share an
+/// entry.
 #[inline]
-fn entry(block: NonNull<u8>) -> Option<&'static NoteWords> {
-    let (branch, leaf, entry) = tree_indices(block);
-    let entry = follow(follow(ROOT.get(branch)?)?.get(leaf)?)?.get(entry)?;
-    #[cfg(not(ephemera_pages))]
-    if entry.block.load(Ordering::Relaxed) != block.addr().get() {
+fn has_no_entry(layout: Layout) -> bool {
+    !cfg!(ephemera_pages) && layout.size() < 1 << ENTRY_BITS
+}
+
+/// Returns the entry of a block of this layout, if it has one and the tree has its leaf.
+#[inline]
+fn entry(block: NonNull<u8>, layout: Layout) -> Option<&'static NoteWords> {
+    if has_no_entry(layout) {
         return None;
     }
-    Some(entry)
+    let (branch, leaf, entry) = tree_indices(block);
+    follow(follow(ROOT.get(branch)?)?.get(leaf)?)?.get(entry)
 }
 
 /// Returns whether a block has a note.
 ///
 /// # Safety
-/// The caller owns the block. It came from [`Pages`](super::Pages) and is not of size zero.
+/// The caller owns the block. It has this layout, came from [`Pages`](super::Pages) and is not of
+/// size zero.
 #[inline]
 #[must_use]
-pub unsafe fn has(block: NonNull<u8>) -> bool {
+pub unsafe fn has(block: NonNull<u8>, layout: Layout) -> bool {
     // Relaxed: only owners of the block use the entry (G6), one after the other.
-    entry(block).is_some_and(|entry| !entry.whose.load(Ordering::Relaxed).is_null())
+    entry(block, layout).is_some_and(|entry| !entry.whose.load(Ordering::Relaxed).is_null())
 }
 
 /// Takes the note of a block, if it has one.
 ///
 /// # Safety
-/// The caller owns the block. It came from [`Pages`](super::Pages) and is not of size zero.
+/// The caller owns the block. It has this layout, came from [`Pages`](super::Pages) and is not of
+/// size zero.
 #[inline]
 #[must_use]
-pub unsafe fn take(block: NonNull<u8>) -> Option<Note> {
-    let entry = entry(block)?;
+pub unsafe fn take(block: NonNull<u8>, layout: Layout) -> Option<Note> {
+    let entry = entry(block, layout)?;
     // Relaxed: only owners of the block use the entry (G6), one after the other.
     let whose = NonNull::new(entry.whose.load(Ordering::Relaxed))?;
     entry.whose.store(ptr::null_mut(), Ordering::Relaxed);
@@ -178,15 +176,15 @@ mod tests {
         let blocks = layouts.map(|layout| Pages.allocate(layout).expect("memory").cast::<u8>());
         for ((block, layout), number) in blocks.into_iter().zip(layouts).zip(0..) {
             // SAFETY: the block is live, and the test owns it.
-            assert_eq!(unsafe { take(block) }, None);
+            assert_eq!(unsafe { take(block, layout) }, None);
             // SAFETY: the block is live, and the test takes its note below.
             assert!(unsafe { set(block, layout, note(number)) });
         }
         for ((block, layout), number) in blocks.into_iter().zip(layouts).zip(0..) {
             // SAFETY: the block is live, and the test owns it.
-            assert_eq!(unsafe { take(block) }, Some(note(number)));
+            assert_eq!(unsafe { take(block, layout) }, Some(note(number)));
             // SAFETY: the block is live, and the test owns it.
-            assert_eq!(unsafe { take(block) }, None);
+            assert_eq!(unsafe { take(block, layout) }, None);
             // SAFETY: the block is live with this layout.
             unsafe { Pages.deallocate(block, layout) };
         }

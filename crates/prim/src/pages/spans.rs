@@ -164,7 +164,8 @@ pub(super) fn shed_bytes(bytes: usize) {
     }
 }
 
-/// Purges a cached span that the calling thread took out of the cache. Returns whether that worked.
+/// Purges a cached span that the calling thread took out of the cache. If the system refuses,
+/// unmaps the span's superblock if that has no used span. Returns whether one of the two worked.
 fn purge_span(span: Span) -> bool {
     // SAFETY: the span was free, and this thread owns it now.
     let purged = unsafe { os::purge(span.start(), span.len()) };
@@ -172,10 +173,8 @@ fn purge_span(span: Span) -> bool {
         budget::uncached(span.len());
         budget::decayed(span.len());
         span.give(false);
-    } else {
-        span.give_unpurged();
     }
-    purged
+    purged || span.give_unpurged()
 }
 
 /// Purges and unmaps all that is cached, by the process and by threads.

@@ -28,22 +28,22 @@ impl Charge {
     /// Takes the charge of a block, if it has one.
     ///
     /// # Safety
-    /// The caller owns the block. It came from the operating system's pages and is not of size
-    /// zero.
-    pub(super) unsafe fn take(block: NonNull<u8>) -> Option<Self> {
+    /// The caller owns the block. It has this layout, came from the operating system's pages and is
+    /// not of size zero.
+    pub(super) unsafe fn take(block: NonNull<u8>, layout: Layout) -> Option<Self> {
         // SAFETY: G6: the caller owns the block, and with it the entry of its note.
-        unsafe { notes::take(block) }.map(Self)
+        unsafe { notes::take(block, layout) }.map(Self)
     }
 
     /// Returns whether a block counts for a scope.
     ///
     /// # Safety
-    /// The caller owns the block. It came from the operating system's pages and is not of size
-    /// zero.
+    /// The caller owns the block. It has this layout, came from the operating system's pages and is
+    /// not of size zero.
     #[inline]
-    pub(super) unsafe fn is_noted(block: NonNull<u8>) -> bool {
+    pub(super) unsafe fn is_noted(block: NonNull<u8>, layout: Layout) -> bool {
         // SAFETY: G6: the caller owns the block, and with it the entry of its note.
-        unsafe { notes::has(block) }
+        unsafe { notes::has(block, layout) }
     }
 
     fn ledger(self) -> &'static Ledger {

@@ -137,7 +137,7 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
         return;
     }
     // SAFETY: the caller owns the block, which came from pages and is not of size zero.
-    let charge = unsafe { Charge::take(block) };
+    let charge = unsafe { Charge::take(block, layout) };
     // SAFETY: the block is live, came from pages, and has no note any more (G6).
     unsafe { large::deallocate(&own_pages(), &books(family), block, layout) };
     if let Some(charge) = charge {
@@ -168,7 +168,7 @@ pub(crate) unsafe fn grow_large(
     // This takes the note of the old address first: once the block has moved, another thread may
     // have a block at that address.
     // SAFETY: the caller owns the block, which came from pages and is not of size zero.
-    let before = unsafe { Charge::take(block) };
+    let before = unsafe { Charge::take(block, old) };
     // SAFETY: the block is live, came from pages, and has no note now (G6). If it does not grow, it
     // is unchanged.
     let grow = || unsafe { large::grow(&pages, &books, block, layouts, zeroed) };
@@ -214,7 +214,7 @@ pub(crate) unsafe fn shrink_large(
 ) -> Result<NonNull<u8>, AllocError> {
     // This takes the note of the old address first, as `grow_large` does.
     // SAFETY: the caller owns the block, which came from pages and is not of size zero.
-    let charge = unsafe { Charge::take(block) };
+    let charge = unsafe { Charge::take(block, layouts.0) };
     // SAFETY: the block is live, came from pages, and has no note now (G6).
     let shrunk = unsafe { large::shrink(&own_pages(), &books(family), block, layouts) };
     if let Some(charge) = charge {

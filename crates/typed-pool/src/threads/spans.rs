@@ -56,7 +56,7 @@ unsafe fn grow_in_span(
     // SAFETY: the caller passes the heaps that its cell names.
     let outside = unsafe { pages_outside_scopes(heaps) }.is_some();
     // SAFETY: the caller passes a live block, which is not of size zero.
-    if !outside || unsafe { Charge::is_noted(block) } {
+    if !outside || unsafe { Charge::is_noted(block, old) } {
         return false;
     }
     // SAFETY: the caller passes a live block, which is not of size zero.
@@ -122,7 +122,8 @@ pub(crate) unsafe fn deallocate_block(
     // SAFETY: the caller passes the heaps that its cell names.
     let pages = unsafe { pages_outside_scopes(heaps) };
     // SAFETY: the caller passes a live block of the process's pages, and its size is not zero.
-    let Some(pages) = pages.filter(|_| layout.size() == 0 || !unsafe { Charge::is_noted(block) }) else {
+    let Some(pages) = pages.filter(|_| layout.size() == 0 || !unsafe { Charge::is_noted(block, layout) })
+    else {
         // SAFETY: the caller passes a live block of this layout, which is on the family's account.
         return unsafe { deallocate_large(family, block, layout) };
     };

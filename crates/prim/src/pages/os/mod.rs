@@ -103,10 +103,16 @@ pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
     !refused() && unsafe { system::discard(block, len) }
 }
 
+/// The size of a page in bytes, or zero until the first call of [`page_size`].
+static SIZE: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes [`page_size`] return a larger size than that of the system's pages, for tests.
+pub(super) fn pretend_page_size(bytes: usize) {
+    SIZE.store(bytes, Ordering::Relaxed);
+}
+
 /// Returns the size of a page of the operating system, in bytes.
 pub(super) fn page_size() -> usize {
-    /// The size in bytes, or zero until the first call.
-    static SIZE: AtomicUsize = AtomicUsize::new(0);
     match SIZE.load(Ordering::Relaxed) {
         0 => {
             let size = system::page_size().clamp(4 << 10, GRAIN);

@@ -137,7 +137,7 @@ pub(super) fn prefer_huge_pages(block: NonNull<u8>, len: usize) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     // SAFETY: the call advises the system about a mapping and changes no content. Without huge
     // pages the call fails, and nothing is lost.
-    let _ = unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+    let _ = keeping_errno(|| unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_HUGEPAGE) });
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let _ = (block, len);
 }

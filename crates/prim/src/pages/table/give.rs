@@ -26,10 +26,10 @@ impl Span {
     }
 
     /// Frees the span with its old bytes, which the operating system refused to purge. If the
-    /// superblock has no used span, it is unmapped as a whole.
-    pub(in super::super) fn give_unpurged(self) {
+    /// superblock has no used span, it is unmapped as a whole. Returns whether this call did that.
+    pub(in super::super) fn give_unpurged(self) -> bool {
         self.give(true);
-        self.home.unmap_if_empty(self.home.table());
+        self.home.unmap_if_empty(self.home.table())
     }
 }
 
@@ -61,9 +61,9 @@ impl Home {
 
     /// Unmaps the superblock if all of its spans are free. If the operating system refuses, the
     /// superblock stays as it is. A superblock that was never open has no directory yet, so the
-    /// caller passes the table.
-    pub(super) fn unmap_if_empty(&self, table: &Table) {
-        let Some((base, dirty)) = self.superblock.close(table.order().all_bits()) else { return };
+    /// caller passes the table. Returns whether the superblock was unmapped.
+    pub(super) fn unmap_if_empty(&self, table: &Table) -> bool {
+        let Some((base, dirty)) = self.superblock.close(table.order().all_bits()) else { return false };
         // SAFETY: the base of an open superblock is not null (G2).
         let base = unsafe { NonNull::new_unchecked(base) };
         let cached = dirty as usize * table.order().span();
@@ -72,7 +72,8 @@ impl Home {
         // addresses.
         map::clear(base, table.order());
         // SAFETY: all spans were free, and closing the superblock claimed them (G1).
-        if unsafe { os::unmap(base, table.order().superblock()) } {
+        let unmapped = unsafe { os::unmap(base, table.order().superblock()) };
+        if unmapped {
             budget::unmapped(table.order().superblock());
             self.directory().vacate(self.number());
         } else {
@@ -81,5 +82,6 @@ impl Home {
             self.superblock.reopen(table.order().all_bits());
             self.directory().note_room(self.number(), dirty != 0);
         }
+        unmapped
     }
 }
