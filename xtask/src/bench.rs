@@ -141,7 +141,12 @@ pub(crate) fn measuring(ws: &Workspace, thin: bool) -> Result<Cmd> {
 
 /// Returns whether the harness was last built with `--thin`, or not built for measurements at all.
 pub(crate) fn last_is_thin(ws: &Workspace) -> bool {
-    std::fs::read_to_string(last_profile(ws)).map_or(true, |profile| profile == THIN)
+    is_thin(std::fs::read_to_string(last_profile(ws)).ok().as_deref())
+}
+
+/// Returns whether to take the build with `--thin`, if the last build had this profile.
+fn is_thin(last: Option<&str>) -> bool {
+    last.is_none_or(|profile| profile == THIN)
 }
 
 /// Returns the path of the file with the profile of the last build for measurements.
@@ -248,7 +253,7 @@ pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<R
 
 #[cfg(test)]
 mod tests {
-    use super::{BenchOptions, HARNESS, PROFILE, RUNNER, THIN, harness};
+    use super::{BenchOptions, HARNESS, PROFILE, RUNNER, THIN, harness, is_thin};
     use crate::workspace::Workspace;
     use crate::workspace::tests::sample;
 
@@ -263,6 +268,11 @@ mod tests {
         }
         let other = harness(&sample(), "build", "release", None).unwrap().shown();
         assert!(!other.contains("align-all"), "{other}");
+    }
+
+    #[test]
+    fn a_replay_takes_the_last_build_and_the_quick_one_if_there_is_none() {
+        assert!(is_thin(None) && is_thin(Some(THIN)) && !is_thin(Some(PROFILE)));
     }
 
     /// The harness has one program, because a second one would take as long to build as the first.

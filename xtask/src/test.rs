@@ -174,7 +174,8 @@ pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
 /// Returns `cargo` for the packages of `packages`, as one or two commands.
 fn commands(ws: &Workspace, packages: TestedPackages, cargo: &Cmd) -> Vec<Cmd> {
     match packages {
-        TestedPackages::All => workspace(ws, cargo),
+        // The user's number of programs is for everyday tests only.
+        TestedPackages::All => workspace(ws, &cargo.clone().without(SUITE_SEEDS.0)),
         TestedPackages::Daily => {
             let (name, seeds) = SUITE_SEEDS;
             let seeds = std::env::var(name).unwrap_or_else(|_| seeds.to_owned());

@@ -137,6 +137,7 @@ extern "C" fn before_main() {
         b"all" => usize::MAX,
         digits => digits.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0')),
     };
+    assert!(!ephemera_prim::local::ends_by_key(), "this runs before the library's own function");
     // SAFETY: the name is a string of C, and no other thread runs that could change the variable.
     if !unsafe { libc::getenv(c"EPHEMERA_KEY".as_ptr()) }.is_null() {
         // SAFETY: the library is part of this program.

@@ -23,7 +23,7 @@
 mod key;
 
 #[cfg(all(target_os = "linux", not(any(miri, ephemera_loom))))]
-pub use key::end_threads_by_key;
+pub use key::{end_threads_by_key, ends_by_key};
 
 use core::cell::Cell;
 use core::ptr::NonNull;

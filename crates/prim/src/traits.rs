@@ -35,7 +35,7 @@
 
 pub use allocator_api2::alloc::{AllocError, Allocator};
 
-/// What the methods of an allocator return: a block, or an error if they have no memory.
+/// The result of an allocator's methods: a block, or an error if there is no memory for one.
 pub type BlockResult = Result<core::ptr::NonNull<[u8]>, AllocError>;
 
 /// Implements every `Allocator` trait for a type that has the six methods as inherent methods.

@@ -8,7 +8,7 @@ use std::thread;
 
 use ephemera_prim::local::{Gone, at_exit, end_threads_by_key};
 
-/// What happened at the ends of threads, in order.
+/// The hooks and destructors that ran at the ends of threads, in order.
 static SAID: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 
 fn say(what: &'static str) {

@@ -78,7 +78,7 @@ impl Error for RequestError {}
 /// ```
 /// use ringal::{CreateError, RingAl};
 ///
-/// let error = RingAl::try_new(usize::MAX).expect_err("no machine has so much memory");
+/// let error = RingAl::try_new(usize::MAX).expect_err("the size exceeds the limit");
 /// assert!(matches!(error, CreateError::TooLarge { bytes: usize::MAX, .. }));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

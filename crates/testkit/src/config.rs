@@ -79,12 +79,9 @@ pub const FILLED_EDGE: usize = here_or_miri(64 << 10, 256);
 /// pass.
 #[must_use]
 pub fn seeds() -> u64 {
-    match std::env::var(SEEDS_VARIABLE) {
-        Ok(text) => {
-            positive(&text).unwrap_or_else(|| panic!("{SEEDS_VARIABLE}={text} is no positive number"))
-        }
-        Err(_) => SEEDS as u64,
-    }
+    let Some(text) = std::env::var_os(SEEDS_VARIABLE) else { return SEEDS as u64 };
+    let seeds = text.to_str().and_then(positive);
+    seeds.unwrap_or_else(|| panic!("{SEEDS_VARIABLE}={text:?} is no positive number"))
 }
 
 fn positive(text: &str) -> Option<u64> {

@@ -55,6 +55,13 @@ pub unsafe fn end_threads_by_key() -> bool {
     true
 }
 
+/// Returns whether threads run their exit hooks by a key.
+#[doc(hidden)]
+#[must_use]
+pub fn ends_by_key() -> bool {
+    key().is_some()
+}
+
 /// Returns the key, if there is one.
 pub(super) fn key() -> Option<libc::pthread_key_t> {
     // ORDERING: Acquire. Pairs with the Release in `end_threads_by_key`.
@@ -64,13 +71,13 @@ pub(super) fn key() -> Option<libc::pthread_key_t> {
 
 /// Registers a hook that the destructor of the key calls.
 pub(super) fn at_exit(key: libc::pthread_key_t, hook: fn()) -> Result<(), Gone> {
-    KEYED.with(|keyed| {
+    let kept = KEYED.try_with(|keyed| {
         if keyed.ran.get() {
             return Err(Gone);
         }
         // Any value but null makes the C library call the destructor.
         let value = ptr::from_ref(keyed).cast::<c_void>();
-        // SAFETY: the key exists.
+        // SAFETY: `KEY` names this key, and a key in `KEY` is never deleted.
         if unsafe { libc::pthread_setspecific(key, value) } != 0 {
             return Err(Gone);
         }
@@ -78,12 +85,14 @@ pub(super) fn at_exit(key: libc::pthread_key_t, hook: fn()) -> Result<(), Gone> 
         let free = keyed.hooks.iter().find(|place| place.get().is_none()).ok_or(Gone)?;
         free.set(Some(hook));
         Ok(())
-    })
+    });
+    kept.unwrap_or(Err(Gone))
 }
 
 /// The destructor of the key: runs the hooks of the calling thread.
 unsafe extern "C" fn end(_value: *mut c_void) {
-    KEYED.with(|keyed| {
+    // The value has no destructor. So on Linux the thread-local lives until the thread has ended.
+    let _ = KEYED.try_with(|keyed| {
         keyed.ran.set(true);
         keyed.hooks.iter().filter_map(Cell::take).for_each(|hook| hook());
     });
