@@ -13,7 +13,8 @@ pub(crate) const LINK: usize = size_of::<*mut u8>();
 /// (`give_known`) decrement it, and reset it to this value before it reaches zero.
 pub(crate) const NEVER: usize = usize::MAX;
 
-/// The words that a local free writes. Each unit has them. The heap has them for its front.
+/// The words that a local free writes. Each unit has them. The heap has them for its front and for
+/// a guest.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct LocalFrees {
@@ -36,7 +37,7 @@ impl LocalFrees {
     ///
     /// # Safety
     /// The contract of [`link`] holds. `self` has the words of the slot's unit, or of its heap if
-    /// the unit is the front.
+    /// the unit is the front or the slot becomes a guest.
     #[inline]
     pub(crate) unsafe fn push(&self, block: NonNull<u8>, size: usize, reach: Reach) {
         // SAFETY: the caller ensures the contract of `link`.

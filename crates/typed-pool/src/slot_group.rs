@@ -227,8 +227,8 @@ impl UnitPtr {
     /// calling thread must not be the owner, and must have borrowed a group of the unit and claimed
     /// the unit's slots.
     ///
-    /// The answer `true` is exact. No slot of a unit that is not the front is allocated, so the
-    /// live slots can only become fewer. The count of live slots is read first; if it is out of
+    /// The answer `true` is exact. No slot of a unit that is not the front is allocated, except for
+    /// a guest, which counts as live all the time. So the live slots can only become fewer. The count of live slots is read first; if it is out of
     /// date, it is too large. Each bit that is read afterwards stands for a slot of that count. So
     /// if the count equals the number of bits, no slot is live.
     pub(crate) fn all_free(self) -> bool {

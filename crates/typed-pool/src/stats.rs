@@ -9,8 +9,8 @@ use crate::unit::{UnitPtr, UnitState};
 ///
 /// A call that returns statistics walks all units, so allocations and frees need not count
 /// anything. The result is exact while no other thread runs an operation. A running thread does not
-/// publish which slots of its front, the unit that it allocates from, are live. The slots of these
-/// fronts count in `unsettled_slots` and not in `slots_live`.
+/// publish which slots of its front, the unit that it allocates from, are live, nor whether it keeps the slot of another unit that it
+/// freed last for its next allocation. Such slots count in `unsettled_slots` and not in `slots_live`.
 ///
 /// # Examples
 ///
@@ -43,8 +43,9 @@ pub struct Stats {
     pub slots: usize,
     /// The number of live slots, except for those in `unsettled_slots`.
     pub slots_live: usize,
-    /// The number of slots of the fronts of other running threads. Only those threads know which of
-    /// these slots are live.
+    /// The number of slots of the fronts of other running threads, and one more for each class of
+    /// which such a thread may have kept the slot that it freed last. Only those threads know which
+    /// of these slots are live.
     pub unsettled_slots: usize,
     /// The number of live blocks that are too large or too strictly aligned for a unit. They come
     /// directly from the backing allocator.
@@ -121,6 +122,8 @@ impl Stats {
     /// the slots of its front. `waiting` returns the number of freed slots of a unit that wait in
     /// bundles.
     pub(crate) fn add_heap(&mut self, heap: &UnitHeap, owned: bool, waiting: impl Fn(UnitPtr) -> usize) {
+        let guest = if owned { heap.guest() } else { None };
+        let before = self.slots_live;
         let read = heap.walk(|unit| {
             self.units += 1;
             self.slots += unit.slots();
@@ -130,7 +133,7 @@ impl Stats {
                     self.unsettled_slots += unit.slots();
                     return;
                 }
-                _ => unit.live(),
+                _ => unit.live() - usize::from(guest.is_some_and(|guest| heap.is_in(unit, guest))),
             };
             // The owner may change these words between the reads, so a negative difference means 0.
             let live = out.saturating_sub(unit.unbooked() + waiting(unit));
@@ -139,6 +142,12 @@ impl Stats {
             self.empty_units += usize::from(live == 0);
             self.purged_units += usize::from(unit.claim().is_purged());
         });
+        if !owned && heap.is_hosting() && self.slots_live > before {
+            // Only the other thread knows whether a slot of one of these units is a guest.
+            self.unsettled_slots += 1;
+            self.slots_live -= 1;
+            self.bytes_live -= heap.spec().stride;
+        }
         self.unread_heaps += usize::from(!read);
     }
 }

@@ -9,15 +9,15 @@ use ephemera_prim::header::{base_addr, header_of};
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 
-use super::{AllocEnv, UnitHeap, supply};
+use super::{AllocEnv, PoolEnv, UnitHeap, supply};
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 use crate::local_frees::NEVER;
 use crate::local_frees::{LINK, Reach, link_of};
 use crate::unit::{Unit, UnitPtr};
 
 impl UnitHeap {
-    /// Takes a slot of the front for a value of `size` bytes: the one that was freed last, or else
-    /// one that was never used.
+    /// Takes the guest or a slot of the front for a value of `size` bytes: the one that was freed
+    /// last, or else one that was never used.
     #[inline]
     pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
         let slot = self.local.free.get();
@@ -74,21 +74,39 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     let header = unsafe { header_of::<Unit>(block, unit_size) };
     // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
     let unit = unsafe { UnitPtr::new(header) };
-    if !env.owns(unit) {
-        // SAFETY: `block` is a live slot of `unit` that the caller frees, and this heap does not
-        // own the unit.
-        unsafe { env.give_back(unit, block) };
+    if !env.frees_to(unit) {
+        // SAFETY: `block` is a live slot of `unit` that the caller frees, and the unit is not the
+        // front.
+        unsafe { env.give_back(unit, block, (size, reach)) };
         return;
     }
     #[cfg(debug_assertions)]
     check(heap, Some(unit), block, unit.local().free.get());
     // SAFETY: the block is a slot of this unit, which this thread owns.
+    if unsafe { push_to_unit(env, unit, block, (size, reach)) } {
+        supply::reclassify(env, unit);
+    }
+}
+
+/// Frees a slot to its unit, which this thread owns and which is not the front. Returns whether the
+/// slow path must look at the unit.
+///
+/// # Safety
+/// `block` is a live slot of `unit`, for a value of `size` bytes. It is marked as free and on no
+/// list, and nothing uses it after this call. `reach` describes its pointer.
+#[inline]
+#[must_use]
+pub(super) unsafe fn push_to_unit<E: PoolEnv>(
+    env: E,
+    unit: UnitPtr,
+    block: NonNull<u8>,
+    (size, reach): (usize, Reach),
+) -> bool {
+    // SAFETY: the block is a slot of this unit, which this thread owns.
     unsafe { unit.local().push(block, size, reach) };
     unit.claim().touch();
     env.sub_live(1);
-    if unit.local().count() == 0 {
-        supply::reclassify(env, unit);
-    }
+    unit.local().count() == 0
 }
 
 /// Frees a slot on its owner's thread, without the size of the block. The caller found the unit in
@@ -140,7 +158,7 @@ pub(crate) unsafe fn mark_free(block: NonNull<u8>, size: usize) {
 
 /// Aborts if the pointer is not a slot of `unit`, or is the slot that was freed last (`freed`).
 #[cfg(debug_assertions)]
-fn check(heap: &UnitHeap, unit: Option<UnitPtr>, block: NonNull<u8>, freed: *mut u8) {
+pub(super) fn check(heap: &UnitHeap, unit: Option<UnitPtr>, block: NonNull<u8>, freed: *mut u8) {
     let (spec, slots) = (heap.spec, unit.map_or(0, UnitPtr::slots));
     let (offset, first) = (offset_in(block.addr().get(), spec.unit), spec.first(slots));
     ephemera_prim::invariant!(

@@ -15,8 +15,8 @@ use super::{FrontScope, PoolEnv, UnitHeap};
 use crate::local_frees::{link_of, write_link};
 use crate::unit::{UnitPtr, UnitState};
 
-/// A full unit is queued again once 1/`SHARE` of its slots are free. So the slow path runs at most
-/// once for that share of a unit's slots.
+/// A full unit is queued again once 1/`SHARE` of its slots are free. So, apart from the misses of
+/// guests, the slow path runs at most once for that share of a unit's slots.
 const SHARE: usize = 8;
 
 /// A heap with at least this number of units is large. In a large heap, it matters more to reuse
@@ -31,7 +31,7 @@ const LEAST_FREES: usize = 4;
 
 /// Returns the slots of a free list of a heap or unit that the calling thread owns.
 #[inline]
-fn linked(first: *mut u8) -> impl Iterator<Item = *mut u8> {
+pub(super) fn linked(first: *mut u8) -> impl Iterator<Item = *mut u8> {
     let mut at = first;
     core::iter::from_fn(move || {
         let slot = (!at.is_null()).then_some(at)?;
@@ -56,10 +56,11 @@ impl UnitHeap {
         self.local.free.set(unit.take_free(self.spec));
         self.cursor.set(unit.cursor().get());
         self.end.set(unit.at(self.spec.end(unit.slots())));
+        self.open_to_guests(env);
     }
 
-    /// Counts the free slots of the front: linked ones, and those that were never used. Only the
-    /// owner may call this.
+    /// Counts the free slots of the front: linked ones, and those that were never used. A guest is
+    /// not one of them. Only the owner may call this.
     #[inline]
     pub(crate) fn free_in_front(&self) -> usize {
         let (mut cursor, mut aside) = (self.cursor.get(), 0);
@@ -68,7 +69,8 @@ impl UnitHeap {
             aside = linked(unit.free().get()).count();
         }
         let unused = (self.end.get().addr() - cursor.addr()) / self.spec.stride.max(1);
-        unused + linked(self.local.free.get()).count() + aside
+        let own = linked(self.local.free.get()).count() - self.guests();
+        unused + own + linked(self.behind.get()).count() + aside
     }
 
     /// Returns the front if it is set aside.
@@ -152,6 +154,7 @@ impl UnitHeap {
     /// Makes the front an ordinary unit: full, in the queue, or empty.
     #[inline]
     pub(super) fn give_up_front<E: PoolEnv>(&self, env: E) {
+        self.dismiss_guest(env);
         let Some(unit) = self.front() else { return };
         if self.scope_of_front.get() == FrontScope::Aside {
             self.take_front_back(unit);

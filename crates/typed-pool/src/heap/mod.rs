@@ -1,7 +1,8 @@
 //! The heap: the units and free slots of one owner, all of one kind.
 //!
 //! ```text
-//!   free, cursor, end        the free slots of the front: linked ones, and those never used
+//!   free, cursor, end        the free slots of the front, linked and never used; and the guest
+//!   behind                   slots of the front that are behind a guest
 //!   front    --> unit        the heap allocates from it until no slot is free
 //!   queue    --> units       the next fronts, oldest first: a share of each is free (`SHARE`)
 //!   full     --> units       less than that share of each is free
@@ -12,7 +13,7 @@
 //! Each file uses this file, and the files to its left in this drawing:
 //!
 //! ```text
-//!   kept, list   front   supply   abandon, next   fast   slow
+//!   kept, list   front, guest, fast, supply   abandon, next   slow
 //! ```
 //!
 //! `fast` has the fast paths, and `slow` the slow path of an allocation. `next` chooses the next
@@ -23,6 +24,7 @@
 pub(crate) mod abandon;
 pub(crate) mod fast;
 mod front;
+mod guest;
 mod kept;
 mod list;
 mod next;
@@ -42,11 +44,13 @@ use allocator_api2::alloc::Allocator;
 use ephemera_prim::account::Account;
 use ephemera_prim::unit_list::UnitList;
 use ephemera_prim::witness::Witness;
+use ephemera_prim::word::OwnerPtr;
 
 use crate::geometry::UnitSpec;
-use crate::local_frees::LocalFrees;
+use crate::local_frees::{LocalFrees, Reach};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
+use guest::GuestCredit;
 use kept::KeptUnits;
 
 /// The number of slots of each request to the backing allocator.
@@ -86,8 +90,16 @@ pub(crate) struct UnitHeap {
     cursor: Cell<*mut u8>,
     end: Cell<*mut u8>,
     front: Cell<*mut Unit>,
+    /// The owner word of the units whose words a local free writes: the address of this heap, or
+    /// null while the heap is open to guests and before its first front. A pool for one thread has one owner, and moves. It
+    /// only compares the word with null.
+    direct: Cell<*const ()>,
     spec: UnitSpec,
     // The words of the slow path.
+    /// The free slots of the front that are behind a guest, or null unless the heap hosts.
+    behind: OwnerPtr<u8>,
+    guests: GuestCredit,
+    scope_of_front: Cell<FrontScope>,
     /// Full units that no scrape has visited since they ran full.
     full: Cell<*mut Unit>,
     queue: Cell<*mut Unit>,
@@ -104,7 +116,6 @@ pub(crate) struct UnitHeap {
     /// The number of slots of all units.
     slots_len: Cell<usize>,
     chunk_len: ChunkLen,
-    scope_of_front: Cell<FrontScope>,
     /// The largest number of units that the heap had when a scope was dropped. A trim resets it,
     /// and so does a scope that leaves the heap without units.
     grown: Cell<usize>,
@@ -126,7 +137,11 @@ impl UnitHeap {
                 cursor: Cell::new(ptr::null_mut()),
                 end: Cell::new(ptr::null_mut()),
                 front: Cell::new(ptr::null_mut()),
+                direct: Cell::new(ptr::null()),
                 spec,
+                behind: OwnerPtr::null(),
+                guests: GuestCredit::new(),
+                scope_of_front: Cell::new(FrontScope::Own),
                 full: Cell::new(ptr::null_mut()),
                 queue: Cell::new(ptr::null_mut()),
                 queue_end: Cell::new(ptr::null_mut()),
@@ -138,7 +153,6 @@ impl UnitHeap {
                 units_len: Cell::new(0),
                 slots_len: Cell::new(0),
                 chunk_len,
-                scope_of_front: Cell::new(FrontScope::Own),
                 grown: Cell::new(0),
                 units: UnitList::new(),
                 #[cfg(test)]
@@ -193,13 +207,15 @@ impl UnitHeap {
 }
 
 #[cfg(all(test, feature = "alloc", not(ephemera_loom)))]
+mod guest_tests;
+#[cfg(all(test, feature = "alloc", not(ephemera_loom)))]
 mod tests;
 
 /// The environment of a heap: its owner, and the origin of its units.
 ///
 /// # Safety
 /// `heap` always returns the same heap, which the calling thread owns (H1), and all of its units
-/// came from `backing`. `owns` is true for units of that heap only. `backing` stays valid and
+/// came from `backing`. `frees_to` is true for units of that heap only. `backing` stays valid and
 /// equivalent throughout.
 pub(crate) unsafe trait PoolEnv: Copy {
     type Backing: Allocator;
@@ -228,15 +244,22 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn serves(&self, _birth: u64) -> bool {
         true
     }
-    /// Adds `slots` to the number of live slots outside the front, if the owner keeps that count.
+    /// Adds `slots` to the number of live slots outside the front, guests included, if the owner
+    /// keeps that count.
     #[inline]
     fn add_live(&self, _slots: usize) {}
-    /// Subtracts `slots` from the number of live slots outside the front, if the owner keeps that
-    /// count.
+    /// Subtracts `slots` from the number of live slots outside the front, guests included, if the
+    /// owner keeps that count.
     #[inline]
     fn sub_live(&self, _slots: usize) {}
-    /// Returns whether this heap's owner may write the words of `unit`.
-    fn owns(&self, unit: UnitPtr) -> bool;
+    /// Returns whether a local free of a slot of `unit` writes the words of the unit: this heap owns
+    /// the unit, and is closed to guests.
+    fn frees_to(&self, unit: UnitPtr) -> bool;
+    /// Returns whether the heap may host guests. A guest keeps a unit that another thread may need.
+    #[inline]
+    fn may_host(&self) -> bool {
+        true
+    }
     /// Books the remote frees that wait for this heap.
     fn book_mail(self);
     /// Takes the unbooked remote frees, group by group. The caller must book all of them.
@@ -252,12 +275,16 @@ pub(crate) trait AllocEnv: PoolEnv {
     }
     /// Frees the empty units of all heaps of this heap's owner.
     fn trim_all(self) {}
+    /// Does the work that a slow path does for other threads.
+    fn visit(self) {}
     /// Frees empty units of other heaps, before a request is refused.
     fn last_resort(self);
-    /// Frees a slot of a unit that this heap does not own.
+    /// Frees a slot of a unit that this heap does not own, or of any unit but the front while the
+    /// heap is open to guests.
     ///
     /// # Safety
-    /// `block` is a live slot of `unit`, and nothing uses it after this call. `owns(unit)` is
-    /// false.
-    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>);
+    /// `block` is a live slot of `unit`, for a value of `freed.0` bytes, and `freed.1` describes its
+    /// pointer. The slot is marked as free, and nothing uses it after this call. The unit is not the
+    /// front, and `frees_to(unit)` is false.
+    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach));
 }

@@ -5,9 +5,13 @@ use crate::unit::{UnitPtr, UnitState};
 
 /// Takes the unit that has waited longest in the queue. If there is none, takes the empty unit that
 /// was kept last, if the heap has more than `stay` empty units.
+///
+/// The guest goes to its unit first. Otherwise that unit could become empty while it is the next
+/// front.
 #[inline]
 pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     let heap = env.heap();
+    heap.dismiss_guest(env);
     if heap.first_in_queue().is_some_and(|unit| unit.state() == UnitState::Abandoned) {
         // A unit with a complete countdown is not adopted until the countdown is booked.
         env.book_mail();
@@ -31,6 +35,7 @@ fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
 
 /// Queues all full units with a free slot, then takes a unit of the queue.
 pub(super) fn take_scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
+    env.heap().dismiss_guest(env);
     env.heap().scrape();
     pop_queue(env)
 }

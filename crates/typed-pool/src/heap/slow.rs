@@ -12,8 +12,8 @@ use crate::unit::UnitPtr;
 
 /// Allocates a slot for a value of `size` bytes after the fast path found none.
 ///
-/// The function tries the front again, which may have free slots by now, then a unit of the queue,
-/// then an empty unit. If there are none, it books remote frees and tries again. Booking comes
+/// The function tries the front again, which may have free slots by now or have some behind a
+/// guest, then a unit of the queue, then an empty unit. If there are none, it books remote frees and tries again. Booking comes
 /// second, because it takes each group's cache line from other cores. Empty units that the heap
 /// learned to keep come after that: otherwise the heap would rotate through them, and `kept` would
 /// find all of them needed. Finally, the function requests a unit from the backing allocator.
@@ -23,6 +23,9 @@ pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     let heap = env.heap();
     heap.owned.write();
     heap.inherit_front(env);
+    if let Some(slot) = heap.take_from_behind(size) {
+        return Ok(slot);
+    }
     match take_or_install(env, size, heap.kept.learned()) {
         Some(slot) => Ok(slot),
         None => refill_by_booking(env, size),

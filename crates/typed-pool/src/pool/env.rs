@@ -10,6 +10,7 @@ use ephemera_prim::account::{Account, Limit, LocalAccount, reserved};
 use super::TypedPool;
 use crate::abandoned;
 use crate::heap::{self, AllocEnv, PoolEnv, UnitHeap};
+use crate::local_frees::Reach;
 use crate::unit::UnitPtr;
 
 /// If a reservation exceeds this number of bytes, the pool first requests all of them as one block.
@@ -82,8 +83,8 @@ unsafe impl<T, A: Allocator> PoolEnv for &TypedPool<T, A> {
     }
 
     #[inline]
-    fn owns(&self, _: UnitPtr) -> bool {
-        true
+    fn frees_to(&self, _: UnitPtr) -> bool {
+        self.heap.is_closed_to_guests()
     }
 
     fn book_mail(self) {}
@@ -96,9 +97,11 @@ unsafe impl<T, A: Allocator> PoolEnv for &TypedPool<T, A> {
 impl<T, A: Allocator> AllocEnv for &TypedPool<T, A> {
     fn last_resort(self) {}
 
-    #[inline]
-    unsafe fn give_back(self, _: UnitPtr, _: NonNull<u8>) {
-        ephemera_prim::invariant!(false, "a pool for one thread owns all of its units");
+    #[inline(never)]
+    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach)) {
+        // SAFETY: the pool owns all of its units, and the caller frees a slot of this one, which is
+        // not the front.
+        unsafe { self.heap.host_or_give(self, unit, block, freed) };
     }
 }
 

@@ -33,7 +33,8 @@ macro_rules! typed_pool {
         /// [`alloc`](TypedPool::alloc) returns a handle, which drops its value and frees its slot.
         /// [`allocate`](TypedPool::allocate) and [`deallocate`](TypedPool::deallocate) work with
         /// raw slots. The pool allocates from one unit at a time, its front. The slot of the front
-        /// that was freed last is allocated first.
+        /// that was freed last is allocated first. If a slot of another unit was freed last, the
+        /// next allocation may take that one.
         ///
         /// A value larger than 32 KiB, or aligned to more than 4 KiB, is a block of the backing
         /// allocator. A value of size zero has no memory.
@@ -108,7 +109,7 @@ macro_rules! typed_pool {
         pub struct TypedPool<T, A: Allocator $($default)*> {
             pub(crate) heap: UnitHeap,
             account: LocalAccount,
-            /// The number of live slots of units other than the front (H8).
+            /// The number of live slots of units other than the front, with the guest (H8).
             others: Cell<usize>,
             /// The number of live values without units: of size zero, too large, or with too large
             /// an alignment.
@@ -320,18 +321,18 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Returns the number of live values, including raw slots.
     ///
     /// The time does not depend on the number of values or units. The pool keeps a count of the
-    /// live slots of all units but the front, and follows the free list of the front, which has at
-    /// most the slots of one unit: 32 KiB for values of up to 512 bytes.
+    /// live slots of all other units, and follows the free list of its front, which has at most the
+    /// slots of one unit: 32 KiB for values of up to 512 bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.others.get() + self.heap.live_in_front() + self.loose.get()
+        self.others.get() - self.heap.guests() + self.heap.live_in_front() + self.loose.get()
     }
 
     /// Returns whether no value is live. This takes as long as [`len`](TypedPool::len) does, or
     /// less.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.others.get() == 0 && self.loose.get() == 0 && self.heap.live_in_front() == 0
+        self.loose.get() == 0 && self.others.get() <= 1 && self.len() == 0
     }
 
     /// Returns the number of values for which the pool holds memory, including the live ones. This

@@ -28,6 +28,8 @@ mod cell;
 #[cfg(not(ephemera_loom))]
 mod charge;
 mod family;
+#[cfg(all(test, not(ephemera_loom)))]
+mod guest_tests;
 mod idle_owner;
 #[cfg(not(ephemera_loom))]
 mod idle_queue;

@@ -140,8 +140,14 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     }
 
     #[inline]
-    fn owns(&self, unit: UnitPtr) -> bool {
-        unit.is_owned_by(ptr::from_ref(self.heap).cast())
+    fn frees_to(&self, unit: UnitPtr) -> bool {
+        self.heap.heap.frees_to(unit.owner_word().get().cast_const())
+    }
+
+    /// Under a limit, the request of another thread may depend on the unit of a guest.
+    #[inline]
+    fn may_host(&self) -> bool {
+        !self.account().is_limited() || cfg!(ephemera_weaken = "limited_heaps_host")
     }
 
     fn book_mail(self) {

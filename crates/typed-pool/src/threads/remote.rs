@@ -12,8 +12,9 @@ use super::owner::HeapOwner;
 use super::publish::{find_or_make_bundle, publish_bits, publish_bundle};
 use super::state::{PoolRecord, ThreadHeap};
 use super::table::Heaps;
+use super::visit::visit;
 use crate::geometry::{UNIT_MAX, UNIT_MIN};
-use crate::heap::{self, AllocEnv};
+use crate::heap::{self, AllocEnv, PoolEnv};
 use crate::local_frees::Reach;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
@@ -30,6 +31,13 @@ impl AllocEnv for HeapOwner<'_> {
         });
     }
 
+    fn visit(self) {
+        if let Some(heaps) = Heaps::find(self.thread_heap().record(), self.thread_heap().family()) {
+            // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
+            unsafe { visit(heaps) };
+        }
+    }
+
     fn last_resort(self) {
         if let Some(heaps) = Heaps::find(self.thread_heap().record(), self.thread_heap().family()) {
             // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
@@ -38,7 +46,12 @@ impl AllocEnv for HeapOwner<'_> {
     }
 
     #[inline(never)]
-    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>) {
+    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach)) {
+        if unit.is_owned_by(ptr::from_ref(self.thread_heap()).cast()) {
+            // SAFETY: the caller frees a slot of this unit, which this heap owns and which is not
+            // the front.
+            return unsafe { self.heap().host_or_give(self, unit, block, freed) };
+        }
         // SAFETY: the caller frees a slot of this unit.
         unsafe { give_to_owner(unit, block) };
     }

@@ -116,6 +116,12 @@ impl PoolRecord {
     }
 }
 
+// `UnitHeap::frees_to` takes the address of a `UnitHeap` for that of its `ThreadHeap`.
+const _: () = assert!(core::mem::offset_of!(ThreadHeap, heap) == 0);
+// A shift finds a heap in its table.
+#[cfg(all(target_arch = "x86_64", not(test), not(ephemera_loom)))]
+const _: () = assert!(size_of::<ThreadHeap>().is_power_of_two());
+
 /// One heap of a record. The heaps of one family are adjacent and form a table.
 #[derive(Debug)]
 #[repr(C)]

@@ -25,11 +25,16 @@ const ROUND: usize = 64;
 /// # Safety
 /// The calling thread holds the record, and the family has more than `heap` heaps.
 pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Result<NonNull<u8>, AllocError> {
+    // SAFETY: the caller holds the record, and the index is in the table.
+    let owner = unsafe { heaps.owner(heap) };
+    // A heap that hosts has work for other threads done by its inspections.
+    if let Some(slot) = owner.heap().take_from_behind(size) {
+        return Ok(slot);
+    }
     // SAFETY: the caller holds the record.
     unsafe { visit(heaps) };
     heaps.mark_used(heap);
-    // SAFETY: the caller holds the record, and the index is in the table.
-    heap::refill(unsafe { heaps.owner(heap) }, size)
+    heap::refill(owner, size)
 }
 
 /// Counts a visit to the slow path, and does the work that other threads leave to this one. Each

@@ -1,0 +1,374 @@
+//! Guests: freed slots that the next allocation takes although they are slots of other units.
+//!
+//! A program that replaces blocks frees one, and then allocates one of the same class. The freed
+//! slot is in the caches of the core. It is usually a slot of a unit other than the front, though,
+//! and the slots of the front were freed long ago. So a heap may *host* the freed slot: it moves
+//! the free slots of the front *behind* the guest, and pushes the guest to the list from which an
+//! allocation takes its slot.
+//!
+//! ```text
+//!   closed              free --> f1 --> f2 --> null     behind: null     slots of the front
+//!   a free of g         free --> g --> null             behind --> f1 --> f2
+//!   an allocation: g    free --> null                   behind --> f1 --> f2
+//!   a free of h         free --> h --> null             behind --> f1 --> f2
+//! ```
+//!
+//! While the heap hosts, the list has at most one guest, because a free adds one only to an empty
+//! list. The list may also have slots of the front that were freed since. The unit of a guest
+//! counts it as live.
+//!
+//! Guests pay only if a free is usually followed by an allocation of its class. They do harm if
+//! most units are sparse: those would become empty if their slots were not allocated again and
+//! again. [`GuestCredit`] finds out both, and closes a heap to guests.
+
+use core::cell::Cell;
+use core::ptr::{self, NonNull};
+
+use ephemera_prim::header::{base_addr, header_of};
+
+#[cfg(debug_assertions)]
+use super::fast::check;
+use super::fast::push_to_unit;
+use super::front::linked;
+use super::supply::{reclassify, reclassify_and_keep};
+use super::{AllocEnv, PoolEnv, UnitHeap};
+use crate::local_frees::{LINK, Reach, link_of, write_link};
+use crate::unit::{Unit, UnitPtr};
+
+/// The largest unit, in bytes, whose slots may be guests. A guest keeps its unit from being freed
+/// until the next allocation of its class, or a trim.
+const LARGEST_UNIT: usize = if cfg!(ephemera_weaken = "guests_of_any_size") { usize::MAX } else { 64 << 10 };
+
+/// The credits that a *miss* takes: an allocation that finds no guest.
+const MISS: u16 = 16;
+/// The most credits that a heap has after a miss.
+const MOST: u16 = 3 * MISS;
+/// A heap that has this number of credits at a miss hosts with success. Its next pause is short.
+const SUCCESS: u16 = 4 * MISS;
+/// A heap with this number of credits inspects the unit of the next guest.
+const INSPECTION: u16 = 4096;
+/// A unit is sparse if less than 1/`SPARSE` of its slots are live.
+const SPARSE: usize = 4;
+/// The maximum number of fronts of a pause.
+const LONGEST_PAUSE: u16 = 4095;
+
+/// Decides whether a heap hosts guests. Each guest earns a credit, and each miss takes [`MISS`] of
+/// them. A heap without enough credit is closed to guests for the rest of its front. A pause
+/// follows: it lasts for one front at first, and for about twice as many each time.
+#[derive(Debug)]
+pub(super) struct GuestCredit {
+    credit: Cell<u16>,
+    /// The number of fronts of the last pause.
+    pause: Cell<u16>,
+    /// The number of fronts that are left of it.
+    left: Cell<u16>,
+}
+
+impl GuestCredit {
+    pub(super) const fn new() -> Self {
+        Self { credit: Cell::new(0), pause: Cell::new(0), left: Cell::new(0) }
+    }
+
+    /// Counts a new front, and returns whether it may host guests.
+    fn begins(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        self.credit.set(MISS);
+        left == 0
+    }
+
+    /// Counts a guest.
+    #[inline]
+    fn earn(&self) {
+        self.credit.set(self.credit.get().saturating_add(1));
+    }
+
+    #[inline]
+    fn is_inspection_due(&self) -> bool {
+        self.credit.get() >= INSPECTION
+    }
+
+    /// Begins a pause.
+    fn pause(&self) {
+        self.pause.set((2 * self.pause.get() + 1).min(LONGEST_PAUSE));
+        self.left.set(self.pause.get());
+    }
+
+    /// Counts a miss, and returns whether the heap goes on hosting. If not, a pause begins.
+    fn misses(&self) -> bool {
+        let credit = self.credit.get();
+        if credit >= SUCCESS {
+            self.pause.set(0);
+        }
+        if credit >= MISS || cfg!(ephemera_weaken = "misses_are_free") {
+            self.credit.set(credit.saturating_sub(MISS).min(MOST));
+            return true;
+        }
+        self.pause();
+        false
+    }
+}
+
+impl UnitHeap {
+    /// Returns whether a free of a slot of a unit with this owner word writes the words of the
+    /// unit: this heap owns the unit, and is closed to guests.
+    #[inline]
+    pub(crate) fn frees_to(&self, owner: *const ()) -> bool {
+        self.direct.get() == owner
+    }
+
+    /// Returns whether the heap is closed to guests. A heap that never had a front is not.
+    #[inline]
+    pub(crate) fn is_closed_to_guests(&self) -> bool {
+        !self.direct.get().is_null()
+    }
+
+    /// Returns whether the heap hosts, on any thread. It may have a guest then.
+    pub(crate) fn is_hosting(&self) -> bool {
+        !self.behind.get().is_null()
+    }
+
+    fn close_to_guests(&self) {
+        self.behind.set(ptr::null_mut());
+        self.direct.set(ptr::from_ref(self).cast());
+    }
+
+    /// Opens the heap to guests after a unit became the front, unless they do not pay. A front with
+    /// slots that were never used hosts none, because the program does not need the free slots of
+    /// other units yet.
+    #[inline]
+    pub(super) fn open_to_guests<E: PoolEnv>(&self, env: E) {
+        let is_used_up = self.cursor.get() == self.end.get();
+        if is_used_up && self.spec.unit <= LARGEST_UNIT && env.may_host() && self.guests.begins() {
+            self.direct.set(ptr::null());
+        }
+    }
+
+    /// Frees a slot of this heap that is not a slot of the front: hosts it, or gives it to its
+    /// unit.
+    ///
+    /// # Safety
+    /// `block` is a live slot of `unit`, for a value of `size` bytes. `unit` is a unit of this heap
+    /// and not the front. The slot is marked as free, and nothing uses it after this call. `reach`
+    /// describes its pointer.
+    #[inline]
+    pub(crate) unsafe fn host_or_give<E: AllocEnv>(
+        &self,
+        env: E,
+        unit: UnitPtr,
+        block: NonNull<u8>,
+        (size, reach): (usize, Reach),
+    ) {
+        #[cfg(debug_assertions)]
+        {
+            check(self, Some(unit), block, unit.local().free.get());
+            check(self, Some(unit), block, self.local.free.get());
+        }
+        if self.guests.is_inspection_due() {
+            // SAFETY: this function has the same contract.
+            return unsafe { self.inspect_and_free(env, unit, block, (size, reach)) };
+        }
+        if self.makes_room(env) {
+            self.guests.earn();
+            // SAFETY: the caller frees a live slot of a unit of this heap.
+            unsafe { self.local.push(block, size, reach) };
+            return;
+        }
+        // SAFETY: the caller frees a live slot of this unit.
+        if unsafe { push_to_unit(env, unit, block, (size, reach)) } {
+            reclassify(env, unit);
+        }
+    }
+
+    /// Makes room for a guest. Returns `false` if the heap does not host one now.
+    #[inline]
+    fn makes_room<E: PoolEnv>(&self, env: E) -> bool {
+        let first = self.local.free.get();
+        if self.is_hosting() {
+            return first.is_null() || cfg!(ephemera_weaken = "guests_of_any_number");
+        }
+        // The next allocation of a heap without a free slot takes the slow path.
+        if self.is_closed_to_guests() || first.is_null() || !env.may_host() {
+            return false;
+        }
+        self.behind.set(first);
+        self.local.free.set(ptr::null_mut());
+        true
+    }
+
+    /// Inspects the unit of a slot, and then frees the slot as [`Self::host_or_give`] does.
+    ///
+    /// # Safety
+    /// The contract of [`Self::host_or_give`] holds.
+    #[cold]
+    #[inline(never)]
+    unsafe fn inspect_and_free<E: AllocEnv>(
+        &self,
+        env: E,
+        unit: UnitPtr,
+        block: NonNull<u8>,
+        freed: (usize, Reach),
+    ) {
+        self.inspect(env, unit);
+        // SAFETY: the caller frees a live slot of this unit. The inspection installs no front.
+        unsafe { self.host_or_give(env, unit, block, freed) };
+    }
+
+    /// Inspects the unit of a guest, and closes the heap to guests if the unit is sparse. Does the
+    /// work that the slow path does for other threads, because a thread that only replaces blocks
+    /// takes no slow path.
+    fn inspect<E: AllocEnv>(&self, env: E, unit: UnitPtr) {
+        self.guests.credit.set(SUCCESS);
+        let is_sparse = unit.live() < unit.slots() / SPARSE;
+        if is_sparse && !cfg!(ephemera_weaken = "guests_of_sparse_units") {
+            self.guests.pause();
+            self.dismiss_guest(env);
+        }
+        if !cfg!(ephemera_weaken = "guests_replace_the_slow_path") {
+            env.visit();
+        }
+    }
+
+    /// Takes a slot of the front for a value of `size` bytes, after an allocation found no guest.
+    /// Returns `None` if the heap does not host.
+    #[inline]
+    pub(crate) fn take_from_behind(&self, size: usize) -> Option<NonNull<u8>> {
+        let first = self.behind.get();
+        if first.is_null() {
+            return None;
+        }
+        if self.local.free.get().is_null() {
+            self.move_from_behind(first);
+        }
+        self.take(size)
+    }
+
+    /// Moves slots of the front to the empty free list: one slot if the heap goes on hosting, or
+    /// else all of them. `first` is the first slot behind the guest.
+    fn move_from_behind(&self, first: *mut u8) {
+        self.local.free.set(first);
+        // SAFETY: H9: the slots behind a guest are free, and the caller owns the heap.
+        let second = unsafe { link_of(first) };
+        if second.is_null() || !self.guests.misses() {
+            self.close_to_guests();
+            return;
+        }
+        // SAFETY: H9: the slot is free, and it was just taken off its list.
+        unsafe { write_link(first, ptr::null_mut()) };
+        self.behind.set(second);
+    }
+
+    /// Returns the guest, if the free list has one. Only the owner may call this.
+    pub(crate) fn guest(&self) -> Option<NonNull<u8>> {
+        let is_hosting = self.is_hosting() && !cfg!(ephemera_weaken = "guests_count_as_live");
+        let mut slots = linked(if is_hosting { self.local.free.get() } else { ptr::null_mut() });
+        slots.find_map(|slot| NonNull::new(slot).filter(|&slot| !self.is_in_front(slot)))
+    }
+
+    /// Returns the number of guests, 0 or 1. Only the owner may call this.
+    pub(crate) fn guests(&self) -> usize {
+        usize::from(self.guest().is_some())
+    }
+
+    /// Returns whether a slot of this heap is one of this unit.
+    pub(crate) fn is_in(&self, unit: UnitPtr, slot: NonNull<u8>) -> bool {
+        base_addr(slot, self.spec.unit) == unit.as_ptr().addr()
+    }
+
+    fn is_in_front(&self, slot: NonNull<u8>) -> bool {
+        base_addr(slot, self.spec.unit) == self.front.get().addr()
+    }
+
+    /// Closes the heap to guests, and gives the guest to its unit. The slots behind it return to
+    /// the free list. This calls no backing allocator: if the unit becomes empty, the heap keeps
+    /// it.
+    #[inline]
+    pub(super) fn dismiss_guest<E: PoolEnv>(&self, env: E) {
+        if self.is_hosting() {
+            self.dismiss(env);
+        } else {
+            self.close_to_guests();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn dismiss<E: PoolEnv>(&self, env: E) {
+        let (mut all, mut guest) = (self.behind.get(), None);
+        if cfg!(ephemera_weaken = "slots_behind_are_lost") {
+            all = ptr::null_mut();
+        }
+        let mut at = self.local.free.get();
+        while let Some(slot) = NonNull::new(at) {
+            // SAFETY: H3: linked slots are free, and the caller owns the heap.
+            at = unsafe { link_of(slot.as_ptr()) };
+            if self.is_in_front(slot) {
+                // SAFETY: the slot was just taken off the list.
+                unsafe { write_link(slot.as_ptr(), all) };
+                all = slot.as_ptr();
+            } else {
+                guest = Some(slot);
+            }
+        }
+        self.local.free.set(all);
+        self.close_to_guests();
+        let Some(guest) = guest.filter(|_| !cfg!(ephemera_weaken = "guests_are_lost")) else { return };
+        // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they
+        // were created. The unit of a guest counts it as live, so it is not freed (H4).
+        let header = unsafe { header_of::<Unit>(guest, self.spec.unit) };
+        // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
+        let unit = unsafe { UnitPtr::new(header) };
+        // SAFETY: the guest is a slot of this unit and on no list any more. The pointers of a
+        // list may access their whole slots.
+        if unsafe { push_to_unit(env, unit, guest, (LINK, Reach::Slot)) } {
+            if cfg!(ephemera_weaken = "dismissals_free_units") {
+                return reclassify(env, unit);
+            }
+            reclassify_and_keep(env, unit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GuestCredit, INSPECTION, LONGEST_PAUSE, MISS, SUCCESS};
+
+    /// Hosts `guests` guests before each of `misses` misses, and returns the number of misses after
+    /// which the heap closes.
+    fn misses_until_closed(credit: &GuestCredit, guests: u16, misses: usize) -> Option<usize> {
+        (1..=misses).find(|_| {
+            (0..guests).for_each(|_| credit.earn());
+            !credit.misses()
+        })
+    }
+
+    #[test]
+    fn pauses_double_while_guests_do_not_pay() {
+        let credit = GuestCredit::new();
+        for pause in [1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2047, LONGEST_PAUSE, LONGEST_PAUSE] {
+            assert!(credit.begins());
+            assert_eq!(misses_until_closed(&credit, 1, 10), Some(2), "before a pause of {pause} fronts");
+            let fronts = (0..).take_while(|_| !credit.begins()).count();
+            assert_eq!(fronts, usize::from(pause));
+            credit.left.set(0);
+        }
+    }
+
+    #[test]
+    fn guests_that_outnumber_misses_keep_the_heap_open() {
+        let credit = GuestCredit::new();
+        credit.pause.set(LONGEST_PAUSE);
+        assert!(credit.begins());
+        assert_eq!(misses_until_closed(&credit, 2 * MISS, 10_000), None);
+        assert_eq!(misses_until_closed(&credit, SUCCESS, 1), None);
+        assert_eq!(credit.pause.get(), 0, "the next pause is short");
+    }
+
+    #[test]
+    fn an_inspection_is_due_after_a_number_of_guests_without_a_miss() {
+        let credit = GuestCredit::new();
+        assert!(credit.begins());
+        (0..INSPECTION).for_each(|_| credit.earn());
+        assert!(credit.is_inspection_due());
+    }
+}

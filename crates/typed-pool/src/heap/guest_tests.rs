@@ -1,0 +1,246 @@
+//! Tests of guests: which frees are hosted, and that no slot is lost or counted twice.
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::ptr::{self, NonNull};
+use std_alloc::vec::Vec;
+
+use allocator_api2::alloc::{AllocError, Allocator, Global};
+
+use super::UnitHeap;
+use crate::{TypedBox, TypedPool};
+
+/// 63 values of this type fit in a unit.
+type Value = [u64; 64];
+
+/// A pool whose front has no slots that were never used, and some free slots. All other units are
+/// full.
+struct Replacing<'p, T, A: Allocator = Global> {
+    pool: &'p TypedPool<T, A>,
+    /// The live values of the front.
+    front: Vec<TypedBox<'p, T, A>>,
+    /// The live values of the other units.
+    others: Vec<TypedBox<'p, T, A>>,
+    /// The addresses of the other units.
+    units: Vec<usize>,
+    slots: usize,
+}
+
+/// The number of units that are not the front.
+const UNITS: usize = 3;
+
+impl<'p, T: Copy, A: Allocator> Replacing<'p, T, A> {
+    /// Fills [`UNITS`] units and one more, frees a quarter of the first one, and makes it the front
+    /// again.
+    fn new(pool: &'p TypedPool<T, A>, value: T) -> Self {
+        Self::with_units(pool, value, UNITS)
+    }
+
+    fn with_units(pool: &'p TypedPool<T, A>, value: T, units: usize) -> Self {
+        let slots = TypedPool::<T>::SPEC.expect("these values have units").slots;
+        let mut front: Vec<_> = (0..slots).map(|_| pool.alloc(value)).collect();
+        let others: Vec<_> = (0..units * slots).map(|_| pool.alloc(value)).collect();
+        let units = others.iter().step_by(slots).map(|value| unit_of(pool, value)).collect();
+        front.truncate(slots - slots / 4);
+        front.push(pool.alloc(value));
+        assert!(front.iter().all(|value| unit_of(pool, value) == pool.heap.front.get().addr()));
+        Self { pool, front, others, units, slots }
+    }
+
+    /// Frees a value of one of the other units, and returns its address.
+    fn free_in_unit(&mut self, unit: usize) -> usize {
+        let is_in_unit = |value: &TypedBox<'p, T, A>| unit_of(self.pool, value) == self.units[unit];
+        let at = self.others.iter().position(is_in_unit).expect("a value of this unit");
+        addr(&self.others.swap_remove(at))
+    }
+
+    fn live(&self) -> usize {
+        self.front.len() + self.others.len()
+    }
+
+    fn assert_counts(&self) {
+        let (live, stats) = (self.live(), self.pool.stats());
+        assert_eq!((self.pool.len(), stats.slots_live), (live, live));
+        assert_eq!(stats.bytes_live, live * size_of::<T>());
+        assert_eq!(self.pool.is_empty(), live == 0);
+    }
+}
+
+fn addr<T, A: Allocator>(value: &TypedBox<'_, T, A>) -> usize {
+    core::ptr::from_ref(&**value).addr()
+}
+
+fn unit_of<T, A: Allocator>(pool: &TypedPool<T, A>, value: &TypedBox<'_, T, A>) -> usize {
+    addr(value) & !(pool.heap.spec().unit - 1)
+}
+
+fn pool<T>() -> TypedPool<T> {
+    let slots = TypedPool::<T>::SPEC.expect("these values have units").slots;
+    TypedPool::builder().chunk_len(slots).build()
+}
+
+#[test]
+fn an_allocation_takes_the_slot_of_another_unit_that_was_freed_last() {
+    let pool = pool::<Value>();
+    let mut values = Replacing::new(&pool, [1; 64]);
+    for round in 0..100 {
+        let freed = values.free_in_unit(round % UNITS);
+        assert_eq!(pool.heap.guest().map(NonNull::addr).map(usize::from), Some(freed));
+        values.assert_counts();
+        let next = pool.alloc([2; 64]);
+        assert_eq!(addr(&next), freed);
+        assert_eq!(pool.heap.guests(), 0);
+        values.others.push(next);
+        values.assert_counts();
+    }
+}
+
+#[test]
+fn a_heap_has_one_guest_at_most() {
+    let pool = pool::<Value>();
+    let mut values = Replacing::new(&pool, [1; 64]);
+    let first = values.free_in_unit(0);
+    values.free_in_unit(1);
+    let _ = values.front.pop();
+    values.free_in_unit(2);
+    assert_eq!(pool.heap.guest().map(NonNull::addr).map(usize::from), Some(first));
+    values.assert_counts();
+}
+
+#[test]
+fn slots_of_the_front_behind_a_guest_serve_later_allocations() {
+    let pool = pool::<Value>();
+    let mut values = Replacing::new(&pool, [1; 64]);
+    let (capacity, free) = (pool.capacity(), values.slots - values.front.len());
+    values.free_in_unit(0);
+    assert!(pool.heap.is_hosting());
+    let mut later: Vec<_> = (0..=free).map(|_| pool.alloc([3; 64])).collect();
+    assert_eq!(pool.capacity(), capacity, "no unit was requested");
+    later.sort_by_key(addr);
+    assert!(later.windows(2).all(|pair| addr(&pair[0]) != addr(&pair[1])), "each slot serves once");
+    values.front.append(&mut later);
+    values.assert_counts();
+}
+
+#[test]
+fn a_trim_gives_the_guest_to_its_unit() {
+    let pool = pool::<Value>();
+    let mut values = Replacing::new(&pool, [1; 64]);
+    values.free_in_unit(1);
+    values.others.clear();
+    assert_eq!(pool.heap.guests(), 1, "the guest was freed first");
+    values.assert_counts();
+    assert_eq!(pool.stats().empty_units, UNITS, "a unit with a guest alone is empty");
+    pool.trim();
+    assert_eq!(pool.stats().units, 1);
+    values.front.clear();
+    values.assert_counts();
+    pool.trim();
+    assert_eq!(pool.stats().bytes_held, 0);
+}
+
+#[test]
+fn a_pool_of_which_only_a_guest_is_left_is_empty() {
+    let pool = pool::<Value>();
+    let mut values = Replacing::new(&pool, [1; 64]);
+    values.free_in_unit(0);
+    values.others.clear();
+    values.front.clear();
+    assert!(pool.is_empty());
+    values.assert_counts();
+}
+
+#[test]
+fn a_thread_that_replaces_values_keeps_hosting() {
+    let pool = pool::<Value>();
+    let mut values = Replacing::new(&pool, [1; 64]);
+    for round in 0..if cfg!(miri) { 200 } else { 10_000 } {
+        let at = round * 31 % values.others.len();
+        drop(values.others.swap_remove(at));
+        values.others.push(pool.alloc([4; 64]));
+    }
+    assert!(pool.heap.is_hosting());
+    values.assert_counts();
+}
+
+#[test]
+fn allocations_without_frees_close_the_heap() {
+    let pool = pool::<Value>();
+    let mut values = Replacing::new(&pool, [1; 64]);
+    values.free_in_unit(0);
+    let later: Vec<_> = (0..4).map(|_| pool.alloc([5; 64])).collect();
+    assert!(pool.heap.is_closed_to_guests());
+    values.others.extend(later);
+    values.assert_counts();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it takes thousands of replacements")]
+fn units_with_few_live_values_become_empty_while_values_are_replaced() {
+    let pool = pool::<Value>();
+    let mut values = Replacing::with_units(&pool, [1; 64], 100);
+    let slots = values.slots;
+    // One value of each unit stays.
+    let mut at = 0;
+    values.others.retain(|_| {
+        at += 1;
+        at % slots == 0
+    });
+    assert_eq!(values.others.len(), 100);
+    for _ in 0..300 * 100 {
+        drop(values.others.remove(0));
+        values.others.push(pool.alloc([6; 64]));
+    }
+    let units = pool.stats().units - pool.stats().empty_units;
+    assert!(units <= 10, "{units} units have live values");
+    values.assert_counts();
+}
+
+/// A backing allocator that counts its calls while a heap has a front.
+struct CallsBeside {
+    heap: Cell<*const UnitHeap>,
+    calls: Cell<usize>,
+}
+
+// SAFETY: all blocks come from the global heap.
+unsafe impl Allocator for &CallsBeside {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        Global.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the test stores null, or the address of a live heap of this thread.
+        let heap = unsafe { self.heap.get().as_ref() };
+        self.calls.set(self.calls.get() + usize::from(heap.is_some_and(|heap| heap.front().is_some())));
+        // SAFETY: this method has the same contract.
+        unsafe { Global.deallocate(block, layout) };
+    }
+}
+
+/// A backing allocator may use the pool above it. It would make the heap host another guest if it
+/// were called while the heap gives up its front.
+#[test]
+fn a_trim_calls_the_backing_allocator_after_the_heap_gave_up_its_front() {
+    let backing = CallsBeside { heap: Cell::new(ptr::null()), calls: Cell::new(0) };
+    let slots = TypedPool::<Value>::SPEC.expect("these values have units").slots;
+    let pool = TypedPool::<Value>::builder().chunk_len(slots).build_in(&backing);
+    // More units than the heap keeps when they become empty.
+    let mut values = Replacing::with_units(&pool, [1; 64], 6);
+    values.free_in_unit(5);
+    values.others.clear();
+    assert_eq!(pool.heap.guests(), 1);
+    backing.heap.set(&raw const pool.heap);
+    pool.trim();
+    assert_eq!(backing.calls.get(), 0);
+    assert_eq!(pool.stats().units, 1);
+    backing.heap.set(ptr::null());
+}
+
+#[test]
+fn slots_of_long_units_are_no_guests() {
+    let pool = pool::<[u64; 256]>();
+    let mut values = Replacing::new(&pool, [1; 256]);
+    values.free_in_unit(0);
+    assert!(!pool.heap.is_hosting());
+    values.assert_counts();
+}

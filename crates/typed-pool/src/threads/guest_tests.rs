@@ -1,0 +1,140 @@
+//! Tests of guests in heaps of threads: what statistics of other threads say, and when the unit of
+//! a guest is freed.
+#![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
+
+use core::alloc::Layout;
+use std::sync::mpsc::channel;
+use std::thread;
+use std_alloc::vec::Vec;
+
+use allocator_api2::boxed::Box;
+// The tests run one at a time, because a thread of one test may hold the record with the heaps of
+// another test.
+use ephemera_testkit::suite::take_turn;
+
+use super::this_thread;
+use crate::alloc::class_of;
+use crate::heap::PoolEnv;
+use crate::pooled_allocator;
+
+pooled_allocator! {
+    struct GuestPool;
+}
+
+type Value = Box<[usize; 16], GuestPool>;
+
+/// The number of values: those of several units, or of two short units under Miri.
+const VALUES: usize = if cfg!(miri) { 150 } else { 2_000 };
+
+fn is_hosting() -> bool {
+    let class = class_of(Layout::new::<[usize; 16]>()).expect("values have a class");
+    // SAFETY: T2: the thread may use these heaps, and the family has a heap for each class.
+    unsafe { GuestPool::__cell().heaps().owner(class) }.heap().is_hosting()
+}
+
+fn value(number: usize) -> Value {
+    Box::new_in([number; 16], GuestPool)
+}
+
+/// Makes values, and replaces them until all of their units ran full and were the front again.
+fn replaced() -> Vec<Value> {
+    let mut values: Vec<_> = (0..VALUES).map(value).collect();
+    for round in 0..10 * VALUES {
+        let at = round * 67 % VALUES;
+        drop(values.swap_remove(at));
+        values.push(value(round));
+    }
+    values
+}
+
+/// Frees values until the heap of this thread hosts a guest.
+fn free_until_hosting(values: &mut Vec<Value>) {
+    while !is_hosting() {
+        drop(values.swap_remove(0));
+    }
+}
+
+#[test]
+fn a_heap_with_a_limit_hosts_no_guest() {
+    take_turn();
+    GuestPool.set_limit(1 << 30);
+    let values = replaced();
+    let hosts = is_hosting();
+    GuestPool.set_limit(usize::MAX);
+    drop(values);
+    GuestPool.trim();
+    assert!(!hosts);
+}
+
+#[test]
+fn another_thread_counts_one_slot_of_a_hosting_heap_as_unsettled() {
+    take_turn();
+    let (send, receive) = channel();
+    let (wake, sleep) = channel::<()>();
+    let owner = thread::spawn(move || {
+        let mut values = replaced();
+        free_until_hosting(&mut values);
+        let own = GuestPool.stats();
+        send.send((values.len(), own)).expect("the test receives");
+        // A test that fails drops the sender, which also ends the wait.
+        let _ = sleep.recv();
+    });
+    let (live, own) = receive.recv().expect("the owner sends");
+    let seen = GuestPool.stats();
+    assert_eq!((own.slots_live, own.unsettled_slots), (live, 0));
+    assert_eq!(own.bytes_live, live * size_of::<[usize; 16]>());
+    assert!(seen.slots_live <= live && live <= seen.slots_live + seen.unsettled_slots, "{live}: {seen:?}");
+    let in_front = seen.unsettled_slots - 1;
+    assert!(seen.slots_live + 1 + in_front >= live && in_front <= 255, "one slot beside the front");
+    drop(wake);
+    owner.join().expect("no panic");
+    assert_eq!(GuestPool.stats().slots_live, 0);
+}
+
+#[test]
+fn the_unit_of_a_guest_is_freed_at_the_end_of_its_thread() {
+    take_turn();
+    thread::spawn(|| {
+        let mut values = replaced();
+        free_until_hosting(&mut values);
+        values.clear();
+        let stats = GuestPool.stats();
+        assert_eq!((stats.slots_live, stats.empty_units), (0, stats.units));
+    })
+    .join()
+    .expect("no panic");
+    assert_eq!(GuestPool.stats().bytes_held, 0);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it takes thousands of replacements")]
+fn a_thread_that_replaces_values_does_the_work_of_the_slow_path() {
+    take_turn();
+    let visits = || this_thread::record().expect("the thread has a record").data().visits.get();
+    let mut values = replaced();
+    free_until_hosting(&mut values);
+    let (before, rounds) = (visits(), 100_000);
+    for round in 0..rounds {
+        let at = round % values.len();
+        drop(values.swap_remove(at));
+        values.push(value(round));
+    }
+    let visited = visits() - before;
+    assert!(visited >= rounds / 8_192, "{visited} visits to the slow path or inspections");
+    assert!(is_hosting());
+    drop(values);
+    GuestPool.trim();
+}
+
+#[test]
+fn a_thread_that_freed_everything_keeps_one_unit_for_a_guest() {
+    take_turn();
+    let mut values = replaced();
+    let units = |stats: crate::Stats| stats.units - stats.empty_units.min(4);
+    free_until_hosting(&mut values);
+    values.clear();
+    // The heap keeps four empty units, its front, and the unit of the guest.
+    assert!(units(GuestPool.stats()) <= 6, "{:?}", GuestPool.stats());
+    GuestPool.trim();
+    assert_eq!(GuestPool.stats().bytes_held, 0);
+}
