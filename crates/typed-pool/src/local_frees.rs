@@ -65,6 +65,18 @@ pub(crate) unsafe fn link_of(slot: *mut u8) -> *mut u8 {
     unsafe { slot.cast::<*mut u8>().read() }
 }
 
+/// Returns the slots of a free list of a heap or unit that the calling thread owns.
+#[inline]
+pub(crate) fn linked(first: *mut u8) -> impl Iterator<Item = *mut u8> {
+    let mut at = first;
+    core::iter::from_fn(move || {
+        let slot = (!at.is_null()).then_some(at)?;
+        // SAFETY: H3: linked slots are free, and the calling thread owns them.
+        at = unsafe { link_of(slot) };
+        Some(slot)
+    })
+}
+
 /// Makes a free slot link to `next`.
 ///
 /// # Safety

@@ -18,7 +18,7 @@ use ephemera_prim::raw;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use crate::geometry::{UnitSpec, inverse_of};
-use crate::local_frees::LocalFrees;
+use crate::local_frees::{LocalFrees, Reach};
 pub(crate) use crate::unit_header::Unit;
 use crate::unit_header::{SlotGroups, UnitRemote};
 
@@ -167,6 +167,20 @@ impl UnitPtr {
     pub(crate) fn local(&self) -> &LocalFrees {
         // SAFETY: the header is live (U1). The reference covers these words alone.
         unsafe { &(*self.as_ptr()).local }
+    }
+
+    /// Pushes a freed slot to the list of the unit, which is not the front, and counts it. Returns
+    /// the new value of `until`.
+    ///
+    /// # Safety
+    /// The contract of [`LocalFrees::push`] holds for the unit's words, and the calling thread owns
+    /// the unit.
+    #[inline]
+    pub(crate) unsafe fn push(self, block: NonNull<u8>, (size, reach): (usize, Reach)) -> usize {
+        // SAFETY: this function has the same contract.
+        unsafe { self.local().push(block, size, reach) };
+        self.claim().touch();
+        self.local().count()
     }
 
     /// Returns the number of live slots in addition to `until`. It is zero except in full units.

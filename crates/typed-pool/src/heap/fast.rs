@@ -9,7 +9,7 @@ use ephemera_prim::header::{base_addr, header_of};
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 
-use super::{AllocEnv, PoolEnv, UnitHeap, supply};
+use super::{AllocEnv, UnitHeap, supply};
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 use crate::local_frees::NEVER;
 use crate::local_frees::{LINK, Reach, link_of};
@@ -83,30 +83,11 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     #[cfg(debug_assertions)]
     check(heap, Some(unit), block, unit.local().free.get());
     // SAFETY: the block is a slot of this unit, which this thread owns.
-    if unsafe { push_to_unit(env, unit, block, (size, reach)) } {
+    let until = unsafe { unit.push(block, (size, reach)) };
+    env.sub_live(1);
+    if until == 0 {
         supply::reclassify(env, unit);
     }
-}
-
-/// Frees a slot to its unit, which this thread owns and which is not the front. Returns whether the
-/// slow path must look at the unit.
-///
-/// # Safety
-/// `block` is a live slot of `unit`, for a value of `size` bytes. It is marked as free and on no
-/// list, and nothing uses it after this call. `reach` describes its pointer.
-#[inline]
-#[must_use]
-pub(super) unsafe fn push_to_unit<E: PoolEnv>(
-    env: E,
-    unit: UnitPtr,
-    block: NonNull<u8>,
-    (size, reach): (usize, Reach),
-) -> bool {
-    // SAFETY: the block is a slot of this unit, which this thread owns.
-    unsafe { unit.local().push(block, size, reach) };
-    unit.claim().touch();
-    env.sub_live(1);
-    unit.local().count() == 0
 }
 
 /// Frees a slot on its owner's thread, without the size of the block. The caller found the unit in

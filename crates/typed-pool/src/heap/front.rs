@@ -12,7 +12,7 @@
 use core::ptr;
 
 use super::{FrontScope, PoolEnv, UnitHeap};
-use crate::local_frees::{link_of, write_link};
+use crate::local_frees::{linked, write_link};
 use crate::unit::{UnitPtr, UnitState};
 
 /// A full unit is queued again once 1/`SHARE` of its slots are free. So, apart from the misses of
@@ -28,18 +28,6 @@ const LARGE_HEAP: usize = 256;
 /// for no more than in a small heap.
 const LARGE_HEAP_SHARE: usize = 64;
 const LEAST_FREES: usize = 4;
-
-/// Returns the slots of a free list of a heap or unit that the calling thread owns.
-#[inline]
-pub(super) fn linked(first: *mut u8) -> impl Iterator<Item = *mut u8> {
-    let mut at = first;
-    core::iter::from_fn(move || {
-        let slot = (!at.is_null()).then_some(at)?;
-        // SAFETY: H3: linked slots are free, and the calling thread owns them.
-        at = unsafe { link_of(slot) };
-        Some(slot)
-    })
-}
 
 impl UnitHeap {
     /// Makes `unit` the front, in place of the current one. The unit must have a free slot, and

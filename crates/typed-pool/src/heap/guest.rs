@@ -24,15 +24,11 @@
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
+use ephemera_prim::account::Account;
 use ephemera_prim::header::{base_addr, header_of};
 
-#[cfg(debug_assertions)]
-use super::fast::check;
-use super::fast::push_to_unit;
-use super::front::linked;
-use super::supply::{reclassify, reclassify_and_keep};
-use super::{AllocEnv, PoolEnv, UnitHeap};
-use crate::local_frees::{LINK, Reach, link_of, write_link};
+use super::{PoolEnv, UnitHeap};
+use crate::local_frees::{LINK, Reach, link_of, linked, write_link};
 use crate::unit::{Unit, UnitPtr};
 
 /// The largest unit, in bytes, whose slots may be guests. A guest keeps its unit from being freed
@@ -79,12 +75,12 @@ impl GuestCredit {
 
     /// Counts a guest.
     #[inline]
-    fn earn(&self) {
+    pub(super) fn earn(&self) {
         self.credit.set(self.credit.get().saturating_add(1));
     }
 
     #[inline]
-    fn is_inspection_due(&self) -> bool {
+    pub(super) fn is_inspection_due(&self) -> bool {
         self.credit.get() >= INSPECTION
     }
 
@@ -144,45 +140,9 @@ impl UnitHeap {
         }
     }
 
-    /// Frees a slot of this heap that is not a slot of the front: hosts it, or gives it to its
-    /// unit.
-    ///
-    /// # Safety
-    /// `block` is a live slot of `unit`, for a value of `size` bytes. `unit` is a unit of this heap
-    /// and not the front. The slot is marked as free, and nothing uses it after this call. `reach`
-    /// describes its pointer.
-    #[inline]
-    pub(crate) unsafe fn host_or_give<E: AllocEnv>(
-        &self,
-        env: E,
-        unit: UnitPtr,
-        block: NonNull<u8>,
-        (size, reach): (usize, Reach),
-    ) {
-        #[cfg(debug_assertions)]
-        {
-            check(self, Some(unit), block, unit.local().free.get());
-            check(self, Some(unit), block, self.local.free.get());
-        }
-        if self.guests.is_inspection_due() {
-            // SAFETY: this function has the same contract.
-            return unsafe { self.inspect_and_free(env, unit, block, (size, reach)) };
-        }
-        if self.makes_room(env) {
-            self.guests.earn();
-            // SAFETY: the caller frees a live slot of a unit of this heap.
-            unsafe { self.local.push(block, size, reach) };
-            return;
-        }
-        // SAFETY: the caller frees a live slot of this unit.
-        if unsafe { push_to_unit(env, unit, block, (size, reach)) } {
-            reclassify(env, unit);
-        }
-    }
-
     /// Makes room for a guest. Returns `false` if the heap does not host one now.
     #[inline]
-    fn makes_room<E: PoolEnv>(&self, env: E) -> bool {
+    pub(super) fn makes_room<E: PoolEnv>(&self, env: E) -> bool {
         let first = self.local.free.get();
         if self.is_hosting() {
             return first.is_null() || cfg!(ephemera_weaken = "guests_of_any_number");
@@ -196,56 +156,20 @@ impl UnitHeap {
         true
     }
 
-    /// Inspects the unit of a slot, and then frees the slot as [`Self::host_or_give`] does.
-    ///
-    /// # Safety
-    /// The contract of [`Self::host_or_give`] holds.
-    #[cold]
-    #[inline(never)]
-    unsafe fn inspect_and_free<E: AllocEnv>(
-        &self,
-        env: E,
-        unit: UnitPtr,
-        block: NonNull<u8>,
-        freed: (usize, Reach),
-    ) {
-        self.inspect(env, unit);
-        // SAFETY: the caller frees a live slot of this unit. The inspection installs no front.
-        unsafe { self.host_or_give(env, unit, block, freed) };
-    }
-
-    /// Inspects the unit of a guest, and closes the heap to guests if the unit is sparse. Does the
-    /// work that the slow path does for other threads, because a thread that only replaces blocks
-    /// takes no slow path.
-    fn inspect<E: AllocEnv>(&self, env: E, unit: UnitPtr) {
+    /// Closes the heap to guests, for a pause, if this unit is sparse. Otherwise starts to count the
+    /// credits to the next inspection.
+    pub(super) fn close_if_sparse<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         self.guests.credit.set(SUCCESS);
         let is_sparse = unit.live() < unit.slots() / SPARSE;
         if is_sparse && !cfg!(ephemera_weaken = "guests_of_sparse_units") {
             self.guests.pause();
             self.dismiss_guest(env);
         }
-        if !cfg!(ephemera_weaken = "guests_replace_the_slow_path") {
-            env.visit();
-        }
-    }
-
-    /// Takes a slot of the front for a value of `size` bytes, after an allocation found no guest.
-    /// Returns `None` if the heap does not host.
-    #[inline]
-    pub(crate) fn take_from_behind(&self, size: usize) -> Option<NonNull<u8>> {
-        let first = self.behind.get();
-        if first.is_null() {
-            return None;
-        }
-        if self.local.free.get().is_null() {
-            self.move_from_behind(first);
-        }
-        self.take(size)
     }
 
     /// Moves slots of the front to the empty free list: one slot if the heap goes on hosting, or
     /// else all of them. `first` is the first slot behind the guest.
-    fn move_from_behind(&self, first: *mut u8) {
+    pub(super) fn move_from_behind(&self, first: *mut u8) {
         self.local.free.set(first);
         // SAFETY: H9: the slots behind a guest are free, and the caller owns the heap.
         let second = unsafe { link_of(first) };
@@ -320,11 +244,17 @@ impl UnitHeap {
         let unit = unsafe { UnitPtr::new(header) };
         // SAFETY: the guest is a slot of this unit and on no list any more. The pointers of a
         // list may access their whole slots.
-        if unsafe { push_to_unit(env, unit, guest, (LINK, Reach::Slot)) } {
-            if cfg!(ephemera_weaken = "dismissals_free_units") {
-                return reclassify(env, unit);
-            }
-            reclassify_and_keep(env, unit);
+        let until = unsafe { unit.push(guest, (LINK, Reach::Slot)) };
+        env.sub_live(1);
+        let live = unit.live();
+        if until == 0 && live != 0 {
+            self.enqueue(unit, live);
+        } else if until == 0 {
+            // The next unit that becomes empty frees the surplus.
+            self.unlist(unit);
+            unit.rewind(self.spec);
+            self.push_empty(unit);
+            env.account().spare();
         }
     }
 }

@@ -13,18 +13,19 @@
 //! Each file uses this file, and the files to its left in this drawing:
 //!
 //! ```text
-//!   kept, list   front, guest, fast, supply   abandon, next   slow
+//!   kept, list   guest   front   supply   abandon, next, fast   host   slow
 //! ```
 //!
 //! `fast` has the fast paths, and `slow` the slow path of an allocation. `next` chooses the next
 //! front. `supply` requests units and frees them, and `kept` counts those that the load needs.
-//! `list` has the owner's lists, `front` the unit that the heap allocates from, and `abandon` the
-//! units of ended threads.
+//! `list` has the owner's lists, `front` the unit that the heap allocates from, `guest` and `host`
+//! the slot of another unit that is allocated next, and `abandon` the units of ended threads.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;
 mod front;
 mod guest;
+mod host;
 mod kept;
 mod list;
 mod next;
@@ -91,8 +92,8 @@ pub(crate) struct UnitHeap {
     end: Cell<*mut u8>,
     front: Cell<*mut Unit>,
     /// The owner word of the units whose words a local free writes: the address of this heap, or
-    /// null while the heap is open to guests and before its first front. A pool for one thread has one owner, and moves. It
-    /// only compares the word with null.
+    /// null while the heap is open to guests and before its first front. A pool for one thread has
+    /// one owner, and moves. It only compares the word with null.
     direct: Cell<*const ()>,
     spec: UnitSpec,
     // The words of the slow path.
@@ -252,8 +253,8 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// owner keeps that count.
     #[inline]
     fn sub_live(&self, _slots: usize) {}
-    /// Returns whether a local free of a slot of `unit` writes the words of the unit: this heap owns
-    /// the unit, and is closed to guests.
+    /// Returns whether a local free of a slot of `unit` writes the words of the unit: this heap
+    /// owns the unit, and is closed to guests.
     fn frees_to(&self, unit: UnitPtr) -> bool;
     /// Returns whether the heap may host guests. A guest keeps a unit that another thread may need.
     #[inline]
@@ -283,8 +284,8 @@ pub(crate) trait AllocEnv: PoolEnv {
     /// heap is open to guests.
     ///
     /// # Safety
-    /// `block` is a live slot of `unit`, for a value of `freed.0` bytes, and `freed.1` describes its
-    /// pointer. The slot is marked as free, and nothing uses it after this call. The unit is not the
-    /// front, and `frees_to(unit)` is false.
+    /// `block` is a live slot of `unit`, for a value of `freed.0` bytes, and `freed.1` describes
+    /// its pointer. The slot is marked as free, and nothing uses it after this call. The unit is
+    /// not the front, and `frees_to(unit)` is false.
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach));
 }

@@ -13,10 +13,11 @@ use crate::unit::UnitPtr;
 /// Allocates a slot for a value of `size` bytes after the fast path found none.
 ///
 /// The function tries the front again, which may have free slots by now or have some behind a
-/// guest, then a unit of the queue, then an empty unit. If there are none, it books remote frees and tries again. Booking comes
-/// second, because it takes each group's cache line from other cores. Empty units that the heap
-/// learned to keep come after that: otherwise the heap would rotate through them, and `kept` would
-/// find all of them needed. Finally, the function requests a unit from the backing allocator.
+/// guest, then a unit of the queue, then an empty unit. If there are none, it books remote frees
+/// and tries again. Booking comes second, because it takes each group's cache line from other
+/// cores. Empty units that the heap learned to keep come after that: otherwise the heap would
+/// rotate through them, and `kept` would find all of them needed. Finally, the function requests a
+/// unit from the backing allocator.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {

@@ -48,20 +48,6 @@ pub(super) fn reclassify<E: PoolEnv>(env: E, unit: UnitPtr) {
     }
 }
 
-/// Does what [`reclassify`] does without a call of the backing allocator: a unit without live slots
-/// is kept. The next unit that becomes empty frees the surplus.
-#[cold]
-pub(super) fn reclassify_and_keep<E: PoolEnv>(env: E, unit: UnitPtr) {
-    let (heap, live) = (env.heap(), unit.live());
-    if live == 0 {
-        heap.unlist(unit);
-        unit.rewind(heap.spec);
-        keep_empty(env, unit);
-    } else {
-        heap.enqueue(unit, live);
-    }
-}
-
 /// How a unit became empty: by a local or by a remote free of its last live slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Emptied {

@@ -1,0 +1,93 @@
+//! Frees and allocations of a heap that is open to guests. These functions are not inlined into the
+//! program: a heap that is closed to guests does not reach them.
+
+use core::ptr::NonNull;
+
+#[cfg(debug_assertions)]
+use super::fast::check;
+use super::supply::reclassify;
+use super::{AllocEnv, UnitHeap};
+use crate::local_frees::Reach;
+use crate::unit::UnitPtr;
+
+impl UnitHeap {
+    /// Frees a slot of this heap that is not a slot of the front: hosts it, or gives it to its
+    /// unit.
+    ///
+    /// # Safety
+    /// `block` is a live slot of `unit`, for a value of `size` bytes. `unit` is a unit of this heap
+    /// and not the front. The slot is marked as free, and nothing uses it after this call. `reach`
+    /// describes its pointer.
+    #[inline]
+    pub(crate) unsafe fn host_or_give<E: AllocEnv>(
+        &self,
+        env: E,
+        unit: UnitPtr,
+        block: NonNull<u8>,
+        (size, reach): (usize, Reach),
+    ) {
+        #[cfg(debug_assertions)]
+        {
+            check(self, Some(unit), block, unit.local().free.get());
+            check(self, Some(unit), block, self.local.free.get());
+        }
+        if self.guests.is_inspection_due() {
+            // SAFETY: this function has the same contract.
+            return unsafe { self.inspect_and_free(env, unit, block, (size, reach)) };
+        }
+        if self.makes_room(env) {
+            self.guests.earn();
+            // SAFETY: the caller frees a live slot of a unit of this heap.
+            unsafe { self.local.push(block, size, reach) };
+            return;
+        }
+        // SAFETY: the caller frees a live slot of this unit.
+        let until = unsafe { unit.push(block, (size, reach)) };
+        env.sub_live(1);
+        if until == 0 {
+            reclassify(env, unit);
+        }
+    }
+
+    /// Inspects the unit of a slot, and then frees the slot as [`Self::host_or_give`] does.
+    ///
+    /// # Safety
+    /// The contract of [`Self::host_or_give`] holds.
+    #[cold]
+    #[inline(never)]
+    unsafe fn inspect_and_free<E: AllocEnv>(
+        &self,
+        env: E,
+        unit: UnitPtr,
+        block: NonNull<u8>,
+        freed: (usize, Reach),
+    ) {
+        self.inspect(env, unit);
+        // SAFETY: the caller frees a live slot of this unit. The inspection installs no front.
+        unsafe { self.host_or_give(env, unit, block, freed) };
+    }
+
+    /// Inspects the unit of a guest, and closes the heap to guests if the unit is sparse. Does the
+    /// work that the slow path does for other threads, because a thread that only replaces blocks
+    /// takes no slow path.
+    fn inspect<E: AllocEnv>(&self, env: E, unit: UnitPtr) {
+        self.close_if_sparse(env, unit);
+        if !cfg!(ephemera_weaken = "guests_replace_the_slow_path") {
+            env.visit();
+        }
+    }
+
+    /// Takes a slot of the front for a value of `size` bytes, after an allocation found no guest.
+    /// Returns `None` if the heap does not host.
+    #[inline]
+    pub(crate) fn take_from_behind(&self, size: usize) -> Option<NonNull<u8>> {
+        let first = self.behind.get();
+        if first.is_null() {
+            return None;
+        }
+        if self.local.free.get().is_null() {
+            self.move_from_behind(first);
+        }
+        self.take(size)
+    }
+}
