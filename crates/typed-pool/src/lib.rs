@@ -93,7 +93,8 @@
 //! the slots to the operating system, as part of their own slow paths. They do so once the owner
 //! has taken no slow path for 100 ms, or once other threads have freed more than 4 MiB of the
 //! owner's memory since its last slow path. The page with the unit's header stays, and so do the
-//! unit that the owner allocates from and that of the slot that it freed last. On Linux this needs the system call `membarrier`.
+//! unit that the owner allocates from and that of the slot that it freed last. On Linux this needs
+//! the system call `membarrier`.
 //!
 //! In a forked child, the one remaining thread frees and trims its own memory. The units of the
 //! parent's other threads stay. If one of those threads was reading statistics, up to two units of

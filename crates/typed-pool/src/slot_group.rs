@@ -228,9 +228,10 @@ impl UnitPtr {
     /// the unit's slots.
     ///
     /// The answer `true` is exact. No slot of a unit that is not the front is allocated, except for
-    /// a guest, which counts as live all the time. So the live slots can only become fewer. The count of live slots is read first; if it is out of
-    /// date, it is too large. Each bit that is read afterwards stands for a slot of that count. So
-    /// if the count equals the number of bits, no slot is live.
+    /// a guest, which counts as live all the time. So the live slots can only become fewer. The
+    /// count of live slots is read first; if it is out of date, it is too large. Each bit that is
+    /// read afterwards stands for a slot of that count. So if the count equals the number of bits,
+    /// no slot is live.
     pub(crate) fn all_free(self) -> bool {
         if matches!(self.observe_state(), UnitState::Front | UnitState::Empty)
             && !cfg!(ephemera_weaken = "fronts_are_purged")

@@ -9,8 +9,9 @@ use crate::unit::{UnitPtr, UnitState};
 ///
 /// A call that returns statistics walks all units, so allocations and frees need not count
 /// anything. The result is exact while no other thread runs an operation. A running thread does not
-/// publish which slots of its front, the unit that it allocates from, are live, nor whether it keeps the slot of another unit that it
-/// freed last for its next allocation. Such slots count in `unsettled_slots` and not in `slots_live`.
+/// publish which slots of its front, the unit that it allocates from, are live, nor whether it
+/// keeps the slot of another unit that it freed last for its next allocation. Such slots count in
+/// `unsettled_slots` and not in `slots_live`.
 ///
 /// # Examples
 ///

@@ -299,8 +299,8 @@ impl UnitPtr {
         self.state_word().publish(birth << STATE_BITS | self.state() as u64);
     }
 
-    /// Returns the number of live slots, unbooked remote frees and a guest included. For a front it has no
-    /// meaning.
+    /// Returns the number of live slots, unbooked remote frees and a guest included. For a front it
+    /// has no meaning.
     pub(crate) fn live(self) -> usize {
         self.until().get() + self.further().get()
     }

@@ -19,9 +19,9 @@
 //!
 //! Guests pay only if a free is usually followed by an allocation of its class. They do harm if
 //! most units are sparse: those would become empty if their slots were not allocated again and
-//! again. [`GuestCredit`] finds out both, and closes a heap to guests.
+//! again. [`GuestCredit`](super::guest_credit::GuestCredit) finds out both, and closes a heap to
+//! guests.
 
-use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 use ephemera_prim::account::Account;
@@ -35,75 +35,8 @@ use crate::unit::{Unit, UnitPtr};
 /// until the next allocation of its class, or a trim.
 const LARGEST_UNIT: usize = if cfg!(ephemera_weaken = "guests_of_any_size") { usize::MAX } else { 64 << 10 };
 
-/// The credits that a *miss* takes: an allocation that finds no guest.
-const MISS: u16 = 16;
-/// The most credits that a heap has after a miss.
-const MOST: u16 = 3 * MISS;
-/// A heap that has this number of credits at a miss hosts with success. Its next pause is short.
-const SUCCESS: u16 = 4 * MISS;
-/// A heap with this number of credits inspects the unit of the next guest.
-const INSPECTION: u16 = 4096;
 /// A unit is sparse if less than 1/`SPARSE` of its slots are live.
 const SPARSE: usize = 4;
-/// The maximum number of fronts of a pause.
-const LONGEST_PAUSE: u16 = 4095;
-
-/// Decides whether a heap hosts guests. Each guest earns a credit, and each miss takes [`MISS`] of
-/// them. A heap without enough credit is closed to guests for the rest of its front. A pause
-/// follows: it lasts for one front at first, and for about twice as many each time.
-#[derive(Debug)]
-pub(super) struct GuestCredit {
-    credit: Cell<u16>,
-    /// The number of fronts of the last pause.
-    pause: Cell<u16>,
-    /// The number of fronts that are left of it.
-    left: Cell<u16>,
-}
-
-impl GuestCredit {
-    pub(super) const fn new() -> Self {
-        Self { credit: Cell::new(0), pause: Cell::new(0), left: Cell::new(0) }
-    }
-
-    /// Counts a new front, and returns whether it may host guests.
-    fn begins(&self) -> bool {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        self.credit.set(MISS);
-        left == 0
-    }
-
-    /// Counts a guest.
-    #[inline]
-    pub(super) fn earn(&self) {
-        self.credit.set(self.credit.get().saturating_add(1));
-    }
-
-    #[inline]
-    pub(super) fn is_inspection_due(&self) -> bool {
-        self.credit.get() >= INSPECTION
-    }
-
-    /// Begins a pause.
-    fn pause(&self) {
-        self.pause.set((2 * self.pause.get() + 1).min(LONGEST_PAUSE));
-        self.left.set(self.pause.get());
-    }
-
-    /// Counts a miss, and returns whether the heap goes on hosting. If not, a pause begins.
-    fn misses(&self) -> bool {
-        let credit = self.credit.get();
-        if credit >= SUCCESS {
-            self.pause.set(0);
-        }
-        if credit >= MISS || cfg!(ephemera_weaken = "misses_are_free") {
-            self.credit.set(credit.saturating_sub(MISS).min(MOST));
-            return true;
-        }
-        self.pause();
-        false
-    }
-}
 
 impl UnitHeap {
     /// Returns whether a free of a slot of a unit with this owner word writes the words of the
@@ -156,10 +89,10 @@ impl UnitHeap {
         true
     }
 
-    /// Closes the heap to guests, for a pause, if this unit is sparse. Otherwise starts to count the
-    /// credits to the next inspection.
+    /// Closes the heap to guests, for a pause, if this unit is sparse. Otherwise starts to count
+    /// the credits to the next inspection.
     pub(super) fn close_if_sparse<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
-        self.guests.credit.set(SUCCESS);
+        self.guests.inspected();
         let is_sparse = unit.live() < unit.slots() / SPARSE;
         if is_sparse && !cfg!(ephemera_weaken = "guests_of_sparse_units") {
             self.guests.pause();
@@ -203,9 +136,9 @@ impl UnitHeap {
         base_addr(slot, self.spec.unit) == self.front.get().addr()
     }
 
-    /// Closes the heap to guests, and gives the guest to its unit. The slots behind it return to
-    /// the free list. This calls no backing allocator: if the unit becomes empty, the heap keeps
-    /// it.
+    /// Closes the heap to guests, and gives the guest to its unit. The slots behind the guest
+    /// return to the free list. This calls no backing allocator: if the unit becomes empty, the
+    /// heap keeps it.
     #[inline]
     pub(super) fn dismiss_guest<E: PoolEnv>(&self, env: E) {
         if self.is_hosting() {
@@ -256,49 +189,5 @@ impl UnitHeap {
             self.push_empty(unit);
             env.account().spare();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{GuestCredit, INSPECTION, LONGEST_PAUSE, MISS, SUCCESS};
-
-    /// Hosts `guests` guests before each of `misses` misses, and returns the number of misses after
-    /// which the heap closes.
-    fn misses_until_closed(credit: &GuestCredit, guests: u16, misses: usize) -> Option<usize> {
-        (1..=misses).find(|_| {
-            (0..guests).for_each(|_| credit.earn());
-            !credit.misses()
-        })
-    }
-
-    #[test]
-    fn pauses_double_while_guests_do_not_pay() {
-        let credit = GuestCredit::new();
-        for pause in [1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2047, LONGEST_PAUSE, LONGEST_PAUSE] {
-            assert!(credit.begins());
-            assert_eq!(misses_until_closed(&credit, 1, 10), Some(2), "before a pause of {pause} fronts");
-            let fronts = (0..).take_while(|_| !credit.begins()).count();
-            assert_eq!(fronts, usize::from(pause));
-            credit.left.set(0);
-        }
-    }
-
-    #[test]
-    fn guests_that_outnumber_misses_keep_the_heap_open() {
-        let credit = GuestCredit::new();
-        credit.pause.set(LONGEST_PAUSE);
-        assert!(credit.begins());
-        assert_eq!(misses_until_closed(&credit, 2 * MISS, 10_000), None);
-        assert_eq!(misses_until_closed(&credit, SUCCESS, 1), None);
-        assert_eq!(credit.pause.get(), 0, "the next pause is short");
-    }
-
-    #[test]
-    fn an_inspection_is_due_after_a_number_of_guests_without_a_miss() {
-        let credit = GuestCredit::new();
-        assert!(credit.begins());
-        (0..INSPECTION).for_each(|_| credit.earn());
-        assert!(credit.is_inspection_due());
     }
 }

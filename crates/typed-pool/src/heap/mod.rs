@@ -13,7 +13,7 @@
 //! Each file uses this file, and the files to its left in this drawing:
 //!
 //! ```text
-//!   kept, list   guest   front   supply   abandon, next, fast   host   slow
+//!   kept, guest_credit, list   guest   front   supply   abandon, next, fast   host   slow
 //! ```
 //!
 //! `fast` has the fast paths, and `slow` the slow path of an allocation. `next` chooses the next
@@ -25,6 +25,7 @@ pub(crate) mod abandon;
 pub(crate) mod fast;
 mod front;
 mod guest;
+mod guest_credit;
 mod host;
 mod kept;
 mod list;
@@ -51,7 +52,7 @@ use crate::geometry::UnitSpec;
 use crate::local_frees::{LocalFrees, Reach};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
-use guest::GuestCredit;
+use guest_credit::GuestCredit;
 use kept::KeptUnits;
 
 /// The number of slots of each request to the backing allocator.

@@ -1,0 +1,121 @@
+//! The credit of a heap that hosts guests. It says whether guests pay, and when to inspect the unit
+//! of one.
+
+use core::cell::Cell;
+
+/// The credits that a *miss* takes: an allocation that finds no guest.
+const MISS: u16 = 16;
+/// The most credits that a heap has after a miss.
+const MOST: u16 = 3 * MISS;
+/// A heap that has this number of credits at a miss hosts with success. Its next pause is short.
+const SUCCESS: u16 = 4 * MISS;
+/// A heap with this number of credits inspects the unit of the next guest.
+const INSPECTION: u16 = 4096;
+/// The maximum number of fronts of a pause.
+const LONGEST_PAUSE: u16 = 4095;
+
+/// Decides whether a heap hosts guests. Each guest earns a credit, and each miss takes [`MISS`] of
+/// them. A heap without enough credit is closed to guests for the rest of its front. A pause
+/// follows: it lasts for one front at first, and for about twice as many each time.
+#[derive(Debug)]
+pub(super) struct GuestCredit {
+    credit: Cell<u16>,
+    /// The number of fronts of the last pause.
+    pause: Cell<u16>,
+    /// The number of fronts that are left of it.
+    left: Cell<u16>,
+}
+
+impl GuestCredit {
+    pub(super) const fn new() -> Self {
+        Self { credit: Cell::new(0), pause: Cell::new(0), left: Cell::new(0) }
+    }
+
+    /// Counts a new front, and returns whether it may host guests.
+    pub(super) fn begins(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        self.credit.set(MISS);
+        left == 0
+    }
+
+    /// Counts a guest.
+    #[inline]
+    pub(super) fn earn(&self) {
+        self.credit.set(self.credit.get().saturating_add(1));
+    }
+
+    #[inline]
+    pub(super) fn is_inspection_due(&self) -> bool {
+        self.credit.get() >= INSPECTION
+    }
+
+    /// Starts to count the credits to the next inspection.
+    pub(super) fn inspected(&self) {
+        self.credit.set(SUCCESS);
+    }
+
+    /// Begins a pause.
+    pub(super) fn pause(&self) {
+        self.pause.set((2 * self.pause.get() + 1).min(LONGEST_PAUSE));
+        self.left.set(self.pause.get());
+    }
+
+    /// Counts a miss, and returns whether the heap goes on hosting. If not, a pause begins.
+    pub(super) fn misses(&self) -> bool {
+        let credit = self.credit.get();
+        if credit >= SUCCESS {
+            self.pause.set(0);
+        }
+        if credit >= MISS || cfg!(ephemera_weaken = "misses_are_free") {
+            self.credit.set(credit.saturating_sub(MISS).min(MOST));
+            return true;
+        }
+        self.pause();
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GuestCredit, INSPECTION, LONGEST_PAUSE, MISS, SUCCESS};
+
+    /// Hosts `guests` guests before each of `misses` misses, and returns the number of misses after
+    /// which the heap closes.
+    fn misses_until_closed(credit: &GuestCredit, guests: u16, misses: usize) -> Option<usize> {
+        (1..=misses).find(|_| {
+            (0..guests).for_each(|_| credit.earn());
+            !credit.misses()
+        })
+    }
+
+    #[test]
+    fn pauses_double_while_guests_do_not_pay() {
+        let credit = GuestCredit::new();
+        for pause in [1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2047, LONGEST_PAUSE, LONGEST_PAUSE] {
+            assert!(credit.begins());
+            assert_eq!(misses_until_closed(&credit, 1, 10), Some(2), "before a pause of {pause} fronts");
+            let fronts = (0..).take_while(|_| !credit.begins()).count();
+            assert_eq!(fronts, usize::from(pause));
+            credit.left.set(0);
+        }
+    }
+
+    #[test]
+    fn guests_that_outnumber_misses_keep_the_heap_open() {
+        let credit = GuestCredit::new();
+        credit.pause.set(LONGEST_PAUSE);
+        assert!(credit.begins());
+        assert_eq!(misses_until_closed(&credit, 2 * MISS, 10_000), None);
+        assert_eq!(misses_until_closed(&credit, SUCCESS, 1), None);
+        assert_eq!(credit.pause.get(), 0, "the next pause is short");
+    }
+
+    #[test]
+    fn an_inspection_is_due_after_a_number_of_guests_without_a_miss() {
+        let credit = GuestCredit::new();
+        assert!(credit.begins());
+        (0..INSPECTION).for_each(|_| credit.earn());
+        assert!(credit.is_inspection_due());
+    }
+}
