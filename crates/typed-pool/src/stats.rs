@@ -10,7 +10,7 @@ use crate::unit::{UnitPtr, UnitState};
 /// A call that returns statistics walks all units, so allocations and frees need not count
 /// anything. The result is exact while no other thread runs an operation. A running thread does not
 /// publish which slots of its front, the unit that it allocates from, are live, nor whether it
-/// keeps the slot of another unit that it freed last for its next allocation. Such slots count in
+/// keeps a freed slot of another unit for its next allocation. Such slots count in
 /// `unsettled_slots` and not in `slots_live`.
 ///
 /// # Examples
@@ -45,7 +45,7 @@ pub struct Stats {
     /// The number of live slots, except for those in `unsettled_slots`.
     pub slots_live: usize,
     /// The number of slots of the fronts of other running threads, and one more for each class of
-    /// which such a thread may have kept the slot that it freed last. Only those threads know which
+    /// which such a thread may have kept a freed slot. Only those threads know which
     /// of these slots are live.
     pub unsettled_slots: usize,
     /// The number of live blocks that are too large or too strictly aligned for a unit. They come

@@ -70,8 +70,8 @@ crate::__allocator_of_family! {
     /// How freed memory is kept and returned:
     ///
     /// * A thread keeps empty units of each class: 128 KiB, but at least one unit. It keeps more if
-    ///   it needed units again that it had freed, up to 4 MiB of each class. The slot of a class
-    ///   that was freed last may keep one more unit, of up to 64 KiB.
+    ///   it needed units again that it had freed, up to 4 MiB of each class. One freed slot of
+    ///   each class may keep one more unit, of up to 64 KiB.
     /// * The process keeps other freed units and larger blocks, up to 4 MiB or an eighth of the
     ///   bytes in use, whichever is more. It keeps up to 64 MiB more if it needed pages again that
     ///   it had returned. The process returns all further freed memory to the operating system at

@@ -89,12 +89,11 @@ impl UnitHeap {
         true
     }
 
-    /// Closes the heap to guests, for a pause, if this unit is sparse. Otherwise starts to count
-    /// the credits to the next inspection.
+    /// Closes the heap to guests, for a pause, if this unit is sparse or a limit was set.
     pub(super) fn close_if_sparse<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         self.guests.inspected();
         let is_sparse = unit.live() < unit.slots() / SPARSE;
-        if is_sparse && !cfg!(ephemera_weaken = "guests_of_sparse_units") {
+        if is_sparse && !cfg!(ephemera_weaken = "guests_of_sparse_units") || !env.may_host() {
             self.guests.pause();
             self.dismiss_guest(env);
         }

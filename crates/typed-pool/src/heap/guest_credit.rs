@@ -9,10 +9,11 @@ const MISS: u16 = 16;
 const MOST: u16 = 3 * MISS;
 /// A heap that has this number of credits at a miss hosts with success. Its next pause is short.
 const SUCCESS: u16 = 4 * MISS;
-/// A heap with this number of credits inspects the unit of the next guest.
+/// A heap with this number of credits, those that misses took included, inspects the unit of the
+/// next guest.
 const INSPECTION: u16 = 4096;
-/// The maximum number of fronts of a pause.
-const LONGEST_PAUSE: u16 = 4095;
+/// The number of pauses after which they get no longer. The longest one lasts for 4,095 fronts.
+const MOST_PAUSES: u8 = 12;
 
 /// Decides whether a heap hosts guests. Each guest earns a credit, and each miss takes [`MISS`] of
 /// them. A heap without enough credit is closed to guests for the rest of its front. A pause
@@ -20,15 +21,17 @@ const LONGEST_PAUSE: u16 = 4095;
 #[derive(Debug)]
 pub(super) struct GuestCredit {
     credit: Cell<u16>,
-    /// The number of fronts of the last pause.
-    pause: Cell<u16>,
-    /// The number of fronts that are left of it.
+    /// The number of pauses since the last success, [`MOST_PAUSES`] at most.
+    pauses: Cell<u8>,
+    /// The credits since the last inspection that misses took, in units of [`SUCCESS`].
+    taken: Cell<u8>,
+    /// The number of fronts that are left of the pause.
     left: Cell<u16>,
 }
 
 impl GuestCredit {
     pub(super) const fn new() -> Self {
-        Self { credit: Cell::new(0), pause: Cell::new(0), left: Cell::new(0) }
+        Self { credit: Cell::new(0), pauses: Cell::new(0), taken: Cell::new(0), left: Cell::new(0) }
     }
 
     /// Counts a new front, and returns whether it may host guests.
@@ -53,22 +56,26 @@ impl GuestCredit {
     /// Starts to count the credits to the next inspection.
     pub(super) fn inspected(&self) {
         self.credit.set(SUCCESS);
+        self.taken.set(0);
     }
 
     /// Begins a pause.
     pub(super) fn pause(&self) {
-        self.pause.set((2 * self.pause.get() + 1).min(LONGEST_PAUSE));
-        self.left.set(self.pause.get());
+        self.pauses.set((self.pauses.get() + 1).min(MOST_PAUSES));
+        self.left.set((1 << self.pauses.get()) - 1);
     }
 
     /// Counts a miss, and returns whether the heap goes on hosting. If not, a pause begins.
     pub(super) fn misses(&self) -> bool {
         let credit = self.credit.get();
         if credit >= SUCCESS {
-            self.pause.set(0);
+            self.pauses.set(0);
         }
         if credit >= MISS || cfg!(ephemera_weaken = "misses_are_free") {
-            self.credit.set(credit.saturating_sub(MISS).min(MOST));
+            let taken = u16::from(self.taken.get()) + (credit / SUCCESS).max(1);
+            let is_due = taken >= INSPECTION / SUCCESS;
+            self.taken.set(if is_due { 0 } else { taken as u8 });
+            self.credit.set(if is_due { INSPECTION } else { credit.saturating_sub(MISS).min(MOST) });
             return true;
         }
         self.pause();
@@ -78,7 +85,7 @@ impl GuestCredit {
 
 #[cfg(test)]
 mod tests {
-    use super::{GuestCredit, INSPECTION, LONGEST_PAUSE, MISS, SUCCESS};
+    use super::{GuestCredit, INSPECTION, MISS, MOST_PAUSES, SUCCESS};
 
     /// Hosts `guests` guests before each of `misses` misses, and returns the number of misses after
     /// which the heap closes.
@@ -92,11 +99,11 @@ mod tests {
     #[test]
     fn pauses_double_while_guests_do_not_pay() {
         let credit = GuestCredit::new();
-        for pause in [1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2047, LONGEST_PAUSE, LONGEST_PAUSE] {
+        for pause in [1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2047, 4095, 4095] {
             assert!(credit.begins());
             assert_eq!(misses_until_closed(&credit, 1, 10), Some(2), "before a pause of {pause} fronts");
             let fronts = (0..).take_while(|_| !credit.begins()).count();
-            assert_eq!(fronts, usize::from(pause));
+            assert_eq!(fronts, pause);
             credit.left.set(0);
         }
     }
@@ -104,11 +111,11 @@ mod tests {
     #[test]
     fn guests_that_outnumber_misses_keep_the_heap_open() {
         let credit = GuestCredit::new();
-        credit.pause.set(LONGEST_PAUSE);
+        credit.pauses.set(MOST_PAUSES);
         assert!(credit.begins());
         assert_eq!(misses_until_closed(&credit, 2 * MISS, 10_000), None);
         assert_eq!(misses_until_closed(&credit, SUCCESS, 1), None);
-        assert_eq!(credit.pause.get(), 0, "the next pause is short");
+        assert_eq!(credit.pauses.get(), 0, "the next pause is short");
     }
 
     #[test]
@@ -117,5 +124,22 @@ mod tests {
         assert!(credit.begins());
         (0..INSPECTION).for_each(|_| credit.earn());
         assert!(credit.is_inspection_due());
+        credit.inspected();
+        assert!(!credit.is_inspection_due());
+    }
+
+    #[test]
+    fn an_inspection_is_due_although_misses_take_credits() {
+        let credit = GuestCredit::new();
+        assert!(credit.begins());
+        let guests = 200;
+        let misses = (0..)
+            .take_while(|_| {
+                (0..guests).for_each(|_| credit.earn());
+                assert!(credit.misses());
+                !credit.is_inspection_due()
+            })
+            .count();
+        assert!(misses <= usize::from(2 * INSPECTION / guests), "{misses} misses");
     }
 }

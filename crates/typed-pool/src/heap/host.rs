@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 #[cfg(debug_assertions)]
 use super::fast::check;
-use super::supply::reclassify;
+use super::supply::{note_new_front, reclassify};
 use super::{AllocEnv, UnitHeap};
 use crate::local_frees::Reach;
 use crate::unit::UnitPtr;
@@ -49,7 +49,8 @@ impl UnitHeap {
         }
     }
 
-    /// Inspects the unit of a slot, and then frees the slot as [`Self::host_or_give`] does.
+    /// Inspects the unit of a slot, and frees the slot as [`Self::host_or_give`] does. Then does
+    /// the work that a slow path does, because a thread that only replaces blocks takes none.
     ///
     /// # Safety
     /// The contract of [`Self::host_or_give`] holds.
@@ -62,18 +63,12 @@ impl UnitHeap {
         block: NonNull<u8>,
         freed: (usize, Reach),
     ) {
-        self.inspect(env, unit);
-        // SAFETY: the caller frees a live slot of this unit. The inspection installs no front.
-        unsafe { self.host_or_give(env, unit, block, freed) };
-    }
-
-    /// Inspects the unit of a guest, and closes the heap to guests if the unit is sparse. Does the
-    /// work that the slow path does for other threads, because a thread that only replaces blocks
-    /// takes no slow path.
-    fn inspect<E: AllocEnv>(&self, env: E, unit: UnitPtr) {
         self.close_if_sparse(env, unit);
+        // SAFETY: the caller frees a live slot of this unit, and the front is still the same.
+        unsafe { self.host_or_give(env, unit, block, freed) };
         if !cfg!(ephemera_weaken = "guests_replace_the_slow_path") {
             env.visit();
+            note_new_front(env);
         }
     }
 

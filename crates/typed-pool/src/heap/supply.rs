@@ -193,7 +193,8 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
     true
 }
 
-/// Counts a new front. If the load no longer needs some empty units, frees one of them.
+/// Counts a new front, or an inspection of a heap that hosts guests. If the load no longer needs
+/// some empty units, frees one of them.
 #[inline]
 pub(super) fn note_new_front<E: PoolEnv>(env: E) {
     let heap = env.heap();
