@@ -113,7 +113,7 @@ mod tests {
         let credit = GuestCredit::new();
         credit.pauses.set(MOST_PAUSES);
         assert!(credit.begins());
-        assert_eq!(misses_until_closed(&credit, 2 * MISS, 10_000), None);
+        assert_eq!(misses_until_closed(&credit, 2 * MISS, 200), None);
         assert_eq!(misses_until_closed(&credit, SUCCESS, 1), None);
         assert_eq!(credit.pauses.get(), 0, "the next pause is short");
     }

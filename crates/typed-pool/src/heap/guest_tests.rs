@@ -83,7 +83,7 @@ fn pool<T>() -> TypedPool<T> {
 fn an_allocation_takes_the_slot_of_another_unit_that_was_freed_last() {
     let pool = pool::<Value>();
     let mut values = Replacing::new(&pool, [1; 64]);
-    for round in 0..100 {
+    for round in 0..if cfg!(miri) { 6 } else { 100 } {
         let freed = values.free_in_unit(round % UNITS);
         assert_eq!(pool.heap.guest().map(NonNull::addr).map(usize::from), Some(freed));
         values.assert_counts();
@@ -154,7 +154,7 @@ fn a_pool_of_which_only_a_guest_is_left_is_empty() {
 fn a_thread_that_replaces_values_keeps_hosting() {
     let pool = pool::<Value>();
     let mut values = Replacing::new(&pool, [1; 64]);
-    for round in 0..if cfg!(miri) { 200 } else { 10_000 } {
+    for round in 0..if cfg!(miri) { 30 } else { 10_000 } {
         let at = round * 31 % values.others.len();
         drop(values.others.swap_remove(at));
         values.others.push(pool.alloc([4; 64]));
