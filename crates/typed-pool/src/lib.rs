@@ -61,8 +61,8 @@
 //!   load does not need these units for a while, each later slow path frees one of them. The pools
 //!   of [`PooledBox`] and [`PooledAllocator`] keep 128 KiB of empty units instead, but at least one
 //!   unit. Pools of these two kinds never keep more than 4 MiB in this way.
-//! * A freed slot that waits for the next allocation of its size keeps its unit of up to 64 KiB
-//!   until that allocation or a trim.
+//! * A heap may keep one freed slot of each size class for the next allocation. This slot keeps
+//!   its unit, of up to 64 KiB, until that allocation or a trim.
 //! * The pools of [`PooledBox`] and [`PooledAllocator`] take their units, and blocks that are too
 //!   large for a unit, from the module [`pages`]. It keeps the pages of freed units and blocks: up
 //!   to 4 MiB or an eighth of the bytes in use, whichever is more. It keeps more pages if the
@@ -92,9 +92,9 @@
 //! If other threads free all slots of a unit whose owner sleeps, these threads return the pages of
 //! the slots to the operating system, as part of their own slow paths. They do so once the owner
 //! has taken no slow path for 100 ms, or once other threads have freed more than 4 MiB of the
-//! owner's memory since its last slow path. The page with the unit's header stays, and so do the
-//! unit that the owner allocates from and that of the freed slot that it allocates next. On Linux
-//! this needs the system call `membarrier`.
+//! owner's memory since its last slow path. The page with the unit's header stays. So do the unit
+//! that the owner allocates from, and the unit of a freed slot that waits for the owner's next
+//! allocation. On Linux this needs the system call `membarrier`.
 //!
 //! In a forked child, the one remaining thread frees and trims its own memory. The units of the
 //! parent's other threads stay. If one of those threads was reading statistics, up to two units of

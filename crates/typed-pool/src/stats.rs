@@ -44,9 +44,9 @@ pub struct Stats {
     pub slots: usize,
     /// The number of live slots, except for those in `unsettled_slots`.
     pub slots_live: usize,
-    /// The number of slots of the fronts of other running threads, and one more for each class of
-    /// which such a thread may have kept a freed slot. Only those threads know which
-    /// of these slots are live.
+    /// The number of slots of the fronts of other running threads, and one more for each
+    /// heap in which such a thread may keep a freed slot. Only those threads know which of them are
+    /// live.
     pub unsettled_slots: usize,
     /// The number of live blocks that are too large or too strictly aligned for a unit. They come
     /// directly from the backing allocator.

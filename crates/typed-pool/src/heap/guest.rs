@@ -1,13 +1,13 @@
-//! Guests: freed slots that the next allocation takes although they are slots of other units.
+//! Guests: freed slots that a heap allocates next although their units are not the front.
 //!
 //! A program that replaces blocks frees one, and then allocates one of the same class. The freed
-//! slot is in the caches of the core. It is usually a slot of a unit other than the front, though,
-//! and the slots of the front were freed long ago. So a heap may *host* the freed slot: it moves
-//! the free slots of the front *behind* the guest, and pushes the guest to the list from which an
-//! allocation takes its slot.
+//! slot is in the caches of the core. Often its unit is not the front, though, and the slots of the
+//! front were freed long ago. So a heap that is *open* to guests may *host* the freed slot. It
+//! moves the free list of the front to `behind`, and pushes the guest to the list that allocations
+//! pop. A heap that is *closed* gives each freed slot to its unit.
 //!
 //! ```text
-//!   closed              free --> f1 --> f2 --> null     behind: null     slots of the front
+//!   open                free --> f1 --> f2 --> null     behind: null     slots of the front
 //!   a free of g         free --> g --> null             behind --> f1 --> f2
 //!   an allocation: g    free --> null                   behind --> f1 --> f2
 //!   a free of h         free --> h --> null             behind --> f1 --> f2
@@ -17,10 +17,14 @@
 //! list. The list may also have slots of the front that were freed since. The unit of a guest
 //! counts it as live.
 //!
+//! `install` opens a heap. `give_up_front` and `next_front` dismiss the guest before the front
+//! changes, and no backing allocator runs in between. `host` has the frees and allocations of an
+//! open heap. The invariants are H3, H5, H8 and H9.
+//!
 //! Guests pay only if a free is usually followed by an allocation of its class. They do harm if
-//! most units are sparse: those would become empty if their slots were not allocated again and
-//! again. [`GuestCredit`](super::guest_credit::GuestCredit) finds out both, and closes a heap to
-//! guests.
+//! most units are sparse: a heap that reuses the slots of sparse units keeps these units from
+//! becoming empty. [`GuestCredit`](super::guest_credit::GuestCredit) says whether guests pay, and
+//! when to look for sparse units.
 
 use core::ptr::{self, NonNull};
 
@@ -39,8 +43,8 @@ const LARGEST_UNIT: usize = if cfg!(ephemera_weaken = "guests_of_any_size") { us
 const SPARSE: usize = 4;
 
 impl UnitHeap {
-    /// Returns whether a free of a slot of a unit with this owner word writes the words of the
-    /// unit: this heap owns the unit, and is closed to guests.
+    /// Returns whether the fast path of a free may link a slot in the unit with this owner word:
+    /// this heap owns the unit, and is closed to guests.
     #[inline]
     pub(crate) fn frees_to(&self, owner: *const ()) -> bool {
         self.direct.get() == owner
@@ -52,7 +56,7 @@ impl UnitHeap {
         !self.direct.get().is_null()
     }
 
-    /// Returns whether the heap hosts, on any thread. It may have a guest then.
+    /// Returns whether the heap hosts, and so may have a guest. Any thread may call this.
     pub(crate) fn is_hosting(&self) -> bool {
         !self.behind.get().is_null()
     }
@@ -80,7 +84,8 @@ impl UnitHeap {
         if self.is_hosting() {
             return first.is_null() || cfg!(ephemera_weaken = "guests_of_any_number");
         }
-        // The next allocation of a heap without a free slot takes the slow path.
+        // A front without a free slot cannot host: `behind` would be null, as in a heap without
+        // guests.
         if self.is_closed_to_guests() || first.is_null() || !env.may_host() {
             return false;
         }
@@ -89,7 +94,8 @@ impl UnitHeap {
         true
     }
 
-    /// Closes the heap to guests, for a pause, if this unit is sparse or a limit was set.
+    /// Inspects a unit. Closes the heap and begins a pause if the unit is sparse or a limit was
+    /// set.
     pub(super) fn close_if_sparse<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         self.guests.inspected();
         let is_sparse = unit.live() < unit.slots() / SPARSE;
@@ -99,17 +105,18 @@ impl UnitHeap {
         }
     }
 
-    /// Moves slots of the front to the empty free list: one slot if the heap goes on hosting, or
-    /// else all of them. `first` is the first slot behind the guest.
+    /// Handles a miss: moves one slot of the front to the empty free list, or all of them if the
+    /// heap closes. It closes without a pause if one slot is left. `first` is the first in
+    /// `behind`.
     pub(super) fn move_from_behind(&self, first: *mut u8) {
         self.local.free.set(first);
-        // SAFETY: H9: the slots behind a guest are free, and the caller owns the heap.
+        // SAFETY: H3: the slots in this list are free, and the caller owns the heap.
         let second = unsafe { link_of(first) };
         if second.is_null() || !self.guests.misses() {
             self.close_to_guests();
             return;
         }
-        // SAFETY: H9: the slot is free, and it was just taken off its list.
+        // SAFETY: the slot was just taken off its list, so nothing else uses it.
         unsafe { write_link(first, ptr::null_mut()) };
         self.behind.set(second);
     }
@@ -126,7 +133,7 @@ impl UnitHeap {
         usize::from(self.guest().is_some())
     }
 
-    /// Returns whether a slot of this heap is one of this unit.
+    /// Returns whether `slot`, a slot of this heap, is in `unit`.
     pub(crate) fn is_in(&self, unit: UnitPtr, slot: NonNull<u8>) -> bool {
         base_addr(slot, self.spec.unit) == unit.as_ptr().addr()
     }

@@ -9,23 +9,24 @@ const MISS: u16 = 16;
 const MOST: u16 = 3 * MISS;
 /// A heap that has this number of credits at a miss hosts with success. Its next pause is short.
 const SUCCESS: u16 = 4 * MISS;
-/// A heap with this number of credits, those that misses took included, inspects the unit of the
-/// next guest.
+/// A heap with this number of credits inspects the unit of the next slot that it frees outside the
+/// front. A miss makes an inspection due once `taken` reaches the same number.
 const INSPECTION: u16 = 4096;
-/// The number of pauses after which they get no longer. The longest one lasts for 4,095 fronts.
+/// After this number of pauses in a row, they stop doubling. The longest lasts for 4,095 fronts.
 const MOST_PAUSES: u8 = 12;
 
-/// Decides whether a heap hosts guests. Each guest earns a credit, and each miss takes [`MISS`] of
-/// them. A heap without enough credit is closed to guests for the rest of its front. A pause
-/// follows: it lasts for one front at first, and for about twice as many each time.
+/// Decides whether a heap hosts guests. Each guest earns a credit. Each miss takes [`MISS`] credits
+/// and leaves at most [`MOST`]. A miss that finds fewer than [`MISS`] closes the heap for the rest
+/// of its front and begins a pause: one front at first, about twice as many each time.
 #[derive(Debug)]
 pub(super) struct GuestCredit {
     credit: Cell<u16>,
     /// The number of pauses since the last success, [`MOST_PAUSES`] at most.
     pauses: Cell<u8>,
-    /// The credits since the last inspection that misses took, in units of [`SUCCESS`].
+    /// An estimate of the credits that misses took since the last inspection, in units of
+    /// [`SUCCESS`]. Each miss counts as at least one unit.
     taken: Cell<u8>,
-    /// The number of fronts that are left of the pause.
+    /// The number of fronts until the pause ends.
     left: Cell<u16>,
 }
 
@@ -59,7 +60,7 @@ impl GuestCredit {
         self.taken.set(0);
     }
 
-    /// Begins a pause.
+    /// Begins a pause, about twice as long as the last one.
     pub(super) fn pause(&self) {
         self.pauses.set((self.pauses.get() + 1).min(MOST_PAUSES));
         self.left.set((1 << self.pauses.get()) - 1);

@@ -140,7 +140,7 @@ fn a_trim_gives_the_guest_to_its_unit() {
 }
 
 #[test]
-fn a_pool_of_which_only_a_guest_is_left_is_empty() {
+fn a_pool_whose_only_slot_in_use_is_a_guest_is_empty() {
     let pool = pool::<Value>();
     let mut values = Replacing::new(&pool, [1; 64]);
     values.free_in_unit(0);
@@ -190,7 +190,7 @@ fn units_with_few_live_values_become_empty_while_values_are_replaced() {
     for round in 0..1_000 * 100 {
         drop(values.others.remove(0));
         values.others.push(pool.alloc([6; 64]));
-        // Now and then a guest is missing.
+        // Sometimes an allocation misses.
         if round % 1_000 == 0 {
             drop(values.others.drain(..2));
             values.others.extend((0..2).map(|_| pool.alloc([6; 64])));
@@ -242,7 +242,7 @@ fn a_trim_calls_the_backing_allocator_after_the_heap_gave_up_its_front() {
 }
 
 #[test]
-fn slots_of_long_units_are_no_guests() {
+fn slots_of_units_beyond_64_kib_are_not_hosted() {
     let pool = pool::<[u64; 256]>();
     let mut values = Replacing::new(&pool, [1; 256]);
     values.free_in_unit(0);

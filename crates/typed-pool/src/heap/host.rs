@@ -1,5 +1,6 @@
-//! Frees and allocations of a heap that is open to guests. These functions are not inlined into the
-//! program: a heap that is closed to guests does not reach them.
+//! Frees and allocations of a heap that is open to guests. `AllocEnv::give_back` calls
+//! [`UnitHeap::host_or_give`] for each local free to a unit that is not the front. The slow paths
+//! call [`UnitHeap::take_from_behind`] first; it returns `None` for a closed heap.
 
 use core::ptr::NonNull;
 
@@ -50,7 +51,8 @@ impl UnitHeap {
     }
 
     /// Inspects the unit of a slot, and frees the slot as [`Self::host_or_give`] does. Then does
-    /// the work that a slow path does, because a thread that only replaces blocks takes none.
+    /// the work of a slow path for other threads: a thread that only replaces blocks takes no slow
+    /// path.
     ///
     /// # Safety
     /// The contract of [`Self::host_or_give`] holds.

@@ -254,8 +254,8 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// owner keeps that count.
     #[inline]
     fn sub_live(&self, _slots: usize) {}
-    /// Returns whether a local free of a slot of `unit` writes the words of the unit: this heap
-    /// owns the unit, and is closed to guests.
+    /// Returns whether the fast path of a free may link a slot in `unit`: this heap owns the unit,
+    /// and is closed to guests.
     fn frees_to(&self, unit: UnitPtr) -> bool;
     /// Returns whether the heap may host guests. A guest keeps a unit that another thread may need.
     #[inline]

@@ -36,7 +36,7 @@ fn value(number: usize) -> Value {
     Box::new_in([number; 16], GuestPool)
 }
 
-/// Makes values, and replaces them until all of their units ran full and were the front again.
+/// Makes values and replaces them until every unit has run full and become the front again.
 fn replaced() -> Vec<Value> {
     let mut values: Vec<_> = (0..VALUES).map(value).collect();
     for round in 0..if cfg!(miri) { 2 } else { 10 } * VALUES {
@@ -118,7 +118,7 @@ fn a_thread_that_replaces_values_does_the_work_of_the_slow_path() {
         let at = round % values.len();
         drop(values.swap_remove(at));
         values.push(value(round));
-        // Now and then a guest is missing.
+        // Sometimes an allocation misses.
         if round % 1_000 == 0 {
             let pair = (values.pop(), values.pop());
             drop(pair);

@@ -27,7 +27,7 @@ const ROUND: usize = 64;
 pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the caller holds the record, and the index is in the table.
     let owner = unsafe { heaps.owner(heap) };
-    // A heap that hosts has work for other threads done by its inspections.
+    // A heap that hosts does its work for other threads at inspections instead.
     if let Some(slot) = owner.heap().take_from_behind(size) {
         return Ok(slot);
     }
