@@ -353,14 +353,15 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn conc_kept_memory_is_seen_whoever_frees_it() {
         for (end, after) in ENDS.into_iter().zip([AfterBurst::Asleep, AfterBurst::Working].iter().cycle()) {
-            let figures = cell::<Leaking>(end, &context()).alone(&order(*after)).expect("a burst");
-            assert_eq!(figures.held.iter().map(|held| held.at).collect::<Vec<_>>(), [0.0, 0.01, 0.03]);
-            // Other tests of this process release little in the meantime.
-            for held in &figures.held {
-                assert!(held.taken > figures.peak_live / 2, "{end:?}, {after:?}: {held:?}");
-            }
-            let live = figures.held[0].live;
-            assert_eq!(end == BurstEnd::Survivors, live > 0, "{live} bytes are live after {end:?}");
+            // Other tests of this process may free more in the meantime than the burst takes.
+            let is_seen = (0..20).any(|_| {
+                let figures = cell::<Leaking>(end, &context()).alone(&order(*after)).expect("a burst");
+                assert_eq!(figures.held.iter().map(|held| held.at).collect::<Vec<_>>(), [0.0, 0.01, 0.03]);
+                let live = figures.held[0].live;
+                assert_eq!(end == BurstEnd::Survivors, live > 0, "{live} bytes are live after {end:?}");
+                figures.held.iter().all(|held| held.taken > figures.peak_live / 2)
+            });
+            assert!(is_seen, "{end:?}, {after:?}: no reading shows the burst");
         }
     }
 
