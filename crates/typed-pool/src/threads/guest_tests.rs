@@ -55,6 +55,7 @@ fn free_until_hosting(values: &mut Vec<Value>) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "the other tests run the same code")]
 fn a_heap_with_a_limit_hosts_no_guest() {
     take_turn();
     GuestPool.set_limit(1 << 30);
@@ -133,6 +134,7 @@ fn a_thread_that_replaces_values_does_the_work_of_the_slow_path() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "the other tests run the same code")]
 fn a_thread_that_freed_everything_keeps_one_unit_for_a_guest() {
     take_turn();
     let mut values = replaced();
