@@ -143,7 +143,8 @@ impl Stats {
             self.empty_units += usize::from(live == 0);
             self.purged_units += usize::from(unit.claim().is_purged());
         });
-        if !owned && heap.is_hosting() && self.slots_live > before {
+        let counts = cfg!(ephemera_weaken = "guests_of_others_are_live");
+        if !owned && heap.is_hosting() && self.slots_live > before && !counts {
             // Only the other thread knows whether a slot of one of these units is a guest.
             self.unsettled_slots += 1;
             self.slots_live -= 1;

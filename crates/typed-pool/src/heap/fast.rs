@@ -75,14 +75,14 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
     let unit = unsafe { UnitPtr::new(header) };
     if !env.frees_to(unit) {
-        // SAFETY: `block` is a live slot of `unit` that the caller frees, and the unit is not the
-        // front.
+        // SAFETY: the unit counts the block as live, so it is not freed (H4). It is not the front, and
+        // `frees_to` is false. The block is marked as free and on no list (H3).
         unsafe { env.give_back(unit, block, (size, reach)) };
         return;
     }
     #[cfg(debug_assertions)]
     check(heap, Some(unit), block, unit.local().free.get());
-    // SAFETY: the block is a slot of this unit, which this thread owns.
+    // SAFETY: H1: this thread owns the unit, since `frees_to` is true. H3: the block is on no list.
     let until = unsafe { unit.push(block, (size, reach)) };
     env.sub_live(1);
     if until == 0 {

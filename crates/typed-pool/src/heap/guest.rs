@@ -94,13 +94,15 @@ impl UnitHeap {
         true
     }
 
-    /// Inspects a unit. Closes the heap and begins a pause if the unit is sparse or a limit was
+    /// Inspects a unit. Closes the heap if the unit is sparse, for a long pause, or if a limit was
     /// set.
     pub(super) fn close_if_sparse<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         self.guests.inspected();
         let is_sparse = unit.live() < unit.slots() / SPARSE;
-        if is_sparse && !cfg!(ephemera_weaken = "guests_of_sparse_units") || !env.may_host() {
-            self.guests.pause();
+        if is_sparse && !cfg!(ephemera_weaken = "guests_of_sparse_units") {
+            self.guests.pause_for_sparse_units();
+            self.dismiss_guest(env);
+        } else if !env.may_host() {
             self.dismiss_guest(env);
         }
     }
@@ -116,7 +118,8 @@ impl UnitHeap {
             self.close_to_guests();
             return;
         }
-        // SAFETY: the slot was just taken off its list, so nothing else uses it.
+        // SAFETY: H1: the caller owns the heap. H3: the slot is free, and was just taken off its
+        // list.
         unsafe { write_link(first, ptr::null_mut()) };
         self.behind.set(second);
     }
@@ -139,7 +142,7 @@ impl UnitHeap {
     }
 
     fn is_in_front(&self, slot: NonNull<u8>) -> bool {
-        base_addr(slot, self.spec.unit) == self.front.get().addr()
+        self.front().is_some_and(|front| self.is_in(front, slot))
     }
 
     /// Closes the heap to guests, and gives the guest to its unit. The slots behind the guest
@@ -166,7 +169,8 @@ impl UnitHeap {
             // SAFETY: H3: linked slots are free, and the caller owns the heap.
             at = unsafe { link_of(slot.as_ptr()) };
             if self.is_in_front(slot) {
-                // SAFETY: the slot was just taken off the list.
+                // SAFETY: H1: the caller owns the heap. H3: the slot is free, and was just taken off
+                // the list.
                 unsafe { write_link(slot.as_ptr(), all) };
                 all = slot.as_ptr();
             } else {
@@ -181,8 +185,8 @@ impl UnitHeap {
         let header = unsafe { header_of::<Unit>(guest, self.spec.unit) };
         // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
         let unit = unsafe { UnitPtr::new(header) };
-        // SAFETY: the guest is a slot of this unit and on no list any more. The pointers of a
-        // list may access their whole slots.
+        // SAFETY: H1: the caller owns the unit. H3: the guest is free and on no list any more. The
+        // pointers of a list may access their whole slots.
         let until = unsafe { unit.push(guest, (LINK, Reach::Slot)) };
         env.sub_live(1);
         let live = unit.live();

@@ -38,11 +38,12 @@ impl UnitHeap {
         }
         if self.makes_room(env) {
             self.guests.earn();
-            // SAFETY: the caller frees a live slot of a unit of this heap.
+            // SAFETY: H1: this thread owns the heap and the unit. H3: the list has no guest, and the
+            // slot is on no list.
             unsafe { self.local.push(block, size, reach) };
             return;
         }
-        // SAFETY: the caller frees a live slot of this unit.
+        // SAFETY: H1: this thread owns the unit. H3: the slot is on no list.
         let until = unsafe { unit.push(block, (size, reach)) };
         env.sub_live(1);
         if until == 0 {
@@ -66,11 +67,14 @@ impl UnitHeap {
         freed: (usize, Reach),
     ) {
         self.close_if_sparse(env, unit);
-        // SAFETY: the caller frees a live slot of this unit, and the front is still the same.
+        // SAFETY: this function has the same contract. The unit counts the slot as live (H5), so it
+        // is not freed (H4), and `close_if_sparse` makes no unit the front.
         unsafe { self.host_or_give(env, unit, block, freed) };
         if !cfg!(ephemera_weaken = "guests_replace_the_slow_path") {
             env.visit();
-            note_new_front(env);
+            if !cfg!(ephemera_weaken = "inspections_count_no_front") {
+                note_new_front(env);
+            }
         }
     }
 
