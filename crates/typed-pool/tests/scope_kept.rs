@@ -186,6 +186,32 @@ fn slots_that_a_scope_frees_and_does_not_use_count_for_the_next_one() {
     });
 }
 
+#[test]
+fn a_front_that_is_set_aside_has_no_guest() {
+    /// A unit has 63 slots of this size.
+    const SIZE: usize = 512;
+    alone(|| {
+        bind_thread();
+        (0..MANY).for_each(|_| _ = visit_and_drop(&[32]));
+        let scope = builder().build();
+        scope.run(|| {
+            let mut first: alloc::vec::Vec<_> = (0..63).map(|_| bytes(SIZE)).collect();
+            let mut others: alloc::vec::Vec<_> = (0..3 * 63).map(|_| bytes(SIZE)).collect();
+            // The first unit is the front again, and the heap is open to guests.
+            first.truncate(40);
+            first.push(bytes(SIZE));
+            // The slot of this block is a guest. The thread frees the other blocks.
+            drop(others.swap_remove(70));
+        });
+        drop(scope);
+        let scope = builder().build();
+        let block = scope.run(|| bytes(SIZE));
+        assert_ne!(scope.usage().bytes_held, 0, "the unit of the block counts for its scope");
+        assert_eq!(scope.stats().slots_live, 1);
+        drop(block);
+    });
+}
+
 /// The sizes of more blocks of one class than fit the first units of a heap.
 static MANY_BLOCKS: [usize; if cfg!(miri) { 300 } else { 3_000 }] =
     [32; if cfg!(miri) { 300 } else { 3_000 }];

@@ -1,8 +1,9 @@
 //! Tests of guests: which frees are hosted, and that no slot is lost or counted twice.
 
 use core::alloc::Layout;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::ptr::{self, NonNull};
+use std_alloc::rc::Rc;
 use std_alloc::vec::Vec;
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
@@ -177,6 +178,94 @@ fn allocations_without_frees_close_the_heap() {
     assert!(pool.heap.is_closed_to_guests());
     values.others.extend(later);
     values.assert_counts();
+}
+
+#[test]
+fn a_front_with_slots_that_were_never_used_hosts_no_guest() {
+    let pool = pool::<Value>();
+    let mut full: Vec<_> = (0..slots::<Value>()).map(|_| pool.alloc([5; 64])).collect();
+    let mut front: Vec<_> = (0..4).map(|_| pool.alloc([5; 64])).collect();
+    // So the list of the front is not empty.
+    drop(front.pop());
+    drop(full.pop());
+    assert!(!pool.heap.is_hosting());
+}
+
+type Above = Rc<TypedPool<Value, Refuses>>;
+
+/// A backing allocator that uses the pool above it in one request, which it then refuses.
+struct Refuses {
+    pool: Rc<Cell<Option<Above>>>,
+    /// The live slots of the pool.
+    slots: Rc<RefCell<Vec<NonNull<Value>>>>,
+}
+
+// SAFETY: all blocks come from the global heap.
+unsafe impl Allocator for Refuses {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let Some(pool) = self.pool.take() else { return Global.allocate(layout) };
+        let (slots, unit) = (&mut *self.slots.borrow_mut(), slots::<Value>());
+        // A new unit becomes the front and runs full. Then a quarter of the first unit is freed, and
+        // this unit is the front.
+        fill(&pool, slots, unit);
+        free(&pool, slots.drain(..unit / 4));
+        fill(&pool, slots, 1);
+        // The first of these slots is a guest. It is the only one of its unit that counts as live,
+        // and the unit is in the queue.
+        let first = unit - unit / 4;
+        free(&pool, slots.drain(first..first + unit));
+        assert_eq!(pool.heap.guests(), 1);
+        Err(AllocError)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: this method has the same contract.
+        unsafe { Global.deallocate(block, layout) };
+    }
+}
+
+/// Allocates slots and writes a value to each.
+fn fill(pool: &Above, slots: &mut Vec<NonNull<Value>>, count: usize) {
+    for _ in 0..count {
+        let slot = pool.allocate().expect("memory");
+        // SAFETY: the slot is fresh.
+        unsafe { slot.write([slot.addr().get() as u64; 64]) };
+        slots.push(slot);
+    }
+}
+
+fn free(pool: &Above, slots: impl Iterator<Item = NonNull<Value>>) {
+    for slot in slots {
+        // SAFETY: the slot is live and has a value.
+        assert_eq!(unsafe { slot.read() }, [slot.addr().get() as u64; 64], "no other slot overlaps it");
+        // SAFETY: the slot is live, and nothing uses it after this call.
+        unsafe { pool.deallocate(slot) };
+    }
+}
+
+/// During a request, the backing allocator makes the heap host a guest whose unit is the next one in
+/// the queue. If the heap dismissed the guest only after it chose that unit, the unit would become
+/// the front and an empty unit at the same time.
+#[test]
+fn a_unit_that_has_a_guest_alone_is_the_next_front_after_a_refused_request() {
+    let (above, slots) = (Rc::new(Cell::new(None)), Rc::new(RefCell::new(Vec::new())));
+    let backing = Refuses { pool: above.clone(), slots: slots.clone() };
+    let unit = self::slots::<Value>();
+    let pool = Rc::new(TypedPool::<Value>::builder().chunk_len(unit).build_in(backing));
+    let mut own = Vec::new();
+    fill(&pool, &mut own, 2 * unit);
+    slots.replace(core::mem::take(&mut own));
+    above.set(Some(pool.clone()));
+    fill(&pool, &mut own, 1);
+    assert!(above.take().is_none(), "the request used the pool");
+    own.append(&mut slots.borrow_mut());
+    assert_eq!((pool.len(), pool.stats().slots_live), (own.len(), own.len()));
+    pool.trim();
+    fill(&pool, &mut own, 4 * unit);
+    assert_eq!((pool.len(), pool.stats().slots_live), (own.len(), own.len()));
+    free(&pool, own.into_iter());
+    pool.trim();
+    assert_eq!(pool.stats().bytes_held, 0);
 }
 
 #[test]

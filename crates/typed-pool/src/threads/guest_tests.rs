@@ -72,6 +72,24 @@ fn a_heap_with_a_limit_hosts_no_guest() {
 }
 
 #[test]
+fn a_heap_that_hosts_stops_after_its_family_got_a_limit() {
+    take_turn();
+    let mut values = replaced();
+    free_until_guest(&mut values);
+    GuestPool.set_limit(1 << 30);
+    for round in 0..if cfg!(miri) { 500 } else { 20_000 } {
+        let at = round % values.len();
+        drop(values.swap_remove(at));
+        values.push(value(round));
+    }
+    let hosts = is_hosting();
+    GuestPool.set_limit(usize::MAX);
+    drop(values);
+    GuestPool.trim();
+    assert!(!hosts);
+}
+
+#[test]
 fn another_thread_counts_one_slot_of_a_hosting_heap_as_unsettled() {
     take_turn();
     let (send, receive) = channel();
