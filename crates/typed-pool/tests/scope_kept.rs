@@ -188,15 +188,19 @@ fn slots_that_a_scope_frees_and_does_not_use_count_for_the_next_one() {
 
 #[test]
 fn a_front_that_is_set_aside_has_no_guest() {
-    /// A unit has 63 slots of this size.
+    /// A unit has 62 slots of this size.
     const SIZE: usize = 512;
     alone(|| {
         bind_thread();
         (0..MANY).for_each(|_| _ = visit_and_drop(&[32]));
         let scope = builder().build();
+        let before = scope.stats();
         scope.run(|| {
-            let mut first: alloc::vec::Vec<_> = (0..63).map(|_| bytes(SIZE)).collect();
-            let mut others: alloc::vec::Vec<_> = (0..3 * 63).map(|_| bytes(SIZE)).collect();
+            let mut first: alloc::vec::Vec<_> = (0..62).map(|_| bytes(SIZE)).collect();
+            let mut others: alloc::vec::Vec<_> = (0..3 * 62).map(|_| bytes(SIZE)).collect();
+            let stats = scope.stats();
+            let (units, slots) = (stats.units - before.units, stats.slots - before.slots);
+            assert_eq!((units, slots), (4, 4 * 62), "all units are full");
             // The first unit is the front again, and the heap is open to guests.
             first.truncate(40);
             first.push(bytes(SIZE));

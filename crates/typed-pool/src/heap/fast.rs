@@ -75,8 +75,8 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
     let unit = unsafe { UnitPtr::new(header) };
     if !env.frees_to(unit) {
-        // SAFETY: the unit counts the block as live, so it is not freed (H4). It is not the front, and
-        // `frees_to` is false. The block is marked as free and on no list (H3).
+        // SAFETY: the unit counts the block as live, so it is not freed (H4). It is not the front,
+        // and `frees_to` is false. The block is marked as free and on no list (H3).
         unsafe { env.give_back(unit, block, (size, reach)) };
         return;
     }

@@ -17,7 +17,7 @@
 //! list. The list may also have slots of the front that were freed since. The unit of a guest
 //! counts it as live.
 //!
-//! `install` opens a heap. `give_up_front` and `next_front` dismiss the guest before the front
+//! `install` opens a heap. `give_up_front` and `take_scraped` dismiss the guest before the front
 //! changes, and no backing allocator runs in between. `host` has the frees and allocations of an
 //! open heap. The invariants are H3, H5, H8 and H9.
 //!
@@ -169,8 +169,8 @@ impl UnitHeap {
             // SAFETY: H3: linked slots are free, and the caller owns the heap.
             at = unsafe { link_of(slot.as_ptr()) };
             if self.is_in_front(slot) {
-                // SAFETY: H1: the caller owns the heap. H3: the slot is free, and was just taken off
-                // the list.
+                // SAFETY: H1: the caller owns the heap. H3: the slot is free, and was just taken
+                // off the list.
                 unsafe { write_link(slot.as_ptr(), all) };
                 all = slot.as_ptr();
             } else {

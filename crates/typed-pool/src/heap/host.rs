@@ -38,8 +38,8 @@ impl UnitHeap {
         }
         if self.makes_room(env) {
             self.guests.earn();
-            // SAFETY: H1: this thread owns the heap and the unit. H3: the list has no guest, and the
-            // slot is on no list.
+            // SAFETY: H1: this thread owns the heap and the unit. H3: the list has no guest, and
+            // the slot is on no list.
             unsafe { self.local.push(block, size, reach) };
             return;
         }

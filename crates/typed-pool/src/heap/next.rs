@@ -5,13 +5,9 @@ use crate::unit::{UnitPtr, UnitState};
 
 /// Takes the unit that has waited longest in the queue. If there is none, takes the empty unit that
 /// was kept last, if the heap has more than `stay` empty units.
-///
-/// The guest goes to its unit first. Otherwise that unit could become empty while it is the next
-/// front.
 #[inline]
 pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     let heap = env.heap();
-    heap.dismiss_guest(env);
     if heap.first_in_queue().is_some_and(|unit| unit.state() == UnitState::Abandoned) {
         // A unit with a complete countdown is not adopted until the countdown is booked.
         env.book_mail();
@@ -33,9 +29,13 @@ fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     }
 }
 
-/// Queues all full units with a free slot, then takes a unit of the queue.
+/// Queues all full units with a free slot, then takes a unit of the queue. If the backing allocator
+/// used the pool before it refused a request, the heap may have a guest. The guest goes to its unit
+/// first: otherwise that unit could become empty while it is the next front.
 pub(super) fn take_scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
-    env.heap().dismiss_guest(env);
+    if !cfg!(ephemera_weaken = "units_are_taken_before_their_guest") {
+        env.heap().dismiss_guest(env);
+    }
     env.heap().scrape();
     pop_queue(env)
 }

@@ -251,7 +251,9 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
     env.book_mail();
     let heap = env.heap();
     heap.owned.write();
-    heap.dismiss_guest(env);
+    if !cfg!(ephemera_weaken = "fronts_aside_keep_a_guest") {
+        heap.dismiss_guest(env);
+    }
     let mut aside = if left.aside { heap.set_front_aside(most) } else { None };
     if left.unused {
         aside = aside.or_else(|| heap.leave_front_aside(most));

@@ -99,8 +99,8 @@ impl<T, A: Allocator> AllocEnv for &TypedPool<T, A> {
 
     #[inline(never)]
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach)) {
-        // SAFETY: H1: the thread that has the pool owns its units. The caller frees a live slot of this
-        // one, which is not the front.
+        // SAFETY: H1: the thread that has the pool owns its units. The caller frees a live slot of
+        // this one, which is not the front.
         unsafe { self.heap.host_or_give(self, unit, block, freed) };
     }
 }

@@ -77,7 +77,7 @@ fn a_heap_that_hosts_stops_after_its_family_got_a_limit() {
     let mut values = replaced();
     free_until_guest(&mut values);
     GuestPool.set_limit(1 << 30);
-    for round in 0..if cfg!(miri) { 500 } else { 20_000 } {
+    for round in 0..if cfg!(miri) { 200 } else { 20_000 } {
         let at = round % values.len();
         drop(values.swap_remove(at));
         values.push(value(round));
@@ -135,7 +135,7 @@ fn a_thread_that_replaces_values_does_the_work_of_the_slow_path() {
     let visits = || this_thread::record().expect("the thread has a record").data().visits.get();
     let mut values = replaced();
     free_until_guest(&mut values);
-    let (rounds, visit_every) = if cfg!(miri) { (1_000, 256) } else { (100_000, 8_192) };
+    let (rounds, visit_every) = if cfg!(miri) { (300, 256) } else { (100_000, 8_192) };
     let before = visits();
     for round in 0..rounds {
         let at = round % values.len();

@@ -48,8 +48,8 @@ impl AllocEnv for HeapOwner<'_> {
     #[inline(never)]
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach)) {
         if unit.is_owned_by(ptr::from_ref(self.thread_heap()).cast()) {
-            // SAFETY: H1: the owner word names this heap, whose record this thread holds. The caller
-            // frees a live slot of this unit, which is not the front.
+            // SAFETY: H1: the owner word names this heap, whose record this thread holds. The
+            // caller frees a live slot of this unit, which is not the front.
             return unsafe { self.heap().host_or_give(self, unit, block, freed) };
         }
         // SAFETY: the caller frees a slot of this unit.
