@@ -44,9 +44,8 @@ pub struct Stats {
     pub slots: usize,
     /// The number of live slots, except for those in `unsettled_slots`.
     pub slots_live: usize,
-    /// The number of slots of the fronts of other running threads, and one more for each
-    /// heap in which such a thread may keep a freed slot. Only those threads know which of them are
-    /// live.
+    /// The number of slots of the fronts of other running threads, and one more for each heap in
+    /// which such a thread may keep a freed slot. Only those threads know which of them are live.
     pub unsettled_slots: usize,
     /// The number of live blocks that are too large or too strictly aligned for a unit. They come
     /// directly from the backing allocator.
@@ -143,8 +142,8 @@ impl Stats {
             self.empty_units += usize::from(live == 0);
             self.purged_units += usize::from(unit.claim().is_purged());
         });
-        let counts = cfg!(ephemera_weaken = "guests_of_others_are_live");
-        if !owned && heap.is_hosting() && self.slots_live > before && !counts {
+        let may_have_guest = heap.is_hosting() && !cfg!(ephemera_weaken = "guests_of_others_are_live");
+        if !owned && may_have_guest && self.slots_live > before {
             // Only the other thread knows whether a slot of one of these units is a guest.
             self.unsettled_slots += 1;
             self.slots_live -= 1;
