@@ -2,23 +2,20 @@
 //! many seeds.
 
 mod gates;
+mod model;
 mod targets;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use self::gates::{GATES, MiriGate, StackedExtent};
+pub(crate) use self::model::BorrowModel;
 use self::targets::{targets, threaded_targets};
 use crate::libtest::{COMPILE_FAIL, THREADED, TestRun};
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step, run};
 use crate::toolchain::{self, MissingToolchain};
 use crate::workspace::{Package, Workspace};
-
-/// The part of a name by which `ci` skips tests under Stacked Borrows: the suite over one ring with
-/// standard chunks, which takes two fifths of the time. The suites with tiny chunks, and with
-/// standard chunks on all threads, still run.
-const SKIPPED_IN_CI: &str = "standard_chunks";
 
 /// The components that Miri needs.
 const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
@@ -45,17 +42,6 @@ const QUICK: &str = "-Zmiri-provenance-gc=1000";
 /// two threads and hide races.
 const CONCURRENT: &str = "-Zmiri-preemption-rate=0.05 -Zmiri-address-reuse-cross-thread-rate=0 \
     -Zmiri-compare-exchange-weak-failure-rate=0.8";
-
-/// The borrow model that Miri checks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BorrowModel {
-    /// Stacked Borrows.
-    Stacked,
-    /// Tree Borrows.
-    Tree,
-    /// Both, one after the other.
-    Both,
-}
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -139,10 +125,10 @@ fn plan<'w>(
             };
             let mut harness = skip(searched == Some(model));
             let gate = GATES.iter().find(|gate| gate.dir == package.dir);
-            let skipped = gate.map_or(&[][..], |gate| gate.skipped(extent)).iter().copied();
+            let skipped = gate.map(|gate| gate.skipped(extent, model)).unwrap_or_default();
             let left_out =
                 gate.filter(|_| extent == StackedExtent::Short).map_or(&[][..], |gate| gate.whole_only);
-            for name in skipped.chain(chosen.map(|_| SKIPPED_IN_CI)) {
+            for name in skipped {
                 harness.extend(["--skip".to_owned(), name.to_owned()]);
             }
             steps.push(
@@ -250,24 +236,6 @@ fn skip(searched: bool) -> Vec<String> {
     names.into_iter().flatten().flat_map(|name| ["--skip".to_owned(), name.to_owned()]).collect()
 }
 
-impl BorrowModel {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Stacked => "stacked",
-            Self::Tree => "tree",
-            Self::Both => "both",
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Stacked => "Stacked Borrows",
-            Self::Tree => "Tree Borrows",
-            Self::Both => "both borrow models",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{BorrowModel, GATES, QUICK, StackedExtent, chosen_tests, flags, plan, seeded, skip};
@@ -324,7 +292,7 @@ mod tests {
             for file in gate.stacked_in_ci.unwrap_or_default().iter().chain(gate.whole_only) {
                 assert!(package.tests.iter().any(|test| test == file), "{} has no test {file}", gate.dir);
             }
-            for skipped in gate.skipped_in_test {
+            for skipped in gate.slow_units {
                 let folder = ws.root.join("crates").join(gate.dir).join("src");
                 let (module, name) = skipped.rsplit_once("::").unwrap();
                 let file = folder.join(module.replace("::", "/")).join(format!("{name}.rs"));

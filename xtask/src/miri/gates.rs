@@ -1,15 +1,22 @@
 //! The packages that Miri checks, and the part of their tests that each command runs.
 
+use super::model::BorrowModel;
+
+/// The part of a name by which `ci` skips tests under Stacked Borrows: the suite over one ring with
+/// standard chunks, which takes two fifths of the time. The suites with tiny chunks, and with
+/// standard chunks on all threads, still run.
+const SLOW_SUITE: &str = "standard_chunks";
+
 /// The part of a package's tests that Miri runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StackedExtent {
     /// All tests.
     Whole,
     /// Under Tree Borrows, all tests except those that [`MiriGate::skipped_in_ci`] and
-    /// [`MiriGate::whole_only`] name. Under Stacked Borrows, the unit tests and those that
-    /// [`MiriGate::stacked_in_ci`] names.
+    /// [`MiriGate::whole_only`] name. Under Stacked Borrows, the unit tests except those that
+    /// [`MiriGate::slow_units`] names, and the tests that [`MiriGate::stacked_in_ci`] names.
     Short,
-    /// The unit tests except those that [`MiriGate::skipped_in_test`] names.
+    /// The unit tests except those that [`MiriGate::slow_units`] names.
     Units,
 }
 
@@ -34,8 +41,9 @@ pub(super) struct MiriGate {
     /// amounts of memory or the use with other crates, and execute the same code as the tests that
     /// remain.
     pub(super) whole_only: &'static [&'static str],
-    /// Unit tests that each take some seconds. `test` skips them.
-    pub(super) skipped_in_test: &'static [&'static str],
+    /// Unit tests that each take some seconds. `test` skips them, and `ci` runs them under Tree
+    /// Borrows alone.
+    pub(super) slow_units: &'static [&'static str],
 }
 
 impl MiriGate {
@@ -47,15 +55,18 @@ impl MiriGate {
         stacked_in_ci: None,
         skipped_in_ci: &[],
         whole_only: &[],
-        skipped_in_test: &[],
+        slow_units: &[],
     };
 
-    /// Returns the names of the tests that a run of `extent` skips under both models.
-    pub(super) fn skipped(&self, extent: StackedExtent) -> &'static [&'static str] {
+    /// Returns the names of the tests that a run of `extent` under `model` skips.
+    pub(super) fn skipped(&self, extent: StackedExtent, model: BorrowModel) -> Vec<&'static str> {
         match extent {
-            StackedExtent::Whole => &[],
-            StackedExtent::Short => self.skipped_in_ci,
-            StackedExtent::Units => self.skipped_in_test,
+            StackedExtent::Whole => Vec::new(),
+            StackedExtent::Short if model == BorrowModel::Stacked && self.stacked_in_ci.is_some() => {
+                [self.skipped_in_ci, self.slow_units, &[SLOW_SUITE]].concat()
+            }
+            StackedExtent::Short => self.skipped_in_ci.to_vec(),
+            StackedExtent::Units => self.slow_units.to_vec(),
         }
     }
 }
@@ -72,7 +83,7 @@ pub(super) const GATES: [MiriGate; 6] = [
         // each call in turn, to rings with tiny and with standard chunks.
         skipped_in_ci: &["tiny_chunks_limited::refusals", "standard_chunks::refusals"],
         whole_only: &["hashbrown", "layouts", "limit", "namesake", "pinning", "pressure", "std_trait"],
-        skipped_in_test: &["one::idle_tests"],
+        slow_units: &["one::idle_tests"],
         ..MiriGate::WHOLE
     },
     MiriGate { dir: "ringal", ..MiriGate::WHOLE },
@@ -80,7 +91,7 @@ pub(super) const GATES: [MiriGate; 6] = [
         dir: "shared_arena",
         stacked_in_ci: Some(&["property"]),
         whole_only: &["burst", "layouts", "limit", "memory", "namesake", "resident"],
-        skipped_in_test: &["parked::tests"],
+        slow_units: &["parked::tests"],
         ..MiriGate::WHOLE
     },
     MiriGate {
@@ -100,7 +111,7 @@ pub(super) const GATES: [MiriGate; 6] = [
             "scope_kept",
             "std_trait",
         ],
-        skipped_in_test: &["threads::purge_tests", "threads::bundle_tests"],
+        slow_units: &["threads::purge_tests", "threads::bundle_tests", "threads::guest_tests"],
         ..MiriGate::WHOLE
     },
 ];
