@@ -98,8 +98,6 @@ pub(super) const GATES: [MiriGate; 6] = [
         dir: "typed-pool",
         strict: false,
         stacked_in_ci: Some(&["suite"]),
-        // This test tries each size in a scope. The suite tries each size without a scope.
-        skipped_in_ci: &["each_operation_in_a_scope::sizes"],
         whole_only: &[
             "burst",
             "hashbrown",
@@ -109,6 +107,7 @@ pub(super) const GATES: [MiriGate; 6] = [
             "scope_charges",
             "scope_figures",
             "scope_kept",
+            "scope_suite",
             "std_trait",
         ],
         slow_units: &["threads::purge_tests", "threads::bundle_tests", "threads::guest_tests"],
