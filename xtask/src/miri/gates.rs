@@ -21,8 +21,8 @@ pub(super) struct MiriGate {
     /// Whether Miri checks strict provenance. A crate that masks an address to find a header cannot
     /// pass that check, since the header's pointer comes from an integer.
     pub(super) strict: bool,
-    /// Whether `ci` and `test` also check the package. They have little time, and leave out
-    /// `testkit`: its suite runs in `ci` as part of the tests of other crates.
+    /// Whether `ci` and `test` also check the package. Both have little time and leave out
+    /// `testkit`, whose suite runs in `ci` as part of the tests of other crates.
     pub(super) always: bool,
     /// The integration tests that `ci` runs under Stacked Borrows, in addition to the unit tests.
     /// `None` means all. Large crates name the comparisons with an oracle, which call the whole
@@ -31,10 +31,10 @@ pub(super) struct MiriGate {
     /// Tests that `ci` skips under both models, because each takes more than a minute.
     pub(super) skipped_in_ci: &'static [&'static str],
     /// Integration tests that `ci` leaves to `cargo xtask miri` under both models. They test
-    /// amounts of memory or the use with other crates, and execute the same code as the tests that
-    /// remain.
+    /// memory use or interoperation with other crates, and execute the same code as the remaining
+    /// tests.
     pub(super) whole_only: &'static [&'static str],
-    /// Unit tests that each take some seconds. `test` skips them.
+    /// Unit tests that each take a few seconds. `test` skips them.
     pub(super) skipped_in_test: &'static [&'static str],
 }
 
@@ -68,8 +68,8 @@ pub(super) const GATES: [MiriGate; 6] = [
         dir: "ring-alloc",
         strict: false,
         stacked_in_ci: Some(&["suite"]),
-        // These tests run random programs with refusals. The tests `failing` still run: they refuse
-        // each call in turn, to rings with tiny and with standard chunks.
+        // These tests run random programs with refusals. The tests `failing` still run: they
+        // refuse one call after another, to rings with tiny and with standard chunks.
         skipped_in_ci: &["tiny_chunks_limited::refusals", "standard_chunks::refusals"],
         whole_only: &["hashbrown", "layouts", "limit", "namesake", "pinning", "pressure", "std_trait"],
         skipped_in_test: &["one::idle_tests"],
