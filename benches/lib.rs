@@ -14,8 +14,8 @@ use bench_harness::contenders::{self, TWIN};
 use bench_harness::workloads::{Context, Corpus, Document, Scale, Sources, WorkloadSpec, catalogue};
 use criterion::Criterion;
 
-/// Runs the quick workloads of `class` that the command line selects. Each workload is a group,
-/// with a function for each contender that can run it.
+/// Runs the quick workloads of `class` that the command line selects. Each workload is a benchmark
+/// group, with one function for each contender that can run the workload.
 pub fn run(class: ContenderClass) {
     let mut criterion = Criterion::default()
         .sample_size(20)
@@ -28,8 +28,8 @@ pub fn run(class: ContenderClass) {
 
 fn all(class: ContenderClass, criterion: &mut Criterion) {
     let seed = 4141;
-    // A workload that gives each contender a process of its own has no rounds, so criterion could
-    // time nothing.
+    // A workload that runs each contender in its own process has no rounds that criterion could
+    // time.
     let chosen = |spec: &WorkloadSpec| spec.scale == Scale::Quick && spec.class == class && !spec.is_alone();
     let specs: Vec<_> = catalogue().into_iter().filter(chosen).collect();
     let document = if specs.iter().any(|spec| spec.parses()) {
@@ -47,7 +47,7 @@ fn all(class: ContenderClass, criterion: &mut Criterion) {
             if index == TWIN || missing.is_some() {
                 continue;
             }
-            // The cell is made when criterion first asks for it, so that a filter builds only the
+            // The cell is made when criterion first runs the function, so a filter builds only the
             // cells that it selects.
             let mut cell = None;
             group.bench_function(entry.key, |bencher| {

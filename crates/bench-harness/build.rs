@@ -39,14 +39,15 @@ fn main() {
         ("SHARED_ARENA", "shared_arena", false),
         ("TYPED_POOL", "typed-pool", false),
     ] {
-        // Our packages share names with published ones. Published ones have a source in the lock
-        // file; ours have none.
+        // Our packages share names with published ones. Published packages have a source in the
+        // lock file, and ours have none.
         let found = packages.iter().find(|package_text| {
             field(package_text, "name") == Some(package)
                 && field(package_text, "source").is_some() == published
         });
         let version = found.and_then(|text| field(text, "version")).unwrap_or("unknown");
-        // `0.7.1+5.3.1-0-g8103…` has the version of a binding and that of its library.
+        // `0.7.1+5.3.1-0-g8103…` is the version of a binding, followed by that of its library. The
+        // report states the library's version.
         let version = version
             .split_once('+')
             .map_or(version, |(_, library)| library.split('-').next().unwrap_or(library));
@@ -68,7 +69,8 @@ fn main() {
     for (variable, from) in [("TARGET", "TARGET"), ("OPT_LEVEL", "OPT_LEVEL")] {
         println!("cargo::rustc-env=EPHEMERA_{variable}={}", env::var(from).unwrap_or_default());
     }
-    // The directory of the output has the name of the profile: `…/<profile>/build/<crate>/out`.
+    // The path of the output directory contains the name of the profile:
+    // `…/<profile>/build/<crate>/out`.
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     let profile = out.ancestors().nth(3).and_then(|directory| directory.file_name());
     let profile = profile.map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().into_owned());

@@ -1,4 +1,5 @@
-//! Links the library so that it is never unloaded: the end of each thread runs its code.
+//! Links the library so that it is never unloaded, because each thread runs code of the library
+//! at its end.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! Writes a Markdown page that has both sides of each `diff` block of the workspace's pages, as
-//! blocks of Rust code. `src/lib.rs` runs them as documentation tests.
+//! Writes a Markdown page with both sides of each `diff` block in the workspace's pages, as blocks
+//! of Rust code. `src/lib.rs` runs these blocks as documentation tests.
 
 use std::fs;
 use std::path::Path;
@@ -15,8 +15,8 @@ const PAGES: [&str; 6] = [
     "crates/typed-pool/README.md",
 ];
 
-/// A stand-in for the package `mimalloc`, which needs a C compiler. The workspace builds without a
-/// C compiler.
+/// A stand-in for the package `mimalloc`. The package needs a C compiler, but the workspace must
+/// build without one.
 const MIMALLOC: &str = "\
 mod mimalloc {
     pub struct MiMalloc;
@@ -67,8 +67,8 @@ fn blocks(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns one side of a change as a block of Rust: the common lines, and those that begin with
-/// `mark`.
+/// Returns one side of a change as a block of Rust code: the common lines, and the lines that begin
+/// with `mark`.
 fn side(change: &str, mark: char) -> String {
     let mut code = String::from("```rust\n");
     if change.contains("mimalloc::") {

@@ -31,7 +31,7 @@ pub(crate) struct AdviseTraceOptions {
     html: Option<PathBuf>,
 }
 
-/// Prints advice about the trace. Returns whether the program that reads it succeeded.
+/// Prints advice about the trace. Returns whether the program that reads the trace succeeded.
 pub(crate) fn main(ws: &Workspace, options: &AdviseTraceOptions) -> Result<bool> {
     let mut command = program(ws).arg("advise").arg(std::path::absolute(&options.trace)?);
     if let Some(html) = &options.html {
@@ -60,7 +60,8 @@ mod tests {
         }
     }
 
-    /// In a shared directory, each command would overwrite the recorder that the other one built.
+    /// In a shared directory, each command would overwrite the recorder that the other command
+    /// built.
     #[test]
     fn advice_and_measurements_are_built_in_directories_of_their_own() {
         let ws = Workspace::load().unwrap();

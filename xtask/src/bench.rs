@@ -91,7 +91,7 @@ pub(crate) struct BenchOptions {
 /// The options of `--programs` and `--scopes`, in addition to those of every measurement.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ProgramOptions {
-    /// Run programs of others over each general allocator, each in processes of its own; needs
+    /// Run third-party programs over each general allocator, each in separate processes; needs
     /// Linux.
     #[arg(long, group = "kind", conflicts_with_all = ["icount", "thin", "baseline", "rest"])]
     pub(crate) programs: bool,
@@ -118,7 +118,7 @@ pub(crate) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
 
 /// Builds the harness for measurements, and returns the command that runs it. With `thin`, the
 /// build takes less time and has fewer contenders. `bench` and `replay` share this build, so
-/// neither builds again after the other.
+/// neither rebuilds it after the other.
 pub(crate) fn measuring(ws: &Workspace, thin: bool) -> Result<Cmd> {
     if let Some(left_out) = Support::detect(ws).told() {
         eprintln!("{left_out}");
@@ -134,17 +134,18 @@ pub(crate) fn measuring(ws: &Workspace, thin: bool) -> Result<Cmd> {
     };
     let command = |what| harness(ws, what, profile, Some(rust));
     command("build")?.run_or("the harness does not build: see the messages above")?;
-    // Without this file, the next replay takes the build that takes less time.
+    // Best effort: without this file, the next replay uses the thin build.
     let _ = std::fs::write(last_profile(ws), profile);
     Ok(command("run")?.args(["--quiet", "--"]))
 }
 
-/// Returns whether the harness was last built with `--thin`, or not built for measurements at all.
+/// Returns whether the harness was last built with `--thin`, or has not been built for
+/// measurements.
 pub(crate) fn last_is_thin(ws: &Workspace) -> bool {
     is_thin(std::fs::read_to_string(last_profile(ws)).ok().as_deref())
 }
 
-/// Returns whether to take the build with `--thin`, if the last build had this profile.
+/// Returns whether a replay uses the build with `--thin`. `last` is the profile of the last build.
 fn is_thin(last: Option<&str>) -> bool {
     last.is_none_or(|profile| profile == THIN)
 }
@@ -228,9 +229,9 @@ impl BenchOptions {
     }
 }
 
-/// Returns the command that builds or runs the harness: `what` is `build` or `run`. With `peers`
-/// the harness has these contenders in Rust, and those in C and C++ that can be built here. Without
-/// `peers` it is built with no feature.
+/// Returns the command that builds or runs the harness: `what` is `build` or `run`. With `peers`,
+/// the harness has these contenders in Rust, and those in C and C++ that can be built here.
+/// Without `peers`, it is built without features.
 pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<RustPeers>) -> Result<Cmd> {
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == RUNNER) {
         bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");
@@ -241,8 +242,8 @@ pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<R
         cargo = cargo.env_append("RUSTFLAGS", ALIGNED);
     }
     if profile == THIN && cfg!(unix) {
-        // The build of jemalloc asks for debug information, which takes a fifth of the build's
-        // time. This flag turns it off.
+        // The build of jemalloc requests debug information, which takes a fifth of the build's
+        // time. This flag turns that off.
         cargo = cargo.env_append("CFLAGS", "-g0");
     }
     Ok(match peers {

@@ -19,8 +19,8 @@ use crate::tidy;
 use crate::toolchain::MissingToolchain;
 use crate::workspace::Workspace;
 
-/// The default time limit of `ci`, in minutes. After this time `ci` stops the running commands, and
-/// the remaining steps fail.
+/// The default time limit of `ci`, in minutes. After this time, `ci` stops the running commands,
+/// and the remaining steps fail.
 const MINUTES: u64 = 44;
 
 /// The number of Miri steps that run before the unit tests.
@@ -74,9 +74,9 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
             Ok(Outcome::Passed(String::new()))
         }),
     ];
-    // The steps below run side by side, long steps first. The controls come last: they are many and
-    // short, so both lanes end at about the same time. Steps that build in the shared target
-    // directory wait for its lock, so steps of Miri stand between them.
+    // The steps below run side by side, long steps first. The controls come last: they are many
+    // and short, so both lanes end at about the same time. Steps that build in the shared target
+    // directory wait for its lock, so Miri steps come between them.
     let mut miri = miri::steps(ws, miri::BorrowModel::Both, miri::CI_SEEDS, MissingToolchain::Install)?;
     let rest = miri.split_off(miri.len().min(FIRST_OF_MIRI));
     let mut tests = test::steps(test::TestedPackages::All);

@@ -50,8 +50,8 @@ pub(crate) struct CoherenceOptions {
     record: bool,
 }
 
-/// Counts the runs that the options choose, and prints the table. Returns `false` if a run gave no
-/// figure.
+/// Counts the events of the runs that the options choose, and prints the tables. Returns `false`
+/// if a run gave no figure.
 pub(crate) fn main(ws: &Workspace, options: &CoherenceOptions) -> Result<bool> {
     let mut plan = options.plan()?;
     let traced = run::prepare(ws, &mut plan.contenders)?;

@@ -43,7 +43,7 @@ pub(crate) struct ControlsOptions {
 const EMPTY: &str =
     "xtask/controls.toml lists no control, so nothing shows that the models and tests can fail";
 
-/// The time limit for the build and the run of a weakened test, which must fail and not hang.
+/// The time limit for the build and the run of a weakened test, which must fail rather than hang.
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// Runs the steps of the chosen controls, or lists all controls. Returns whether no step failed.
@@ -88,8 +88,8 @@ pub(crate) fn steps(ws: &Workspace, wanted: impl Fn(&Control) -> bool) -> Result
 }
 
 /// Spreads the items that `locks` accepts evenly among the other items. Controls of kind `test`
-/// build in the shared target directory, so of two that run side by side, one would wait for its
-/// lock.
+/// build in the shared target directory. If two of them ran side by side, one would wait for the
+/// directory's lock.
 fn spread<T>(items: Vec<T>, locks: impl Fn(&T) -> bool) -> Vec<T> {
     let (locking, others): (Vec<_>, Vec<_>) = items.into_iter().partition(locks);
     let (many, total) = (locking.len(), locking.len() + others.len());
@@ -205,8 +205,7 @@ fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
     judged
 }
 
-/// Checks that the test of this run compiled. `which` says whether the cfg was set, for the message
-/// of the error.
+/// Checks that the test of this run compiled. `which` states in the error whether the cfg was set.
 ///
 /// # Errors
 /// Returns an error if the compiler reported errors.
@@ -217,7 +216,7 @@ fn compiled(ran: &Captured, which: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the last 80 lines of an output. A model that passes prints many lines of no interest.
+/// Returns the last 80 lines of an output. A model that passes prints many irrelevant lines.
 fn end_of(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(80)..].join("\n")

@@ -9,8 +9,9 @@ use crate::workspace::Workspace;
 /// The package of the harness. Its default features build every contender.
 pub(crate) const HARNESS: &str = "bench-harness";
 
-/// Makes `cargo` build only one of jemalloc's two static libraries. The makefile compiles each file
-/// once for each library, and `tikv-jemalloc-sys` links only the chosen one, except on Windows.
+/// Returns `cargo` with the variable that builds only one of jemalloc's two static libraries. The
+/// makefile compiles each file once for each library, and `tikv-jemalloc-sys` links only the
+/// chosen one, except on Windows.
 pub(crate) fn one_library(cargo: Cmd) -> Cmd {
     if cfg!(unix) { cargo.env_append("MAKEFLAGS", "-- STATIC_LIBS=lib/libjemalloc_pic.a") } else { cargo }
 }
@@ -20,8 +21,8 @@ pub(crate) fn one_library(cargo: Cmd) -> Cmd {
 pub(crate) enum RustPeers {
     /// All contenders in Rust.
     All,
-    /// The published crates with the names of ours, and the crates that most programmers know. The
-    /// build with these contenders takes half the time.
+    /// The published crates with the same names as ours, and the crates that most programmers
+    /// know. The build with these contenders takes half the time.
     Known,
 }
 
@@ -162,7 +163,7 @@ struct PeerProbe {
     named: (&'static str, &'static str),
     file: &'static str,
     text: &'static str,
-    /// The arguments before the source file; `libraries` has those after it.
+    /// The arguments before the source file. `libraries` are the arguments after the source file.
     flags: &'static [&'static str],
     libraries: &'static [&'static str],
 }
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(arguments, ["--no-default-features", "--features=more-rust-peers"]);
     }
 
-    /// The tests must also pass in a build without the other contenders, which take longest to
+    /// The tests must also pass in a build without the other contenders, which take the longest to
     /// build.
     #[test]
     fn tests_of_the_harness_name_known_contenders_only() {

@@ -5,13 +5,13 @@ use std::fs;
 
 use crate::workspace::{Package, Workspace};
 
-/// The directories of the crates that have a page in a registry.
+/// The directories of the crates that are published in a registry.
 pub(crate) const PUBLISHED: [&str; 4] = ["ring-alloc", "ringal", "shared_arena", "typed-pool"];
 
-/// The most lines that an example may have.
+/// The maximum number of lines of an example.
 const LONGEST: usize = 120;
 
-/// The word that an example prints with the figure of what it saved.
+/// The word with which an example prints its saving.
 const GAIN: &str = " saved ";
 
 /// Returns the examples of the published crates: the package, the name and the text of each.

@@ -81,8 +81,8 @@ pub(crate) fn step() -> Step<'static> {
     })
 }
 
-/// Returns the outcome without valgrind: a failure if the package manager offers it, else a skipped
-/// step.
+/// Returns the outcome without valgrind: a failure if the package manager offers valgrind, or else
+/// a skipped step.
 fn without_valgrind() -> Outcome {
     let way = "`apt-get install valgrind`, or your system's package manager";
     if starts(Command::new("apt-get").args(["install", "--simulate", "valgrind"])) {

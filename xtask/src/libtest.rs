@@ -16,7 +16,7 @@ pub(crate) const THREADED: &str = "conc_";
 /// The results that the test programs of one command printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TestCounts {
-    /// Tests that were started. Under Miri with many seeds each test counts once per seed.
+    /// Tests that were started. Under Miri with many seeds, each test counts once for each seed.
     pub(crate) started: u64,
     /// Tests that passed.
     pub(crate) passed: u64,

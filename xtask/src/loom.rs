@@ -68,8 +68,8 @@ fn models(ws: &Workspace, package: &Package, model: Option<&str>, preemptions: u
 }
 
 /// Returns the targets to run, each with its filter. In the library, a test is a model if its name
-/// begins with `loom_`. In an integration test whose file name begins with `loom`, every test is
-/// one.
+/// begins with `loom_`. In an integration test whose file name begins with `loom`, every test is a
+/// model.
 fn selection(package: &Package, model: Option<&str>) -> Vec<(Vec<String>, Vec<String>)> {
     let model = model.map(|name| name.strip_prefix("loom_").unwrap_or(name));
     let mut runs = vec![(vec!["--lib".to_owned()], vec![format!("loom_{}", model.unwrap_or(""))])];
@@ -103,7 +103,7 @@ fn base_in(dir: PathBuf, ws: &Workspace, package: &Package, preemptions: u32) ->
 
 /// Returns `cargo test` for a negative control, with the default bound on preemptions. A control
 /// runs one model, so its build does not optimise our crates, although the profile does. Each lane
-/// has a build directory of its own, because each control builds a package again.
+/// has its own build directory, because each control builds a package again.
 pub(crate) fn control_base(ws: &Workspace, package: &Package) -> Cmd {
     let mut names = vec!["ephemera-prim", &package.name];
     names.dedup();

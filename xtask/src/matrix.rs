@@ -43,7 +43,7 @@ const CRATES: [Crate; 5] = [
     Crate { dir: "typed-pool", ..ALLOCATOR },
 ];
 
-/// The row of `testkit`, which must build wherever the library crates do, so also without 64-bit
+/// The row of `testkit`, which must build wherever the library crates do, even without 64-bit
 /// atomics.
 const TESTKIT: MatrixCell =
     MatrixCell { compiler: Compiler::Pinned, act: Act::Check, features: &[""], target: TARGETS[2] };
@@ -57,7 +57,7 @@ const C_INTERFACE: MatrixCell =
 /// tests do not use the trait of the standard library, and the row without the feature runs them.
 const STD_TRAIT_TESTS: [&str; 4] = ["backing", "std_trait", "std_unstable", "traits"];
 
-/// The flag that makes testkit run fewer cases.
+/// The flag with which testkit runs fewer cases.
 const SHORT: &str = "--cfg ephemera_short";
 
 /// The compiler of a row.
@@ -149,7 +149,8 @@ fn walk(ws: &Workspace, dir: &str, cell: MatrixCell) -> Result<Outcome> {
             // compiler denies them, since other compilers have other lints.
             Compiler::Pinned => ws.cargo().env_append("RUSTFLAGS", "-Dwarnings"),
             Compiler::Oldest => ws.cargo_of(&compiler),
-            // `test/unit` runs the whole suite of testkit. Here a quarter of its cases is enough.
+            // `test/unit` runs the whole suite of testkit. Here, a quarter of the suite's cases is
+            // enough.
             Compiler::Nightly => {
                 let flags = format!("{SHORT} {}", toolchain::std_tests(&compiler));
                 ws.cargo_of(&compiler).env_append("RUSTFLAGS", flags.trim_end())

@@ -32,9 +32,10 @@ const EXPOSED: &str = "-Zmiri-permissive-provenance";
 /// The flags for crates whose provenance is strict.
 const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
 
-/// A flag that changes the time of a run and none of its checks: after 1,000 basic blocks Miri
-/// removes the borrow tags of dead pointers. The tests reborrow often, and each access to memory
-/// searches the tags. With the default of 10,000, the tests of `ring-alloc` take 14 to 23 % longer.
+/// A flag that changes the time of a run and none of its checks: after every 1,000 basic blocks,
+/// Miri removes the borrow tags of dead pointers. The tests reborrow often, and each access to
+/// memory searches the tags. With the default of 10,000, the tests of `ring-alloc` take 14 to 23 %
+/// longer.
 const QUICK: &str = "-Zmiri-provenance-gc=1000";
 
 /// The flags of the search with seeds: more preemptions and more spurious failures of weak
@@ -230,7 +231,8 @@ fn seeded(package: &Package, model: BorrowModel, seeds: u32) -> String {
 }
 
 /// Returns the flags that skip compile-fail tests, which start a compiler and so cannot run under
-/// Miri. With `searched` they also skip threaded tests, which the search runs with the same model.
+/// Miri. With `searched`, they also skip threaded tests, which the search runs with the same
+/// model.
 fn skip(searched: bool) -> Vec<String> {
     let names = [Some(COMPILE_FAIL), searched.then_some(THREADED)];
     names.into_iter().flatten().flat_map(|name| ["--skip".to_owned(), name.to_owned()]).collect()

@@ -10,10 +10,10 @@ use crate::Cli;
 use crate::examples::{self, PUBLISHED};
 use crate::workspace::Workspace;
 
-/// The most lines that the first page may have.
+/// The maximum number of lines of the first page.
 const LINES: usize = 120;
 
-/// The most columns that a table on the first page may have.
+/// The maximum number of columns of a table on the first page.
 const COLUMNS: usize = 6;
 
 /// Returns the pages: their paths from the root and their text.

@@ -1,12 +1,11 @@
-//! `cargo xtask bench --programs`: runs other people's programs over each general allocator.
+//! `cargo xtask bench --programs`: runs third-party programs over each general allocator.
 //! `--scopes` runs a service with a scope for each request.
 //!
 //! Some programs are linked with each allocator. Others are installed on the system and run over a
-//! preloaded library. Each run of a program is a process of its own. A round runs every program
-//! over every allocator, in random order, and times are compared within a round. The reference
-//! takes part twice, so that a reader sees how far two equal contenders differ. If a contender
-//! cannot be built, ends with an error or computes another result than the reference, its cell has
-//! the reason.
+//! preloaded library. Each run of a program is a separate process. A round runs every program over
+//! every allocator, in random order, and times are compared within a round. The reference takes
+//! part twice, so that a reader sees how far two equal contenders differ. If a contender cannot be
+//! built, ends with an error or computes a different result, its cell states the reason.
 
 use anyhow::Result;
 

@@ -66,7 +66,7 @@ pub(crate) fn main(_ws: &Workspace, _options: &RecordOptions) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The least and the greatest accepted value of `--max-bytes`.
+/// The smallest and the largest accepted value of `--max-bytes`.
 const LEAST: u64 = 64 << 10;
 const MOST: u64 = 16 << 40;
 

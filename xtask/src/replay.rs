@@ -44,7 +44,7 @@ pub(crate) struct ReplayTraceOptions {
     fat: bool,
 }
 
-/// Replays the trace by the harness. Returns whether the harness succeeded.
+/// Replays the trace with the harness. Returns whether the harness succeeded.
 pub(crate) fn main(ws: &Workspace, options: &ReplayTraceOptions) -> Result<bool> {
     let arguments = options.passed()?;
     let thin = options.thin || !options.fat && bench::last_is_thin(ws);

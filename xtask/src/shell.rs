@@ -37,11 +37,11 @@ const OURS: [&str; 9] = [
 /// Sets the time limit of the whole run. When `after` has passed, running children are stopped and
 /// new ones are refused.
 pub(crate) fn set_deadline(after: Duration) {
-    // Only `ci` calls this, once. A second call would have no effect.
+    // Only `ci` calls this function, once. A second call would have no effect.
     let _ = DEADLINE.set(Instant::now() + after);
 }
 
-/// Returns whether the time limit of [`set_deadline`] is over.
+/// Returns whether the time limit of [`set_deadline`] has passed.
 pub(crate) fn time_is_up() -> bool {
     DEADLINE.get().is_some_and(|end| Instant::now() >= *end)
 }
@@ -270,8 +270,8 @@ impl Cmd {
     }
 
     /// Gives a child with a time limit its own process group, so that xtask can also stop the
-    /// processes that the child starts. At a terminal the child stays in the group of xtask, so
-    /// that Ctrl-C reaches it.
+    /// processes that the child starts. At a terminal, the child stays in xtask's group, so that
+    /// Ctrl-C reaches it.
     fn own_group(&self, command: &mut Command) {
         #[cfg(unix)]
         if self.is_grouped() {
@@ -337,7 +337,7 @@ fn reader(
             let mut text = text.lock().unwrap_or_else(|gone| gone.into_inner());
             text.push_str(&shown);
             if show {
-                // A closed output is no reason to stop the check.
+                // A closed output must not stop the check.
                 let _ = if to_stderr {
                     std::io::stderr().write_all(shown.as_bytes())
                 } else {

@@ -117,7 +117,7 @@ pub(crate) fn run(ws: &Workspace, steps: Vec<Step<'_>>) -> bool {
     !rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)))
 }
 
-/// Runs the steps of `group` one after the other and prints their output as it arrives. `total` is
+/// Runs the steps of `group` one after another and prints their output as it arrives. `total` is
 /// the number of all steps of the command.
 fn alone(ws: &Workspace, group: Vec<(usize, Step<'_>)>, total: usize) -> Vec<StepRow> {
     let one = |(index, step): (usize, Step<'_>)| {

@@ -20,7 +20,7 @@ pub(crate) const BENCHES: &str = "benches";
 const UNIT: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
 
 /// The environment variable for the number of random programs that testkit's suite runs for each
-/// profile, and its value in `test`. In `ci` the suite runs four times as many.
+/// profile, and its value in `test`. In `ci`, the suite runs four times as many.
 const SUITE_SEEDS: (&str, &str) = ("EPHEMERA_SEEDS", "24");
 
 /// Packages that can implement both versions of the allocator trait at once, with the feature that
@@ -73,7 +73,7 @@ pub(crate) struct TestOptions {
 
 /// Builds and runs the tests. Returns whether no step failed.
 pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
-    // The build uses both cores. The tests use one core, so the other steps run beside the tests.
+    // The build uses all cores. The tests use one core, so the other steps run beside them.
     let mut todo = vec![Step::new("test/build", "the tests and examples build", |ws| {
         for cargo in commands(ws, TestedPackages::Daily, &ws.cargo().arg("test")) {
             cargo.args(UNIT).arg("--no-run").run_or("the tests do not build")?;
@@ -94,7 +94,7 @@ pub(crate) fn main(ws: &Workspace, options: &TestOptions) -> Result<bool> {
         todo.extend(loom::steps_of_test(ws)?);
     }
     // The doc tests come last: they build in the same target directory as the unit tests, so they
-    // would wait for those anyway.
+    // would wait for the unit tests anyway.
     todo.extend(others);
     if options.features {
         todo.extend(feature_steps(BothTraitsExtent::Whole));
@@ -158,7 +158,7 @@ fn both_traits(ws: &Workspace, extent: BothTraitsExtent) -> Result<Cmd> {
 
 /// Returns `cargo` for all packages except the criterion benches. There are two commands if some
 /// contenders in C or C++ cannot be built: cargo selects features for a whole command, and the
-/// harness then needs features of its own.
+/// harness then needs its own features.
 pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
     let cargo = cpeers::one_library(cargo.clone());
     let whole = cargo.clone().args(["--workspace", "--exclude", BENCHES]);
@@ -171,7 +171,7 @@ pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
     ]
 }
 
-/// Returns `cargo` for the packages of `packages`, as one or two commands.
+/// Returns `cargo` for the packages that `packages` selects, as one or two commands.
 fn commands(ws: &Workspace, packages: TestedPackages, cargo: &Cmd) -> Vec<Cmd> {
     match packages {
         // The user's number of programs is for everyday tests only.

@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: checks in the text of the repository what rustc and clippy do not check.
-//! Each check is a function from files to findings, in its own file.
+//! `cargo xtask tidy`: checks the text of the repository for faults that rustc and clippy do not
+//! report. Each check is a function from files to findings, in its own file.
 
 mod budget;
 mod circles;

@@ -15,7 +15,7 @@ pub(crate) const NIGHTLY: &str = "nightly-2026-10-29";
 pub(crate) const TARGETS: &[&str] =
     &["thumbv7em-none-eabihf", "i686-unknown-linux-gnu", "powerpc-unknown-linux-gnu"];
 
-/// The second choice: the nightly that rustup has under this name.
+/// The second choice: the nightly that rustup has installed under this name.
 const ANY_NIGHTLY: &str = "nightly";
 
 /// The action for a missing toolchain.
@@ -33,8 +33,8 @@ pub(crate) type FoundToolchain = core::result::Result<String, String>;
 /// The nightly that this run chose and printed last, if it needed one.
 static SAID: Mutex<Option<String>> = Mutex::new(None);
 
-/// Returns the `RUSTFLAGS` that enable tests of the standard library's `Allocator`, for a toolchain
-/// where the trait is stable. Returns an empty text for other toolchains.
+/// Returns the `RUSTFLAGS` that enable tests of the standard library's `Allocator`, for a
+/// toolchain where the trait is stable. Returns an empty string for other toolchains.
 pub(crate) fn std_tests(toolchain: &str) -> &'static str {
     if toolchain.starts_with(NIGHTLY) {
         "--cfg ephemera_std_tests --cfg ephemera_std_unstable_tests"
@@ -160,7 +160,7 @@ fn pick(names: &[&str], components: &[&str], missing: MissingToolchain) -> Optio
     None
 }
 
-/// Returns whether the name `listed` by rustup is that of the component `wanted`: rustup lists
+/// Returns whether `listed`, a name that rustup lists, means the component `wanted`: rustup lists
 /// `miri-x86_64-unknown-linux-gnu` for `miri`, and `rust-src` unchanged.
 fn is_component(listed: &str, wanted: &str) -> bool {
     listed.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))

@@ -57,8 +57,8 @@ struct RawTarget {
 impl Workspace {
     /// Reads the workspace from `cargo metadata`.
     pub(crate) fn load() -> Result<Self> {
-        // `cargo run` sets `CARGO_MANIFEST_DIR` to the present directory of xtask. `env!` has the
-        // directory in which xtask was compiled.
+        // `cargo run` sets `CARGO_MANIFEST_DIR` to the current directory of the package xtask.
+        // `env!` has the directory in which xtask was compiled.
         let here = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
         let root = here.parent().context("the package xtask has no parent directory")?.to_owned();
@@ -96,7 +96,7 @@ impl Workspace {
     /// chose none.
     ///
     /// # Errors
-    /// Returns an error if a name is not that of a member.
+    /// Returns an error if no member has one of these names.
     pub(crate) fn choose(&self, chosen: Option<&str>, default: &[&str]) -> Result<Vec<&Package>> {
         match chosen {
             Some(name) => Ok(vec![self.package(name)?]),

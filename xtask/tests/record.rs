@@ -70,7 +70,7 @@ fn the_exit_status_is_that_of_the_program() {
     assert!(code == Some(126) && said.contains("cannot start"), "{code:?}: {said}");
 }
 
-/// A file without `#!` is a script for a shell, as it is for `env` and `nice`.
+/// Like `env` and `nice`, the tool runs a file without `#!` as a shell script.
 #[test]
 fn a_script_without_an_interpreter_is_run_by_the_shell() {
     use std::os::unix::fs::PermissionsExt;
@@ -98,7 +98,8 @@ fn a_full_or_closed_standard_error_does_not_end_the_recording() {
     }
 }
 
-/// In its own PID namespace, the program has number 1. Another process has that number outside.
+/// In its own PID namespace, the program has the ID 1. Outside that namespace, another process has
+/// this ID.
 #[test]
 fn a_process_of_another_pid_namespace_that_ended_does_not_count_as_running() {
     let dir = Dir::new("namespace");
@@ -148,7 +149,8 @@ fn the_program_has_the_environment_of_the_shell() {
     }
 }
 
-/// The compiler is linked with jemalloc, whose `malloc` takes precedence over that of any library.
+/// The compiler is linked with jemalloc, whose `malloc` takes precedence over the `malloc` of any
+/// library.
 #[test]
 fn a_program_with_its_own_malloc_is_reported() {
     let dir = Dir::new("own");

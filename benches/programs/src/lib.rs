@@ -1,9 +1,9 @@
-//! Other people's programs as functions. Each executable of this package runs them over one
-//! allocator.
+//! The real programs of the comparison, as functions. Each executable of this package except
+//! `scopes` runs them over one allocator.
 //!
 //! `programs-ALLOCATOR PROGRAM ROOT` runs one program over files of the repository at ROOT. It
-//! prints `checksum` and a number that depends on everything the program computed. Two allocators
-//! with the same number computed the same results.
+//! prints `checksum` and a number that depends on everything the program computed. If two
+//! allocators give the same number, the program computed the same results over both.
 
 pub mod checksum;
 pub mod files;

@@ -12,8 +12,8 @@ use typed_pool::Scope;
 /// The number of calls in a sample of an operation that takes some nanoseconds.
 const CALLS: u32 = 20_000;
 
-/// The number of rounds. Each round takes one sample of every operation, so that slow drifts cancel
-/// in a ratio.
+/// The number of rounds. Each round takes one sample of every operation, so slow drifts cancel in a
+/// ratio.
 const ROUNDS: usize = 60;
 
 /// The number of blocks in the scope whose end is timed, and the number of their different sizes.
@@ -44,7 +44,7 @@ pub fn samples() -> Value {
     }
     let mut taken = vec![Vec::with_capacity(ROUNDS); ROWS.len()];
     for round in 0..ROUNDS {
-        // Each round begins with another operation.
+        // Each round begins with a different operation.
         for turn in 0..ROWS.len() {
             let row = (round + turn) % ROWS.len();
             taken[row].push(ROWS[row].1());
@@ -108,7 +108,7 @@ fn used() -> Scope {
     scope
 }
 
-/// Returns the time that ending one scope takes, in nanoseconds. It includes one reading of the
+/// Returns the time that it takes to end one scope, in nanoseconds, including one reading of the
 /// clock.
 fn ends() -> f64 {
     let scope = used();

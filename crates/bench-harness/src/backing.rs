@@ -1,5 +1,5 @@
-//! A backing allocator that counts the bytes that a contender holds. It implements `Allocator` of
-//! allocator-api2 0.2 and of 0.4.
+//! A backing allocator that counts the bytes that a contender holds. It implements the `Allocator`
+//! traits of allocator-api2 0.2 and 0.4.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -38,7 +38,7 @@ fn give(bytes: usize) {
     HELD.fetch_sub(bytes as u64, Relaxed);
 }
 
-/// Implements one version of `Allocator`.
+/// Implements the `Allocator` trait of one version of allocator-api2.
 macro_rules! counting {
     ($($api:ident)::+) => {
         // SAFETY: every block comes from `Global` and is returned to `Global`, and all copies of

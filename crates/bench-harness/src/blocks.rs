@@ -21,25 +21,24 @@ use crate::card::Info;
 /// * A block returned by `raw_alloc`, `raw_alloc_zeroed` or `raw_resize` is null, or it fits the
 ///   requested layout. It stays valid and exclusive to its holder until it is passed to
 ///   `raw_dealloc` or `raw_resize`. If [`Caps::keeps_contents`](crate::card::Caps::keeps_contents)
-///   is off, blocks may overlap, and workloads read them as bytes only.
+///   is off, blocks may overlap, and workloads read their contents only as bytes.
 /// * Copies of an allocator and references to it are equivalent: each may free a block that another
-///   one allocated.
+///   allocated.
 /// * If the contender's [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, any
-///   thread may call `raw_dealloc`, at the same time as the thread that created the allocator calls
-///   `raw_alloc`.
+///   thread may call `raw_dealloc` while the thread that created the allocator calls `raw_alloc`.
 pub(crate) unsafe trait RawAlloc {
-    /// Whether the workload verifies the bytes that it wrote: `true` in a check run, `false` in a
-    /// timed run.
+    /// Whether the workload verifies the bytes that it wrote: `true` in a check run and in the
+    /// memory pass, `false` in a timed run.
     const CHECKED: bool = false;
 
-    /// Returns a block for `layout`, or null if the allocator refuses.
+    /// Returns a block for `layout`, or null if the allocator refuses the request.
     ///
     /// # Safety
     ///
     /// The size of `layout` must be above zero.
     unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8;
 
-    /// Returns a zeroed block for `layout`, or null if the allocator refuses.
+    /// Returns a zeroed block for `layout`, or null if the allocator refuses the request.
     ///
     /// # Safety
     ///
@@ -60,8 +59,8 @@ pub(crate) unsafe trait RawAlloc {
     /// # Safety
     ///
     /// The contract of [`raw_dealloc`](Self::raw_dealloc) applies to `ptr` and `old`. If `GROW` is
-    /// `true`, `new` must be at least as large as `old`. Otherwise `new` must be at most as large,
-    /// and not empty.
+    /// `true`, `new` must be at least as large as `old`. Otherwise `new` must be at most as large
+    /// as `old`, and its size must be above zero.
     unsafe fn raw_resize<const GROW: bool>(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8;
 
     /// Allocates a block for a workload, and hides it from the optimiser. The result is never null.
@@ -84,7 +83,7 @@ pub(crate) unsafe trait RawAlloc {
         ptr
     }
 
-    /// Frees a block of a workload, and hides the pointer from the optimiser.
+    /// Hides a block of a workload from the optimiser, and frees it.
     ///
     /// # Safety
     ///
@@ -112,9 +111,8 @@ pub(crate) trait Contender: Sized + 'static {
     /// allocator.
     type Metered: Contender;
 
-    /// The heap from which the contender takes its memory. A workload that asks for a littered heap
-    /// litters this one first. A general allocator names itself. An allocator that takes chunks
-    /// from the system's heap names that heap.
+    /// The heap that is littered before a workload on a littered heap runs. A general allocator
+    /// names itself. An allocator that cuts blocks from chunks or pages names the system's heap.
     type Backing: Contender;
 
     /// The allocator as a workload holds it: by value if it is zero-sized, and by reference
@@ -153,15 +151,15 @@ impl<R, const HIDDEN: bool> BlockHandle<R, HIDDEN> {
     }
 
     /// Converts a block to the return type of [`Allocator`]. The slice has exactly the requested
-    /// length, so that containers grow alike over all contenders.
+    /// length, so containers grow alike over all contenders.
     #[inline(always)]
     fn exact(ptr: *mut u8, size: usize) -> Result<NonNull<[u8]>, AllocError> {
         let ptr = NonNull::new(Self::hide(ptr)).ok_or(AllocError)?;
         Ok(NonNull::slice_from_raw_parts(ptr, size))
     }
 
-    /// Returns whether a layout is empty, so that its block is an aligned address without memory.
-    /// If `HIDDEN` is `false`, returns `false`, because no layout is empty then.
+    /// Returns whether a layout is empty. The block of an empty layout is an aligned address
+    /// without memory. If `HIDDEN` is `false`, no layout is empty, so this returns `false`.
     #[inline(always)]
     fn is_empty(layout: Layout) -> bool {
         HIDDEN && layout.size() == 0

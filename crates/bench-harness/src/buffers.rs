@@ -32,8 +32,8 @@ impl Demand {
 
     /// Returns the size in bytes that a user would choose for a bounded source. A source of this
     /// size has room for the live bytes, a cache line for each buffer, and two more of the largest
-    /// buffers, because memory at the end of a ring stays unused when the ring wraps around. The
-    /// size is rounded up to a power of two of at least 64 KiB.
+    /// buffers. The last two are needed because memory at the end of a ring stays unused when the
+    /// ring wraps around. The size is rounded up to a power of two of at least 64 KiB.
     pub(crate) const fn store(&self) -> usize {
         let least = 64 * 1024;
         let asked = (self.bytes + 64 * self.buffers + 2 * self.largest).next_power_of_two();
@@ -86,19 +86,19 @@ pub(crate) unsafe trait Source: Sized + 'static {
     /// The contender's card.
     const INFO: Info;
 
-    /// Whether the workload verifies the bytes that it wrote: `true` in a check run, `false` in a
-    /// timed run.
+    /// Whether the workload verifies the bytes that it wrote: `true` in a check run and in the
+    /// memory pass, `false` in a timed run.
     const CHECKED: bool = false;
 
-    /// The general allocator from which the source takes its memory. A workload that asks for a
-    /// littered heap litters this one first.
+    /// The heap that is littered before a workload on a littered heap runs: the general allocator
+    /// from which the source takes its memory.
     type Backing: Contender;
 
     /// A buffer of fixed capacity. If [`Caps::any_thread_free`](crate::card::Caps::any_thread_free)
     /// is on, any thread may drop it.
     type Buf: Buffer;
 
-    /// A buffer that is not finished and can grow.
+    /// An unfinished buffer, which can grow.
     type Growing<'s>: Growing<Done = Self::Buf>;
 
     /// Creates a source for a workload.
@@ -108,10 +108,10 @@ pub(crate) unsafe trait Source: Sized + 'static {
     ///
     /// # Safety
     ///
-    /// With the new buffer, the live buffers and bytes must be at most the demand that was passed
-    /// to [`create`](Self::create). Buffers must be dropped in the order in which they were taken,
-    /// or on the thread that took them. The source that does nothing relies on this to know which
-    /// bytes are free.
+    /// Including the new buffer, the live buffers and bytes must not exceed the demand that was
+    /// passed to [`create`](Self::create). Buffers must be dropped in the order in which they were
+    /// taken, or on the thread that took them. The source that does nothing relies on this to know
+    /// which bytes are free.
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf>;
 
     /// Takes a buffer that grows from the capacity `first`. Returns `None` if a bounded source
@@ -123,7 +123,7 @@ pub(crate) unsafe trait Source: Sized + 'static {
     /// to.
     unsafe fn raw_grow(&mut self, first: usize) -> Option<Self::Growing<'_>>;
 
-    /// Returns the number of buffers that the source refused, and that the heap served instead.
+    /// Returns the number of requests that the source refused and the heap served instead.
     fn refused(&self) -> u64 {
         0
     }
@@ -143,7 +143,7 @@ pub(crate) unsafe trait Source: Sized + 'static {
         Some(buffer)
     }
 
-    /// Takes a buffer that a workload keeps, and fills it with pieces.
+    /// Takes a buffer for a workload to keep, and writes `pieces` to it.
     ///
     /// # Safety
     ///
@@ -159,7 +159,7 @@ pub(crate) unsafe trait Source: Sized + 'static {
         OrHeap::Own(buffer)
     }
 
-    /// Takes a buffer that a workload keeps, and writes `bytes` to it in pieces of `chunk` bytes.
+    /// Takes a buffer for a workload to keep, and writes `bytes` to it in pieces of `chunk` bytes.
     ///
     /// # Safety
     ///
@@ -231,8 +231,8 @@ macro_rules! readable {
 }
 pub(crate) use readable;
 
-/// Implements `Growing` for buffers that grow in `Buffer::write`. Such a buffer is its own finished
-/// buffer.
+/// Implements `Growing` for buffers that `Buffer::write` can grow. `finish` returns the buffer
+/// itself.
 macro_rules! growing {
     ($([$($generics:tt)*] $buffer:ty),+ $(,)?) => {
         $(impl<$($generics)*> $crate::buffers::Growing for $buffer {
@@ -268,7 +268,8 @@ impl Buffer for Vec<u8> {
     }
 }
 
-/// Drops a buffer of a workload, frozen or not, and hides its address from the optimiser.
+/// Hides the address of a workload's buffer from the optimiser, and drops the buffer. The buffer
+/// may be frozen.
 #[inline(always)]
 pub(crate) fn give<B: Readable>(buffer: B) {
     black_box(buffer.start());

@@ -1,4 +1,5 @@
-//! Cards describe contenders: their class, their capabilities, and the measure of their memory.
+//! The classes of contenders, and the cards that describe a contender: its name, its version, its
+//! capabilities, and how its memory is measured.
 
 /// The class of a contender: the kind of memory that it hands out. A table compares contenders of
 /// one class.
@@ -30,8 +31,8 @@ impl ContenderClass {
     }
 }
 
-/// The capabilities of a contender. If a workload needs more, the contender's row in its table has
-/// a dash and the reason.
+/// The capabilities of a contender. If a workload needs a capability that a contender lacks, the
+/// contender's row shows a dash and the reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Caps {
     /// The memory of each block can be reused once the block is freed, in any order. A contender
@@ -64,8 +65,7 @@ impl Caps {
     /// The capabilities of an allocator for one thread that frees block by block.
     pub const LOCAL: Self = Self { any_thread_free: false, shared_alloc: false, ..Self::GENERAL };
 
-    /// The capabilities of an allocator from which one thread allocates and to which any thread
-    /// frees.
+    /// The capabilities of an allocator whose blocks one thread allocates and any thread may free.
     pub const MAKES_HERE: Self = Self { shared_alloc: false, ..Self::GENERAL };
 
     /// The capabilities of a bump arena. Without a reset it reuses at most its last block.

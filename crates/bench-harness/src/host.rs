@@ -74,8 +74,8 @@ impl Host {
         }
     }
 
-    /// Returns whether the harness was built without optimisation. The figures of such a build mean
-    /// nothing.
+    /// Returns whether the harness was built without optimisation. The figures of an unoptimised
+    /// build mean nothing.
     #[must_use]
     pub fn unoptimised() -> bool {
         !matches!(env!("EPHEMERA_OPT_LEVEL"), "2" | "3")

@@ -1,14 +1,14 @@
 //! Compares allocators by paired, interleaved rounds, and reports ratios with intervals.
 //!
-//! A *contender* ([`contenders`]) is an allocator behind one of the harness's own traits: it hands
-//! out blocks of any size (`blocks::RawAlloc`), byte buffers (`buffers::Source`), objects of one
-//! type (`pools::RawPool`) or nodes (`nodes::NodeFamily`). A *workload* ([`workloads`]) is generic
-//! over the contenders of one trait. The *runner* ([`runner`]) puts all contenders of a workload
-//! into one process. In every round it takes a sample of each contender, in random order. It
-//! repeats these rounds in several processes. The *statistics* ([`stats`]) are medians of ratios
-//! within a round, with intervals from a hierarchical bootstrap. The *report* ([`report`]) prints
-//! the medians and intervals together with the measured memory, the cost of the loop and the facts
-//! about the host ([`host`], [`calibrate`]).
+//! A *contender* ([`contenders`]) is an allocator or pool that implements one of the harness's own
+//! traits. It hands out blocks of any size (`blocks::RawAlloc`), byte buffers (`buffers::Source`),
+//! objects of one type (`pools::RawPool`) or nodes (`nodes::NodeFamily`). A *workload*
+//! ([`workloads`]) is generic over the contenders of one trait. The *runner* ([`runner`]) puts all
+//! contenders of a workload into one process. In every round it takes a sample of each contender,
+//! in random order. It repeats these rounds in several processes. The *statistics* ([`stats`]) are
+//! medians of ratios within a round, with intervals from a hierarchical bootstrap. The *report*
+//! ([`report`]) prints the medians and intervals. It also prints the measured memory, the cost of
+//! the loop and the facts about the host ([`host`], [`calibrate`]).
 //!
 //! # Trade-offs
 //!
@@ -18,8 +18,8 @@
 //! * All contenders of a workload share a process, which makes paired samples possible. They also
 //!   share caches, and one contender's trimming may cause another contender's page fault. Memory is
 //!   measured in a separate process for each contender.
-//! * Timed loops grow no containers of their own and have no dynamic dispatch. Except in S13 they
-//!   draw no random numbers: all tables are built before the loop starts.
+//! * Timed loops grow no containers of their own and have no dynamic dispatch. Their random numbers
+//!   come from tables that are built before the loop starts, except in S13.
 
 #![expect(
     clippy::std_instead_of_alloc,

@@ -18,7 +18,7 @@ pub(crate) trait Node: Unpin + 'static {}
 
 impl<T: Unpin + 'static> Node for T {}
 
-/// A contender that makes nodes of any type. Only one thread uses each structure.
+/// A contender that makes nodes of any type. A structure is used by a single thread.
 pub(crate) trait NodeFamily: Sized + 'static {
     /// The contender's card.
     const INFO: Info;
@@ -33,24 +33,23 @@ pub(crate) trait NodeFamily: Sized + 'static {
     /// allocator.
     type Metered: NodeFamily;
 
-    /// The heap from which the contender takes its memory. A workload that asks for a littered heap
-    /// litters this one first. A general allocator names itself, and a pool names the system's
-    /// heap.
+    /// The heap that is littered before a workload on a littered heap runs. A general allocator
+    /// names itself, and a pool names the system's heap.
     type Backing: Contender;
 
     /// Creates an instance.
     fn create() -> Self;
 
-    /// Creates the pool for nodes of a type. The pool must not be used after the family is dropped
-    /// or reset.
+    /// Creates the pool for nodes of type `T`. The pool must not be used after the family is
+    /// dropped or reset.
     fn pool<T: Node>(&self) -> Self::Pool<T>;
 
     /// Frees everything at once, if the contender can do so.
     ///
     /// # Safety
     ///
-    /// All pools of this family must have been dropped, and none of their nodes may be used any
-    /// more.
+    /// All pools of this family must have been dropped, and their nodes must not be used
+    /// afterwards.
     unsafe fn reset(&mut self) {}
 }
 
@@ -63,8 +62,8 @@ impl<T> Owned<T> {
     ///
     /// # Safety
     ///
-    /// `node` must point to a live value while the handle is dereferenced, and nothing else may use
-    /// the value then.
+    /// Whenever the handle is dereferenced, `node` must point to a live value, and nothing else may
+    /// use the value.
     #[inline(always)]
     pub(crate) unsafe fn new(node: NonNull<T>) -> Self {
         Self(node, PhantomData)

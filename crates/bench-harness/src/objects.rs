@@ -1,7 +1,7 @@
 //! Objects of one type: the traits that contenders implement.
 //!
-//! Pools hand out different things: their own boxes, keys, or raw slots. So each pool defines the
-//! handle that its user keeps, and a workload frees an object through `RawPool::take`.
+//! Some pools hand out their own boxes, others keys or raw slots. So each pool defines the type of
+//! its handles, and a workload frees an object through `RawPool::take`.
 
 use core::ops::DerefMut;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -67,16 +67,16 @@ pub(crate) trait Maker: 'static {
     /// Creates a pool.
     fn make<T: Object>() -> Self::Pool<T>;
 
-    /// Creates a pool for at most `objects` live objects, a number that its user would know. Only
-    /// bounded pools use the number.
+    /// Creates a pool for at most `objects` live objects. A user would know this number in advance.
+    /// Only bounded pools use it.
     fn make_for<T: Object>(objects: usize) -> Self::Pool<T> {
         let _ = objects;
         Self::make()
     }
 }
 
-/// A contender that makes pools of any type, whose handles dereference to their values. It takes
-/// part in the tables of objects and of nodes.
+/// A contender that makes pools for values of any type. Its handles dereference to the values, so
+/// it takes part in the tables of objects and of nodes.
 pub(crate) trait PoolFamily: Default + 'static {
     /// The contender's card.
     const INFO: Info;

@@ -1,5 +1,5 @@
-//! A pool of values of one type: the trait that workloads over objects and over nodes share. Every
-//! handle passes through [`black_box`], as pointers to blocks do.
+//! A pool of values of one type: the trait that workloads over objects and over nodes share. Like
+//! the pointers to blocks, every handle passes through [`black_box`].
 
 use core::hint::black_box;
 
@@ -7,21 +7,21 @@ use core::hint::black_box;
 ///
 /// # Safety
 ///
-/// * From [`raw_put`](Self::raw_put) to [`raw_take`](Self::raw_take), a handle names a value of its
-///   own. If [`Caps::keeps_contents`](crate::card::Caps::keeps_contents) is off, values may
+/// * From [`raw_put`](Self::raw_put) to [`raw_take`](Self::raw_take), each handle names a different
+///   value. If [`Caps::keeps_contents`](crate::card::Caps::keeps_contents) is off, values may
 ///   overlap.
 /// * If the maker's [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, any thread
-///   may call `raw_take` and `look` at the same time as another thread calls `raw_put`. If
-///   `shared_alloc` is on, any thread may call `raw_put` too.
+///   may call `raw_take` and `look` while another thread calls `raw_put`. If `shared_alloc` is on,
+///   any thread may call `raw_put` too.
 pub(crate) unsafe trait RawPool<T>: Sized + 'static {
-    /// Whether the workload verifies the values that it wrote: `true` in a check run, `false` in a
-    /// timed run.
+    /// Whether the workload verifies the values that it wrote: `true` in a check run and in the
+    /// memory pass, `false` in a timed run.
     const CHECKED: bool = false;
 
     /// The handle of a value, which the pool's user keeps.
     type Handle: 'static;
 
-    /// Puts a value into the pool. Returns `None` if the pool refuses.
+    /// Puts a value into the pool. Returns `None` if the pool refuses the value.
     ///
     /// # Safety
     ///
@@ -70,7 +70,7 @@ pub(crate) unsafe trait RawPool<T>: Sized + 'static {
         black_box(handle)
     }
 
-    /// Drops a value of a workload, and hides the handle from the optimiser.
+    /// Hides the handle of a workload's value from the optimiser, and drops the value.
     ///
     /// # Safety
     ///

@@ -5,9 +5,9 @@ use ephemera_trace::replay::{Candidate, Field, REFERENCE, TWIN};
 use crate::card::ContenderClass;
 use crate::contenders::{self, played};
 
-/// The key of the published `OneRingAlloc`. At thread exit it writes to freed memory, which
-/// corrupts the heap of the whole process. It plays programs of several threads only if the user
-/// names it in `--peers`.
+/// The key of upstream's `OneRingAlloc`. At thread exit that allocator writes to freed memory,
+/// which corrupts the heap of the whole process. It replays programs with several threads only if
+/// the user names it in `--peers`.
 const SPOILS: &str = "upstream-one-ring";
 
 /// Returns the contenders that can replay a program, and those that cannot, with the reasons.

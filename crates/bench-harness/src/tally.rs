@@ -1,5 +1,5 @@
-//! Counts the calls that reach a contender, in the check run and the memory pass. Timed runs do not
-//! count.
+//! Counts the calls that reach a contender, in the check run and the memory pass. Calls in timed
+//! runs are not counted.
 
 mod buffers;
 pub(crate) mod watch;

@@ -1,4 +1,4 @@
-//! Tests S12 through the command line: each contender has processes of its own.
+//! Tests S12 through the command line: each contender runs in its own processes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -66,10 +66,10 @@ fn a_burst_has_a_row_for_each_contender_and_a_reading_at_each_moment() {
         }
         let taken = runs[0]["peak"].as_u64().expect("the system reports resident memory");
         let live = runs[0]["peak_live"].as_u64().expect("the workload counts its bytes");
-        // The allocator that does nothing has a buffer of some KiB.
+        // The allocator that does nothing takes only a buffer of 80 KiB.
         assert_eq!(row["key"] == ALWAYS[0], taken < live / 2, "{row}");
     }
-    // The published ring keeps all of its chunks.
+    // Upstream's ring keeps all of its chunks.
     for row in rows.iter().filter(|row| row["key"] == "upstream-ring") {
         assert!(row["verdict"].as_str().is_some_and(|verdict| verdict.starts_with("keeps ")), "{row}");
     }

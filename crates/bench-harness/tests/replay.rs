@@ -77,7 +77,8 @@ fn resident_peak_of_a_replay(trace: &Path) -> (u64, String, String) {
     let mut status = 0;
     // SAFETY: the structure has only numbers, for which zeros are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
-    // SAFETY: both pointers are valid, and the process is our child. Its output fits its pipes.
+    // SAFETY: both pointers are valid, and the process is our child. Its output fits into its
+    // pipes, so it can end before they are read.
     let ended = unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage) };
     assert_eq!(ended, child.id().cast_signed());
     let read = |mut from: Box<dyn Read>| {
@@ -100,7 +101,7 @@ fn a_replay_takes_no_memory_for_the_length_of_its_trace() {
     // In memory, 400,000 operations of 20 bytes take 8 MB.
     assert!(long < short + (4 << 20), "{long} bytes; {short} for a tenth of the length");
     assert!(said.contains("400,000 calls") && said.contains("OneRingAlloc"), "{said}");
-    // The command announces what it takes.
+    // The command announces how much room it takes.
     assert!(told.contains("The replay takes ") && told.contains("on the disk of the trace"), "{told}");
     let entries = std::fs::read_dir(&dir.0).expect("the test made it").count();
     assert_eq!(entries, 2, "the trace and its figures; the file of the operations has no name");
@@ -130,7 +131,7 @@ fn conc_a_replay_leaves_its_figures_for_the_advice() {
     assert_eq!(keys, [REFERENCE, TWIN, "one-ring"]);
 }
 
-/// A measurement takes minutes, so a full output must not lose it.
+/// A replay takes minutes, so a full output device must not lose its figures.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_output_loses_no_figures() {
@@ -167,7 +168,7 @@ fn escape_sequences_of_a_command_do_not_reach_the_terminal() {
     assert!(said.contains("evil\\u{1b}]0;owned") && !said.contains(control), "{said:?}");
 }
 
-/// A contender that may crash at thread exit plays only if the user names it.
+/// A contender that may crash at thread exit takes part only if the user names it.
 #[cfg(feature = "rust-peers")]
 #[test]
 fn conc_a_contender_that_the_user_named_is_measured_in_a_process_of_its_own() {
@@ -193,7 +194,8 @@ fn a_trace_larger_than_the_machine_is_timed_without_a_memory_figure() {
     assert!(said.contains("OneRingAlloc") && !said.contains("signal"), "{said}");
 }
 
-/// The published ring zeroes fresh pages itself. Other allocators know that these are zero already.
+/// Upstream's ring zeroes fresh pages itself. Other allocators know that fresh pages are already
+/// zero.
 #[cfg(feature = "rust-peers")]
 #[test]
 fn a_contender_that_takes_all_memory_is_killed_and_named() {
@@ -204,8 +206,8 @@ fn a_contender_that_takes_all_memory_is_killed_and_named() {
     assert!(said.contains("left out: upstream-ring: it took more than 715.3 MiB"), "{said}");
 }
 
-/// Without its reference, a replay must fail. Ratios to another contender would pass for ratios to
-/// the reference.
+/// Without its reference, a replay must fail. Ratios to another contender would be mistaken for
+/// ratios to the reference.
 #[test]
 fn a_replay_without_its_reference_is_an_error() {
     let dir = TestDir::new("short");

@@ -67,7 +67,7 @@ fn a_run_writes_tables_samples_and_pictures() {
     assert!(row(&tables[1], "upstream-ring")["peak_bytes"].as_u64().is_some_and(|peak| peak >= 16 * 1024));
 
     let samples = fs::read_to_string(out.join("results.jsonl")).expect("the samples exist");
-    // There are three processes of at least fifteen rounds and three for the warm-up, with five
+    // There are three processes of at least fifteen rounds and three warm-up rounds, with five
     // contenders in one workload and four in the other.
     assert!(samples.lines().count() >= 3 * 18 * (5 + 4), "{}", samples.lines().count());
     assert!(samples.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));

@@ -1,13 +1,13 @@
 //! The cache model: a private cache of infinite size for each core, kept coherent by MESI.
 //!
-//! Infinite caches never evict, so every event that the model counts is caused by another core.
+//! Infinite caches never evict, so another core causes every event that the model counts.
 
 use std::collections::HashMap;
 
 /// The size of a cache line in bytes.
 const LINE: u64 = 64;
 
-/// The largest number of cores. The state of a line has one bit for each core.
+/// The maximum number of cores. The state of a line has one bit for each core.
 pub const CORES: usize = 128;
 
 /// The kind of an access. An atomic read-modify-write is a store.
@@ -22,7 +22,7 @@ pub enum LineAccess {
 /// A message between caches that one access causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A load of a line that other caches have. A copy of the line moves.
+    /// A load of a line that only other caches have. A copy of the line moves.
     Read,
     /// A store to a line that this cache and others have. The others drop their copies; no line
     /// moves.
@@ -146,8 +146,8 @@ mod tests {
         assert_eq!(events(&accesses), expected);
     }
 
-    /// Returns the events by a second implementation of the protocol: each cache has its own MESI
-    /// letter for each line, and there is no other state.
+    /// Returns the events according to a second implementation of the protocol. It keeps one MESI
+    /// letter for each cache and line, and no other state.
     fn by_letters(accesses: &[(usize, u64, LineAccess)]) -> Vec<Option<Event>> {
         let mut letters = [[b'I'; 4]; 4];
         let mut step = |&(core, line, access): &(usize, u64, LineAccess)| {
@@ -186,7 +186,8 @@ mod tests {
             assert_eq!(events(&accesses), by_letters(&accesses));
         }
 
-        /// A core can only lose a line to a store of another core, so it cannot miss more often.
+        /// A core loses a line only when another core stores to it. So the number of stores bounds
+        /// the number of misses.
         #[test]
         fn a_line_moves_at_most_once_for_each_core_and_store(
             accesses in vec((0..8_usize, any::<bool>().prop_map(|load| if load { Load } else { Store })), 0..200)

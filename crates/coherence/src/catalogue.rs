@@ -15,11 +15,10 @@ pub enum TracedWorkload {
     Larson,
     /// All threads add to one word. Its figure is known: one moved line for each operation.
     PingPong,
-    /// Each thread adds to a word of its own on one line. Its figure is known too: one moved line
-    /// for each operation.
+    /// Each thread adds to its own word, and neighbouring words share a line. Its figure is known
+    /// too: one moved line for each operation.
     FalseSharing,
-    /// Each thread adds to a word of its own on a line of its own. Its figure is known: no line
-    /// moves.
+    /// Each thread adds to its own word on its own line. Its figure is known: no line moves.
     Padded,
 }
 
@@ -27,8 +26,8 @@ impl TracedWorkload {
     /// The workloads that measure an allocator.
     pub const MEASURED: [Self; 5] = [Self::Own, Self::Ring, Self::All, Self::Fan, Self::Larson];
 
-    /// The workloads without an allocator, each with the number of lines that an operation moves on
-    /// two cores or more.
+    /// The workloads without an allocator, each with the number of lines that an operation moves
+    /// on two cores or more.
     pub const KNOWN: [(Self, u64); 3] = [(Self::PingPong, 1), (Self::FalseSharing, 1), (Self::Padded, 0)];
 
     /// Returns the name of the workload on command lines.
@@ -46,7 +45,7 @@ impl TracedWorkload {
         }
     }
 
-    /// Returns a heading for a table, which says what the threads do.
+    /// Returns the heading of a table, which says what the threads do.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -80,7 +79,7 @@ pub struct TracedContender {
     pub key: &'static str,
     /// The name in tables.
     pub name: &'static str,
-    /// The feature of this package that compiles it in.
+    /// The feature of this package that compiles the allocator in.
     pub feature: &'static str,
 }
 

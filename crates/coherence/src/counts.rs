@@ -51,7 +51,7 @@ impl AddAssign for EventCounts {
 pub enum LineRegion {
     /// Lines with bytes of blocks that the program used.
     Blocks,
-    /// The other memory of the heap: headers, tables and records that the allocator made.
+    /// The other memory of the heap: headers, tables and records of the allocator.
     Headers,
     /// Static variables: global words, and records in static arrays.
     Statics,

@@ -5,9 +5,10 @@
 //! MESI protocol. `cargo xtask coherence` runs the program `coherence-program` over several
 //! allocators and prints the counts; `docs/scaling.md` explains them.
 //!
-//! The program's threads take turns, so at each moment one thread runs. This thread stores to a
-//! *mark* when it enters and leaves the allocator. The mark's address names the thread and the
-//! phase. So the log needs no thread identifiers, and the program's own bookkeeping is left out.
+//! The program's threads take turns, so one thread runs at a time. This thread stores to a *mark*
+//! when it enters and leaves the allocator. The mark's address encodes the thread and the phase.
+//! So the log needs no thread identifiers, and the model leaves out the program's own
+//! bookkeeping.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "a tool that always has std")]

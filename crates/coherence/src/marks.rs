@@ -1,9 +1,9 @@
 //! The marks: the protocol between the traced program and the reader of its log.
 //!
-//! The program has a static table with a byte for each phase and core. A thread stores to the byte
-//! of its core and a phase when it enters the phase. Before the first mark, the program prints the
-//! table's address and the ranges of its static variables. It also prints the range of each
-//! thread's stack.
+//! The program has a static table with a byte for each phase and core. When a thread enters a
+//! phase, it stores to the byte of its core and that phase. Before the first mark, the program
+//! prints the table's address and the ranges of its static variables. It also prints the range of
+//! each thread's stack.
 
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ impl Phase {
     /// All phases, in the order of the table.
     const ALL: [Self; 5] = [Self::Outside, Self::Allocator, Self::Use, Self::Begin, Self::End];
 
-    /// Returns the index in the table of the mark of this phase and core.
+    /// Returns the index in the table for the mark of this phase and core.
     #[must_use]
     pub const fn index(self, core: usize) -> usize {
         self as usize * CORES + core
@@ -72,7 +72,7 @@ impl Fact {
         }
     }
 
-    /// Returns the fact that a line states, or `None` if it states none.
+    /// Returns the fact that a line states; `None` if the line states no fact.
     pub(crate) fn read(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix(PREFIX)?.split_ascii_whitespace();
         let name = words.next()?;

@@ -1,4 +1,4 @@
-//! Reads a log of lackey and replays it on the model.
+//! Reads a log of lackey and replays it on the cache model.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -53,7 +53,8 @@ pub struct Replay {
     now: Option<(Phase, usize)>,
     counting: bool,
     ended: bool,
-    /// The pending load (address and size). It waits, because the same instruction may still store.
+    /// The pending load (address and size). The load waits, because the same instruction may
+    /// still store.
     load: Option<(u64, u64)>,
     measured: Measured,
     others: Vec<String>,
@@ -101,7 +102,7 @@ impl Replay {
         }
     }
 
-    /// Handles a line that is no access: a fact, or a message to report with an error.
+    /// Handles a line that is not an access: a fact, or a message to report with an error.
     fn other(&mut self, line: &str) {
         match Fact::read(line) {
             Some(Fact::Table(address)) => self.table = Some(address),
@@ -233,7 +234,8 @@ mod tests {
 
     #[test]
     fn a_read_modify_write_is_one_event() {
-        // lackey prints a locked addition as a load, and as a load that is merged with the store.
+        // lackey prints a locked addition as a load, then as a modify that merges this load with
+        // the store.
         let added = "I  401,4\n L 20000,8\n M 20000,8\nI  405,4\n";
         let measured =
             log(&[on(Phase::Allocator, 0, added), on(Phase::Allocator, 1, added)]).expect("a whole log");

@@ -1,7 +1,7 @@
-//! `Heap`: the allocator that the functions of C call.
+//! `Heap`, the allocator that the C functions call.
 //!
 //! In a shared library, each access to a thread-local of the standard library calls the dynamic
-//! linker. On x86-64 the heap's thread-local has a fixed offset from the thread pointer instead
+//! linker. On x86-64, the heap's thread-local has a fixed offset from the thread pointer instead
 //! (the *initial-exec* model, which mimalloc and jemalloc use too). So the library should be
 //! preloaded. If a running program loads the library instead, the thread-local lies in a small
 //! reserve of the C library. If this reserve is used up, loading fails.
@@ -30,8 +30,8 @@ mod cell {
     #[inline]
     pub(super) fn this() -> ThisCell {
         let cell: *mut FamilyCell;
-        // SAFETY: `fs:[0]` has the thread pointer, and the global offset table has the distance of
-        // the thread-local from it. Neither changes while the thread runs.
+        // SAFETY: `fs:[0]` holds the thread pointer, and the global offset table holds the
+        // thread-local's distance from it. Neither changes while the thread runs.
         unsafe {
             asm!(
                 "mov {cell}, qword ptr fs:[0]",
@@ -79,6 +79,6 @@ impl Heap {
 }
 
 typed_pool::__allocator_of_family! {
-    /// An allocator like `PooledAllocator`, with a thread-local of its own.
+    /// An allocator like `PooledAllocator`, with its own thread-local.
     pub(crate) struct Heap;
 }

@@ -1,4 +1,5 @@
-//! `malloc`, `free` and the rest of the family, to preload into any program of 64-bit Linux.
+//! Implements `malloc`, `free` and the rest of the family, in a library that any program of
+//! 64-bit Linux can preload.
 //!
 //! ```text
 //! LD_PRELOAD=target/release/libephemera_c.so git log
@@ -34,15 +35,15 @@ fn set_errno(error: c_int) {
     unsafe { word.write(error) };
 }
 
-/// The loader calls the functions of this section when it loads the library, which is before the
-/// program starts if the library is preloaded.
+/// The loader calls the functions in this section when it loads the library. For a preloaded
+/// library, that is before the program starts.
 #[used]
-// SAFETY: the section has pointers to functions of this type.
+// SAFETY: the section holds pointers to functions of this type.
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
-    // Without a key, threads end as in a Rust program.
+    // If the call fails, threads end as in a Rust program.
     // SAFETY: the library is never unloaded, because `build.rs` links it with `-z nodelete`.
     let _ = unsafe { ephemera_prim::local::end_threads_by_key() };
 }
@@ -58,7 +59,7 @@ fn or_null(block: Option<NonNull<u8>>) -> *mut c_void {
     )
 }
 
-/// C: allocates `size` bytes.
+/// Allocates `size` bytes (ISO C).
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
     match sized::allocate_quickly(size) {
@@ -67,7 +68,7 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
     }
 }
 
-/// Serves [`malloc`] in its slow path. Like every `extern "C"` function, it cannot unwind. So
+/// Serves [`malloc`] on its slow path. Like every `extern "C"` function, it cannot unwind. So
 /// [`malloc`] ends with a jump to this function and needs no stack frame.
 #[cold]
 #[inline(never)]
@@ -75,7 +76,7 @@ extern "C" fn malloc_slowly(size: usize) -> *mut c_void {
     or_null(sized::allocate(size, MIN_ALIGN, false))
 }
 
-/// C: allocates an array of `count` elements of `size` bytes, and fills it with zeros.
+/// Allocates an array of `count` elements of `size` bytes, filled with zeros (ISO C).
 #[unsafe(no_mangle)]
 pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     // A product that overflows becomes `usize::MAX`, which exceeds every class.
@@ -90,7 +91,7 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     }
 }
 
-/// Serves [`calloc`] in its slow path. This is an `extern "C"` function for the same reason as
+/// Serves [`calloc`] on its slow path. This is an `extern "C"` function for the same reason as
 /// [`malloc_slowly`].
 #[cold]
 #[inline(never)]
@@ -98,7 +99,7 @@ extern "C" fn calloc_slowly(count: usize, size: usize) -> *mut c_void {
     or_null(count.checked_mul(size).and_then(|bytes| sized::allocate(bytes, MIN_ALIGN, true)))
 }
 
-/// C: frees a block, or does nothing for null.
+/// Frees a block, or does nothing for null (ISO C).
 ///
 /// # Safety
 /// `block` is null or a live block of this library.
@@ -111,7 +112,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     }
 }
 
-/// Serves [`free`] in its slow path. This is an `extern "C"` function for the same reason as
+/// Serves [`free`] on its slow path. This is an `extern "C"` function for the same reason as
 /// [`malloc_slowly`].
 ///
 /// # Safety
@@ -125,7 +126,7 @@ unsafe extern "C" fn free_slowly(block: *mut c_void) {
     }
 }
 
-/// C: resizes a block to `size` bytes, and may move it.
+/// Resizes a block to `size` bytes, and may move it (ISO C).
 ///
 /// # Safety
 /// `block` is null or a live block of this library.
@@ -141,7 +142,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
     or_null(unsafe { sized::reallocate(block, size) })
 }
 
-/// BSD: resizes an array to `count` elements of `size` bytes, and may move it.
+/// Resizes an array to `count` elements of `size` bytes, and may move it (BSD).
 ///
 /// # Safety
 /// `block` is null or a live block of this library.
@@ -154,15 +155,15 @@ pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: us
     }
 }
 
-/// C: allocates `size` bytes, aligned to `align`.
+/// Allocates `size` bytes, aligned to `align` (ISO C).
 ///
-/// Like glibc since 2.38, the function fails with `EINVAL` if `align` is no power of two.
+/// Like glibc since 2.38, the function fails with `EINVAL` if `align` is not a power of two.
 #[unsafe(no_mangle)]
 pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     if align.is_power_of_two() { or_null(sized::allocate(size, align, false)) } else { invalid() }
 }
 
-/// Allocates `size` bytes, aligned to `align`, or to the next power of two.
+/// Allocates `size` bytes, aligned to `align` rounded up to a power of two.
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     match align.checked_next_power_of_two() {
@@ -171,7 +172,7 @@ pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     }
 }
 
-/// Reports an alignment that no block can have.
+/// Sets `errno` to `EINVAL` and returns null, for an alignment that no block can have.
 fn invalid() -> *mut c_void {
     set_errno(libc::EINVAL);
     ptr::null_mut()
@@ -184,7 +185,8 @@ fn page() -> usize {
     usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(PAGE)
 }
 
-/// POSIX: allocates an aligned block, stores its address, and returns an error number or 0.
+/// Allocates an aligned block, stores its address in `place`, and returns an error number or 0
+/// (POSIX).
 ///
 /// # Safety
 /// `place` is valid for a write.
@@ -205,7 +207,7 @@ pub extern "C" fn valloc(size: usize) -> *mut c_void {
     memalign(page(), size)
 }
 
-/// Allocates whole pages: rounds the size up to a multiple of the page size.
+/// Allocates whole pages: `size` is rounded up to a multiple of the page size.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
     let page = page();

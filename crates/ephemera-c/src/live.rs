@@ -1,7 +1,7 @@
 //! The table of live blocks, in builds with debug assertions. It has a bit for each address at
 //! which a block can start. With this table, the library detects every double free and every
-//! foreign pointer. Without debug assertions there is no table, and every address counts as that of
-//! a live block.
+//! foreign pointer. Without debug assertions, there is no table, and every address counts as the
+//! address of a live block.
 //!
 //! ```text
 //!   ROOT: 2^14 pointers --> LiveLeaf: 2^13 pointers --> LivePiece: 2^17 bits, for 2 MiB
@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use ephemera_prim::pages;
 
-/// The least alignment of a block in bytes, as C demands for its largest basic types.
+/// The minimum alignment of a block in bytes, as C requires for its largest basic types.
 pub(crate) const MIN_ALIGN: usize = 16;
 
 const PIECE_BITS: u32 = 21;
@@ -46,9 +46,9 @@ fn place_of(addr: usize) -> Option<PlaceBits> {
 
 /// Returns the table that an entry points to, if any.
 fn named<T>(entry: &AtomicPtr<T>) -> Option<&'static T> {
-    // ORDERING: Acquire. Pairs with the Release in `named_or_new`.
+    // ORDERING: Acquire. Pairs with the Release in `named_or_new`: sees the zeroed table.
     let table = entry.load(Ordering::Acquire);
-    // SAFETY: the pointer is null or names a table, which is never freed.
+    // SAFETY: the pointer is null or points to a table, which is never freed.
     unsafe { table.as_ref() }
 }
 
@@ -89,7 +89,7 @@ impl Drop for Spare {
 }
 
 fn take<T>(place: &AtomicPtr<T>) -> Option<NonNull<T>> {
-    // ORDERING: Acquire. Pairs with the Release in `keep`.
+    // ORDERING: Acquire. Pairs with the Release in `keep`: sees the table.
     NonNull::new(place.swap(ptr::null_mut(), Ordering::Acquire))
 }
 
@@ -113,8 +113,8 @@ fn named_or_new<T>(entry: &AtomicPtr<T>, spare: Option<&Cell<Option<NonNull<T>>>
     named(entry)
 }
 
-/// Notes that a block is live. Returns `false` if there is no memory for a table, which cannot
-/// happen with spare tables.
+/// Marks a block as live. Returns `false` if there is no memory for a table, which cannot happen
+/// with spare tables.
 #[inline]
 #[must_use]
 pub(crate) fn enter(block: NonNull<u8>, spare: Option<&Spare>) -> bool {
@@ -148,8 +148,8 @@ pub(crate) fn is_live(block: NonNull<u8>) -> bool {
         || word_of(block).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
 }
 
-/// Notes that a block is no longer live. With debug assertions, returns `false` if no live block
-/// starts at this address.
+/// Marks a block as freed. With debug assertions, returns `false` if no live block starts at this
+/// address.
 #[inline]
 #[must_use]
 pub(crate) fn leave(block: NonNull<u8>) -> bool {

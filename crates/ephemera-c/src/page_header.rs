@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 /// The distance of a header from its block, in bytes: the size of the smallest page.
 pub(crate) const PAGE: usize = 4 << 10;
 
-/// The first word of a header, which tells it from other bytes.
+/// The first word of a header, which distinguishes a header from other bytes.
 const MAGIC: usize = 0x45_70_48_6D;
 
 #[repr(C)]
@@ -18,8 +18,8 @@ struct Header {
     block: usize,
     /// The size of the whole mapping, in bytes.
     size: usize,
-    /// The alignment of the whole mapping, in bytes. It and the size are numbers, because `read`
-    /// also reads bytes that are no header.
+    /// The alignment of the whole mapping, in bytes. Size and alignment are plain numbers,
+    /// because `read` also reads bytes that are not a header.
     align: usize,
     /// The offset of the block in the mapping, in bytes.
     offset: usize,
@@ -47,8 +47,8 @@ pub(crate) unsafe fn write(block: NonNull<u8>, layout: Layout, offset: usize) {
     unsafe { place.write(header) };
 }
 
-/// Returns the layout of the mapping of a block, and the block's offset in it. Returns `None` if
-/// the block has no header.
+/// Returns the layout of a block's mapping, and the block's offset in the mapping. Returns `None`
+/// if the block has no header.
 ///
 /// # Safety
 /// The page in front of `block` is part of a mapping.
@@ -66,8 +66,8 @@ pub(crate) unsafe fn read(block: NonNull<u8>) -> Option<(Layout, usize)> {
     Some((Layout::from_size_align(header.size, header.align).ok()?, header.offset))
 }
 
-/// Clears the header of a block that is about to be freed or moved. Otherwise a later free of this
-/// address would take the stale header for that of a live block.
+/// Clears the header of a block that is about to be freed or moved. Otherwise, a later free of
+/// this address would mistake the stale header for the header of a live block.
 ///
 /// # Safety
 /// The block has a header, and belongs to the caller.

@@ -1,9 +1,10 @@
-//! A reserve of small blocks for the C library, for times when the operating system refuses pages.
+//! A reserve of small blocks for the C library, for when the operating system refuses pages.
 //!
-//! A thread's first allocation registers an exit guard. Unless a key stands in for the guard
-//! ([`end_threads_by_key`](ephemera_prim::local::end_threads_by_key)), the C library allocates
-//! through this library for that, and ends the process if it gets no memory. The reserve serves
-//! such a request. The C library frees the block when the thread ends.
+//! A thread's first allocation registers an exit guard. For that, the C library allocates through
+//! this library, unless a key replaces the guard
+//! ([`end_threads_by_key`](ephemera_prim::local::end_threads_by_key)). If the C library gets no
+//! memory, it ends the process. To prevent that, the reserve serves the request. The C library
+//! frees the block when the thread ends.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
@@ -13,7 +14,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// The size of a block of the reserve in bytes. The C library requests less.
 pub(crate) const SIZE: usize = 64;
 
-/// The layout of a block of the reserve, with an alignment that no other block has.
+/// The layout of a block of the reserve. No other block has this alignment.
 pub(crate) const LAYOUT: Layout = Layout::new::<[u8; SIZE]>();
 
 /// The number of blocks, and of bits in [`USED`]. Each block serves one thread that started while
@@ -34,7 +35,8 @@ static USED: [AtomicU64; BLOCKS / 64] = [const { AtomicU64::new(0) }; BLOCKS / 6
 #[cold]
 pub(crate) fn take() -> Option<NonNull<u8>> {
     let index = USED.iter().enumerate().find_map(|(number, word)| {
-        // ORDERING: Acquire. Pairs with the Release in `give`.
+        // ORDERING: Acquire. Pairs with the Release in `give`: sees the last accesses to the
+        // block.
         let exchange =
             |used, more| word.compare_exchange_weak(used, more, Ordering::Acquire, Ordering::Relaxed);
         let mut used = word.load(Ordering::Relaxed);
@@ -51,7 +53,7 @@ pub(crate) fn take() -> Option<NonNull<u8>> {
     let block = unsafe { start.add(index * SIZE) };
     // SAFETY: the address of a static is not null.
     let block = unsafe { NonNull::new_unchecked(block) };
-    // SAFETY: this thread has just set the block's bit.
+    // SAFETY: this thread has just set the block's bit, so it owns the block.
     unsafe { block.write_bytes(0, SIZE) };
     Some(block)
 }

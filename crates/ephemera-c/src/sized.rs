@@ -1,4 +1,4 @@
-//! Blocks whose size can be found from their address.
+//! Allocates and frees blocks, and finds the size of a block from its address.
 //!
 //! | block | its size |
 //! |---|---|
@@ -9,9 +9,9 @@
 //!
 //! # Invariant
 //!
-//! * **C1** A block is allocated with the very layout that [`find`] returns for it, except that the
-//!   size of a slot may be smaller than its stride. So every free tells the allocator the right
-//!   layout.
+//! * **C1** A block is allocated with the very layout that [`find`] returns for it, except that
+//!   the size of a slot may be smaller than its stride. So every free passes the right layout to
+//!   the allocator.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -25,7 +25,7 @@ use crate::live::{self, MIN_ALIGN};
 use crate::page_header::{self, PAGE};
 use crate::reserve;
 
-/// The least alignment of a whole span, in bytes. No class has this alignment.
+/// The alignment in the layout of a whole span, in bytes. No class has this alignment.
 const SPAN_ALIGN: usize = 8 << 10;
 
 /// A block as the allocator sees it: its start and its layout.
@@ -37,7 +37,7 @@ struct Found {
     offset: usize,
 }
 
-/// Allocates a block. Returns `None` if there is no memory, or if the size exceeds every layout.
+/// Allocates a block. Returns `None` if there is no memory, or if no layout has this size.
 ///
 /// Each `extern "C"` function inlines this function, so the alignment is a constant there.
 #[inline(always)]
@@ -75,8 +75,8 @@ pub(crate) fn allocate_quickly(size: usize) -> Option<NonNull<u8>> {
         return None;
     }
     let class = QUICK[size.div_ceil(MIN_ALIGN)];
-    // SAFETY: the cell is that of this allocator's family, and the table has the class of this size
-    // with the alignment of all blocks.
+    // SAFETY: the cell belongs to this allocator's family, and `QUICK` holds the class of this
+    // size with the alignment of all blocks.
     let block = unsafe { pools::take_from_front(Heap::__cell(), class as usize, size) }?;
     if live::enter(block, None) {
         return Some(block);
@@ -100,15 +100,15 @@ pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
     if unsafe { pools::stride_of_slot(block, unit) }.is_none() {
         return false;
     }
-    // SAFETY: the block is a live slot of this unit (C1), and has the bytes of a link at least.
+    // SAFETY: the block is a live slot of this unit (C1), and has room for a link.
     let is_free = unsafe { pools::give_to_own_unit(Heap::__cell(), unit, block) };
-    // The slot is free already. Only this thread can allocate it again, so `leave` cannot clear the
-    // bit of a later block.
+    // The slot is already free. Only this thread can allocate it again, so `leave` cannot clear
+    // the bit of a later block.
     is_free && live::leave(block)
 }
 
-/// Handles a request for which there is no memory, or none to note its block. If the C library
-/// makes the request for the thread's exit guard, the reserve serves it.
+/// Handles a request that found no memory for its block or for the table of live blocks. If the C
+/// library makes the request for the thread's exit guard, the reserve serves it.
 #[cold]
 fn without_memory(unnoted: Option<NonNull<u8>>, layout: Layout) -> Option<NonNull<u8>> {
     if let Some(block) = unnoted {
@@ -149,7 +149,7 @@ fn span_layout(need: usize) -> Option<Layout> {
     Layout::from_size_align(need.next_power_of_two().max(pages::SPAN_MIN), SPAN_ALIGN).ok()
 }
 
-/// Returns the unit that has a block, if the block is a slot.
+/// Returns the unit that contains a block, if the block is a slot.
 ///
 /// # Safety
 /// `block` is a live block.
@@ -175,12 +175,13 @@ unsafe fn slot_layout(block: NonNull<u8>) -> Option<Layout> {
     let unit = unsafe { unit_of(block) }?;
     // SAFETY: the unit has a live slot, the caller's block.
     let Some(stride) = (unsafe { pools::stride_of_slot(block, unit) }) else { not_a_block() };
-    // SAFETY: the alignment is a power of two, and strides are far from the largest size.
+    // SAFETY: the alignment is a power of two, and a stride is far below the maximum size of a
+    // layout.
     Some(unsafe { Layout::from_size_align_unchecked(stride, MIN_ALIGN) })
 }
 
-/// Returns the start and the layout of a block. Ends the process if it detects that the address is
-/// no live block.
+/// Returns the start and the layout of a block. Ends the process if it detects that `block` is
+/// not a live block.
 ///
 /// # Safety
 /// `block` is a live block.
@@ -204,7 +205,7 @@ unsafe fn find(block: NonNull<u8>) -> Found {
     Found { start: unsafe { block.sub(offset) }, layout, offset }
 }
 
-/// Reports a pointer that names no live block, and ends the process.
+/// Reports a pointer that is not a live block, and ends the process.
 #[cold]
 fn not_a_block() -> ! {
     const MESSAGE: &str =
@@ -237,7 +238,7 @@ pub(crate) unsafe fn free(block: NonNull<u8>) {
     unsafe { release(block) };
 }
 
-/// Frees a block that is not, or no longer, in the table of live blocks.
+/// Frees a block that is not in the table of live blocks.
 ///
 /// # Safety
 /// `block` is a live block.
@@ -252,7 +253,7 @@ unsafe fn release(block: NonNull<u8>) {
     }
 }
 
-/// Does the work of [`release`] for a block that is not a slot.
+/// Frees a block that is not a slot, for [`release`].
 ///
 /// # Safety
 /// `block` is a live block.
@@ -317,8 +318,8 @@ pub(crate) unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Option<NonNu
 /// `found` describes a live block, and `size` exceeds the largest span.
 unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
     let whole = Layout::from_size_align(size.checked_add(found.offset)?, found.layout.align()).ok()?;
-    // Allocates the tables first: if there were no memory for them later, the mapping could not
-    // move back.
+    // The tables are allocated first: if there were no memory for them later, the mapping could
+    // not move back.
     let spare = live::Spare::new()?;
     // SAFETY: the offset is less than the size of the mapping.
     let old = unsafe { found.start.add(found.offset) };
@@ -326,7 +327,8 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
     if !live::leave(old) {
         not_a_block();
     }
-    // If the block moves by a copy, its old mapping stays in the cache, and must have no header.
+    // If the block moves by a copy, its old mapping stays in the cache, and must not have a
+    // header.
     // SAFETY: the caller passes a live block with a header.
     unsafe { page_header::clear(old) };
     let moved = if whole.size() >= found.layout.size() {
@@ -337,9 +339,10 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
         unsafe { Heap.shrink(found.start, found.layout, whole) }
     };
     let Ok(moved) = moved else {
-        // SAFETY: the block did not move, so the page in front of it still belongs to it.
+        // SAFETY: the block did not move, so the page in front of it still belongs to its
+        // mapping.
         unsafe { page_header::write(old, found.layout, found.offset) };
-        // This succeeds, because the table for the old address exists.
+        // The call succeeds, because the table for the old address exists.
         let _ = live::enter(old, None);
         return None;
     };
@@ -347,12 +350,12 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
     let block = unsafe { moved.cast::<u8>().add(found.offset) };
     // SAFETY: the page in front of the block belongs to the mapping.
     unsafe { page_header::write(block, whole, found.offset) };
-    // This succeeds, because the spare tables suffice.
+    // The call succeeds, because the spare tables suffice.
     let _ = live::enter(block, Some(&spare));
     Some(block)
 }
 
-/// Moves a block of `usable` bytes to a new one of `size` bytes.
+/// Copies a block of `usable` bytes into a new block of `size` bytes, and frees the old block.
 ///
 /// # Safety
 /// `block` is a live block and has `usable` bytes. If the call succeeds, the caller does not use

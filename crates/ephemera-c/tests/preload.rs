@@ -1,4 +1,5 @@
-//! Tests that programs of the system print the same with this library preloaded as without it.
+//! Tests that programs of the system print the same output with and without this library
+//! preloaded.
 #![cfg(all(target_os = "linux", target_pointer_width = "64", not(any(miri, ephemera_loom))))]
 
 use std::io::Write;
@@ -139,8 +140,8 @@ print('all kept')
     assert!(output.status.success() && output.stdout == b"all kept\n", "{output:?}");
 }
 
-/// Compiles a C source with these arguments, to a file in cargo's folder for the files of tests.
-/// Returns `None` if there is no C compiler.
+/// Compiles a C source with these arguments, into cargo's directory for test files. Returns
+/// `None` if there is no C compiler.
 fn compiled(name: &str, source: &str, args: &[&str]) -> Option<PathBuf> {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut command = Command::new("cc");

@@ -1,9 +1,9 @@
-//! Tests that refuse each memory request of a C program to the system in turn, from the first one
-//! on.
+//! Tests in which the system refuses one memory request of a C program: the first, then the
+//! second, and so on.
 //!
-//! This test binary is also that program: it links the library, so the whole process uses its
-//! `malloc` and `free`. If the variable `EPHEMERA_REFUSE` names a call, a function that runs before
-//! `main` runs the program instead of the tests.
+//! This test binary is also that program: it links the library, so the whole process uses the
+//! library's `malloc` and `free`. If the variable `EPHEMERA_REFUSE` names a call, a function that
+//! runs before `main` runs the program instead of the tests.
 #![cfg(all(target_os = "linux", target_pointer_width = "64", not(any(miri, ephemera_loom))))]
 
 use core::ffi::{CStr, c_void};
@@ -13,9 +13,9 @@ use std::process::Command;
 use ephemera_c::{calloc, free, malloc, malloc_usable_size, memalign, posix_memalign, realloc};
 use ephemera_prim::pages;
 
-/// The exit code of a program to which the system refused the call.
+/// The exit code of a program that reached the refused call.
 const REACHED: i32 = 20;
-/// The exit code of a program that made fewer calls.
+/// The exit code of a program that made fewer calls than that.
 const NOT_REACHED: i32 = 21;
 
 const SIZES: [usize; 8] = [24, 700, 2_000, 20_000, 50_000, 400_000, 1_500_000, 9_000_000];
@@ -29,7 +29,7 @@ fn size(number: usize, step: usize) -> usize {
     SIZES[(number + step * 3) % 8] + number
 }
 
-/// Allocates by the function that `number` selects.
+/// Allocates with the function that `number` selects.
 fn ask(number: usize, size: usize) -> *mut c_void {
     let large = 1 << (16 + number % 7);
     let block = match number / 8 {
@@ -52,7 +52,7 @@ fn ask(number: usize, size: usize) -> *mut c_void {
 /// Returns the byte at offset `at` of a block.
 ///
 /// # Safety
-/// The block is live, and has a byte at offset `at`, which was written.
+/// The block is live and has a byte at offset `at`, which was written.
 unsafe fn byte(block: *mut c_void, at: usize) -> u8 {
     // SAFETY: the caller passes a block with this byte.
     let byte = unsafe { block.cast::<u8>().add(at) };
@@ -60,8 +60,8 @@ unsafe fn byte(block: *mut c_void, at: usize) -> u8 {
     unsafe { byte.read() }
 }
 
-/// Allocates blocks, resizes each twice, checks and frees them. Returns the number of refused
-/// requests.
+/// Allocates blocks, resizes each of them twice, checks their contents and frees them. Returns
+/// the number of refused requests.
 fn run() -> usize {
     let mut blocks = [ptr::null_mut(); BLOCKS];
     let mut refused = 0;
@@ -71,7 +71,7 @@ fn run() -> usize {
             refused += 1;
             continue;
         }
-        // SAFETY: the offset is that of the block's last byte, and `calloc` has written all bytes.
+        // SAFETY: the block's last byte is at this offset, and `calloc` has written all bytes.
         assert!(number / 8 != 2 || unsafe { byte(*block, size(number, 0) - 1) } == 0);
         // SAFETY: the block is live and has at least 24 bytes.
         unsafe { block.cast::<u8>().write_bytes(number as u8, 24) };
@@ -122,25 +122,27 @@ fn run_everywhere() -> usize {
     }
 }
 
-/// Runs the program and exits, if `EPHEMERA_REFUSE` is set. This runs before the library's own
-/// function in the same section, so it decides how the threads end: by a key if `EPHEMERA_KEY` is
-/// set.
+/// Runs the program and exits, if `EPHEMERA_REFUSE` is set. This function runs before the
+/// library's own function in the same section. So it decides how the threads end: by a key if
+/// `EPHEMERA_KEY` is set.
 extern "C" fn before_main() {
-    // SAFETY: the name is a string of C, and no other thread runs that could change the variable.
+    // SAFETY: the name is NUL-terminated, and no other thread runs that could change the
+    // variable.
     let wanted = unsafe { libc::getenv(c"EPHEMERA_REFUSE".as_ptr()) };
     if wanted.is_null() {
         return;
     }
-    // SAFETY: the variable is a string of C and stays as it is.
+    // SAFETY: the variable is NUL-terminated and does not change.
     let wanted = unsafe { CStr::from_ptr(wanted) }.to_bytes();
     let number = match wanted {
         b"all" => usize::MAX,
         digits => digits.iter().fold(0, |number, digit| number * 10 + usize::from(digit - b'0')),
     };
     assert!(!ephemera_prim::local::ends_by_key(), "this runs before the library's own function");
-    // SAFETY: the name is a string of C, and no other thread runs that could change the variable.
+    // SAFETY: the name is NUL-terminated, and no other thread runs that could change the
+    // variable.
     if !unsafe { libc::getenv(c"EPHEMERA_KEY".as_ptr()) }.is_null() {
-        // SAFETY: the library is part of this program.
+        // SAFETY: the library is part of this program, so it is never unloaded.
         assert!(unsafe { ephemera_prim::local::end_threads_by_key() });
     }
     pages::refuse_call(number);
@@ -151,19 +153,19 @@ extern "C" fn before_main() {
     assert_eq!(run_everywhere(), 0, "a request after the refused call is refused");
     typed_pool::PooledAllocator.trim_all();
     pages::purge();
-    // The C library still holds blocks of its own.
+    // The C library still holds its own blocks.
     let usage = pages::usage();
     assert!(usage.bytes_live <= 4 << 20 && usage.bytes_cached == 0, "pages are lost: {usage:?}");
-    // SAFETY: ends the process, whose other threads have been joined.
+    // SAFETY: the other threads of the process have been joined.
     unsafe { libc::_exit(if reached { REACHED } else { NOT_REACHED }) };
 }
 
 #[used]
-// SAFETY: the section has pointers to functions that the C library calls before `main`.
+// SAFETY: the section holds pointers to functions that the C library calls before `main`.
 #[unsafe(link_section = ".init_array")]
 static INIT: extern "C" fn() = before_main;
 
-/// Runs the program and returns how it ended. With `by_key`, its threads end by a key.
+/// Runs the program and returns how it ended. With `by_key`, the program's threads end by a key.
 fn ended(refuse: &str, by_key: bool) -> Option<i32> {
     let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
     if by_key {

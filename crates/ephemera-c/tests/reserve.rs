@@ -1,6 +1,6 @@
 //! Tests the reserve of blocks for the C library. This test includes the source file of the
-//! reserve, because in unit tests of the library, its `malloc` would replace the allocator of the
-//! test harness.
+//! reserve, because in unit tests of the library, the library's `malloc` would replace the
+//! allocator of the test harness.
 
 #[path = "../src/reserve.rs"]
 mod reserve;

@@ -1,13 +1,13 @@
 //! Requests that measurements make to the operating system: pinning, context switches, stolen time,
 //! resident memory.
 //!
-//! Every request is optional. On a system that cannot serve it, a function returns `None`, `false`
-//! or an empty list, and reports say so.
+//! Every request is optional. On a system that cannot serve a request, the function returns `None`,
+//! `false` or an empty list, and reports say so.
 
 use std::fs;
 use std::io::Read as _;
 
-/// Selects the thread or the process that counters are about.
+/// Selects the threads that counters cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The calling thread.
@@ -19,7 +19,7 @@ pub enum Who {
 /// Counters of a thread or of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceUsage {
-    /// The number of times that the kernel interrupted a thread in favour of another one.
+    /// The number of times that the kernel interrupted a thread in favour of another thread.
     pub involuntary_switches: u64,
     /// The number of page faults that needed no disk.
     pub minor_faults: u64,
@@ -46,7 +46,7 @@ pub fn pin(_cpu: usize) -> bool {
     false
 }
 
-/// Returns the CPUs that this process may run on.
+/// Returns the CPUs that the calling thread may run on.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn cpus() -> Vec<usize> {
@@ -62,7 +62,7 @@ pub fn cpus() -> Vec<usize> {
     (0..8 * size_of::<libc::cpu_set_t>()).filter(allowed).collect()
 }
 
-/// Returns an empty list: this system does not report the CPUs that this process may run on.
+/// Returns an empty list: this system does not report the CPUs that a thread may run on.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub fn cpus() -> Vec<usize> {
@@ -111,7 +111,7 @@ pub fn load_average() -> Option<String> {
     Some(line.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
 }
 
-/// Returns the bytes that a file of the system reports in KiB, in the line with this name.
+/// Returns the bytes that the line with this name reports in KiB, in a file of the system.
 fn reported(file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -157,7 +157,8 @@ pub fn resident_peak() -> Option<u64> {
 }
 
 /// Returns the free pages of the C library's heap to the system, if the C library can do so.
-/// Otherwise an allocator on top of that heap would reuse these pages and seem to take no memory.
+/// Without this call, an allocator on top of that heap would reuse these pages and seem to take no
+/// memory.
 pub fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: the call takes no pointer, and the function locks the heap itself.

@@ -1,12 +1,12 @@
 //! The frame of every HTML page: head, style sheet, body. A page contains no script and no font,
-//! and loads nothing. Its content security policy forbids scripts, fonts and other loads.
+//! and loads nothing. Its content security policy forbids scripts, fonts and external resources.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write as _;
 
 pub use crate::picture::escaped;
 
-/// Colours and sizes for light and dark screens and for paper.
+/// The style sheet, with colours and sizes for light and dark screens and for paper.
 const STYLE: &str = include_str!("page.css");
 
 /// Returns a whole HTML page with this title and body.

@@ -1,5 +1,6 @@
-//! Renders the README in Chromium: light, dark, and as narrow as a phone. The screenshot is
-//! `target/tmp/readme/README.png`. Without Chromium, the test prints that it was skipped.
+//! Renders the README in Chromium, in light and dark, at the width of a desktop and of a phone. The
+//! screenshot is `target/tmp/readme/README.png`. Without Chromium, the test prints that it was
+//! skipped.
 
 use std::env;
 use std::fs;
@@ -8,7 +9,8 @@ use std::process::Command;
 
 use pulldown_cmark::{Options, Parser, html};
 
-/// The style of the page, close to that of a code host: wide tables scroll on their own.
+/// The style of the page, which imitates a code host: a wide table scrolls separately from the
+/// page.
 const STYLE: &str = "\
 :root { color-scheme: light dark }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 860px; margin: 0 auto; padding: 16px;
@@ -20,17 +22,17 @@ td, th { border: 1px solid light-dark(#d1d9e0, #3d444d); padding: 6px 13px }
 pre { overflow: auto; padding: 16px; background: light-dark(#f6f8fa, #151b23) }
 ";
 
-/// A script that writes four numbers into an attribute of the outer page, which is named after the
-/// frame. They are the natural width of the picture (0 if it was not loaded), its shown width, and
-/// the widths of the frame and of its content.
+/// A script that writes four widths into an attribute of the outer page. The attribute is named
+/// after the frame. The widths are those of the loaded picture (0 if it was not loaded), of the
+/// displayed picture, of the frame, and of the frame's content.
 const PROBE: &str = "<script>addEventListener('load', () => {
     const picture = document.querySelector('img');
     const look = [picture.naturalWidth, picture.width, innerWidth, document.documentElement.scrollWidth];
     parent.document.documentElement.setAttribute('data-' + window.name, look.join(' '));
 })</script>";
 
-/// The name, the width in pixels and the colour scheme of each frame. A page in a frame prefers the
-/// colour scheme of the frame's element, and so does the picture in the page.
+/// The name, the width in pixels and the colour scheme of each frame. The page in a frame and its
+/// picture prefer the colour scheme of the frame's element.
 const FRAMES: [(&str, u32, &str); 4] = [
     ("light", 1000, "light"),
     ("dark", 1000, "dark"),

@@ -1,8 +1,8 @@
-//! A plugin with a heap of its own: code that a program loads by `dlopen`.
+//! A plugin with its own heap. Test programs load it with `dlopen`.
 //!
-//! The plugin has its own copy of [`PooledAllocator`], separate from that of the program. It hands
-//! its values to the program by pointer, and the program returns these values on any thread. The
-//! symbol `PLUGIN` is the table of the plugin's functions.
+//! The plugin has its own copy of [`PooledAllocator`], separate from the program's copy. The
+//! program gets pointers to the plugin's values, and frees the values through the plugin on any
+//! thread. The symbol `PLUGIN` is the table of the plugin's functions.
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
 mod table;
@@ -17,7 +17,7 @@ static HEAP: PooledAllocator = PooledAllocator;
 #[unsafe(no_mangle)]
 static PLUGIN: PluginTable = PluginTable { make, is_right, free, live, malloc };
 
-/// The content of a [`Words`].
+/// The content of a [`Words`] value.
 struct Content {
     words: Vec<String>,
     bytes: Vec<u8>,
@@ -33,18 +33,18 @@ extern "C" fn make(seed: usize) -> *mut Words {
 }
 
 /// # Safety
-/// `value` is live, and `make` made it.
+/// `make` returned `value`, and `value` is live.
 unsafe extern "C" fn is_right(value: *const Words, seed: usize) -> bool {
-    // SAFETY: the caller passes a live value, which `make` made from a box of this type.
+    // SAFETY: the caller passes a live value, which `make` created from a box of this type.
     let (value, right) = (unsafe { &*value.cast::<Content>() }, content(seed));
     value.words == right.words && value.bytes == right.bytes
 }
 
 /// # Safety
-/// `value` is live, and `make` made it. The caller does not use it again.
+/// `make` returned `value`, `value` is live, and the caller does not use it again.
 unsafe extern "C" fn free(value: *mut Words) {
-    // SAFETY: the caller passes a live value that it does not use again, and `make` made it from a
-    // box of this type.
+    // SAFETY: the caller passes a live value that it does not use again. `make` created the value
+    // from a box of this type.
     drop(unsafe { Box::from_raw(value.cast::<Content>()) });
 }
 

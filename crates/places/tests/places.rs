@@ -1,7 +1,6 @@
-//! Tests of unusual moments at which a program calls its global allocator: around the ends of
-//! threads and of the process, and on a stack that overflows. The tests in `plugin.rs` load code.
-//! The tests of `typed-pool` cover the rest: before `main`, in destructors of thread-locals, and in
-//! forked children.
+//! Tests of calls to the global allocator at unusual moments: around the ends of threads and of the
+//! process, and on a stack that overflows. The tests in `plugin.rs` cover loaded code. The tests of
+//! `typed-pool` cover calls before `main`, in destructors of thread-locals, and in forked children.
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
 use core::ffi::c_void;
@@ -19,7 +18,7 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// Returns strings of many sizes, and a string above all classes.
+/// Returns strings of many sizes. One of them is a large block.
 fn blocks(seed: usize) -> Vec<String> {
     (0..200).map(|word| (seed + word).to_string().repeat(word)).chain(["x".repeat(200_000)]).collect()
 }
@@ -28,15 +27,17 @@ fn are_right(blocks: &[String], seed: usize) -> bool {
     blocks == self::blocks(seed)
 }
 
-/// The C library calls the destructors of its keys after those of thread-locals, and so after the
-/// allocator's exit guard. It calls a key's destructor again while the destructor sets a new value.
+/// The C library calls the destructors of keys after the destructors of thread-locals, and so after
+/// the allocator's exit guard. It calls the destructor of a key again if the destructor has set a
+/// new value.
 #[test]
 fn destructors_of_keys_allocate_and_free_after_the_exit_guard() {
     const ROUNDS: usize = 4;
     static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
     static RIGHT: AtomicUsize = AtomicUsize::new(0);
     extern "C" fn end(value: *mut c_void) {
-        // SAFETY: the value of a key is a box of this type, and the C library passes it once.
+        // SAFETY: the value of the key is a box of this type, and the C library passes each value
+        // once.
         let old = unsafe { Box::from_raw(value.cast::<(usize, Vec<String>)>()) };
         RIGHT.fetch_add(usize::from(are_right(&old.1, old.0)), Ordering::Relaxed);
         if old.0 + 1 < ROUNDS {
@@ -46,7 +47,8 @@ fn destructors_of_keys_allocate_and_free_after_the_exit_guard() {
     fn store(round: usize) {
         let key = *KEY.get_or_init(|| {
             let mut key = 0;
-            // SAFETY: the destructor takes what `store` stores.
+            // SAFETY: `store` is the only function that sets the key, and `end` accepts the boxes
+            // that it stores.
             assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, Some(end)) }, 0);
             key
         });
@@ -55,7 +57,7 @@ fn destructors_of_keys_allocate_and_free_after_the_exit_guard() {
         assert_eq!(unsafe { libc::pthread_setspecific(key, value.cast()) }, 0);
     }
     for _ in 0..20 {
-        // A thread that starts may take over the memory of a thread whose destructors still run.
+        // A new thread may take over the memory of a thread that still runs destructors.
         let threads = [(); 6].map(|()| thread::spawn(|| store(0)));
         threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     }
@@ -78,8 +80,8 @@ fn threads_that_create_threads_allocate_on_both_sides() {
     assert_eq!(tree(3), 1 + 3 + 9 + 27);
 }
 
-/// The standard library's handler of the overflow runs on a stack of its own. It allocates for the
-/// name of the thread.
+/// The standard library's handler for a stack overflow runs on its own stack. The handler allocates
+/// for the name of the thread.
 #[test]
 fn a_stack_overflow_is_reported_and_ends_the_process() {
     const NAME: &str = "a_stack_overflow_is_reported_and_ends_the_process";
@@ -105,15 +107,15 @@ static LAST: [AtomicPtr<Vec<String>>; 2] = [const { AtomicPtr::new(ptr::null_mut
 /// Whether this process is the child of the test of exit handlers.
 static EXITS: AtomicBool = AtomicBool::new(false);
 
-/// Frees the blocks that the test allocated, and prints `text` if their content is right.
+/// Frees the blocks that `place` points at, and prints `text` if their content is right.
 fn at_the_end(place: &AtomicPtr<Vec<String>>, text: &'static str) {
-    // SAFETY: the pointer came from a box, and the exchange removes it from the static, so no other
-    // call gets it.
+    // SAFETY: the pointer came from a box. The swap removes the pointer from the static, so no
+    // other call gets it.
     let blocks = unsafe { Box::from_raw(place.swap(ptr::null_mut(), Ordering::Relaxed)) };
     if are_right(&blocks, 7) {
         drop(blocks);
         let text = format!("{text}\n");
-        // SAFETY: the text has this number of bytes.
+        // SAFETY: `text` is valid for `text.len()` bytes.
         unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
     }
 }
@@ -122,7 +124,7 @@ extern "C" fn exit_handler() {
     at_the_end(&LAST[0], "freed in a handler");
 }
 
-/// The C library calls this function after all exit handlers.
+/// Called by the C library after all exit handlers.
 extern "C" fn after_the_handlers() {
     if EXITS.load(Ordering::Relaxed) {
         at_the_end(&LAST[1], "freed after the handlers");
@@ -130,7 +132,8 @@ extern "C" fn after_the_handlers() {
 }
 
 #[used]
-// SAFETY: the section has pointers to functions that the C library calls at the end of a process.
+// SAFETY: this section contains pointers to `extern "C"` functions, which the C library calls at
+// the end of a process.
 #[unsafe(link_section = ".fini_array")]
 static FINI: extern "C" fn() = after_the_handlers;
 
@@ -142,7 +145,7 @@ fn exit_handlers_and_what_runs_after_them_free_and_allocate() {
             place.store(Box::into_raw(Box::new(blocks(7))), Ordering::Relaxed);
         }
         EXITS.store(true, Ordering::Relaxed);
-        // SAFETY: the handler is a function of this program.
+        // SAFETY: the handler is an `extern "C"` function of this program, which is never unloaded.
         unsafe { libc::atexit(exit_handler) };
         // Other threads still allocate while the process ends.
         for seed in [1, 2] {

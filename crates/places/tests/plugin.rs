@@ -1,4 +1,4 @@
-//! Tests of code that a program loads by `dlopen`, and that has its own copy of the allocator.
+//! Tests of code that a program loads with `dlopen` and that has its own copy of the allocator.
 #![cfg(all(target_os = "linux", target_has_atomic = "64", not(any(miri, ephemera_loom))))]
 
 #[path = "support/plugin.rs"]
@@ -15,7 +15,8 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// The tests run one at a time, because they load and unload the same plugin.
+/// Locks the plugin for one test. The tests run one at a time, because they load and unload the
+/// same plugin.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -29,8 +30,8 @@ fn library(name: &str) -> PathBuf {
     path
 }
 
-/// Runs `part` on a thread and joins the thread, so its destructors have run. `std::thread::scope`
-/// alone may return before that.
+/// Runs `part` on a new thread and joins that thread, so the destructors of its thread-locals have
+/// run. `std::thread::scope` alone may return before they run.
 fn on_a_thread<T: Send>(part: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(part).join().expect("no panic"))
 }
@@ -87,7 +88,7 @@ fn a_plugin_is_unloaded_when_its_last_thread_has_ended() {
             assert!(plugin.is_right(&value, round));
             plugin.free(value);
             plugin.unload();
-            // The C library keeps the plugin for the thread's exit guard.
+            // The C library keeps the plugin loaded for the thread's exit guard.
             assert!(is_loaded(&path));
         });
         let _ = is_loaded(&path);
@@ -127,8 +128,8 @@ fn a_forked_child_uses_the_heap_of_a_plugin() {
     });
 }
 
-/// The program `loader` has no heap of its own: the preloaded library serves the program, the
-/// dynamic linker and the C library.
+/// The program `loader` does not define an allocator, so the preloaded library serves the program,
+/// the dynamic linker and the C library.
 #[test]
 fn threads_load_and_unload_a_plugin_over_a_preloaded_heap() {
     let _turn = turn();

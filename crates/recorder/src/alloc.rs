@@ -23,7 +23,7 @@ pub(crate) fn born(op: u8, align_log2: u8, ptr: *mut u8, size: usize) {
     }
 }
 
-/// Records that a block is about to be freed or to enter `realloc`, as `op` says.
+/// Records that a block is about to be freed or passed to `realloc`, depending on `op`.
 #[inline]
 pub(crate) fn goes(op: u8, ptr: *mut u8) {
     record(&Call { lead: format::lead(op, 0), address: ptr.addr() as u64, size: None });
@@ -40,7 +40,8 @@ pub(crate) fn resized(old: *mut u8, new: *mut u8, size: usize) {
 /// An allocator that records every call and passes it to `A`. The recording begins with
 /// [`start`](crate::start).
 ///
-/// Blocks from before the start are unknown to the trace. Readers count their frees as unknown.
+/// The trace does not contain blocks allocated before the start. Readers count frees of such
+/// blocks as unknown.
 ///
 /// # Examples
 ///
@@ -74,8 +75,8 @@ impl<A> TraceAlloc<A> {
     }
 }
 
-// SAFETY: every call is forwarded to the inner allocator, which has the same contract. Recording
-// neither allocates nor unwinds (I5).
+// SAFETY: every call is forwarded to the inner allocator, which upholds the same contract.
+// Recording neither allocates nor unwinds (I5).
 unsafe impl<A: GlobalAlloc> GlobalAlloc for TraceAlloc<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -8,7 +8,7 @@ use std::collections::hash_map::Entry;
 
 use crate::reader::{TraceEvent, What};
 
-/// Identifies a live block. The number of a freed block is reused.
+/// The number of a live block. The number of a freed block is reused.
 pub type Id = u32;
 
 /// The size, the alignment and the origin of a live block.
@@ -33,7 +33,7 @@ pub enum BookStep {
     Alloc {
         /// The number of the block.
         id: Id,
-        /// An earlier block at the same address, whose free is missing in the trace.
+        /// An earlier block at the same address, whose free is missing from the trace.
         lost: Option<Id>,
     },
     /// A block was freed. Its number is reusable from the next event on.
@@ -47,7 +47,7 @@ pub enum BookStep {
         id: Id,
         /// The previous size of the block, in bytes.
         old: u64,
-        /// An earlier block at the same address, whose free is missing in the trace.
+        /// An earlier block at the same address, whose free is missing from the trace.
         lost: Option<Id>,
     },
     /// An unknown block was freed or passed to `realloc`.
@@ -60,19 +60,19 @@ pub enum BookStep {
     Refused {
         /// The number of the block.
         id: Id,
-        /// An earlier block at the same address, whose free is missing in the trace.
+        /// An earlier block at the same address, whose free is missing from the trace.
         lost: Option<Id>,
     },
-    /// `realloc` returned an unknown block, which is known from here on.
+    /// `realloc` returned an unknown block. The block is known from here on.
     Found {
         /// The number of the block.
         id: Id,
-        /// An earlier block at the same address, whose free is missing in the trace.
+        /// An earlier block at the same address, whose free is missing from the trace.
         lost: Option<Id>,
     },
 }
 
-/// Hashes addresses, whose low bits differ little.
+/// A hasher for addresses, whose low bits differ little.
 #[derive(Debug, Default)]
 struct AddressHasher(u64);
 
@@ -93,7 +93,7 @@ impl Hasher for AddressHasher {
     }
 }
 
-/// Marks an address in the map whose block was freed or is inside `realloc`.
+/// The map's value for an address whose block was freed or is inside `realloc`.
 const GONE: Id = Id::MAX;
 
 /// The live blocks of a trace at one moment, by their addresses.
@@ -137,7 +137,7 @@ impl Book {
         self.live
     }
 
-    /// Applies an event to the book. Returns the effect of the event.
+    /// Applies an event to the book and returns the event's effect.
     pub fn apply(&mut self, event: &TraceEvent) -> BookStep {
         match event.what {
             What::Alloc { address, size, align_log2, zeroed: _ } => {

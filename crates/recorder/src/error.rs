@@ -1,9 +1,9 @@
-//! The errors of a damaged trace and of a recording that does not start.
+//! The errors of reading a trace and of starting a recording.
 
 use core::fmt;
 use std::io;
 
-/// The error of reading a trace.
+/// An error while reading a trace.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -56,11 +56,11 @@ impl From<io::Error> for TraceError {
     }
 }
 
-/// The error of a recording that does not start.
+/// The reason why a recording did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartError {
-    /// This process already records, or did so before.
+    /// This process records, or has recorded before.
     Twice,
     /// The path is empty or too long.
     Path {
@@ -69,7 +69,7 @@ pub enum StartError {
     },
     /// The limit is smaller than the header and one packet.
     Limit {
-        /// The least valid limit, in bytes.
+        /// The smallest valid limit, in bytes.
         least: u64,
     },
     /// A system call failed.

@@ -1,17 +1,17 @@
-//! The file of a trace: how it is created, how it grows, and which parts of it are mapped.
+//! Creates the file of a trace, extends it, and maps the parts that threads write to.
 //!
-//! After its creation, the file needs no descriptor. Another thread may close every descriptor that
-//! it does not know, and open its own file under the same number. If the recorder used the
-//! descriptor then, it would change that thread's file.
+//! After its creation, the file needs no descriptor. The program may close descriptors that it
+//! does not know, and open its own file under the same number. If the recorder then used the
+//! descriptor, it would change the program's file.
 //!
-//! * The recorder extends the file by its path and under its lock: `truncate` may shorten a file,
-//!   so no call must overtake another.
+//! * The recorder extends the file by its path, with `truncate`, and under its lock. `truncate`
+//!   may also shorten a file, so no call must overtake another.
 //! * A new part is mapped from the *anchor*, the last mapped page of the file. `mremap` with an
 //!   old size of zero maps the same page again, together with the requested part of the file after
 //!   it.
 //! * A packet gets its space on the disk before it is used, by `MADV_POPULATE_WRITE`. That call
-//!   reports a full disk, whereas a plain write to the mapping raises `SIGBUS`. Kernels before 5.14
-//!   do not have the call. On these, the recorder opens the file once for each packet.
+//!   reports a full disk, whereas a plain write to the mapping raises `SIGBUS`. Kernels before
+//!   5.14 lack the call. On these, the recorder opens the file once for each packet.
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
@@ -22,15 +22,15 @@ use crate::error::StartError;
 use crate::format::{FILE_HEADER, PACKET, Stop};
 use crate::os::{self, errno, failed};
 
-/// The least and the greatest step by which the file grows, in bytes. Between these limits, a step
-/// doubles the file.
+/// The smallest and the largest step by which the file grows, in bytes. Between these limits, a
+/// step doubles the file.
 const LEAST_STEP: u64 = 128 << 10;
 const MOST_STEP: u64 = 4 << 20;
-/// The greatest number of attempts at a call that signals interrupt.
+/// The maximum number of attempts at a system call that signals interrupt.
 const REPEATS: usize = 100;
 
-/// The file of a process. All zeros means no file, which is the state in the child of a fork (I3).
-/// The fields change only under the process's lock.
+/// The file of a process. All zeros means no file, which is the state in the child of a fork
+/// (I3). The fields change only under the process's lock.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct TraceFile {
@@ -38,7 +38,7 @@ pub(crate) struct TraceFile {
     next: AtomicU64,
     /// The address at which the next packet is mapped, if `next` is below `length`.
     window: AtomicPtr<u8>,
-    /// The mapped length of the file: the header and whole packets.
+    /// The length of the file that has been mapped: the header and whole packets.
     length: AtomicU64,
     /// The address of the anchor, and its offset in the file.
     anchor: AtomicPtr<u8>,
@@ -48,11 +48,11 @@ pub(crate) struct TraceFile {
 }
 
 impl TraceFile {
-    /// Creates the file, which must not exist, with space for the header and a packet. Returns the
-    /// address of the header.
+    /// Creates the file, which must not exist, with space for the header and one packet. Returns
+    /// the address of the header.
     pub(crate) fn make(&self, path: &CStr) -> Result<*mut u8, StartError> {
         let flags = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR | libc::O_CLOEXEC;
-        // SAFETY: the path ends with a zero.
+        // SAFETY: the path is NUL-terminated.
         let fd = unsafe { libc::open(path.as_ptr(), flags, 0o644) };
         if fd < 0 {
             return Err(failed("open"));
@@ -62,8 +62,8 @@ impl TraceFile {
             close(fd);
         }
         if made.is_err() {
-            // SAFETY: the path ends with a zero. Best effort: if the call fails, a trace without
-            // events stays.
+            // SAFETY: the path is NUL-terminated. Best effort: if the call fails, a trace without
+            // events remains.
             unsafe { libc::unlink(path.as_ptr()) };
         }
         made
@@ -88,8 +88,8 @@ impl TraceFile {
         // SAFETY: the header lies within the mapping.
         self.window.store(unsafe { base.add(FILE_HEADER) }, Relaxed);
         self.length.store(first, Relaxed);
-        // By now the descriptor may refer to another thread's file, and `mmap` may have mapped that
-        // file.
+        // By now, the descriptor may refer to another thread's file, and `mmap` may have mapped
+        // that file.
         let usable = if self.is_id_of(of_descriptor(fd)) {
             self.reserve(path, base, 0, first as usize).and_then(|()| self.cast_anchor(base, 0))
         } else {
@@ -132,12 +132,12 @@ impl TraceFile {
         self.grow(path, to)?;
         let (from, anchor_at) = (self.length.load(Relaxed), self.anchor_at.load(Relaxed));
         let at = duplicate(self.anchor.load(Relaxed), (to - anchor_at) as usize).ok_or(Stop::Memory)?;
-        // The new mapping begins with the page of the anchor, which is mapped elsewhere too.
+        // The new mapping begins with the anchor's page, which also has another mapping.
         let known = (from - anchor_at) as usize;
         // SAFETY: the new mapping reaches beyond the previous end of the file.
         self.window.store(unsafe { at.add(known) }, Relaxed);
         self.length.store(to, Relaxed);
-        // If there is no new anchor, the old one stays.
+        // If the page cannot be mapped again, the old anchor stays.
         let _ = self.cast_anchor(at, anchor_at);
         if page() == FILE_HEADER {
             os::unmap(at, known);
@@ -162,7 +162,7 @@ impl TraceFile {
 
     /// Extends the file to at least `to` bytes, if `path` still names it.
     fn grow(&self, path: &CStr, to: u64) -> Result<(), Stop> {
-        // Above this limit the kernel would send SIGXFSZ, which ends the program.
+        // Above this limit, the kernel would send `SIGXFSZ`, which ends the program.
         if to > most_bytes_of_a_file() {
             return Err(Stop::FileSize);
         }
@@ -173,7 +173,7 @@ impl TraceFile {
         if size >= to {
             return Ok(());
         }
-        // SAFETY: the path ends with a zero.
+        // SAFETY: the path is NUL-terminated.
         match repeated(|| i64::from(unsafe { libc::truncate(path.as_ptr(), to) })) {
             Ok(_) => Ok(()),
             Err(libc::EFBIG) => Err(Stop::FileSize),
@@ -189,7 +189,7 @@ impl TraceFile {
         }
         let skip = at.addr() % page();
         let start = at.wrapping_sub(skip).cast();
-        // SAFETY: the pages are mapped. The call changes no byte of them.
+        // SAFETY: the pages are mapped, and the call changes none of their bytes.
         match repeated(|| i64::from(unsafe { libc::madvise(start, size + skip, libc::MADV_POPULATE_WRITE) }))
         {
             Ok(_) => Ok(()),
@@ -198,13 +198,13 @@ impl TraceFile {
         }
     }
 
-    /// Reserves disk space on kernels that cannot do it through the mapping.
+    /// Reserves disk space on kernels that cannot reserve it through a mapping.
     #[cold]
     fn reserve_by_descriptor(&self, path: &CStr, offset: u64, size: usize) -> Result<(), Stop> {
         if offset + size as u64 > most_bytes_of_a_file() {
             return Err(Stop::FileSize);
         }
-        // SAFETY: the path ends with a zero.
+        // SAFETY: the path is NUL-terminated.
         let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
         if fd < 0 {
             return Err(Stop::Path);
@@ -230,8 +230,8 @@ impl TraceFile {
     }
 }
 
-/// Unmaps a packet that no stream writes to. Does nothing if `packet` is null, or if pages are
-/// larger than 4 KiB.
+/// Unmaps a packet that no stream writes to any more. Does nothing if `packet` is null, or if
+/// pages are larger than 4 KiB.
 pub(crate) fn release(packet: *mut u8) {
     if !packet.is_null() && page() == FILE_HEADER {
         os::unmap(packet, PACKET);
@@ -242,7 +242,7 @@ pub(crate) fn release(packet: *mut u8) {
 type FileIdentity = ([u64; 2], i64);
 
 fn of_path(path: &CStr) -> Option<FileIdentity> {
-    // SAFETY: the path ends with a zero, and `stat_with` passes a valid pointer.
+    // SAFETY: the path is NUL-terminated, and `stat_with` passes a valid pointer.
     stat_with(|place| unsafe { libc::stat(path.as_ptr(), place) })
 }
 
@@ -261,7 +261,8 @@ fn stat_with(call: impl FnOnce(*mut libc::stat) -> i32) -> Option<FileIdentity> 
     Some(([found.st_dev, found.st_ino], found.st_size))
 }
 
-/// Repeats a call while signals interrupt it. Returns its result or its error number.
+/// Repeats a call while signals interrupt it, up to [`REPEATS`] times. Returns its result or its
+/// error number.
 fn repeated(call: impl Fn() -> i64) -> Result<i64, i32> {
     for _ in 0..REPEATS {
         let returned = call();
@@ -301,11 +302,11 @@ fn page() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(FILE_HEADER)
 }
 
-/// Returns the greatest size in bytes of a file that this process may write.
+/// Returns the maximum size in bytes of a file that this process may write.
 fn most_bytes_of_a_file() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the pointer is to a structure of the right type. If the call fails, the structure
-    // keeps its contents.
+    // SAFETY: the pointer refers to a structure of the right type. If the call fails, the
+    // structure keeps its contents.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
     limit.rlim_cur
 }

@@ -1,4 +1,5 @@
-//! The file: a header of one page, then packets of one size, each written by one thread at a time.
+//! The format of a trace file: a header of one 4 KiB page, then packets of one size. One thread
+//! at a time writes to a packet.
 //!
 //! ```text
 //! 0        4096            36864           69632
@@ -26,24 +27,24 @@
 //!
 //! Numbers of fixed width are little-endian. The others are *varints*: seven bits a byte, the low
 //! ones first, with the top bit set in all bytes but the last. `+` is the difference from the
-//! previous event in this packet, or from the packet's header for the first event. `±` is a signed
-//! difference with its sign in the lowest bit. Addresses are rotated right by four bits first,
-//! since most are multiples of 16. Times are in ticks of 32 ns since the clock of the file header.
-//! Readers refuse sizes of 2^56 bytes and more.
+//! previous event in this packet, or from the packet's header for the first event. `±` is a
+//! signed difference with its sign in the lowest bit. Addresses are rotated right by four bits
+//! first, since most are multiples of 16. Times are in ticks of 32 ns, counted from the clock
+//! reading in the file header. Readers refuse sizes of 2^56 bytes and more.
 //! The low three bits of an event's first byte are the op. The bits above are the requested
 //! alignment as a power of two; 0 means the alignment of `malloc`.
 //!
 //! The processor times of a note are in ticks since the thread or the process began. The file
-//! header has nanoseconds: the process's processor time when the recording started, then the end of
-//! the run and its processor time, both since that start. The last two are 0 if the program ended
-//! without `exit`. The cost of the clock is in picoseconds.
+//! header has nanoseconds: the process's processor time when the recording started, then the end
+//! of the run and its processor time, both counted from that start. The last two are 0 if the
+//! program ended without `exit`. The cost of two clock readings is in picoseconds.
 //!
-//! Version 1 has no notes. Of the fields from 4032 on, it has only the dropped calls. This crate
-//! still reads it. Such a trace has no processor times.
+//! Version 1, which this crate still reads, has no notes. Of the fields from 4032 on, it has only
+//! the dropped calls, so its traces have no processor times.
 //!
-//! The *sequence* counts all events of the process. The free of a block has a lower number than
-//! the allocation that reuses its memory, on any thread. `used` is written after each event, so
-//! the file of a killed process is valid.
+//! The *sequence numbers* count all events of the process. The free of a block has a lower number
+//! than the allocation that reuses its memory, on any thread. `used` is written after each event,
+//! so the file of a killed process is valid.
 #![forbid(unsafe_code)]
 
 /// The first bytes of a trace.
@@ -60,9 +61,9 @@ pub const PACKET: usize = 32 << 10;
 pub const PACKET_MAGIC: [u8; 4] = *b"CHNK";
 /// The size of a packet's header, in bytes.
 pub const PACKET_HEADER: usize = 32;
-/// The size of the longest event in bytes: the first byte and four varints.
+/// The size of the longest event in bytes: the first byte and four varints of ten bytes.
 pub const LONGEST: usize = 41;
-/// The most threads that a process may have had in its whole run.
+/// The maximum number of threads in the whole run of a process.
 pub const MOST_THREADS: u64 = 1 << 22;
 /// The base-2 logarithm of the nanoseconds in a tick.
 pub const TICK_LOG2: u32 = 5;
@@ -89,7 +90,7 @@ pub mod header {
     pub const LIMIT: usize = 48;
     /// The length of the command, in bytes.
     pub const COMMAND_LENGTH: usize = 56;
-    /// The command's words, each ended by a zero.
+    /// The command's words, each followed by a NUL.
     pub const COMMAND: usize = 60;
     /// Processor time of the process when the recording started, in nanoseconds. The command ends
     /// before this field.
@@ -129,15 +130,15 @@ pub mod op {
     pub const FREE: u8 = 3;
     /// A block is about to enter `realloc`.
     pub const RESIZE: u8 = 4;
-    /// `realloc` returned. The size is 0 if it refused.
+    /// `realloc` returned. The size is 0 if `realloc` refused.
     pub const RESIZED: u8 = 5;
-    /// Another thread takes the stream over.
+    /// Another thread takes over the stream.
     pub const THREAD: u8 = 6;
-    /// A measurement; [`note`](super::note) has its kinds.
+    /// A note; [`note`](super::note) lists the kinds of notes.
     pub const NOTE: u8 = 7;
 }
 
-/// The kinds of notes. The first byte of a note has its kind where an event has its alignment.
+/// The kinds of notes. A note's first byte has the kind in place of an alignment.
 pub mod note {
     /// The processor times of the thread and of the process, and the recorder's own.
     pub const CLOCKS: u8 = 0;
@@ -145,7 +146,8 @@ pub mod note {
     pub const TOOK: u8 = 1;
 }
 
-/// Processor times at one moment of a thread, in nanoseconds. A trace keeps them in ticks.
+/// The processor times of a thread and its process at one moment, in nanoseconds. A trace stores
+/// ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clocks {
     /// Nanoseconds since the start of the recording.
@@ -154,7 +156,7 @@ pub struct Clocks {
     pub thread: u64,
     /// Processor time of the process since it began.
     pub process: u64,
-    /// Processor time that the thread has just spent on the recorder's slow path.
+    /// Processor time that the thread has just spent on getting this packet.
     pub recorder: u64,
 }
 
@@ -186,7 +188,7 @@ fn encode_note(kind: u8, numbers: &[u64]) -> ([u8; LONGEST], usize) {
     (out, at)
 }
 
-/// The way in which a recording began.
+/// How a recording began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Origin {
@@ -202,7 +204,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns the origin that a word of the header stands for; `None` if there is no such origin.
+    /// Returns the origin that a word of the header encodes; `None` if there is no such origin.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
         let all = [Self::Program, Self::Fork, Self::Call, Self::Bypassed];
@@ -223,7 +225,7 @@ pub enum Stop {
     Threads = 3,
     /// The program may not write larger files (`RLIMIT_FSIZE`).
     FileSize = 4,
-    /// The file could not be opened again by its path.
+    /// The path no longer led to the file.
     Path = 5,
     /// The program entered a sandbox.
     Sandbox = 6,
@@ -232,7 +234,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Returns the reason that a word of the header stands for; `None` if there is no such reason.
+    /// Returns the reason that a word of the header encodes; `None` if there is no such reason.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
         let all =
@@ -241,21 +243,21 @@ impl Stop {
     }
 }
 
-/// Returns the first byte of an event with this op and alignment, or of a note with its kind.
+/// Returns the first byte of an event. For a note, `align_log2` is the kind.
 #[inline]
 #[must_use]
 pub fn lead(op: u8, align_log2: u8) -> u8 {
     op | align_log2 << 3
 }
 
-/// Returns the op and the alignment that the first byte of an event stands for.
+/// Returns the op and the alignment that the first byte of an event encodes.
 #[inline]
 #[must_use]
 pub fn unlead(byte: u8) -> (u8, u8) {
     (byte & 7, byte >> 3)
 }
 
-/// Returns the difference from one address to another in the form that a trace stores.
+/// Returns the difference from one address to another, in the form that a trace stores.
 #[inline]
 #[must_use]
 pub fn distance(from: u64, to: u64) -> u64 {
@@ -263,7 +265,7 @@ pub fn distance(from: u64, to: u64) -> u64 {
     (signed << 1 ^ signed >> 63).cast_unsigned()
 }
 
-/// Returns the address at this difference from another one: the inverse of
+/// Returns the address at this difference from the address `from`: the inverse of
 /// [`distance`](fn@distance).
 #[inline]
 #[must_use]
@@ -319,7 +321,7 @@ pub fn take(bytes: &[u8], at: &mut usize) -> Result<u64, Bad> {
     Err(Bad::Long)
 }
 
-/// The numbers of an event. The next event is encoded by its differences from them.
+/// The numbers of an event. The next event is encoded as differences from these numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Base {
     /// The sequence number.

@@ -1,15 +1,17 @@
-//! Records every call of a program to its allocator: the block, its size, its thread and the time.
+//! Records each call that a program makes to its allocator: the block, its size, the thread and
+//! the time.
 //!
-//! The recorder writes into a file that is mapped into the process ([`format`](mod@format)). Each
-//! thread writes to its own packets, so the trace is complete up to the last call, however the
-//! program ends. The recorder is preloaded into unmodified programs (feature `preload`, `cargo
-//! xtask record`), or wraps the global allocator of a Rust program ([`TraceAlloc`]).
+//! The recorder writes into a file that is mapped into the process ([`format`](mod@format)). The
+//! kernel owns the written bytes, so the trace is complete up to the last call, however the
+//! program ends. Each thread writes to its own packets, without a lock. The recorder is preloaded
+//! into unmodified programs (feature `preload`, `cargo xtask record`), or wraps the global
+//! allocator of a Rust program ([`TraceAlloc`]).
 //!
-//! The other half of the crate reads traces. [`Trace`] merges the threads into one sequence of
-//! events, [`Book`] maps addresses to blocks, and [`Summary`] counts events, blocks and bytes.
-//! [`Writer`] creates traces for tests and generators.
+//! This crate also reads traces. [`Trace`] merges the threads into one sequence of events,
+//! [`Book`] maps addresses to blocks, and [`Summary`] counts events, blocks and bytes. [`Writer`]
+//! creates traces for tests and generators.
 //!
-//! `DESIGN.md` has the invariants.
+//! `DESIGN.md` lists the invariants.
 
 #![expect(clippy::std_instead_of_alloc, reason = "a tool of a host; `alloc` is a module of it")]
 #![cfg_attr(docsrs, doc = include_str!("../DESIGN.md"))]
@@ -62,10 +64,10 @@ pub const PATH_VARIABLE: &str = "EPHEMERA_TRACE";
 /// The environment variable with the limit of a trace, in bytes.
 pub const LIMIT_VARIABLE: &str = "EPHEMERA_TRACE_LIMIT";
 
-/// The default limit of a trace in bytes: 1 GiB, enough for some 100 million calls.
+/// The default limit of a trace in bytes: 1 GiB, enough for about 100 million calls.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
 
-/// The longest path of a trace in bytes, before the recorder appends its suffix.
+/// The maximum length of a trace's path in bytes, before the recorder appends its suffix.
 pub const LONGEST_PATH: usize = 2023;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The streams that no thread holds: a lock-free list, so no thread waits for a preempted one.
+//! A lock-free list of the streams that no thread holds. No thread waits for a preempted thread.
 
 #[cfg(not(ephemera_loom))]
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +11,9 @@ use Ordering::{Acquire, Relaxed};
 /// of the entry below plus one, or 0.
 ///
 /// The lower half of the word links to the first entry. The upper half counts the changes of the
-/// word. Without the count, an interrupted `pop` could take an entry that other threads popped and
-/// pushed since, and leave an outdated link in the word. All zeros is an empty list.
+/// word. Without the count, an interrupted `pop` could take an entry that other threads popped
+/// and pushed since, and leave an outdated link in the word (the ABA problem). All zeros is an
+/// empty list.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct StreamList(AtomicU64);
@@ -23,8 +24,8 @@ const PUSH: Ordering =
     if cfg!(ephemera_weaken = "recorder_list_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 
 impl StreamList {
-    /// Takes the first entry. `link_of` reads an entry's link, even if another thread has taken
-    /// the entry since.
+    /// Pops the first entry. `link_of` must read an entry's link, even if another thread has
+    /// taken the entry since.
     pub(crate) fn pop(&self, link_of: impl Fn(u32) -> u32) -> Option<u32> {
         // ORDERING: Acquire. Pairs with the Release in `StreamList::push`: sees the first entry's
         // link.
@@ -32,7 +33,7 @@ impl StreamList {
         while let Some(index) = (head as u32).checked_sub(1) {
             let next = changed(head, link_of(index));
             // ORDERING: Acquire. Pairs with the Release in `StreamList::push`: sees the entry that
-            // this thread takes, or the link of the entry that is first now.
+            // this thread takes, or the link of the new first entry.
             match self.0.compare_exchange(head, next, Acquire, Acquire) {
                 Ok(_) => return Some(index),
                 Err(now) => head = now,
@@ -41,9 +42,9 @@ impl StreamList {
         None
     }
 
-    /// Pushes an entry. `set_link` stores its link.
+    /// Pushes an entry. `set_link` must store its link.
     pub(crate) fn push(&self, index: u32, set_link: impl Fn(u32)) {
-        // Loom explores more if the first access to the word is the exchange.
+        // Loom explores more interleavings if the first access to the word is the exchange.
         let mut head = if cfg!(ephemera_loom) { 0 } else { self.0.load(Relaxed) };
         loop {
             set_link(head as u32);
@@ -54,13 +55,13 @@ impl StreamList {
         }
     }
 
-    /// Removes all entries. The caller must make sure that no other thread uses the list.
+    /// Removes all entries. The caller must ensure that no other thread uses the list.
     pub(crate) fn clear(&self) {
         self.0.store(0, Relaxed);
     }
 }
 
-/// Returns the next word of the list after `head`: this link, and a count that is one higher.
+/// Returns the word that replaces `head`: `link`, and a count that is one higher.
 fn changed(head: u64, link: u32) -> u64 {
     let changes =
         if cfg!(ephemera_weaken = "recorder_list_uncounted") { 0 } else { (head >> 32).wrapping_add(1) };

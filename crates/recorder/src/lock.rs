@@ -1,9 +1,9 @@
-//! The recorder's lock, and the protection of its holder from interruption.
+//! The recorder's lock, which shields its holder from asynchronous signals and cancellation.
 //!
-//! A thread takes the lock to get a packet, about once in 4,000 events, and to start the recording
-//! of a child. The lock is a futex with priority inheritance: the kernel runs the holder at the
-//! priority of the most urgent waiter. A spinning waiter could keep a holder of lower real-time
-//! priority from running.
+//! A thread takes the lock to get a packet, about once in 4,000 events, and to start the
+//! recording of a child. The lock is a futex with priority inheritance: the kernel runs the
+//! holder at the priority of the most urgent waiter. With a spinlock, a waiter of high real-time
+//! priority could keep the holder from running.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -12,20 +12,20 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::os;
 
-/// The lock, which a thread holds until it drops this value. No signal handler and no cancellation
-/// interrupts the holder.
+/// The held lock. Dropping this value releases the lock.
 #[derive(Debug)]
 pub(crate) struct Lock<'a> {
     word: &'a AtomicU32,
-    /// The kernel's thread ID of the holder.
+    /// The holder's thread ID in the kernel.
     thread: u32,
-    /// Allows signals and cancellation again when it is dropped, after the release of `word`.
+    /// Restores the signal mask and the cancellation state. Dropped after `drop` has released
+    /// `word`.
     _quiet: Uninterrupted,
 }
 
 impl<'a> Lock<'a> {
-    /// Waits for the lock of `word`, which is 0 while no thread holds the lock. Returns `None` if
-    /// the kernel refuses to wait.
+    /// Takes the lock of `word`, and waits while another thread holds it. `word` is 0 while the
+    /// lock is free. Returns `None` if the kernel refuses to wait.
     pub(crate) fn take(word: &'a AtomicU32) -> Option<Self> {
         let quiet = Uninterrupted::begin();
         let thread = os::thread();
@@ -45,7 +45,7 @@ impl<'a> Lock<'a> {
     }
 }
 
-/// Waits for the lock by spinning. Only the control `recorder_lock_spins` calls this function.
+/// Waits for the lock by spinning. Only the weakening `recorder_lock_spins` calls this function.
 fn spin(word: &AtomicU32, thread: u32) {
     while word.compare_exchange(0, thread, Relaxed, Relaxed).is_err() {
         std::thread::yield_now();
@@ -54,8 +54,8 @@ fn spin(word: &AtomicU32, thread: u32) {
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        // ORDERING: Release. Pairs with the Acquire in `Lock::take`. Publishes: the changes of the
-        // holder.
+        // ORDERING: Release. Pairs with the Acquire in `Lock::take`. Publishes: the holder's
+        // changes.
         if self.word.compare_exchange(self.thread, 0, Release, Relaxed).is_err() {
             // Other threads wait, so the kernel chooses the next holder. The kernel cannot refuse
             // this call, because this thread holds the lock.
@@ -64,17 +64,18 @@ impl Drop for Lock<'_> {
     }
 }
 
-/// Keeps cancellation and asynchronous signals from the calling thread until the value is dropped.
+/// A value that keeps asynchronous signals blocked and cancellation disabled in the calling thread
+/// until it is dropped.
 ///
 /// A handler may leave by `longjmp`, and a cancelled thread unwinds. Either would leave the lock
-/// taken for the rest of the process. Signals that a faulting instruction raises stay unblocked: if
+/// held until the process ends. Signals that a faulting instruction raises stay unblocked: if
 /// they were blocked, the kernel would end the program.
 pub(crate) struct Uninterrupted {
     signals: libc::sigset_t,
     cancel: c_int,
 }
 
-/// `PTHREAD_CANCEL_DISABLE` of glibc and musl.
+/// The value of `PTHREAD_CANCEL_DISABLE` in glibc and musl.
 const CANCEL_DISABLE: c_int = 1;
 
 unsafe extern "C" {
@@ -106,7 +107,7 @@ impl Uninterrupted {
             unsafe { libc::sigdelset(&raw mut blocked, signal) };
         }
         let mut signals = no_signals();
-        // SAFETY: both pointers are to initialised signal sets.
+        // SAFETY: both pointers refer to initialised signal sets.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut signals) };
         Self { signals, cancel }
     }
@@ -114,7 +115,7 @@ impl Uninterrupted {
 
 impl Drop for Uninterrupted {
     fn drop(&mut self) {
-        // SAFETY: `begin` filled the set.
+        // SAFETY: `begin` initialised the set.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.signals, null_mut()) };
         // SAFETY: `begin` got this state from the same function. glibc and musl accept a null
         // pointer for the old state.
@@ -124,7 +125,7 @@ impl Drop for Uninterrupted {
 
 fn no_signals() -> libc::sigset_t {
     let mut set = core::mem::MaybeUninit::uninit();
-    // SAFETY: the pointer is valid for the write of a signal set.
+    // SAFETY: the pointer is valid for writing a signal set.
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
     // SAFETY: the call initialised the set.
     unsafe { set.assume_init() }

@@ -1,7 +1,7 @@
-//! The recorder's calls to the kernel: memory, the clocks, the futex of the lock. Nothing here
-//! allocates.
+//! The recorder's calls to the kernel: memory, clocks, and the futex of the lock. No function
+//! here allocates.
 //!
-//! `file` has the calls for the trace's file.
+//! The module `file` has the calls for the trace's file.
 
 use core::ffi::c_int;
 use core::ptr::{null, null_mut};
@@ -10,19 +10,19 @@ use core::sync::atomic::AtomicU32;
 use crate::error::StartError;
 use crate::format::TICK_LOG2;
 
-/// Returns the error number of the last failed call.
+/// Returns the calling thread's error number (`errno`).
 pub(crate) fn errno() -> i32 {
     // SAFETY: the function has no preconditions.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: the pointer is to a word of the calling thread, which is always valid.
+    // SAFETY: the pointer refers to a word of the calling thread, which is always valid.
     unsafe { *place }
 }
 
-/// Sets the error number of the calling thread.
+/// Sets the calling thread's error number (`errno`).
 pub(crate) fn set_errno(value: i32) {
     // SAFETY: the function has no preconditions.
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: the pointer is to a word of the calling thread, which is always valid.
+    // SAFETY: the pointer refers to a word of the calling thread, which is always valid.
     unsafe { *place = value }
 }
 
@@ -50,8 +50,8 @@ pub(crate) fn process_processor() -> u64 {
 #[inline]
 fn read_clock(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a structure of the right type. If a clock is refused, the
-    // structure stays zero.
+    // SAFETY: the pointer refers to a structure of the right type. If the kernel refuses the
+    // clock, the structure stays zero.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
@@ -88,8 +88,8 @@ pub(crate) fn unmap(at: *mut u8, size: usize) {
     unsafe { libc::munmap(at.cast(), size) };
 }
 
-/// Returns the kernel's ID of the calling thread. Every call asks the kernel, since the thread has
-/// another ID in the child of a fork.
+/// Returns the calling thread's ID in the kernel. Asks the kernel on each call, because the
+/// thread has another ID in the child of a fork.
 pub(crate) fn thread() -> u32 {
     // SAFETY: the function has no preconditions and cannot fail.
     unsafe { libc::gettid() }.cast_unsigned()
@@ -112,9 +112,9 @@ pub(crate) fn futex(word: &AtomicU32, operation: c_int) -> Option<()> {
     }
 }
 
-/// Reads the command line of this process into `out`. Returns the number of bytes.
+/// Reads the command line of this process into `out`. Returns the number of bytes read.
 pub(crate) fn command(out: &mut [u8]) -> usize {
-    // SAFETY: the path ends with a zero.
+    // SAFETY: the path is NUL-terminated.
     let fd = unsafe { libc::open(c"/proc/self/cmdline".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     if fd < 0 {
         return 0;

@@ -1,7 +1,8 @@
-//! The functions of the preloaded library, which replace those of the C library.
+//! The functions of the preloaded library, which replace the C library's functions.
 //!
-//! An allocation is recorded after it is made, and a free before it is made. So the free of a block
-//! has a lower number than the next allocation at the same address (I4).
+//! Each function records an allocation after the next allocator has made it, and a free before
+//! passing it on. So the free of a block has a lower number than the next allocation at the same
+//! address (I4).
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -22,11 +23,11 @@ static BEGIN: extern "C" fn() = begin;
 /// program runs without a recording.
 extern "C" fn begin() {
     let variable = |name: &core::ffi::CStr| {
-        // SAFETY: the name ends with a zero, and no thread changes the environment while the loader
-        // runs.
+        // SAFETY: the name is NUL-terminated, and no thread changes the environment while the
+        // loader runs.
         let value = unsafe { libc::getenv(name.as_ptr()) };
-        // SAFETY: a value of the environment ends with a zero. It stays in place until the program
-        // changes it.
+        // SAFETY: a value of the environment is NUL-terminated. It stays in place until the
+        // program changes it.
         (!value.is_null()).then(|| unsafe { core::ffi::CStr::from_ptr(value) }.to_bytes())
     };
     let Some(path) = variable(c"EPHEMERA_TRACE") else { return };
@@ -34,21 +35,22 @@ extern "C" fn begin() {
         .and_then(|digits| core::str::from_utf8(digits).ok()?.parse().ok())
         .unwrap_or(DEFAULT_LIMIT);
     let errno = os::errno();
-    // The user notices the failure by the missing trace. This library has no way to report it.
+    // The missing trace tells the user of a failure. This library has no other way to report it.
     let _ = launch(path, limit, if is_bypassed() { Origin::Bypassed } else { Origin::Program });
     os::set_errno(errno);
 }
 
-/// Returns whether the program's calls of `malloc` go to its own executable, which the loader
-/// searches before all libraries.
+/// Returns whether the program's calls of `malloc` bypass this library. They do if the executable
+/// has its own `malloc`, because the loader searches the executable before all libraries.
 fn is_bypassed() -> bool {
-    // SAFETY: the name ends with a zero.
+    // SAFETY: the name is NUL-terminated.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) };
     let own = (&raw const BEGIN).cast();
     !found.is_null() && object(found) != object(own)
 }
 
-/// Returns the beginning of the executable or library that contains an address; null if none does.
+/// Returns the load address of the executable or library that contains `address`; null if there is
+/// none.
 fn object(address: *const c_void) -> *mut c_void {
     let mut info = libc::Dl_info {
         dli_fname: null_mut::<core::ffi::c_char>(),
@@ -110,7 +112,7 @@ pub(crate) unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void
 ///
 /// # Safety
 ///
-/// `block` came from [`early`].
+/// `block` must have come from [`early`].
 #[cold]
 unsafe fn move_early(block: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: any size is valid.
@@ -118,7 +120,7 @@ unsafe fn move_early(block: *mut c_void, size: usize) -> *mut c_void {
     if !moved.is_null() {
         // SAFETY: the caller passes a block that came from `early`.
         let old = unsafe { early_size(block) };
-        // SAFETY: both blocks have at least this length. A new block overlaps no other.
+        // SAFETY: both blocks have at least this length, and a new block overlaps no other block.
         unsafe { moved.copy_from_nonoverlapping(block, old.min(size)) };
     }
     moved
@@ -128,7 +130,7 @@ unsafe fn move_early(block: *mut c_void, size: usize) -> *mut c_void {
 ///
 /// # Safety
 ///
-/// `block` is null, or a live block of this family of functions.
+/// `block` must be null, or a live block of this family of functions.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
     if block.is_null() {
@@ -142,7 +144,8 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
     }
     let Some(real) = real() else { return refused() };
     if size == 0 {
-        // For this size, the next allocator frees the block. Some return null, others a new block.
+        // For size 0, `realloc` frees the block. Some allocators then return null, others a new
+        // block.
         goes(op::FREE, block.cast());
         // SAFETY: the caller upholds the callee's contract.
         let left = unsafe { (real.realloc)(block, 0) };
@@ -163,7 +166,7 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
 ///
 /// # Safety
 ///
-/// `block` is null, or a live block of this family of functions.
+/// `block` must be null, or a live block of this family of functions.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
@@ -177,7 +180,7 @@ pub(crate) unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, s
 ///
 /// # Safety
 ///
-/// `block` is null, or a live block of this family of functions. The call ends its life.
+/// `block` must be null, or a live block of this family of functions that is not used again.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
     if block.is_null() || is_early(block) {
@@ -193,22 +196,22 @@ pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
     }
 }
 
-/// `free_sized` of C23: ignores the size and calls [`free`].
+/// Ignores the size and calls [`free`] (C23).
 ///
 /// # Safety
 ///
-/// `block` is null, or a live block of this family of functions. The call ends its life.
+/// `block` must be null, or a live block of this family of functions that is not used again.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
     // SAFETY: the caller upholds the callee's contract.
     unsafe { free(block) }
 }
 
-/// `free_aligned_sized` of C23: ignores alignment and size and calls [`free`].
+/// Ignores the alignment and the size, and calls [`free`] (C23).
 ///
 /// # Safety
 ///
-/// `block` is null, or a live block of this family of functions. The call ends its life.
+/// `block` must be null, or a live block of this family of functions that is not used again.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _align: usize, _size: usize) {
     // SAFETY: the caller upholds the callee's contract.
@@ -219,7 +222,7 @@ pub(crate) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _align: u
 ///
 /// # Safety
 ///
-/// `place` is valid for the write of a pointer.
+/// `place` must be valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int {
     let Some(real) = real() else {
@@ -241,8 +244,8 @@ pub(crate) unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: u
 /// Records a block that a function of the next allocator returned for this alignment. `block` is
 /// `None` if that allocator lacks the function.
 ///
-/// The next allocator decides what to do with an alignment that is no power of two. Some round it
-/// up, others refuse it.
+/// The next allocator decides how to treat an alignment that is not a power of two. Some
+/// allocators round it up, others refuse it.
 fn aligned(align: usize, size: usize, block: Option<*mut c_void>) -> *mut c_void {
     let Some(block) = block else { return refused() };
     born(op::ALLOC, align_log2(align.checked_next_power_of_two().unwrap_or(1)), block.cast(), size);
@@ -291,7 +294,8 @@ pub(crate) unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
     aligned(page(), size, real.valloc.map(|next| unsafe { next(size) }))
 }
 
-/// Records a call of `pvalloc`, which rounds the size up to whole pages, and passes it on.
+/// Records a call of `pvalloc` and passes it to the next allocator, which rounds the size up to
+/// whole pages.
 ///
 /// # Safety
 ///
@@ -301,6 +305,6 @@ pub(crate) unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(page(), size).cast() };
     // SAFETY: the caller upholds the callee's contract.
     let block = real.pvalloc.map(|next| unsafe { next(size) });
-    // The next allocator has refused a size that overflows here.
+    // If the size overflows here, the next allocator has refused it, and `block` is null.
     aligned(page(), size.checked_next_multiple_of(page()).unwrap_or(size), block)
 }

@@ -1,7 +1,8 @@
-//! The recording of a process: its state, the recording of one call, and the effect of a fork.
+//! The recording of a process: its state, how it records one call, and what a fork does to it.
 //!
-//! `launch` begins a recording, `lease` handles the start and the end of a thread, `clocks` the
-//! processor times and the measured calls, and `sandbox` a program that restricts its system calls.
+//! `launch` starts a recording, and `lease` leases streams to threads. `clocks` writes processor
+//! times and measures calls. `sandbox` ends the recording when the program restricts its system
+//! calls.
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -24,9 +25,9 @@ mod lease;
 #[cfg(all(feature = "preload", target_arch = "x86_64"))]
 mod sandbox;
 
-/// The most threads that can write at one time.
+/// The maximum number of threads that can hold a stream at one time.
 const STREAMS: usize = 4096;
-/// The size of a path with its suffix and the zero at its end, in bytes.
+/// The size of a [`PathText`] in bytes, with the suffix and the NUL at its end.
 const PATH: usize = 2048;
 
 /// The states of a [`Recording`]. In the child of a fork, the kernel sets the state to zero.
@@ -41,7 +42,7 @@ struct Recording {
     /// The word of the [`Lock`] under which the file is created and extended.
     locked: AtomicU32,
     file: TraceFile,
-    /// The address of the file's header; null before there is a file.
+    /// The address of the file's header; null until the file exists.
     base: AtomicPtr<u8>,
     /// The ID of the process that the file belongs to. The child of a `vfork` finds its parent's ID
     /// here.
@@ -50,7 +51,7 @@ struct Recording {
     dropped: AtomicU64,
     /// The streams that threads have returned.
     free: StreamList,
-    /// The number of streams that were given to a thread at least once.
+    /// The number of streams that have been leased at least once.
     made: AtomicU32,
     streams: [Stream; STREAMS],
 }
@@ -62,19 +63,18 @@ static SEQUENCE: AtomicU64 = AtomicU64::new(0);
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 /// The monotonic clock at the start of the recording, in nanoseconds.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
-/// The most bytes that the file may have.
+/// The maximum size of the file, in bytes.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 /// The key whose destructor returns a thread's stream.
 static KEY: AtomicU32 = AtomicU32::new(0);
-/// The number of threads that are about to enter a sandbox. While there are such threads, the file
-/// does not grow.
+/// The number of threads that are about to enter a sandbox. The file grows only while this is 0.
 static ENTERING: AtomicU32 = AtomicU32::new(0);
 /// The requested path, without the suffix.
 static ASKED: PathText = PathText(UnsafeCell::new([0; PATH]));
 /// The path of this process's file.
 static FILE: PathText = PathText(UnsafeCell::new([0; PATH]));
 
-/// A path with a zero at its end.
+/// A NUL-terminated path.
 struct PathText(UnsafeCell<[u8; PATH]>);
 
 // SAFETY: `prepare` writes the text before it publishes `PROCESS`. Afterwards, only the holder of
@@ -89,7 +89,7 @@ impl PathText {
         CStr::from_bytes_until_nul(bytes).unwrap_or_default()
     }
 
-    /// Sets the text to `path` and `suffix`, which fit.
+    /// Sets the text to `path` followed by `suffix`, which must fit together with a NUL.
     ///
     /// # Safety
     ///
@@ -105,7 +105,7 @@ impl PathText {
 /// Records one call if this process records.
 #[inline]
 pub(crate) fn record(call: &Call) {
-    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the zeroed process and its
+    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the zeroed recording and its
     // settings.
     let process = PROCESS.load(Acquire);
     if process.is_null() {
@@ -113,13 +113,13 @@ pub(crate) fn record(call: &Call) {
     }
     let words = tls::get();
     if words.stream > BUSY {
-        // A signal handler that calls from here on finds the thread busy, and leaves the stream
-        // alone (I6).
+        // From here on, a signal handler that calls the allocator finds the thread busy, and
+        // leaves the stream alone (I6).
         if !cfg!(ephemera_weaken = "recorder_reentered") {
             tls::set_stream(BUSY);
         }
-        // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped
-        // (I1).
+        // SAFETY: every value above `BUSY` is the address of a stream, and streams are never
+        // unmapped (I1).
         let stream = unsafe { &*words.stream };
         let written = stream.write(words.number, CLOCK.load(Relaxed), &SEQUENCE, call);
         tls::set_stream(words.stream);
@@ -127,12 +127,12 @@ pub(crate) fn record(call: &Call) {
             return;
         }
     }
-    // SAFETY: a published process is never unmapped (I1), and all its fields are atomics.
+    // SAFETY: a published recording is never unmapped (I1), and all its fields are atomics.
     record_slow(unsafe { &*process }, call);
 }
 
-/// Records a call of a thread without a stream that has room: finds such a stream and writes the
-/// call to it.
+/// Records a call of a thread that has no stream with room: finds a stream with room and writes
+/// the call to it.
 #[cold]
 #[inline(never)]
 fn record_slow(process: &Recording, call: &Call) {
@@ -163,10 +163,11 @@ fn record_slow(process: &Recording, call: &Call) {
 }
 
 impl Recording {
-    /// Returns the next packet of the file; `None` if the file has no further packet for this
-    /// recording.
+    /// Returns the next packet of the file; `None` if the recording is not running, if a thread
+    /// is about to enter a sandbox, or if the file cannot grow.
     fn claim(&self, _lock: &Lock<'_>) -> Option<*mut u8> {
-        // The recording may have stopped, or the process forked, since the caller checked.
+        // The recording may have stopped, or the process may have forked, since the caller
+        // checked.
         if self.state.load(Relaxed) != RECORDING || ENTERING.load(Relaxed) > 0 {
             return None;
         }
@@ -174,7 +175,7 @@ impl Recording {
         packet.map_err(|why| self.stop(why)).ok()
     }
 
-    /// Counts a call that is not in the trace.
+    /// Counts a call that the recorder drops.
     #[cold]
     fn drop_call(&self) {
         self.dropped.fetch_add(1, Relaxed);
@@ -219,15 +220,16 @@ impl Recording {
 
     /// Gives the child of a fork its own file, unless another thread of the child already did.
     ///
-    /// The parent's mappings stay. A signal handler may have forked while its thread wrote to a
-    /// packet. The thread continues to write that packet when the handler returns.
+    /// The parent's mappings stay: a signal handler may have forked while its thread wrote to a
+    /// packet. When the handler returns, the thread continues to write to that packet.
     #[cold]
     fn restart(&self) {
         let Some(_lock) = Lock::take(&self.locked) else { return };
         if self.state.load(Relaxed) != WIPED && !cfg!(ephemera_weaken = "recorder_restarts_twice") {
             return;
         }
-        // A signal handler may have forked while its thread returned a stream.
+        // If a signal handler forked while its thread returned a stream, the list may not be
+        // empty.
         self.free.clear();
         self.made.store(0, Relaxed);
         let opened = self.open(Origin::Fork, LIMIT.load(Relaxed)).is_ok();

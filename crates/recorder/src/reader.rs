@@ -75,11 +75,11 @@ pub struct RunEnd {
     pub processor: u64,
 }
 
-/// The largest number of a thread in a valid trace.
+/// The largest thread number in a valid trace.
 const THREADS: u64 = format::MOST_THREADS;
 
-/// The most consecutive packets without a header. Killed threads leave such packets, and so does a
-/// file that was extended in advance.
+/// The maximum number of consecutive packets without a header. Killed threads leave such packets,
+/// and so does a file that was extended in advance.
 const UNBEGUN: u32 = 8192;
 
 /// The offset of a packet in the file, and the length of its events, both in bytes.
@@ -100,15 +100,16 @@ pub struct Trace {
     pub pid: u32,
     /// The ID of the parent process.
     pub parent: u32,
-    /// The way in which the recording began; `None` for a word that this version does not know.
+    /// How the recording began; `None` if this version does not know the header's value.
     pub origin: Option<Origin>,
-    /// The reason why the recording ended before the program; `None` if it did not.
+    /// The reason why the recording ended before the program. `None` if it did not, or if this
+    /// version does not know the reason.
     pub stop: Option<Stop>,
-    /// The sequence number from which on events are incomplete.
+    /// The sequence number from which events are incomplete.
     stop_sequence: u64,
     /// The limit of the trace, in bytes.
     pub limit: u64,
-    /// The number of calls that are missing although the trace continues after them.
+    /// The number of calls that the recorder dropped while the recording continued.
     pub dropped: u64,
     /// The version of the format.
     version: u32,
@@ -126,17 +127,17 @@ pub struct Trace {
     pub truncated: Option<u64>,
 }
 
-/// Reads a little-endian word of 32 bits at offset `at`; 0 if the bytes end before its end.
+/// Reads the little-endian word of 32 bits at offset `at`; 0 if the bytes end within the word.
 fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
-/// Reads a little-endian word of 64 bits at offset `at`.
+/// Reads the little-endian word of 64 bits at offset `at`.
 fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
-/// Reads from `offset` until `out` is full or the file ends. Returns the number of bytes.
+/// Reads from `offset` until `out` is full or the file ends. Returns the number of bytes read.
 fn read_at(file: &File, out: &mut [u8], offset: u64) -> Result<usize, TraceError> {
     use std::io::{Seek, SeekFrom};
     let mut file = file;
@@ -157,10 +158,11 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read, is not a trace, or has a packet with an invalid
-    /// header. Refuses pipes and devices, since the packets are not read in their order.
+    /// Returns an error if the file cannot be read, is not a trace, or has a packet with an
+    /// invalid header. Pipes and devices are refused, because packets are not read in the file's
+    /// order.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
-        // To open a pipe without a writer would block, so the check comes first.
+        // Opening a pipe without a writer would block, so the check comes first.
         let kind = std::fs::metadata(path)?.file_type();
         if kind.is_dir() {
             return Err(TraceError::Foreign { why: "it is a directory" });
@@ -187,7 +189,7 @@ impl Trace {
             });
         }
         let stop = Stop::from_word(word(&bytes, header::STOP));
-        // In the first version, the command may extend to the end of the header.
+        // In version 1, the command may extend to the end of the header.
         let later = found > OLDEST;
         let most = if later { header::START_PROCESSOR } else { FILE_HEADER } - header::COMMAND;
         let command = (word(&bytes, header::COMMAND_LENGTH) as usize).min(most);
@@ -256,7 +258,7 @@ impl Trace {
                 stream.1.push((sequence, PacketPlace { offset, used }));
                 self.bytes = offset + (PACKET_HEADER + used) as u64;
             } else if header.iter().any(|byte| *byte != 0) {
-                // A packet that was claimed and not begun is all zeros.
+                // A packet that was claimed but not begun is all zeros.
                 return Err(why("a packet that does not begin with CHNK"));
             } else if unbegun == UNBEGUN {
                 return Err(why("more bytes without a packet than a recording leaves"));

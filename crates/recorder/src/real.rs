@@ -27,7 +27,7 @@ pub(crate) fn early(align: usize, size: usize) -> *mut u8 {
     // The check below refuses an alignment that overflows here.
     let align = align.checked_next_power_of_two().unwrap_or(usize::MAX).max(16);
     let piece = |at: usize| {
-        // The size stands before the piece, for `realloc`.
+        // The size is stored before the piece, for `realloc`.
         let begin = at.checked_add(16)?.checked_next_multiple_of(align)?;
         Some((begin, begin.checked_add(size)?)).filter(|&(_, end)| align <= 4096 && end <= AREA)
     };
@@ -58,7 +58,7 @@ pub(crate) fn is_early(block: *mut c_void) -> bool {
 ///
 /// # Safety
 ///
-/// The block came from [`early`].
+/// The block must have come from [`early`].
 pub(crate) unsafe fn early_size(block: *mut c_void) -> usize {
     // SAFETY: `early` wrote the size into the sixteen bytes before the block.
     let length = unsafe { block.byte_sub(16) };
@@ -140,7 +140,8 @@ fn search() -> Option<&'static Real> {
         // SAFETY: I8: the symbol is a function of this type, and a null pointer is `None`.
         pvalloc: unsafe { core::mem::transmute_copy(&find(c"pvalloc")) },
     };
-    // SAFETY: only this thread changed the state, and no thread reads before the store below.
+    // SAFETY: only this thread changed the state, and other threads read the cell only after the
+    // store below.
     unsafe { *FOUND.0.get() = Some(real) };
     // ORDERING: Release. Pairs with the Acquire in `real`. Publishes: the addresses.
     STATE.store(READY, Release);
@@ -150,7 +151,7 @@ fn search() -> Option<&'static Real> {
 
 /// Returns the symbol of this name in the libraries after this one, or null.
 fn find(name: &CStr) -> *mut c_void {
-    // SAFETY: the name ends with a zero.
+    // SAFETY: the name is NUL-terminated.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
@@ -158,7 +159,8 @@ fn find(name: &CStr) -> *mut c_void {
 fn next(name: &CStr) -> *mut c_void {
     let symbol = find(name);
     if symbol.is_null() {
-        // A process without an allocator cannot continue, and there is no other way to report it.
+        // A process without an allocator cannot continue, and this library cannot report the
+        // error.
         // SAFETY: the function has no preconditions.
         unsafe { libc::abort() }
     }

@@ -1,4 +1,4 @@
-//! Escapes text of a trace, so that terminals and reports can show it.
+//! Escapes text from a trace, so that terminals and reports can display it safely.
 #![forbid(unsafe_code)]
 
 /// Returns `text` with two kinds of characters escaped: control characters, and characters that

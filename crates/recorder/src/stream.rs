@@ -16,7 +16,7 @@ pub(crate) struct Call {
     pub(crate) size: Option<u64>,
 }
 
-/// The most calls from one measured call to the next.
+/// The maximum number of calls from one measured call to the next.
 const GAP: u32 = 64;
 
 /// The position where a thread writes events. All zeros is a stream without a packet, which is the
@@ -36,16 +36,18 @@ pub(crate) struct Stream {
     sequence: AtomicU64,
     time: AtomicU64,
     address: AtomicU64,
-    /// The number of calls until the next measured one.
+    /// The number of calls to skip before the next measured call.
     until: AtomicU32,
-    /// The link of the list of streams without a holder: the index of the next one plus one, or 0.
+    /// The link of the list of streams without a holder: the index of the next stream plus one,
+    /// or 0.
     pub(crate) next: AtomicU32,
 }
 
 /// Returns whether a packet has room for any event at `at`.
 #[inline]
 fn fits(at: usize) -> bool {
-    // A stream without a packet has the offset 0. The events of a packet begin after its header.
+    // A stream without a packet has the offset 0, so the subtraction wraps and the stream has no
+    // room.
     at.wrapping_sub(PACKET_HEADER) <= PACKET - PACKET_HEADER - LONGEST
 }
 
@@ -59,14 +61,14 @@ impl Stream {
         (fits(at) && self.is_held_by(thread)).then_some((packet, at))
     }
 
-    /// Returns whether `thread` holds the stream now. If so, the values that the caller read from
-    /// the stream before are valid.
+    /// Returns whether `thread` still holds the stream. If so, the values that the caller has
+    /// read from the stream are valid.
     ///
     /// If a signal handler forks in the middle of an event, the child finds the stream empty (I3).
     #[inline]
     fn is_held_by(&self, thread: usize) -> bool {
-        // ORDERING: SeqCst, of the compiler alone. Pairs with `restart`, called on this thread in
-        // a child. Publishes: nothing; earlier loads stay before this one.
+        // ORDERING: SeqCst, as a compiler fence only. Pairs with `restart`, called on this thread
+        // in a child. Publishes: nothing; earlier loads stay before this one.
         compiler_fence(SeqCst);
         self.holder.load(Relaxed) == thread
     }
@@ -135,7 +137,7 @@ impl Stream {
         }
     }
 
-    /// Counts a call of `thread`. Returns whether the recorder measures it.
+    /// Counts a call of `thread`. Returns whether the recorder measures this call.
     ///
     /// The gaps are uniform between 1 and [`GAP`] calls, so a loop of the program cannot decide
     /// which of its calls are measured.
@@ -149,8 +151,8 @@ impl Stream {
         if self.holder.load(Relaxed) != thread {
             return false;
         }
-        // Multiplicative hashing of values that no program controls: the time and the address of
-        // the last event.
+        // Multiplicative hashing of two values that no program controls: the time and the address
+        // of the last event.
         let mixed =
             (self.time.load(Relaxed) ^ self.address.load(Relaxed) >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.until.store((mixed >> 40) as u32 % GAP, Relaxed);
@@ -171,9 +173,9 @@ impl Stream {
         // SAFETY: a packet is aligned to four bytes, and so is the field. Every access to it is
         // atomic.
         let used = unsafe { AtomicU32::from_ptr(used.cast()) };
-        // ORDERING: Release. Pairs with the Acquire of a process that maps the file while it is
-        // written. A later reader, in `open`, finds all stores of the ended process. Publishes: the
-        // event's bytes.
+        // ORDERING: Release. Pairs with the Acquire of a process that maps the file during the
+        // recording. A later reader, in `open`, finds all stores of the ended process. Publishes:
+        // the event's bytes.
         used.store((at - PACKET_HEADER) as u32, Release);
         self.at.store(at, Relaxed);
     }
@@ -189,12 +191,12 @@ impl Stream {
         !self.packet.load(Relaxed).is_null() && fits(self.at.load(Relaxed))
     }
 
-    /// Begins a new packet, which no other thread knows.
+    /// Begins a new packet, which no other thread uses.
     ///
     /// # Safety
     ///
-    /// `packet` is valid for [`PACKET`] bytes, aligned to four bytes and zeroed. From now on, only
-    /// this stream uses the packet.
+    /// `packet` must be valid for [`PACKET`] bytes, aligned to four bytes and zeroed. From the
+    /// call on, only this stream may use the packet.
     pub(crate) unsafe fn begin(&self, packet: *mut u8, stream: u32, thread: u32, base: &Base) {
         let mut header = [0; PACKET_HEADER];
         header[..4].copy_from_slice(&format::PACKET_MAGIC);

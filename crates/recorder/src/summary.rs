@@ -1,4 +1,4 @@
-//! A summary of a trace in a few numbers.
+//! Sums up a trace in a few numbers.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -24,9 +24,9 @@ pub struct Summary {
     pub threads: u64,
     /// The sum of all requested sizes, in bytes; `u64::MAX` if the sum is greater.
     pub bytes: u64,
-    /// The most bytes that are live at one time.
+    /// The maximum number of bytes that are live at one time.
     pub peak_bytes: u64,
-    /// The most blocks that are live at one time.
+    /// The maximum number of blocks that are live at one time.
     pub peak_blocks: u64,
     /// Nanoseconds from the start of the recording to the last event.
     pub time: u64,
@@ -52,7 +52,7 @@ impl Summary {
         let mut sum = Self::default();
         let mut threads = BTreeSet::new();
         let mut last = 0;
-        // The sizes of a damaged trace may exceed 64 bits together.
+        // In a damaged trace, the sum of the live sizes may exceed 64 bits.
         let mut live: u128 = 0;
         let mut sizes: Vec<u64> = Vec::new();
         for event in trace.events() {
@@ -121,7 +121,7 @@ impl Summary {
     }
 }
 
-/// Returns a number with a comma between thousands.
+/// Formats a number with commas between groups of three digits.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -157,7 +157,7 @@ impl fmt::Display for Summary {
 }
 
 impl Trace {
-    /// Returns facts about the trace that a reader must know before trusting its figures.
+    /// Returns the limitations that a reader must know before trusting the figures of this trace.
     #[must_use]
     pub fn caveats(&self) -> Vec<String> {
         let mut said = Vec::new();

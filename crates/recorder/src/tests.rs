@@ -1,5 +1,5 @@
-//! Tests of the whole format: written events are read again, and cut or damaged files are
-//! reported.
+//! Tests of the whole format: events are read as they were written, cut files are read up to the
+//! cut, and damage is reported.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Best effort: the file may be gone already.
+        // Best effort: the file may already be gone.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -40,7 +40,8 @@ fn alloc(address: u64, size: u64) -> What {
     What::Alloc { address, size, align_log2: 0, zeroed: false }
 }
 
-/// Returns a trace in which three threads in turn allocate and free `count` blocks, and its events.
+/// Returns a trace in which three threads take turns to allocate and free `count` blocks, and the
+/// trace's events.
 fn simple(count: u64) -> (Writer, Vec<TraceEvent>) {
     let mut writer = Writer::new("a test\0of it");
     let mut events = Vec::new();
@@ -126,8 +127,8 @@ fn control_characters_of_a_command_are_escaped() {
     assert_eq!(trace.command, "evil \\u{1b}]0;title\\u{7}\\u{9b}31m\\r\\n\\u{202e}txt caf\u{e9}");
 }
 
-/// Reading every packet of the file would take minutes. The few unbegun packets of a recording are
-/// no error.
+/// Reading every packet of the file would take minutes. A recording may leave a few unbegun
+/// packets, which are not an error.
 #[test]
 fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
     let (writer, events) = simple(100);
@@ -139,8 +140,8 @@ fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
     grow(128 << 20).expect("holes take no space");
     let trace = file.open().expect("a file that was extended in advance");
     assert_eq!(read(&trace).expect("it is whole"), events);
-    // Some file systems have no files of this size. The test then uses the largest size that the
-    // file system accepts.
+    // Some file systems do not support files of this size. The test then uses the largest size
+    // that the file system accepts.
     let large = [8 << 40, 4 << 40, 1 << 40, 16 << 30].into_iter().find(|&length| grow(length).is_ok());
     assert!(large.is_some(), "no file system for this test");
     match file.open() {

@@ -1,12 +1,12 @@
-//! The notes of a trace: processor times, the allocator's time, and the recorder's own.
+//! Collects the notes of a trace: processor times, the allocator's time, and the recorder's own.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 
 use crate::format::{Clocks, op};
 
-/// The least nanoseconds of a measured interval in which a thread may have waited for a processor.
-/// The thread's processor time decides whether such an interval counts.
+/// The shortest measured interval, in nanoseconds, in which a thread may have waited for a
+/// processor. The thread's processor time decides whether such an interval counts.
 const LONG: u64 = 10_000;
 
 /// Sums over measured intervals, in nanoseconds.
@@ -71,16 +71,16 @@ pub struct ThreadClocks {
     waiting: Vec<(u8, bool, u64)>,
 }
 
-/// All notes in the part of a trace that was read.
+/// The notes in the part of a trace that has been read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timing {
     kinds: [OperationTimes; 5],
-    /// The threads that noted their clocks, by number.
+    /// The clocks of threads that noted them, by the thread's number.
     pub threads: BTreeMap<u32, ThreadClocks>,
     /// The latest note of the process's processor time: its time and the processor time, in
     /// nanoseconds.
     pub process: Option<(u64, u64)>,
-    /// Processor time on the recorder's slow path, in nanoseconds.
+    /// Processor time spent on the recorder's slow path, in nanoseconds.
     pub slow: u64,
     /// The number of long intervals that are left out because the thread may have waited in them.
     pub left_out: u64,
@@ -116,8 +116,8 @@ impl Timing {
         }
     }
 
-    /// Adds a note of a thread's clocks. An earlier long interval counts if the thread cannot have
-    /// waited for half of it.
+    /// Adds a note of a thread's clocks. A long interval since the previous note counts if it is
+    /// more than twice the time for which the thread waited since that note.
     pub(crate) fn clocks(&mut self, thread: u32, clocks: &Clocks) {
         self.slow = self.slow.saturating_add(clocks.recorder);
         if self.process.is_none_or(|(time, _)| time <= clocks.time) {
@@ -128,7 +128,7 @@ impl Timing {
         let mut waited = passed.saturating_sub(clocks.thread.saturating_sub(known.last.thread));
         if known.first == Clocks::default() {
             known.first = *clocks;
-            // The wait of a thread before its first note is unknown.
+            // For the first note of a thread, the earlier wait is unknown.
             waited = u64::MAX;
         }
         known.last = *clocks;
@@ -147,7 +147,7 @@ impl Timing {
     }
 }
 
-/// Returns the index of a known operation in `Timing::kinds`.
+/// Returns the index of an operation in `Timing::kinds`.
 fn slot(op: u8) -> usize {
     usize::from(op.saturating_sub(op::ALLOC)).min(4)
 }

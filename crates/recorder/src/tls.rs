@@ -1,9 +1,9 @@
 //! The two words of each thread: its stream and its number.
 //!
-//! On x86-64 they are at a constant offset from the thread pointer (the model "initial exec"), so
-//! access needs no call. The default model of a library asks the dynamic linker for their address.
-//! The linker may allocate, which would call `malloc` recursively. On other processors, the words
-//! are a `const` thread-local without a destructor.
+//! On x86-64, they are at a constant offset from the thread pointer (the model "initial exec"), so
+//! access needs no call. With the default model of a library, code asks the dynamic linker for
+//! their address. The linker may allocate, which would call `malloc` recursively. On other
+//! processors, the words are a `const` thread-local without a destructor.
 
 use core::ptr::{null, without_provenance};
 
@@ -16,14 +16,14 @@ pub(crate) struct ThreadWords {
     /// The thread's stream, or a value in its place: up to [`EARLY`], the number of calls without
     /// a stream; [`ENDED`]; or [`BUSY`].
     pub(crate) stream: *const Stream,
-    /// The thread's number; 0 before it has one.
+    /// The thread's number; 0 until the thread has one.
     pub(crate) number: usize,
 }
 
 /// The value in place of a stream before the thread's first call.
 pub(crate) const NONE: *const Stream = null();
 
-/// The number of calls that a thread makes without a stream of its own.
+/// The number of calls for which a thread borrows a stream before it leases one.
 pub(crate) const EARLY: usize = 8;
 
 /// The value in place of a stream after the recorder has seen the thread's end.
@@ -55,8 +55,8 @@ mod place {
     #[inline(always)]
     pub(crate) fn get() -> ThreadWords {
         let (stream, number);
-        // SAFETY: the words belong to this thread, are initialised to zero, and the loader places
-        // them before any code runs.
+        // SAFETY: the words belong to this thread and are initialised to zero, and the loader
+        // places them before any code runs.
         unsafe {
             asm!(
                 "mov {number}, qword ptr [rip + ephemera_recorder_words@GOTTPOFF]",
@@ -129,12 +129,12 @@ mod place {
     }
 
     pub(crate) fn set_stream(stream: *const Stream) {
-        // ORDERING: SeqCst, of the compiler. Pairs with `get`, called by a signal handler of this
-        // thread. Publishes: the earlier writes of the thread to its stream.
+        // ORDERING: SeqCst, as a compiler fence only. Pairs with `get`, called by a signal handler
+        // of this thread. Publishes: the earlier writes of the thread to its stream.
         compiler_fence(SeqCst);
         WORDS.with(|place| place.set(ThreadWords { stream, ..place.get() }));
-        // ORDERING: SeqCst, of the compiler. Pairs with `get`, called by a signal handler of this
-        // thread. Publishes: the word, before the next writes of the thread to its stream.
+        // ORDERING: SeqCst, as a compiler fence only. Pairs with `get`, called by a signal handler
+        // of this thread. Publishes: the word, before the next writes of the thread to its stream.
         compiler_fence(SeqCst);
     }
 

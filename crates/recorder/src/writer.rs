@@ -48,8 +48,8 @@ impl Writer {
         Self { bytes, open: BTreeMap::new() }
     }
 
-    /// Appends an event. Within a thread, sequence numbers rise and times do not fall. No two
-    /// events have the same number. Times are rounded down to ticks.
+    /// Appends an event. Within a thread, sequence numbers must rise and times must not fall. No
+    /// two events may have the same sequence number. Times are rounded down to ticks.
     pub fn push(&mut self, event: &TraceEvent) {
         let (op, align_log2, address, size) = match event.what {
             What::Alloc { address, size, align_log2, zeroed } => {
@@ -77,8 +77,8 @@ impl Writer {
         self.append(thread, &encoded[..length]);
     }
 
-    /// Appends a note of the allocator's and the recorder's nanoseconds for the thread's last
-    /// event. Does nothing for a thread without an event.
+    /// Appends a note of the nanoseconds that the thread's last event took in the allocator and
+    /// in the recorder. Does nothing for a thread without an event.
     pub fn took(&mut self, thread: u32, allocator: u64, recorder: u64) {
         let Some(base) = self.open.get(&thread).map(|open| open.base) else { return };
         self.make_room(thread, base);
@@ -100,7 +100,7 @@ impl Writer {
         self.bytes[header::END_PROCESSOR..][..8].copy_from_slice(&end.processor.to_le_bytes());
     }
 
-    /// Begins a packet for the event `next`, if the thread has no packet with room.
+    /// Begins a packet for the event `next`, unless the thread has a packet with room.
     fn make_room(&mut self, thread: u32, next: Base) {
         let room = |open: &OpenPacket| PACKET_HEADER + open.used + LONGEST <= PACKET;
         if !self.open.get(&thread).is_some_and(room) {

@@ -48,7 +48,7 @@ fn answering(answers: &[Answer]) -> Vec<libc::sock_filter> {
     program
 }
 
-/// Makes the command run under the filter `program`.
+/// Lets the command run under the filter `program`.
 fn filtered(command: &mut Command, mut program: Vec<libc::sock_filter>) {
     let enter = move || {
         // SAFETY: the call takes no pointer.
@@ -62,7 +62,7 @@ fn filtered(command: &mut Command, mut program: Vec<libc::sock_filter>) {
             _ => Err(io::Error::last_os_error()),
         }
     };
-    // SAFETY: the closure only makes two system calls and allocates nothing.
+    // SAFETY: the closure makes only two system calls and allocates nothing.
     unsafe { command.pre_exec(enter) };
 }
 
@@ -83,12 +83,12 @@ fn under(command: &mut Command, answers: &[Answer]) -> Option<Output> {
 /// A system call, the required third argument, and the error number of the answer.
 type Answer = (libc::c_long, Option<u32>, i32);
 
-/// The answer of a kernel before 5.14.
+/// The answer of kernels before 5.14 to `MADV_POPULATE_WRITE`.
 const NO_POPULATE: Answer =
     (libc::SYS_madvise, Some(libc::MADV_POPULATE_WRITE.cast_unsigned()), libc::EINVAL);
 
-/// Returns a path of some thousand parts to the directory `to`. The kernel needs a while to open a
-/// file by this path.
+/// Returns a path to the directory `to` through 39 symbolic links, each with 1,800 extra
+/// components. The kernel needs a while to open a file by this path.
 fn slow_path(to: &Path) -> PathBuf {
     let mut next = to.to_owned();
     for link in 0..39 {
@@ -230,7 +230,7 @@ fn a_reused_descriptor_is_not_closed() {
         let own = dir.0.with_extension("own");
         let mut command = dir.command(busy());
         let output = under(command.arg("closefrom").arg(&own), &answers);
-        // A program that could not run did not create this file.
+        // A program that did not run has not created this file.
         let _ = std::fs::remove_file(&own);
         if output.is_some() {
             let trace = dir.trace();
@@ -254,7 +254,7 @@ fn an_interrupted_reservation_is_repeated() {
 
 /// Writes a short file without allocating.
 fn put(path: &CStr, text: &[u8]) -> bool {
-    // SAFETY: the path ends with a zero.
+    // SAFETY: the path is NUL-terminated.
     let fd = unsafe { libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
     // SAFETY: `text` is valid for reads of its length. A negative descriptor is refused.
     let written = unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) };
@@ -285,11 +285,11 @@ fn mounted(command: &mut Command, at: &Path) {
         }
         let private = libc::MS_REC | libc::MS_PRIVATE;
         let none = core::ptr::null();
-        // SAFETY: the strings end with zeros.
+        // SAFETY: the strings are NUL-terminated.
         unsafe { libc::mount(none, c"/".as_ptr(), none, private, none.cast()) };
         let options = c"size=512k,mode=777".as_ptr().cast();
         let kind = c"tmpfs".as_ptr();
-        // SAFETY: the strings end with zeros.
+        // SAFETY: the strings are NUL-terminated.
         match unsafe { libc::mount(kind, at.as_ptr(), kind, 0, options) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -299,8 +299,8 @@ fn mounted(command: &mut Command, at: &Path) {
     unsafe { command.pre_exec(mount) };
 }
 
-/// If space could not be reserved, a write to a mapped page on a full disk would end the program
-/// by `SIGBUS`.
+/// Without reserved space, a write to a mapped page on a full disk would end the program by
+/// `SIGBUS`.
 #[test]
 fn a_full_disk_ends_the_trace_and_not_the_program() {
     let no_fallocate = (libc::SYS_fallocate, None, libc::EOPNOTSUPP);

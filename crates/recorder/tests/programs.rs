@@ -184,7 +184,7 @@ fn the_limit_ends_the_trace_and_not_the_program() {
     assert!(trace.caveats()[0].contains("limit of 200,704 bytes"), "{:?}", trace.caveats());
 }
 
-/// The kernel ends a program that writes a larger file than its limit allows.
+/// The kernel ends a program whose file exceeds the program's limit.
 #[test]
 fn a_limit_on_file_sizes_ends_the_trace_and_not_the_program() {
     let dir = Dir::new("large-file");
@@ -241,7 +241,7 @@ fn without_a_path_nothing_is_recorded() {
     assert!(dir.traces().is_empty());
 }
 
-/// The test runs programs that the machine may have. For each one that is missing, it prints a
+/// The test runs each of these programs that the machine has. For a missing program, it prints a
 /// note.
 #[test]
 fn programs_of_the_machine_behave_as_without_the_recorder() {

@@ -1,5 +1,5 @@
-//! A log: lines of unknown length are formatted into buffers that grow, and a writer thread drains
-//! them in batches. A long-lived line does not stop the ring.
+//! A log: a thread formats lines of unknown length into buffers that grow, and a writer thread
+//! receives them. A long-lived line does not stop the ring.
 //!
 //! Run it with `cargo run --release -p ringal --example log`.
 
@@ -17,20 +17,19 @@ static HEAP: CountingGlobal = CountingGlobal::new(1);
 
 const LINES: usize = 20_000;
 
-/// Formats one line. Its length depends on the values.
+/// Formats one line. The length of the line depends on `number`.
 fn format(line: &mut impl io::Write, number: usize) -> io::Result<()> {
     let words = ["started", "read", "parsed and checked", "answered", "closed the connection"];
     write!(line, "{number} worker-{} {} in {} us", number % 7, words[number % 5], number * number % 100_000)
 }
 
-/// Writes the received lines, which are of any type, to a sink. Returns the number of bytes
-/// written.
+/// Writes all received lines to a sink. Returns the number of written bytes.
 fn drain<L: AsRef<[u8]>>(from: &Receiver<L>) -> usize {
     let mut file = io::sink();
     from.iter().map(|line| io::Write::write(&mut file, line.as_ref()).unwrap_or(0)).sum()
 }
 
-/// Formats each line into its own string.
+/// Formats each line into its own vector.
 fn with_strings() -> usize {
     let (out, from) = sync_channel::<Vec<u8>>(32);
     let writer = thread::spawn(move || drain(&from));
@@ -43,7 +42,8 @@ fn with_strings() -> usize {
     writer.join().expect("the writer does not panic")
 }
 
-/// Formats all lines into one ring. Keeps the first line to the end, as a program keeps its banner.
+/// Formats all lines into one ring. Keeps the first line until the end, like the banner of a
+/// program.
 fn with_a_ring() -> (usize, String) {
     let mut ring = RingAl::new(16 << 10);
     let mut banner = ring.fixed(64).expect("an empty ring has room");

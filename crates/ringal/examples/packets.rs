@@ -1,5 +1,5 @@
-//! Packets on their way through a service: a receiver fills buffers, keeps the header, and hands
-//! the body to a worker thread. Header and body are two views of one buffer.
+//! Packets that pass through a service: a receiver fills buffers, reads the headers, and sends the
+//! bodies to a worker thread. The header and body are two views of one buffer.
 //!
 //! Run it with `cargo run --release -p ringal --example packets`.
 
@@ -17,7 +17,7 @@ static HEAP: CountingGlobal = CountingGlobal::new(1);
 const PACKETS: usize = 20_000;
 const HEADER: usize = 8;
 
-/// The largest number of bodies that wait for the worker at one time.
+/// The maximum number of bodies that wait for the worker at the same time.
 const QUEUE: usize = 16;
 
 /// Returns the size of packet `number`: 200 to 1,399 bytes.
@@ -25,8 +25,7 @@ fn size(number: usize) -> usize {
     200 + number * 7919 % 1200
 }
 
-/// Receives each packet into its own buffer from the heap. Returns the total size of the bodies in
-/// bytes.
+/// Receives each packet into its own vector. Returns the total size of the bodies in bytes.
 fn with_vectors() -> usize {
     let (out, from) = sync_channel::<Vec<u8>>(QUEUE);
     let worker = thread::spawn(move || from.iter().map(|body| body.len()).sum());
@@ -34,7 +33,7 @@ fn with_vectors() -> usize {
         let mut packet = Vec::with_capacity(size(number));
         packet.extend_from_slice(&(number as u64).to_le_bytes());
         packet.resize(size(number), 7);
-        // The worker needs a body of its own, so this thread copies it.
+        // The worker needs its own body, so this thread copies the bytes.
         out.send(packet[HEADER..].to_vec()).expect("the worker runs");
     }
     drop(out);
@@ -52,7 +51,7 @@ fn with_a_ring() -> (usize, usize, usize) {
         let mut packet = loop {
             match ring.fixed(size(number)) {
                 Some(buffer) => break buffer,
-                // The queue bounds the live buffers, so a full ring has room again soon.
+                // The queue bounds the number of live buffers, so a full ring soon has room again.
                 None => refused += 1,
             }
             thread::yield_now();

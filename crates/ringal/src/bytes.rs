@@ -5,8 +5,8 @@ use bytes::{Buf, BufMut, Bytes};
 
 use crate::{ExtBuf, FixedBuf, FixedBufMut, Full};
 
-/// Converts without copying the bytes. The `Bytes` keeps the handle, in a small heap block per
-/// conversion, and its last clone frees the buffer.
+/// Converts the handle without copying the bytes. Each conversion allocates a small heap block for
+/// the handle. The last clone of the `Bytes` drops the handle.
 impl From<FixedBuf> for Bytes {
     fn from(buffer: FixedBuf) -> Self {
         Self::from_owner(buffer)
@@ -20,8 +20,8 @@ impl From<FixedBufMut> for Bytes {
     }
 }
 
-// SAFETY: `chunk_mut` returns the rest of the buffer, whose length is `remaining_mut`, and
-// `advance_mut` counts from its start.
+// SAFETY: `chunk_mut` returns the rest of the buffer, and `remaining_mut` returns the length of
+// this rest. `advance_mut` counts from the start of the rest.
 unsafe impl BufMut for FixedBufMut {
     #[inline]
     fn remaining_mut(&self) -> usize {
@@ -35,7 +35,8 @@ unsafe impl BufMut for FixedBufMut {
             "cannot advance by {count} bytes: the buffer has room for {}",
             self.spare()
         );
-        // SAFETY: the caller has written these bytes, and the assertion shows that they fit.
+        // SAFETY: the caller has written `count` bytes of the chunk, and the assertion shows that
+        // they fit.
         unsafe { self.set_len(self.len() + count) };
     }
 
@@ -45,11 +46,11 @@ unsafe impl BufMut for FixedBufMut {
     }
 }
 
-/// `remaining_mut` is the number of bytes that the buffer could append in the longest free run.
-/// Computing it takes a walk along the ring. `put` and `put_slice` grow the buffer up to that
-/// length, and panic if it would have to be longer, as `BufMut` requires.
-// SAFETY: `chunk_mut` returns the rest of the open region, and `advance_mut` counts from its start.
-// The chunk is not empty unless `remaining_mut` is zero.
+/// `remaining_mut` returns how many bytes could be appended if the buffer moved to the longest free
+/// run. It visits every region of the ring. The `put` methods grow the buffer up to that length,
+/// and panic if the bytes do not fit, as `BufMut` requires.
+// SAFETY: `chunk_mut` returns the rest of the open region, and `advance_mut` counts from the start
+// of this rest. The chunk is empty only if `remaining_mut` is zero.
 unsafe impl BufMut for ExtBuf<'_> {
     #[inline]
     fn remaining_mut(&self) -> usize {
@@ -63,14 +64,15 @@ unsafe impl BufMut for ExtBuf<'_> {
             "cannot advance by {count} bytes: the buffer has room for {}",
             self.spare()
         );
-        // SAFETY: the caller has written these bytes, and the assertion shows that they fit.
+        // SAFETY: the caller has written `count` bytes of the chunk, and the assertion shows that
+        // they fit.
         unsafe { self.advance(count) };
     }
 
     #[inline]
     fn chunk_mut(&mut self) -> &mut UninitSlice {
         if self.spare() == 0 {
-            // If there is no room at all, the chunk stays empty and `remaining_mut` is zero.
+            // If the buffer cannot grow, the chunk stays empty and `remaining_mut` is zero.
             let _ = self.try_reserve(64).or_else(|_| self.try_reserve(1));
         }
         UninitSlice::uninit(self.spare_capacity_mut())
@@ -98,7 +100,8 @@ unsafe impl BufMut for ExtBuf<'_> {
         }
         let spare = &mut self.spare_capacity_mut()[..count];
         spare.fill(core::mem::MaybeUninit::new(byte));
-        // SAFETY: `fill` has just written these `count` bytes.
+        // SAFETY: `fill` has just written the next `count` bytes, and `try_reserve` made room for
+        // them.
         unsafe { self.advance(count) };
     }
 }

@@ -1,22 +1,22 @@
 //! Optional checks for memory errors: a check value in each guard, and a margin after each buffer.
-//! They are enabled by feature `checked`, and in this crate's unit tests.
+//! Feature `checked` and this crate's unit tests enable these checks.
 //!
 //! ```text
 //!  | mark, asked, word, count | the buffer | margin, at least 32 bytes |
 //! ```
 //!
-//! The mark is a hash of the guard's address and word. A release checks its own guard and margin,
-//! so an overrun is reported at the buffer that caused it and not at its neighbour. The ring and
-//! the sweeps compare the mark whenever they load a guard. A report ends the process by a panic
-//! that cannot unwind, because code that frees memory must not unwind.
+//! The *mark* is the check value: a hash of the guard's address and word. A release checks the
+//! guard and margin of its own buffer. So the report of an overrun names the buffer that caused it
+//! and not a neighbour. The ring and the sweeps compare the mark whenever they load a guard. A
+//! report ends the process with a panic that cannot unwind, because code that frees memory must not
+//! unwind.
 //!
-//! The mark and the size make a guard, and so the granule, 32 bytes long, and the margin takes
-//! another 32. A ring in caller-provided memory also loses up to 31 bytes at each end for
-//! alignment. So such a ring promises `n - 128` of `n` bytes, where it promises `n - 64` without
-//! the checks.
+//! With the mark and the requested size, a guard takes 32 bytes, and so does the granule. The
+//! margin takes another 32. A ring in caller-provided memory also loses up to 31 bytes at each end
+//! to alignment. So it promises `n - 128` of `n` bytes, instead of `n - 64` without the checks.
 //!
 //! Safe code cannot cause the errors that these checks find. The feature is for programs that write
-//! through raw pointers, for instance to pass buffers to devices.
+//! through raw pointers, such as programs that pass buffers to devices.
 
 use core::fmt;
 
@@ -30,14 +30,14 @@ pub(crate) use off::{Check, TAIL};
 #[cold]
 #[inline(never)]
 pub(crate) fn stop(what: fmt::Arguments<'_>) -> ! {
-    /// A panic cannot unwind out of an `extern "C"` function; it aborts.
+    /// A panic in an `extern "C"` function aborts the process instead of unwinding.
     extern "C" fn end(what: &fmt::Arguments<'_>) -> ! {
         panic!("ringal: {what}");
     }
     end(&what)
 }
 
-/// The type `Check` of a build without checks. Its methods do nothing.
+/// `Check` for builds without checks. Its methods do nothing.
 #[cfg(not(any(feature = "checked", all(test, not(ephemera_loom)))))]
 mod off {
     use core::ptr::NonNull;
@@ -92,17 +92,17 @@ mod on {
     use super::stop;
     use crate::word::Word;
 
-    /// The bytes of margin after each buffer and its rounding.
+    /// The margin after a buffer in bytes, in addition to the rounding of the buffer's size.
     pub(crate) const TAIL: usize = 32;
 
     /// The byte that fills the margin.
     const FILL: u8 = 0xa7;
 
-    /// An odd multiplier without a pattern: the first bits of the golden ratio.
+    /// The odd multiplier of the hash: the first fractional bits of the golden ratio.
     const MIX: usize = 0x9e37_79b9_7f4a_7c15_u64 as usize | 1;
 
-    /// The check value of a guard, and the size of its buffer. The methods take the address of the
-    /// guard, which is part of the check value.
+    /// The check value of a guard, and the size of its buffer. The check value depends on the
+    /// address of the guard, so the methods take this address.
     #[derive(Debug)]
     pub(crate) struct Check {
         mark: AtomicUsize,
@@ -121,7 +121,7 @@ mod on {
         }
 
         /// Checks a guard that the ring or a sweep has loaded. A release stores the mark before the
-        /// word, so with a word that says "taken", the mark may be that of a taken, a free or a
+        /// word. So while the word says "taken", the mark may already be that of the free or
         /// settled word.
         pub(crate) fn look(&self, guard: usize, word: Word) {
             let found = self.mark.load(Ordering::Relaxed);
@@ -135,7 +135,7 @@ mod on {
             }
         }
 
-        /// Records the size of a buffer and fills its margin.
+        /// Records the size of a buffer and fills the margin after it.
         ///
         /// # Safety
         /// Only the caller accesses the region. The buffer starts at `data` and has `bytes` bytes
@@ -143,11 +143,13 @@ mod on {
         pub(crate) unsafe fn hand_out(&self, data: NonNull<u8>, bytes: usize, payload: usize) {
             self.asked.store(bytes, Ordering::Relaxed);
             let margin = payload - bytes;
-            // SAFETY: the buffer has `bytes` bytes, so the result is in its region.
+            // SAFETY: the buffer has `bytes` bytes, so `behind` is in its region.
             let behind = unsafe { data.add(bytes) };
-            // SAFETY: `margin` bytes follow in the region, which only the caller accesses.
+            // SAFETY: `margin` bytes from `behind` on are in the region, which only the caller
+            // accesses.
             unsafe { unpoison(behind, margin) };
-            // SAFETY: `margin` bytes follow in the region, which only the caller accesses.
+            // SAFETY: `margin` bytes from `behind` on are in the region, which only the caller
+            // accesses.
             unsafe { behind.write_bytes(FILL, margin) };
         }
 
@@ -174,9 +176,9 @@ mod on {
                 ));
             }
             let margin = guard + taken.len() - data.addr().get() - bytes;
-            // SAFETY: the buffer has `bytes` bytes, so the result is in its region.
+            // SAFETY: the buffer has `bytes` bytes, so `behind` is in its region.
             let behind = unsafe { data.add(bytes) };
-            // SAFETY: `hand_out` wrote the margin, and nobody else may access it.
+            // SAFETY: `hand_out` initialised the margin, and only the caller accesses the region.
             let behind = unsafe { NonNull::slice_from_raw_parts(behind, margin).as_ref() };
             if let Some(last) = behind.iter().rposition(|&byte| byte != FILL) {
                 let over = last + 1;
@@ -203,7 +205,7 @@ mod on {
         found == mark(guard, Word::settled(word.len()))
     }
 
-    /// Without feature `alloc`, no store is closed, so no release is late.
+    /// Returns `false`: without feature `alloc`, no store is closed, so no release is late.
     #[cfg(not(feature = "alloc"))]
     fn is_settling(_guard: usize, _word: Word, _found: usize) -> bool {
         false

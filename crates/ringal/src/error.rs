@@ -20,33 +20,34 @@ use core::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The size exceeds the capacity of the ring, so the request fails even when no buffer is live.
+    /// The size exceeds the capacity of the ring for this alignment, so the request fails even when
+    /// no buffer is live.
     TooLarge {
-        /// The requested size, or `usize::MAX` for elements that exceed the address space.
+        /// The requested size, or `usize::MAX` if the elements exceed the address space.
         asked: usize,
         /// The size of the largest buffer of the requested alignment that the ring can serve when
         /// no buffer is live. For an alignment of at most 16, this is
         /// [`RingAl::capacity`](crate::RingAl::capacity).
         capacity: usize,
     },
-    /// The alignment is so large that the ring cannot serve even an empty buffer with it. So the
-    /// request fails whatever its size, even when no buffer is live.
+    /// The alignment is so large that the ring cannot serve an empty buffer with it, even when no
+    /// buffer is live.
     AlignTooLarge {
         /// The requested alignment.
         align: usize,
-        /// The largest alignment that a buffer of this ring can have: at most 512 MiB. It depends
-        /// on the ring's size and on the address of its store.
+        /// The largest alignment that a buffer of this ring can have, at most 512 MiB. It depends
+        /// on the size of the ring and on the address of its store.
         largest_align: usize,
     },
-    /// No free run is long enough now. The request may succeed after buffers are freed.
+    /// No run of free regions is long enough. The request may succeed after buffers are freed.
     Exhausted {
         /// The requested size.
         asked: usize,
         /// The size of the largest buffer of the requested alignment that the ring could have
-        /// served. It is less than `asked`, unless both are 0. A 0 says that the ring has room for
-        /// an empty buffer at most, and perhaps not even for that.
+        /// served. This is less than `asked`, unless both are 0. If it is 0, the ring may not even
+        /// have room for an empty buffer.
         largest_free: usize,
-        /// The bytes that live buffers occupy, their guards included.
+        /// The number of bytes that live buffers occupy, including their guards.
         bytes_live: usize,
     },
 }
@@ -102,7 +103,7 @@ pub enum CreateError {
     TooSmall {
         /// The size of the caller's memory.
         bytes: usize,
-        /// A size that has room for an empty buffer wherever the memory starts.
+        /// A size that suffices for an empty buffer, whatever the address of the memory.
         least: usize,
     },
 }
@@ -125,8 +126,8 @@ impl fmt::Display for CreateError {
 
 impl Error for CreateError {}
 
-/// The error that a buffer returns if it has too little room for an append and cannot grow. Nothing
-/// was written.
+/// The error that a buffer returns if it has too little room for more bytes and cannot grow.
+/// Nothing was written.
 ///
 /// # Examples
 ///
@@ -141,7 +142,7 @@ impl Error for CreateError {}
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Full {
-    /// The number of bytes to append.
+    /// The requested number of additional bytes.
     pub asked: usize,
     /// The number of bytes that the buffer has room for.
     pub spare: usize,
@@ -155,7 +156,7 @@ impl fmt::Display for Full {
 
 impl Error for Full {}
 
-/// Converts to an error of kind `StorageFull`. Does not allocate.
+/// Converts the error to an `io::Error` of kind `StorageFull`. Does not allocate.
 #[cfg(feature = "std")]
 impl From<Full> for std::io::Error {
     fn from(_: Full) -> Self {

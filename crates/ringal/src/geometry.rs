@@ -1,6 +1,6 @@
-//! Computes sizes: how many bytes a region or a store takes, and how many an aligned buffer leaves
-//! free in front (the *lead*). Also computes how far apart the ring's checks of older regions are.
-//! Pure arithmetic.
+//! The arithmetic of a ring: the sizes of regions and stores, and the intervals between checks of
+//! `low`. Also computes the *lead*, which is the number of bytes that alignment leaves free in
+//! front of a buffer.
 #![forbid(unsafe_code)]
 
 use ephemera_prim::align::align_up;
@@ -9,11 +9,11 @@ use crate::checked;
 pub(crate) use crate::guard::GRANULE;
 use crate::word::LONGEST;
 
-/// The bytes of a region that its buffer cannot use: the guard, and the margin that feature
-/// `checked` puts after the buffer.
+/// The number of bytes of a region that its buffer cannot use: the guard, and the margin that
+/// feature `checked` puts after the buffer.
 pub(crate) const OVERHEAD: usize = GRANULE + checked::TAIL;
 
-/// The largest buffer size whose region length does not overflow.
+/// The largest buffer size for which the region length does not overflow.
 pub(crate) const LARGEST: usize = (LONGEST & !(GRANULE - 1)) - 2 * OVERHEAD;
 
 /// The default alignment of a store in bytes: a cache line.
@@ -29,14 +29,14 @@ pub(crate) const fn region(bytes: usize) -> Option<usize> {
     if bytes > LARGEST { None } else { Some(region_of(bytes)) }
 }
 
-/// Returns what [`region`] returns, for the size of an existing buffer, which is at most
-/// [`LARGEST`].
+/// Returns the length of a region for a buffer of `bytes` bytes. `bytes` must be at most
+/// [`LARGEST`], like the size of every existing buffer.
 #[inline]
 pub(crate) const fn region_of(bytes: usize) -> usize {
     (bytes.wrapping_add(GRANULE - 1) & !(GRANULE - 1)).wrapping_add(OVERHEAD)
 }
 
-/// Returns the size of the largest buffer that fits a region of `region` bytes.
+/// Returns the size of the largest buffer that fits in a region of `region` bytes.
 #[inline]
 pub(crate) const fn room(region: usize) -> usize {
     region.saturating_sub(OVERHEAD)
@@ -45,7 +45,7 @@ pub(crate) const fn room(region: usize) -> usize {
 /// The length and the alignment that a request needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Want {
-    /// The length of the region in bytes, its guard included.
+    /// The length of the region in bytes, including its guard.
     pub(crate) need: usize,
     /// The alignment of the buffer in bytes, at least the granule.
     pub(crate) align: usize,
@@ -71,9 +71,9 @@ impl Want {
         Self { need, align: GRANULE }
     }
 
-    /// Returns how many bytes to split off the front of a free region so that the rest serves this
-    /// request. The region has `len` bytes, and its guard is at address `addr`. Returns `None` if
-    /// the region is too short.
+    /// Returns how many bytes must be split off the front of a free region for the rest to serve
+    /// this request. The region has `len` bytes, and its guard is at address `addr`. Returns `None`
+    /// if the region is too short.
     #[inline]
     pub(crate) fn lead(self, addr: usize, len: usize) -> Option<usize> {
         if len < self.need {
@@ -95,7 +95,7 @@ pub(crate) fn aligned_room(addr: usize, len: usize, align: usize) -> Option<usiz
     Some(room(len - lead))
 }
 
-/// The layout of a heap block that holds the regions of a store.
+/// The layout of the heap block that contains the regions of a store.
 #[cfg(feature = "alloc")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StorePlan {
@@ -107,8 +107,8 @@ pub(crate) struct StorePlan {
 
 #[cfg(feature = "alloc")]
 impl StorePlan {
-    /// Plans a block with at least `bytes` bytes of regions, whose first buffer is aligned to
-    /// `align`. Returns `None` if the block would exceed the size or alignment limit.
+    /// Plans a block with at least `bytes` bytes of regions, in which the first buffer is aligned
+    /// to `align`. Returns `None` if the block would exceed the size or alignment limit.
     pub(crate) fn new(bytes: usize, align: usize) -> Option<Self> {
         if align > LARGEST_ALIGN {
             return None;
@@ -119,7 +119,8 @@ impl StorePlan {
         (bytes <= LARGEST).then_some(Self { end, align })
     }
 
-    /// Returns the offset of the first guard, which makes the first buffer aligned.
+    /// Returns the offset of the first guard in the block. With this offset, the first buffer is
+    /// aligned.
     pub(crate) const fn first(self) -> usize {
         self.align - GRANULE
     }
@@ -130,9 +131,9 @@ impl StorePlan {
     }
 }
 
-/// Returns the interval of a chain of `end` bytes: the progress of the head after which the chain
+/// Returns the interval of a chain of `end` bytes: the progress of the head after which the ring
 /// checks whether the region at `low` is free again. The interval is about a third of a first-level
-/// data cache, and less in a small store.
+/// data cache, or an eighth of a small store.
 pub(crate) const fn interval(end: usize) -> usize {
     let eighth = end / 8;
     if eighth < 4 * GRANULE {
@@ -144,9 +145,9 @@ pub(crate) const fn interval(end: usize) -> usize {
     }
 }
 
-/// Returns the progress between two checks for requests of `need` bytes. A check costs as much as
-/// an allocation, so several requests run between two checks. For requests so large that the cost
-/// of a check does not matter, the progress is at most four intervals.
+/// Returns the progress between two checks of `low` for requests of `need` bytes. A check costs as
+/// much as an allocation, so at least 16 requests run between two checks. For large requests, the
+/// cost of a check does not matter, so the progress is at most four intervals.
 #[inline]
 pub(crate) const fn pace(interval: usize, need: usize) -> usize {
     let few = need.saturating_mul(16);
@@ -159,11 +160,13 @@ pub(crate) const fn pace(interval: usize, need: usize) -> usize {
     }
 }
 
-/// Returns the progress between two checks as [`pace`] does, for a head that is `window` bytes
-/// after `low`. Each check costs a mispredicted branch, so a large window has only eight checks and
-/// grows by an eighth. With 1,024 live buffers of up to 1,024 bytes, a loop takes 30 to 31 ns a
-/// buffer instead of 36. In a window of one to four intervals, the progress is half an interval, so
-/// that a window about as large as a first-level cache grows by no more than that.
+/// Returns the progress between two checks of `low`, for a head that is `window` bytes after `low`.
+/// The length of the window adjusts the result of [`pace`].
+///
+/// Each check costs a mispredicted branch. So a large window has only eight checks, and grows by an
+/// eighth of its length. With 1,024 live buffers of up to 1,024 bytes, a loop takes 30 to 31 ns a
+/// buffer instead of 36. In a window of one to four intervals, the progress is half an interval. So
+/// a window about as large as a first-level cache grows by no more than half an interval.
 #[inline]
 pub(crate) fn pace_in(interval: usize, window: usize, need: usize) -> usize {
     let wanted = if window < interval { interval } else { (window / 8).clamp(interval / 2, 4 * interval) };

@@ -1,5 +1,5 @@
-//! A guard: the words in front of each region, and the pointer by which rings and buffers reach
-//! them.
+//! Guards: the words in front of each region, and [`GuardPtr`], through which rings and buffers
+//! access them.
 //!
 //! ```text
 //!  | word | count | payload ...                     | word | count | payload ...
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The buffer of a taken region is the only writer of its guard. The ring is the only writer of a
-//! free region's guard. So a release is one write, and the ring sees it with one load.
+//! free region's guard. So a release is one store, and the ring observes it with one load.
 
 use core::ptr::NonNull;
 
@@ -19,54 +19,55 @@ use ephemera_prim::witness::Witness;
 use crate::checked::{self, Check};
 use crate::word::Word;
 
-// ORDERING: Release. Pairs with the Acquire in `GuardPtr::look`. Publishes: that the buffer is no
-// longer used.
+// ORDERING: Release. Pairs with the Acquire in `GuardPtr::look`. Publishes: all accesses to the
+// buffer before its release.
 const RELEASE: Ordering =
     if cfg!(ephemera_weaken = "guard_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `GuardPtr::release`. The buffer is no longer used.
+// ORDERING: Acquire. Pairs with the Release in `GuardPtr::release`. Sees: all accesses to the
+// buffer before its release.
 const LOOK: Ordering =
     if cfg!(ephemera_weaken = "guard_look_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-// ORDERING: Release. Pairs with the Acquire in `GuardPtr::is_last`. Publishes: that this handle no
-// longer uses the buffer.
+// ORDERING: Release. Pairs with the Acquire in `GuardPtr::is_last` and in `GuardPtr::drop_handle`.
+// Publishes: all accesses through this handle.
 const LEAVE: Ordering =
     if cfg!(ephemera_weaken = "count_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`. No other handle uses the
-// buffer.
+// ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`. Sees: all accesses through
+// the other handles.
 const LAST: Ordering =
     if cfg!(ephemera_weaken = "count_acquire_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-// ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`. No other handle uses the
-// buffer.
+// ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`. Sees: all accesses through
+// the other handles.
 const AFTER: Ordering =
     if cfg!(ephemera_weaken = "count_after_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
 #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
 std::thread_local! {
-    /// The number of guards that this thread has loaded, by which tests measure the cost of an
+    /// The number of guard words that this thread has loaded. Tests use it as the cost of an
     /// allocation.
     pub(crate) static LOOKS: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
 }
 
-/// The header of a region. Code accesses each word on its own through [`GuardPtr`] and never
-/// borrows the whole guard.
+/// The header of a region. Code borrows its fields one by one through [`GuardPtr`] and never the
+/// whole guard.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Guard {
-    /// The check value. It is the first field, so that an overrun of the previous region hits it
+    /// The check value. It is the first field, so an overrun of the previous region overwrites it
     /// before the word.
     check: Check,
     word: AtomicUsize,
     /// The number of handles, if the region holds a frozen buffer. In any other region this field
     /// may be uninitialised.
     count: AtomicUsize,
-    /// Stands for the payload under loom: a buffer writes it, and the ring ends it when it merges
-    /// the guard into the previous region.
+    /// Stands for the payload under loom. A buffer writes the witness at its release, and the ring
+    /// writes it when it takes the region. A merge that removes the guard ends the witness.
     witness: Witness,
 }
 
-/// The unit of all lengths: the size of a guard, rounded up to a power of two. The length of every
-/// region is a multiple of the granule, so the remainder of a split always has room for its own
-/// guard. The length of a taken region follows from its buffer's size.
+/// The unit of region lengths: the size of a guard, rounded up to a power of two. The length of
+/// every region is a multiple of the granule, so the remainder of a split always has room for its
+/// own guard. The length of a taken region follows from its buffer's size.
 pub(crate) const GRANULE: usize = size_of::<Guard>().next_power_of_two();
 
 #[cfg(not(ephemera_loom))]
@@ -79,7 +80,7 @@ const _: () =
 ///
 /// # Invariant
 /// **G1** The pointer may access the whole store, and the store is not freed while the pointer is
-/// used. The code that creates a `GuardPtr` guarantees this, and the methods rely on it.
+/// used. The creator of a `GuardPtr` guarantees G1, and the methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct GuardPtr(NonNull<Guard>);
@@ -88,14 +89,14 @@ impl GuardPtr {
     /// Creates a pointer to the guard at `place`.
     ///
     /// # Safety
-    /// G1 holds. Either [`GuardPtr::create`] has made a guard at `place`, or the caller calls it
-    /// before any other method.
+    /// G1 holds. Either a guard is at `place`, or the caller calls [`GuardPtr::create`] before any
+    /// other method.
     #[inline]
     pub(crate) unsafe fn new(place: NonNull<u8>) -> Self {
         Self(place.cast())
     }
 
-    /// Returns the guard of the buffer that starts at `data`.
+    /// Returns the guard in front of the buffer that starts at `data`.
     ///
     /// # Safety
     /// G1 holds for the guard in front of `data`.
@@ -108,8 +109,8 @@ impl GuardPtr {
     /// Returns the address where the payload starts.
     #[inline]
     pub(crate) fn payload(self) -> NonNull<u8> {
-        // SAFETY: a region has at least the length of its guard, so the result is in the store or
-        // at its end (G1).
+        // SAFETY: a region is at least as long as its guard, so the result is in the store or at
+        // its end (G1).
         unsafe { self.0.cast::<u8>().add(GRANULE) }
     }
 
@@ -149,32 +150,32 @@ impl GuardPtr {
     /// Creates a guard for a free region of `len` bytes.
     ///
     /// # Safety
-    /// The caller is the ring. The `len` bytes from here on are the whole chain, or the rest of a
-    /// free region (C1, C2).
+    /// The caller is the ring or prepares its store. The `len` bytes from this guard on are the
+    /// whole chain, or the end of a free region (C1, C2).
     #[inline]
     pub(crate) unsafe fn create(self, len: usize) {
-        // SAFETY: the granule is free, so only the ring accesses it (C2).
+        // SAFETY: the granule is part of a free region, which only the ring accesses (C2).
         unsafe { unpoison(self.0.cast(), GRANULE) };
-        // SAFETY: the granule is in the store. The pointer is derived from the store's, and no
-        // reference is created.
+        // SAFETY: the granule is in the store, which this pointer may access (G1). No reference is
+        // created.
         let word = unsafe { &raw mut (*self.0.as_ptr()).word };
-        // SAFETY: the word is in the granule, which only the ring accesses.
+        // SAFETY: the word is in the granule, which only the ring accesses (C2).
         unsafe { word.write(AtomicUsize::new(Word::free(len).bits())) };
-        // SAFETY: the granule is in the store, and no reference is created.
+        // SAFETY: the granule is in the store (G1), and no reference is created.
         let check = unsafe { &raw mut (*self.0.as_ptr()).check };
-        // SAFETY: the check is in the granule, which only the ring accesses.
+        // SAFETY: the check is in the granule, which only the ring accesses (C2).
         unsafe { check.write(Check::new()) };
         if cfg!(ephemera_loom) {
-            // SAFETY: the granule is in the store, and no reference is created.
+            // SAFETY: the granule is in the store (G1), and no reference is created.
             let witness = unsafe { &raw mut (*self.0.as_ptr()).witness };
-            // SAFETY: the witness is in the granule, which only the ring accesses.
+            // SAFETY: the witness is in the granule, which only the ring accesses (C2).
             unsafe { witness.write(Witness::new()) };
         }
         self.check().set(self.addr(), Word::free(len));
     }
 
-    /// Loads the word for the ring or a sweep. A word that says "free" also shows the end of use of
-    /// the last buffer in the region.
+    /// Loads the word for the ring or a sweep. If the word says "free", the caller sees all
+    /// accesses of the last buffer in the region.
     #[inline]
     pub(crate) fn look(self) -> Word {
         #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
@@ -186,7 +187,7 @@ impl GuardPtr {
     }
 
     /// Loads the word for its only writer: the buffer of a taken region, or the ring for a free
-    /// one.
+    /// region.
     #[inline]
     pub(crate) fn held(self) -> Word {
         Word::from_bits(self.word().load(Ordering::Relaxed))
@@ -215,8 +216,8 @@ impl GuardPtr {
         self.word().store(Word::free(len).bits(), RELEASE);
     }
 
-    /// Marks a region of `len` bytes as free in a store whose ring was dropped. A late release
-    /// calls this and then subtracts its share; the drop of the ring calls it for free regions.
+    /// Marks a region of `len` bytes as settled in a closed store. A late release calls this before
+    /// it subtracts its share. The drop of the ring calls this for free regions.
     #[cfg(feature = "alloc")]
     pub(crate) fn settle(self, len: usize) {
         self.check().set(self.addr(), Word::settled(len));
@@ -224,8 +225,8 @@ impl GuardPtr {
         self.word().store(Word::settled(len).bits(), RELEASE);
     }
 
-    /// Records the size of the buffer in this region of `region` bytes, and fills its margin. Does
-    /// nothing without feature `checked`.
+    /// Records the size of the buffer in this region of `region` bytes, and fills the margin after
+    /// the buffer. Does nothing without feature `checked`.
     ///
     /// # Safety
     /// The region is taken, its length `region` is `region_of(bytes)`, and only the caller accesses
@@ -250,35 +251,36 @@ impl GuardPtr {
         unsafe { self.check().release(self.addr(), found, Word::taken(region), self.payload(), bytes) };
     }
 
-    /// Returns the requested size of the buffer in this region, as far as it is known: without
-    /// feature `checked`, the result is `room`.
+    /// Returns the requested size of the buffer in this region if feature `checked` recorded it,
+    /// and `room` otherwise.
     #[inline]
     pub(crate) fn asked(self, room: usize) -> usize {
         self.check().asked(room)
     }
 
-    /// Tells loom that the buffer is about to end its use of the payload.
+    /// Tells loom that the buffer uses its payload for the last time.
     #[inline]
     pub(crate) fn end_use(self) {
         self.witness().write();
     }
 
-    /// Removes the guard of a free region that the ring merges into the previous one.
+    /// Removes the guard of a free region that the ring merges into the previous region.
     #[inline]
     pub(crate) fn swallow(self) {
         self.witness().end();
-        // SAFETY: the region is free, so only the ring accesses its guard (C2), and the ring no
-        // longer needs it.
+        // SAFETY: the region is free, so only the ring accesses its guard (C2), and the ring does
+        // not use the guard again.
         unsafe { poison(self.0.cast(), GRANULE) };
     }
 
-    /// Starts the count of handles at one.
+    /// Sets the count of handles to one.
     #[inline]
     pub(crate) fn freeze(self) {
         // SAFETY: the store is not freed while this pointer is used (G1), and no reference is
         // created.
         let count = unsafe { &raw mut (*self.0.as_ptr()).count };
-        // SAFETY: the caller has the only handle of the buffer, so nobody else accesses the count.
+        // SAFETY: the caller has the only handle of the buffer, so no other code accesses the
+        // count.
         unsafe { count.write(AtomicUsize::new(1)) };
     }
 
@@ -290,8 +292,8 @@ impl GuardPtr {
         }
     }
 
-    /// Returns whether the caller's handle is the only one. If so, no other handle uses the buffer
-    /// any more.
+    /// Returns whether the caller's handle is the only one. If so, the caller sees all accesses of
+    /// the other handles to the buffer.
     #[inline]
     pub(crate) fn is_last(self) -> bool {
         self.witness_touch();
@@ -299,11 +301,12 @@ impl GuardPtr {
         self.count().load(LAST) == 1
     }
 
-    /// Removes a handle. Returns `true` for the last one, whose owner then has exclusive use of the
-    /// buffer.
+    /// Removes a handle. Returns `true` if it was the last handle. The caller then has exclusive
+    /// use of the buffer.
     #[inline]
     pub(crate) fn drop_handle(self) -> bool {
-        // The only handle needs no read-modify-write: no other thread has one to clone.
+        // The only handle needs no read-modify-write, because no other thread has a handle to
+        // clone.
         if self.is_last() {
             return true;
         }
@@ -311,14 +314,13 @@ impl GuardPtr {
         if self.count().fetch_sub(1, LEAVE) != 1 {
             return false;
         }
-        // Several threads saw more than one handle, and each subtracted its own; the caller was the
-        // last to do so. This is a load instead of a fence, because some race detectors do not see
-        // fences.
+        // Several threads saw more than one handle, and the caller was the last of them to subtract
+        // its own. This is a load instead of a fence, because some race detectors ignore fences.
         // ORDERING: `AFTER`. Pairs with `GuardPtr::drop_handle`.
         self.count().load(AFTER) == 0
     }
 
-    /// Tells loom that a handle of a frozen buffer uses it.
+    /// Tells loom that a handle uses its frozen buffer.
     #[inline]
     pub(crate) fn witness_touch(self) {
         self.witness().touch();
@@ -326,11 +328,11 @@ impl GuardPtr {
 }
 
 /// Ends the process because a buffer has more than `usize::MAX / 2` handles, which only leaks can
-/// cause. The rest of the range keeps the count from wrapping while other threads add handles at
-/// the same time.
+/// cause. The upper half of the range leaves room for handles that other threads add at the same
+/// time, so the count does not wrap.
 ///
-/// The ABI says that it does not unwind. So an inlined clone needs no landing pad, and the compiler
-/// can keep handles in registers.
+/// An `extern "C"` function cannot unwind. So an inlined clone needs no landing pad, and the
+/// compiler can keep handles in registers.
 #[cold]
 #[inline(never)]
 extern "C" fn too_many() -> ! {

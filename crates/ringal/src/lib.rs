@@ -1,10 +1,10 @@
-//! A ring of byte buffers in one block of memory of fixed size, the *store*. Dropping a buffer is a
-//! single atomic write, on any thread.
+//! A ring of byte buffers in the *store*, one block of memory of fixed size. Freeing a buffer takes
+//! a single atomic store, on any thread.
 //!
-//! A [`RingAl`] allocates buffers by moving along a chain of regions in its store, which it
-//! allocated once. One thread writes a buffer, then sends it to other threads, or freezes and
-//! shares it. The last handle frees the buffer with one write, on any thread. The ring skips
-//! regions still in use, so one long-lived buffer does not stop the ring.
+//! A [`RingAl`] allocates its store once, and then allocates buffers by moving along the chain of
+//! regions in the store. One thread writes a buffer, then sends it to other threads, or freezes and
+//! shares it. The last handle frees the buffer. The ring skips regions in use, so a long-lived
+//! buffer does not stop it.
 //!
 //! | type | purpose |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | [`ExtBuf`] | a buffer that grows while it borrows the ring, and becomes a [`FixedBufMut`] |
 //! | [`FixedBuf`] | a frozen buffer, or a part of one, with any number of handles |
 //! | [`GenericBufMut`] | a buffer of elements of any type |
-//! | [`ringal!`] | a ring for each thread |
+//! | [`ringal!`] | one ring per thread |
 //!
 //! # Examples
 //!
@@ -42,46 +42,46 @@
 //!
 //! * The store has a fixed size. If no run of free regions is long enough, a request returns
 //!   `None`. The `try_` methods return an error that says whether the ring is too small or too
-//!   full. A caller then falls back to a `Vec`, or waits.
-//! * A buffer costs a guard of 16 bytes, and rounding to 16. A long-lived buffer costs its own
-//!   region and splits the free space around it. Among a thousand such buffers, scattered over the
-//!   ring, a request as large as a thousandth of the ring may be refused. Use another ring or
-//!   another allocator for long-lived buffers.
-//! * A request first searches the places that had room most recently, and then the rest of the ring
-//!   once. The search gets expensive where long-lived buffers leave several small gaps far apart,
-//!   and requests use up one gap after another.
-//! * In a ring full of small buffers, a refused request visits every buffer, and so does an
-//!   [`ExtBuf`] that cannot grow. If 32 buffers in use are enough to prove that a request has no
-//!   room, the ring remembers them, and refuses the next request of at least that size after it has
-//!   checked only those buffers. For requests of at least a sixteenth of the ring, 32 buffers are
-//!   always enough. The ring's `try_` methods visit all regions when they refuse, to say how full
-//!   the ring is.
-//! * The ring is for one thread. Other threads can only free its buffers.
+//!   full. The caller can then fall back to a `Vec`, or wait.
+//! * Each buffer has a guard of 16 bytes, and its size is rounded up to a multiple of 16. A
+//!   long-lived buffer occupies its region and splits the free space around it. If a thousand
+//!   long-lived buffers are scattered over the ring, the ring may refuse a request as small as a
+//!   thousandth of its size. Use another ring or another allocator for long-lived buffers.
+//! * A request first searches where the ring had room most recently, and then visits each region of
+//!   the ring once. The search is expensive if long-lived buffers leave several small gaps far
+//!   apart, and requests use up one gap after another.
+//! * In a ring full of small buffers, a refused request visits every buffer. An [`ExtBuf`] that
+//!   cannot grow does the same. If at most 32 live buffers prove that a request has no room, the
+//!   ring remembers them. While they are live, the ring checks only these buffers before it refuses
+//!   a request of at least that size. For requests of at least a sixteenth of the ring, 32 buffers
+//!   are always enough. If a `try_` method of the ring refuses a request for lack of room, it
+//!   visits all regions to report how full the ring is.
+//! * Only one thread at a time can allocate from a ring. Any thread can use and free its buffers.
 //!
 //! # The end of a ring
 //!
-//! Dropping a ring never blocks, and its buffers stay valid. A store with live buffers is *parked*:
-//! its last buffer frees it, without any further call, however many stores are parked. The drop of
-//! the ring visits each of its regions. Each buffer that is dropped later costs one atomic
-//! subtraction.
+//! Dropping a ring never blocks, and its buffers stay valid. If buffers are live, the store is
+//! *parked* until the last of them frees it. This needs no further call, however many stores are
+//! parked. The drop of the ring visits each of its regions. Each later drop of a buffer costs an
+//! additional atomic subtraction.
 //!
-//! There is one exception: if another thread was in the middle of freeing a buffer when the ring
-//! was dropped, the last buffer may not free the store. Then a *sweep* frees it. Each creation or
-//! drop of a ring on the heap runs a sweep, and so does each buffer that frees a store. A sweep
-//! visits up to 8 parked stores, the most recent among them, and up to 1,024 of their regions. If
-//! another thread is sweeping, the call skips its sweep, and a later sweep makes up for it.
-//! [`RingAl::trim_all`] sweeps all parked stores. The 64-byte header of a freed store stays until a
-//! sweep reaches it.
+//! There is one exception: if another thread was freeing a buffer when the ring was dropped, the
+//! last buffer may not free the store. Then a *sweep* frees the store. Every creation and drop of a
+//! ring on the heap runs a sweep, and so does every buffer that frees a store. A sweep visits up to
+//! 8 parked stores, including the most recent one, and up to 1,024 of their regions. If another
+//! thread is sweeping, the call skips its sweep, and a later sweep visits more stores to make up
+//! for it. [`RingAl::trim_all`] sweeps all parked stores. The 64-byte header of a freed store stays
+//! allocated until a sweep reaches it.
 //!
 //! # Bytes
 //!
-//! Buffers deref to the bytes that were written, and never expose uninitialised ones. With feature
+//! Buffers dereference to the written bytes, and never expose uninitialised bytes. With feature
 //! `bytes`, a frozen buffer converts to a `bytes::Bytes` without copying, and writable buffers
 //! implement `BufMut`.
 //!
 //! # Coming from ringal 0.2 to 0.4
 //!
-//! Programs compile unchanged, with one exception. Buffers implement `fmt::Write` besides
+//! Programs compile unchanged, with one exception. Buffers implement `fmt::Write` as well as
 //! `io::Write`, so `write!` is ambiguous where both traits are in scope (E0034). Name the trait
 //! there:
 //!
@@ -100,7 +100,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Sizes are also closer to the requested ones:
+//! Sizes are also closer to the requested sizes:
 //!
 //! | | 0.4.0 | here |
 //! |---|---|---|
@@ -168,7 +168,7 @@ pub mod names {
 
 /// Programs that must not compile.
 ///
-/// A ring is for one thread at a time:
+/// A ring cannot be shared between threads:
 /// ```compile_fail,E0277
 /// # use ringal::RingAl;
 /// fn shared<T: Sync>(_: &T) {}
@@ -184,7 +184,7 @@ pub mod names {
 /// growing.finalize();
 /// ```
 ///
-/// An extendable buffer does not outlive the ring:
+/// An extendable buffer cannot outlive its ring:
 /// ```compile_fail,E0515
 /// # use ringal::{ExtBuf, RingAl};
 /// fn make() -> ExtBuf<'static> {
@@ -193,14 +193,14 @@ pub mod names {
 /// }
 /// ```
 ///
-/// An extendable buffer does not leave the closure of `ringal!`:
+/// An extendable buffer cannot escape from the closure of `ringal!`:
 /// ```compile_fail
 /// # use ringal::ringal;
 /// ringal!(@init, 1024);
 /// let escaped = ringal!(@ext, 8, |buffer| buffer);
 /// ```
 ///
-/// A slice of the written bytes does not outlive its buffer:
+/// A slice of the written bytes cannot outlive its buffer:
 /// ```compile_fail,E0505
 /// # use ringal::RingAl;
 /// let buffer = RingAl::new(1024).fixed(8).unwrap();

@@ -1,22 +1,26 @@
-//! `ringal!`: a ring for each thread.
+//! `ringal!`: one ring per thread.
 
-/// Declares a ring for each thread, or allocates from the ring of the calling thread.
+/// Declares one ring per thread, or allocates from the ring of the calling thread.
 ///
-/// * `ringal!(@init, bytes)` declares the rings. It may stand where a `thread_local!` may. The
-///   other forms must be in its scope.
+/// * `ringal!(@init, bytes)` declares one ring of `bytes` bytes per thread. It may appear wherever
+///   `thread_local!` may. The other forms must be in the scope of this declaration.
 /// * `ringal!(@fixed, n)` returns what [`RingAl::fixed`](crate::RingAl::fixed) returns.
-/// * `ringal!(@ext, n, |buffer| ...)` returns `Some` of what the closure returns for an
-///   [`ExtBuf`](crate::ExtBuf).
+/// * `ringal!(@ext, n, |buffer| ...)` calls the closure with an [`ExtBuf`](crate::ExtBuf) of at
+///   least `n` bytes, and returns the closure's result in `Some`.
 /// * `ringal!(@generic, n)` and `ringal!(@generic::<T>, n)` return what
 ///   [`RingAl::generic`](crate::RingAl::generic) returns.
 ///
-/// A thread's ring is created when the thread first uses it. The last three forms return `None` if
-/// the ring has no room, inside the closure of `@ext`, which borrows the ring, and on a thread that
-/// has destroyed its thread-locals. Buffers may outlive their thread.
+/// A thread's ring is created when the thread first uses it. Buffers may outlive their thread.
+///
+/// The other forms return `None` in these cases:
+///
+/// * The ring has no room.
+/// * The call is inside the closure of `@ext`, which borrows the ring.
+/// * The thread has already destroyed its ring.
 ///
 /// # Aborts
-/// The first use of a thread calls `handle_alloc_error` if [`RingAl::new`](crate::RingAl::new)
-/// does: if there is no memory for a ring of this size.
+/// The first use on a thread calls `handle_alloc_error` if
+/// [`RingAl::try_new`](crate::RingAl::try_new) fails.
 ///
 /// # Examples
 ///
@@ -38,7 +42,7 @@
 #[macro_export]
 macro_rules! ringal {
     (@init, $bytes:expr) => {
-        // A glob import, so that an import of `RingAl` in the program takes precedence.
+        // This is a glob import, so an import of `RingAl` in the program takes precedence.
         #[allow(unused_imports, reason = "programs written for ringal 0.2 to 0.4 expect these names")]
         use $crate::names::*;
 
@@ -77,13 +81,14 @@ use std::thread::LocalKey;
 
 use crate::{ExtBuf, RingAl};
 
-/// Calls `f` with this thread's ring. Returns `None` if the ring is borrowed or destroyed.
+/// Calls `f` with this thread's ring. Returns `None` if the ring is already borrowed or destroyed.
 #[doc(hidden)]
 pub fn with<R>(rings: &'static LocalKey<RefCell<RingAl>>, f: impl FnOnce(&mut RingAl) -> R) -> Option<R> {
     rings.try_with(|ring| Some(f(&mut *ring.try_borrow_mut().ok()?))).ok().flatten()
 }
 
-/// Calls `f` with an extendable buffer. The signature gives the closure's parameter its type.
+/// Calls `f` with an extendable buffer. The signature determines the type of the closure's
+/// parameter.
 #[doc(hidden)]
 pub fn extendable<'a, R>(ring: &'a mut RingAl, bytes: usize, f: impl FnOnce(ExtBuf<'a>) -> R) -> Option<R> {
     ring.extendable(bytes).map(f)

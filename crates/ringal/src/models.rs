@@ -1,11 +1,13 @@
-//! Loom models over the real rings and buffers. Each model has its own lists of parked stores.
+//! Loom models of the real rings and buffers. Each model has its own lists of parked stores.
 //!
-//! Loom does not see the payload, so a witness in each guard stands for it (see `guard`). Each
-//! store has three witnesses: for its header, for its regions, and for the data that the drop of
-//! the ring leaves to sweeps. A buffer writes its guard's witness before it is released, and the
-//! ring writes that witness when it takes or merges the region. Loom reports two accesses without
-//! an order between them. `xtask/controls.toml` lists the ordering or step without which each model
-//! fails.
+//! Loom does not see accesses to the payload, so a witness in each guard stands for it (see
+//! `guard`). A buffer writes the witness of its guard at its release. The ring writes that witness
+//! when it takes the region, and ends it when it merges the region. Each store has three more
+//! witnesses: for its header, for its regions, and for the fields that a sweep needs from the drop
+//! of the ring.
+//!
+//! Loom reports two accesses to a witness that nothing orders. `xtask/controls.toml` lists the
+//! orderings and steps that these models depend on, each with a model that fails without it.
 
 use alloc::sync::Arc;
 
@@ -15,8 +17,8 @@ use crate::geometry::{GRANULE, OVERHEAD, interval};
 use crate::parked::ParkedStores;
 use crate::{FixedBuf, FixedBufMut, RequestError, RingAl};
 
-/// The lists that a model's stores are parked in. The models share them by an `Arc` of the standard
-/// library, because loom's `Arc` would order the threads.
+/// The lists that a model's stores are parked in. The threads share them through an `Arc` of the
+/// standard library, because loom's `Arc` would order the threads.
 #[derive(Clone)]
 struct ModelStores(Arc<ParkedStores>);
 
@@ -35,7 +37,7 @@ impl ModelStores {
     /// Returns a ring with room for `units` buffers of at most one granule.
     fn ring(&self, units: usize) -> RingAl {
         let builder = RingAl::builder(units * UNIT);
-        // SAFETY: every thread of a model drops its `ModelStores` after its buffers.
+        // SAFETY: every thread of a model drops its `ModelStores` after its ring and buffers.
         unsafe { builder.try_build_in(&self.0) }.unwrap()
     }
 
@@ -48,13 +50,12 @@ impl ModelStores {
         })
     }
 
-    /// Asserts that no store is parked. Does not sweep first, so a release must have freed each
-    /// store.
+    /// Asserts that no store is parked. Does not sweep first, so the stores must already be freed.
     fn all_is_free(&self) {
         assert_eq!(self.0.count(), 0, "a store leaked");
     }
 
-    /// Asserts that the creation of another ring frees the store that an early release left parked.
+    /// Asserts that the creation of another ring frees a store that an early release left parked.
     fn next_ring_finds_the_rest(&self) {
         let next = self.ring(1);
         assert_eq!(self.0.count(), 0, "a store leaked");
@@ -66,7 +67,7 @@ fn unit(ring: &mut RingAl) -> FixedBufMut {
     ring.fixed(1).expect("there is room")
 }
 
-/// Asserts that the whole ring is free.
+/// Asserts that all regions of the ring are free.
 fn whole(ring: &mut RingAl) {
     assert_eq!(ring.stats().buffers_live, 0);
     assert!(ring.fixed(ring.capacity()).is_some(), "an empty ring serves its capacity");
@@ -78,7 +79,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// The ring merges the two regions once they are free, or refuses.
+/// The ring merges two regions that other threads release, or refuses the request.
 #[test]
 fn loom_split_and_merge_beside_two_releases() {
     check(|| {
@@ -86,7 +87,7 @@ fn loom_split_and_merge_beside_two_releases() {
         let mut ring = place.ring(3);
         let (one, two) = (unit(&mut ring), unit(&mut ring));
         let releases = [place.release(one), place.release(two)];
-        // The third unit is free, so the request needs only the second unit in addition.
+        // The third unit is free, so this request needs only the second unit in addition.
         let large = ring.fixed(UNIT + 1);
         let small = ring.fixed(1);
         assert!(large.is_some() || small.is_some());
@@ -100,7 +101,8 @@ fn loom_split_and_merge_beside_two_releases() {
     });
 }
 
-/// The ring skips taken regions, wraps, and takes the regions that were freed in the meantime.
+/// The ring skips taken regions, wraps, and takes regions that other threads free during the
+/// search.
 #[test]
 fn loom_skip_and_wrap_beside_two_releases() {
     check(|| {
@@ -119,7 +121,7 @@ fn loom_skip_and_wrap_beside_two_releases() {
     });
 }
 
-/// The ring restarts at the first region if that region is free when the check of `low` is due.
+/// The ring restarts at the first region if that region is free when the ring checks `low`.
 #[test]
 fn loom_restart_beside_two_releases() {
     const UNITS: usize = 6;
@@ -132,7 +134,7 @@ fn loom_restart_beside_two_releases() {
         let releases = [place.release(one), place.release(two)];
         let third = unit(&mut ring);
         let restarted = third.as_ptr() == first;
-        // After a restart, the ring skips the region after the first while it is taken.
+        // After a restart, the ring skips the second region while that region is taken.
         let fourth = unit(&mut ring);
         assert!(restarted || fourth.as_ptr() != first);
         for release in releases {
@@ -143,7 +145,7 @@ fn loom_restart_beside_two_releases() {
     });
 }
 
-/// An extendable buffer grows into regions freed after it, or moves.
+/// An extendable buffer moves, or grows into a region that another thread frees.
 #[test]
 fn loom_growth_beside_a_release() {
     check(|| {
@@ -153,7 +155,7 @@ fn loom_growth_beside_a_release() {
         drop((one, unit(&mut ring)));
         let release = place.release(two);
         let mut growing = ring.extendable(1).unwrap();
-        // The fourth unit is always free, but too short on its own.
+        // The fourth unit is free, but too short without another one.
         let grown = growing.try_reserve(GRANULE + 1).is_ok();
         let spare = growing.spare();
         assert_eq!(grown, spare > GRANULE, "grown: {grown}, to {spare} bytes");
@@ -164,7 +166,7 @@ fn loom_growth_beside_a_release() {
     });
 }
 
-/// A remembered refusal does not outlive the guards that it depends on.
+/// A remembered refusal ends when a release changes one of its guards.
 #[test]
 fn loom_refusal_beside_two_releases() {
     check(|| {
@@ -182,8 +184,8 @@ fn loom_refusal_beside_two_releases() {
     });
 }
 
-/// A refusal never reports as much room as was requested: if a buffer is freed after the search,
-/// the ring serves the request.
+/// A refusal always reports less room than requested. If a buffer is freed after the search, the
+/// ring serves the request instead.
 #[test]
 fn loom_refused_request_reports_less_room_than_requested() {
     check(|| {
@@ -206,8 +208,8 @@ fn loom_refused_request_reports_less_room_than_requested() {
     });
 }
 
-/// Three threads clone and drop handles. The ring takes the region again once the last handle is
-/// dropped.
+/// Three threads drop handles, and two of them also clone handles. The ring takes the region again
+/// once the last handle is dropped.
 #[test]
 fn loom_frozen_handles_are_dropped_by_three_threads() {
     check(|| {
@@ -232,7 +234,7 @@ fn loom_frozen_handles_are_dropped_by_three_threads() {
     });
 }
 
-/// The only handle left makes the buffer writable. No other handle uses it then.
+/// The last handle makes the buffer writable. No other handle uses the buffer after that.
 #[test]
 fn loom_frozen_buffer_becomes_writable_for_its_last_handle() {
     check(|| {
@@ -250,7 +252,7 @@ fn loom_frozen_buffer_becomes_writable_for_its_last_handle() {
 }
 
 /// The ring is dropped while two threads release buffers. The store is freed once, and no thread
-/// accesses it after that.
+/// accesses the store after that.
 #[test]
 fn loom_ring_is_dropped_beside_two_releases() {
     check(|| {
@@ -266,7 +268,7 @@ fn loom_ring_is_dropped_beside_two_releases() {
     });
 }
 
-/// Two threads drop a ring each, and then a buffer of the other ring.
+/// Each of two threads drops a ring, and then a buffer of the other thread's ring.
 #[test]
 fn loom_two_rings_are_dropped_at_once() {
     check(|| {
@@ -282,7 +284,7 @@ fn loom_two_rings_are_dropped_at_once() {
 }
 
 /// Two threads drop the last two buffers of a store while a third thread sweeps. One of the three
-/// frees the store. No sweep runs after that.
+/// threads frees the store, without another sweep.
 #[test]
 fn loom_two_last_buffers_free_their_store_beside_a_sweep() {
     check(|| {

@@ -1,20 +1,23 @@
-//! Parked stores: the stores of dropped rings that still have buffers in use.
+//! Parked stores: the stores of dropped rings that have live buffers or wait for a sweep.
 //!
-//! The last buffer frees its store. The drop of the ring counts the taken regions, and each later
-//! release subtracts one share from that count (`end.rs`). So the last release needs no list and no
-//! lock to free the store.
+//! The drop of the ring counts the taken regions, and each later release subtracts one share from
+//! that count (see `end`). The last release frees the store. It needs no list and no lock.
 //!
-//! One kind of release does not subtract its share: it read `closed` before the drop of the ring
-//! set it, and stored its word after the drop counted. The share stays until a *sweep* finds the
-//! word. A sweep takes stores alternately from those that no sweep has finished yet and from the
-//! others, up to the limits in [`BRIEF`]. Every creation and drop of a ring runs a sweep, and so
-//! does every release that frees a store. A thread runs one release at a time, so each drop of a
-//! ring leaves at most one such share per thread.
+//! An *early release* does not subtract its share. It read `closed` before the drop of the ring set
+//! the flag, and stored its word after the drop had counted its region. The share stays until a
+//! *sweep* finds the word. A thread runs one release at a time, so each drop of a ring leaves at
+//! most one share of this kind for each thread.
 //!
-//! A header stays in one of the lists below from the drop of its ring until a sweep finds its store
-//! freed. A gate admits one sweep at a time. A thread that finds the gate closed skips its sweep,
-//! and a later one makes up for it. In the child of a fork, the header that another thread was
-//! sweeping is in no list. The last buffer still frees that store, unless the sweep held a share.
+//! Every creation and drop of a ring runs a sweep, and so does every release that frees a store. A
+//! sweep alternates between stores that no sweep has completely visited and the other stores, up to
+//! the limits in [`BRIEF`].
+//!
+//! A header stays in one of the lists below from the drop of its ring until a sweep finds that its
+//! store was freed. A gate admits one sweep at a time. A thread that finds the gate shut skips its
+//! sweep, and a later sweep makes up for it.
+//!
+//! In the child of a fork, a header that another thread of the parent was sweeping is in no list.
+//! The last buffer still frees that store, unless the sweep held a share.
 
 use core::ptr::{self, NonNull};
 
@@ -30,25 +33,26 @@ use crate::store::{RingStore, RingStorePtr};
 // link, and the fields that the drop of the ring wrote.
 const PARK: Ordering =
     if cfg!(ephemera_weaken = "park_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `ParkedStores::push`.
+// ORDERING: Acquire. Pairs with the Release in `ParkedStores::push`. Sees: the headers, their
+// links, and the fields that the drops of their rings wrote.
 const COLLECT: Ordering =
     if cfg!(ephemera_weaken = "collect_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
 /// The most work that one sweep may do.
 #[derive(Debug, Clone, Copy)]
 struct Budget {
-    /// The number of visits to stores that are not freed yet.
+    /// The number of stores to visit that are not freed yet.
     stores: usize,
-    /// The number of headers to take out of the lists because their store has ended.
+    /// The number of headers of ended stores to take out of the lists.
     ended: usize,
-    /// The number of guards to load, in all stores together.
+    /// The number of guards to load in all stores together.
     guards: usize,
 }
 
-/// The limits of an ordinary sweep.
+/// The budget of an ordinary sweep.
 const BRIEF: Budget = Budget { stores: 8, ended: 64, guards: 1024 };
 
-/// The most skipped sweeps that one sweep makes up for.
+/// The maximum number of skipped sweeps that one sweep makes up for.
 const MOST_OWED: usize = 15;
 
 impl Budget {
@@ -60,26 +64,26 @@ impl Budget {
 /// The parked stores of a process, or of one test.
 #[derive(Debug)]
 pub(crate) struct ParkedStores {
-    /// Stores that no sweep has visited yet. Any thread pushes; the thread that holds the gate
-    /// takes the whole list.
+    /// Stores that were parked since a sweep last took this list. Any thread pushes to the list.
+    /// The thread that holds the gate takes all of it.
     arrivals: AtomicPtr<RingStore>,
     gate: Gate,
-    /// Stores taken from `arrivals`, and stores that a sweep has visited only in part.
+    /// Stores taken from `arrivals`, and stores that a sweep has only partly visited.
     fresh: Stack,
-    /// The other stores that this round of sweeps still has to visit.
+    /// The other stores that this round of sweeps has not visited yet.
     old: Stack,
-    /// The stores that a sweep of this round has visited completely.
+    /// The stores that a sweep of this round has completely visited.
     seen: Stack,
-    /// The number of headers in all these lists.
+    /// The number of headers in all four lists.
     queued: AtomicUsize,
-    /// The number of skipped sweeps that no sweep has made up for.
+    /// The number of skipped sweeps that no later sweep has made up for.
     owed: AtomicUsize,
-    /// The number of stores that are not freed yet.
+    /// The number of parked stores that are not freed yet.
     count: AtomicUsize,
 }
 
-/// The parked stores of this process. Each drop of a ring writes to them, so they share no cache
-/// line with the static header that buffers in caller-provided memory read.
+/// The parked stores of this process. The drop of a ring may write these fields. The padding keeps
+/// them off the cache line of the static header, which buffers in caller-provided memory read.
 #[cfg(not(ephemera_loom))]
 pub(crate) static PARKED: CachePadded<ParkedStores> = CachePadded::new(ParkedStores::new());
 
@@ -99,7 +103,7 @@ impl ParkedStores {
         }
     }
 
-    /// Returns the address of the lists, as stores keep it.
+    /// Returns the untyped address that stores keep.
     pub(crate) fn as_ptr(&self) -> *const () {
         ptr::from_ref(self).cast()
     }
@@ -107,17 +111,17 @@ impl ParkedStores {
     /// Returns the lists that a store on the heap is parked in.
     pub(crate) fn of(store: &RingStorePtr) -> &Self {
         // SAFETY: the caller of `RingStorePtr::create` guarantees that these lists outlive the
-        // store. The address is null only for caller-provided memory, which is never closed or
-        // retired, so this function is not called for it.
+        // store. The address is null only for caller-provided memory. A store there is never closed
+        // or retired, so no code calls this function for it.
         unsafe { &*store.parked().cast() }
     }
 
-    /// Returns how many stores are parked.
+    /// Returns how many parked stores are not freed yet.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Parks a store in which the drop of its ring found `held` regions in use. Never blocks.
+    /// Parks a store in which the drop of its ring counted `held` regions. Never blocks.
     ///
     /// # Safety
     /// The store is closed and settled, `held` is not zero, and this is called once for the store.
@@ -125,28 +129,28 @@ impl ParkedStores {
         self.count.fetch_add(1, Ordering::Relaxed);
         // The additional share keeps the store until this function returns.
         store.add_shares(held + 1);
-        // Sweep before the push: then the first sweep to visit this store is the next call's, after
-        // the releases in progress have likely finished.
+        // Sweep before the push, so a later call is the first to sweep this store. By then, the
+        // releases in progress have likely finished.
         self.sweep();
         self.push(store);
-        // SAFETY: the share is the one added above, and this function does not use the regions
-        // after it.
+        // SAFETY: this function added the share above, and does not use the regions unless this
+        // returns `true`.
         if unsafe { store.drop_shares(1) } {
             // SAFETY: `drop_shares` subtracted the last share.
             unsafe { self.end(store) };
         }
     }
 
-    /// Frees the regions of a store that has no shares left, and the header too unless it is in a
-    /// list.
+    /// Frees the regions of a store that has no shares left. Also frees the header, unless it is in
+    /// a list.
     ///
     /// # Safety
     /// [`RingStorePtr::drop_shares`] returned `true` to the caller.
     pub(crate) unsafe fn end(&self, store: RingStorePtr) {
-        // SAFETY: no share is left, so nobody else uses the regions (E1).
+        // SAFETY: no share is left, so no other code uses the regions (E1).
         unsafe { store.free_regions() };
-        // SAFETY: the caller subtracted the last share, so it owns the shares' half of the header.
-        // It does not use the header again.
+        // SAFETY: the caller subtracted the last share, so it owns the shares' half of the header
+        // (E2). No code below uses the header.
         unsafe { store.leave_header() };
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
@@ -157,7 +161,7 @@ impl ParkedStores {
         self.queued.load(Ordering::Relaxed)
     }
 
-    /// Calls `during` with the gate closed, as if another thread were sweeping.
+    /// Calls `during` with the gate shut, as if another thread were sweeping.
     #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
     pub(crate) fn shut<T>(&self, during: impl FnOnce() -> T) -> T {
         let _pass = self.gate.try_enter().expect("one thread uses the lists of a test");
@@ -172,7 +176,8 @@ impl ParkedStores {
         push(&self.arrivals, store.as_ptr(), None, PARK, link);
     }
 
-    /// Sweeps a few parked stores, unless another thread is sweeping. Returns how many it freed.
+    /// Sweeps a few parked stores, unless another thread is sweeping. Returns how many stores this
+    /// freed.
     #[inline]
     pub(crate) fn sweep(&self) -> usize {
         if self.queued.load(Ordering::Relaxed) == 0 {
@@ -181,7 +186,8 @@ impl ParkedStores {
         self.sweep_within(BRIEF, false)
     }
 
-    /// Sweeps all parked stores, unless another thread is sweeping. Returns how many it freed.
+    /// Sweeps all parked stores, unless another thread is sweeping. Returns how many stores this
+    /// freed.
     pub(crate) fn sweep_all(&self) -> usize {
         let all = Budget { stores: usize::MAX, ended: usize::MAX, guards: usize::MAX };
         self.sweep_within(all, true)
@@ -219,7 +225,8 @@ impl ParkedStores {
         freed
     }
 
-    /// Returns how many skipped sweeps this one makes up for, and takes them off the count.
+    /// Subtracts from `owed` the skipped sweeps that this sweep makes up for, and returns their
+    /// number.
     fn take_owed(&self) -> usize {
         let owed = self.owed.load(Ordering::Relaxed).min(MOST_OWED);
         if owed != 0 {
@@ -229,14 +236,15 @@ impl ParkedStores {
         owed
     }
 
-    /// Sweeps one store whose header was just popped, and pushes the header again if the store
-    /// still exists. Returns whether it freed the store. The caller must hold the gate.
+    /// Sweeps one store after its header was popped. Pushes the header again unless the store has
+    /// ended. Returns whether this call freed the store. The caller must hold the gate.
     fn sweep_store(&self, store: RingStorePtr, budget: &mut Budget) -> bool {
         store.listed().touch();
         if !store.hold() {
             budget.ended -= 1;
             self.queued.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: the header is in no list any more, so the lists' half is the caller's.
+            // SAFETY: the header was popped from its list, so the lists' half of the header belongs
+            // to this call (E2).
             unsafe { store.leave_header() };
             return false;
         }
@@ -244,12 +252,12 @@ impl ParkedStores {
         // SAFETY: the caller holds the gate, and `hold` added a share.
         let found = unsafe { store.find_released(&mut budget.guards) };
         let whole = budget.guards != 0;
-        // SAFETY: `hold` added one share, and the releases that were found leave theirs to the
-        // sweep (E1).
+        // SAFETY: `hold` added one share, and the early releases that were found leave their shares
+        // to the sweep (E1).
         if unsafe { store.drop_shares(1 + found) } {
             self.queued.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: the header is in no list any more. The shares' half is still there, so the
-            // header is not freed yet.
+            // SAFETY: the header was popped from its list, so the lists' half of the header belongs
+            // to this call (E2). The shares' half remains, so this does not free the header.
             unsafe { store.leave_header() };
             // SAFETY: `drop_shares` subtracted the last share.
             unsafe { self.end(store) };
@@ -267,16 +275,16 @@ impl ParkedStores {
         self.fresh.pop()
     }
 
-    /// Moves all arrivals to `fresh`, which is empty.
+    /// Moves all arrivals to `fresh`, which must be empty.
     fn collect(&self) {
         // ORDERING: `COLLECT`. Pairs with `ParkedStores::push`.
         self.fresh.0.publish(self.arrivals.swap(ptr::null_mut(), COLLECT));
     }
 }
 
-/// A list of headers. Only the thread that holds the gate uses it. Each step is one write, and the
-/// list is valid after every write. So in the child of a fork, headers may be missing from it, but
-/// none is in it twice.
+/// A list of headers that only the thread that holds the gate uses. The list is valid after each
+/// single write. So in the child of a fork, the lists may lack headers, but contain no header
+/// twice.
 #[derive(Debug)]
 struct Stack(OwnerPtr<RingStore>);
 
@@ -298,13 +306,14 @@ impl Stack {
 
     fn pop(&self) -> Option<RingStorePtr> {
         let first = NonNull::new(self.0.get())?;
-        // SAFETY: the lists own a half of each header in them, so the header is not freed (E2).
+        // SAFETY: the lists own one half of each header that they contain, so the header is not
+        // freed (E2).
         let store = unsafe { RingStorePtr::from_raw(first) };
         self.0.publish(store.link().load(Ordering::Relaxed));
         Some(store)
     }
 
-    /// Moves everything from `other` to this list, which is empty.
+    /// Moves all headers from `other` to this list, which must be empty.
     fn take(&self, other: &Self) {
         let first = other.0.get();
         other.0.publish(ptr::null_mut());

@@ -1,4 +1,4 @@
-//! The release of a buffer, and the drop of a ring: the two events after which memory may be freed.
+//! The release of a buffer and the drop of a ring, which are the two events that may free memory.
 
 use core::ptr::NonNull;
 
@@ -9,12 +9,12 @@ use crate::guard::GuardPtr;
 use crate::parked::ParkedStores;
 use crate::store::RingStorePtr;
 
-/// Releases the region of a buffer: frees it for the ring to use again. The buffer has `bytes`
-/// bytes at `data`.
+/// Releases the region of a buffer, so that the ring can use it again. The buffer has `bytes` bytes
+/// at `data`.
 ///
 /// # Safety
-/// The buffer belongs to the caller, and the caller does not use it again. Its region has `region`
-/// bytes and lies in `store`.
+/// The caller owns the buffer and does not use it again. The buffer's region has `region` bytes and
+/// lies in `store`.
 #[inline]
 pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usize, region: usize) {
     // SAFETY: the region is not released yet, so its store is not freed (G1).
@@ -23,8 +23,8 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
     unsafe { guard.check_release(bytes, region) };
     guard.end_use();
     if !store.is_given() {
-        // SAFETY: these bytes are the buffer's, and nobody reads them again before the ring hands
-        // them out.
+        // SAFETY: these bytes are the buffer's, and no code reads them before the ring hands them
+        // out again.
         unsafe { poison(data, bytes) };
     }
     if cfg!(ephemera_weaken = "closed_after_release") {
@@ -40,9 +40,10 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
     }
 }
 
-/// Releases a region after the ring was dropped. The last such release frees the store.
+/// Releases a region after the drop of the ring. If this release subtracts the last share, frees
+/// the store.
 ///
-/// The ABI says that this does not unwind. So an inlined drop needs no landing pad, and the
+/// An `extern "C"` function cannot unwind. So an inlined drop needs no landing pad, and the
 /// compiler can keep other buffers in registers.
 ///
 /// # Safety
@@ -54,7 +55,7 @@ unsafe extern "C" fn release_late(store: RingStorePtr, guard: GuardPtr, region: 
     #[cfg(feature = "alloc")]
     {
         let parked = ParkedStores::of(&store);
-        // SAFETY: the caller owns the region, in a closed store.
+        // SAFETY: the caller owns the region, and the store is closed.
         if unsafe { store.settle_late(guard, region) } {
             // SAFETY: `settle_late` subtracted the last share.
             unsafe { parked.end(store) };
@@ -71,13 +72,15 @@ unsafe extern "C" fn release_late(store: RingStorePtr, guard: GuardPtr, region: 
 
 #[cfg(feature = "alloc")]
 impl RingStorePtr {
-    /// Ends the ring: frees the store if no buffer is in use, and parks it otherwise. Never blocks.
+    /// Ends the ring: frees the store if no buffer is live, and parks the store otherwise. Never
+    /// blocks.
     ///
     /// # Safety
-    /// [`RingStorePtr::create`] returned the store, and its ring does not use it again.
+    /// [`RingStorePtr::create`] returned the store, and the caller is its ring, which does not use
+    /// it again.
     pub(crate) unsafe fn retire(self) {
         let parked = ParkedStores::of(&self);
-        // SAFETY: the caller is the ring, which no longer allocates.
+        // SAFETY: the caller is the ring, which does not allocate again.
         let held = if unsafe { self.skip_free() } {
             0
         } else {
@@ -86,14 +89,15 @@ impl RingStorePtr {
             unsafe { self.settle() }
         };
         if held != 0 {
-            // SAFETY: the store is closed and settled. A ring is dropped once, so nobody else parks
-            // it.
+            // SAFETY: the store is closed and settled. A ring is dropped once, so no other code
+            // parks its store.
             unsafe { parked.park(self, held) };
             return;
         }
-        // SAFETY: no region is taken, and the store is not parked, so nobody else uses the regions.
+        // SAFETY: no region is taken, and the store is not parked, so no other code uses the
+        // regions.
         unsafe { self.free_regions() };
-        // SAFETY: no buffer is left, and the header is in no list.
+        // SAFETY: no buffer is live, and the header is in no list.
         unsafe { self.free_header() };
         parked.sweep();
     }

@@ -23,30 +23,32 @@ use crate::word::Word;
 pub struct Stats {
     /// The size of the largest buffer that the ring can serve when no buffer is live.
     pub capacity: usize,
-    /// The footprint: the bytes that the ring's store takes from the heap, including its header.
+    /// The footprint: the number of bytes that the store takes from the heap, including its header.
     /// Zero for a ring in memory that the caller provides.
     pub bytes_held: usize,
-    /// The bytes that live buffers occupy, their guards and rounding included.
+    /// The number of bytes that live buffers occupy, including their guards and rounding.
     pub bytes_live: usize,
     /// The number of live buffers.
     pub buffers_live: usize,
-    /// The bytes of free regions, their guards included.
+    /// The number of bytes in free regions, including their guards.
     pub bytes_free: usize,
     /// The size of the largest buffer, aligned to 16, that the ring could serve now.
     pub largest_free: usize,
     /// The number of regions, free and taken.
     pub regions: usize,
-    /// The highest offset, from the start of the regions, that any buffer has reached. It says how
-    /// far the ring was used, so it is a guide to the size of a ring, but no guarantee: a ring of
-    /// this size may place the same buffers differently and refuse one of them. An extendable
-    /// buffer counts as far as it was written or requested, whether it is finalized or dropped. If
-    /// it moved, it counts at its earlier places as far as it was written there. One that is
-    /// forgotten with `mem::forget` does not count.
+    /// The highest offset, from the start of the regions, that any buffer has reached. This is a
+    /// guide to the size that a ring needs, but no guarantee. A ring of this size may place the
+    /// same buffers differently and refuse one of them.
+    ///
+    /// An extendable buffer counts up to the end of the written or requested bytes, whether it is
+    /// finalized or dropped. A buffer that moved also counts at its earlier positions, as far as it
+    /// was written there. A buffer that was forgotten with `mem::forget` does not count at its last
+    /// position.
     pub high_water: usize,
 }
 
 impl Stats {
-    /// Counts a region. `run` is the length of the free run in front of it, and is updated.
+    /// Counts a region and updates `run`, the length of the free run in front of the region.
     pub(crate) fn see(&mut self, word: Word, run: &mut usize) {
         let len = word.len();
         self.regions += 1;

@@ -1,5 +1,5 @@
-//! The store: the memory of one ring. A store on the heap is a block of regions, and a header in
-//! its own heap block.
+//! The store: the memory of one ring. A store on the heap consists of a block of regions and a
+//! separate header.
 //!
 //! ```text
 //!  header: | closed, parked, block, plan, shares, link, swept |  read-only while the ring lives
@@ -7,12 +7,13 @@
 //!                        ^first                                    ^first + end
 //! ```
 //!
-//! Every release of a buffer reads the header. Nothing writes it until the ring is dropped, so its
-//! cache line stays shared. The last buffer frees the regions. The header is freed when it has also
-//! left the lists of parked stores (`end`, `parked`).
+//! Every release of a buffer reads the header. Nothing writes the header until the ring is dropped,
+//! so its cache line stays shared between processors. After that, the last buffer frees the
+//! regions. The header is freed once it has also left the lists of parked stores (see `end` and
+//! `parked`).
 //!
-//! Caller-provided memory contains no header, because the ring never frees it. All rings in such
-//! memory share one static header, which is never closed.
+//! Caller-provided memory contains no header, because the ring never frees that memory. All rings
+//! in caller-provided memory share one static header, which is never closed.
 
 #[cfg(feature = "alloc")]
 use core::alloc::Layout;
@@ -39,17 +40,17 @@ use crate::geometry::StorePlan;
 use crate::geometry::{region_of, room};
 use crate::guard::GuardPtr;
 
-/// The header of a store. Other threads may free it, so code borrows its fields one by one and
-/// never the whole header.
+/// The header of a store. Another thread may free the header, so code borrows its fields one by one
+/// and never the whole header.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct RingStore {
-    /// Whether the ring was dropped. The drop sets the flag once. A release reads it before its
-    /// last access to its region. If it is set, the store stays until this release subtracts its
-    /// share. If it is not set, the release does not access the store again after it frees the
+    /// Whether the ring was dropped. The drop of the ring sets the flag. A release reads the flag
+    /// before its last access to its region. If the flag is set, the store stays until this release
+    /// subtracts its share. Otherwise, the release does not access the store after it frees the
     /// region.
     closed: AtomicBool,
-    /// Whether one of the header's two halves was given up already (E2).
+    /// Whether one half of the header is already given up (E2).
     #[cfg(feature = "alloc")]
     half_left: AtomicBool,
     witness: Witness,
@@ -57,12 +58,12 @@ pub(crate) struct RingStore {
     heap: HeapFields,
 }
 
-/// The fields that only stores on the heap use, to end them.
+/// The fields that only a store on the heap uses.
 #[cfg(feature = "alloc")]
 #[derive(Debug)]
 struct HeapFields {
-    /// The lists that this store is parked in, which outlive it. `ParkedStores::of` knows their
-    /// type.
+    /// The address of the `ParkedStores` for this store, which outlives the store.
+    /// `ParkedStores::of` casts it back.
     parked: *const (),
     /// The block that contains the regions.
     block: NonNull<u8>,
@@ -71,24 +72,24 @@ struct HeapFields {
     shares: AtomicUsize,
     /// The next header in the same list of parked stores.
     link: AtomicPtr<RingStore>,
-    /// The offset where the next sweep continues (E3). Only the ring, and after its drop the thread
-    /// that holds the gate, accesses it.
+    /// The offset where the next sweep continues (E3). Only the ring accesses this field until its
+    /// store is parked, and only the thread that holds the gate after that.
     swept: OwnerUsize,
     /// Stands for the regions under loom.
     regions: Witness,
-    /// Stands under loom for the data that the drop of the ring leaves to sweeps: the plan, and
+    /// Stands under loom for the fields that a sweep needs from the drop of the ring: the plan and
     /// `swept`.
     listed: Witness,
 }
 
-// SAFETY: every field is an atomic, or a word that never changes after the store is created.
-// `parked` points at lists that are shared between threads.
+// SAFETY: every field is an atomic, or never changes after the store is created. `parked` points at
+// a `ParkedStores`, which threads may share.
 unsafe impl Sync for RingStore {}
 
 #[cfg(all(not(ephemera_loom), feature = "alloc", target_pointer_width = "64"))]
 const _: () = assert!(size_of::<RingStore>() == 64, "the header is one cache line");
 
-/// The header that all stores in caller-provided memory share.
+/// The header that all rings in caller-provided memory share.
 #[cfg(not(ephemera_loom))]
 static GIVEN: RingStore = RingStore {
     closed: AtomicBool::new(false),
@@ -111,21 +112,21 @@ static GIVEN: RingStore = RingStore {
 /// A pointer to a store's header.
 ///
 /// # Invariant
-/// **S1** The header is not freed while the pointer is used. The ring keeps it, and so do each
-/// buffer that is not released yet and the lists of parked stores (E2). The code that
-/// creates a `RingStorePtr` guarantees this, and the methods rely on it.
+/// **S1** The header is not freed while the pointer is used. The ring, each buffer that is not
+/// released yet and the lists of parked stores keep it alive (E2). The creator of a `RingStorePtr`
+/// guarantees S1, and the methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct RingStorePtr(NonNull<RingStore>);
 
 impl RingStorePtr {
-    /// Returns the header of stores in caller-provided memory.
+    /// Returns the header of all rings in caller-provided memory.
     #[cfg(not(ephemera_loom))]
     pub(crate) fn given() -> Self {
         Self(NonNull::from(&GIVEN))
     }
 
-    /// Returns whether the caller provided the memory. Such memory must carry no sanitizer marks
+    /// Returns whether the caller provided the memory. No sanitizer mark may remain in such memory
     /// after the ring is dropped.
     #[inline]
     pub(crate) fn is_given(self) -> bool {
@@ -161,7 +162,7 @@ impl RingStorePtr {
 #[cfg(feature = "alloc")]
 impl RingStorePtr {
     /// Creates a store of one free region. Returns the store and the address of its first guard, or
-    /// `None` if the heap refuses.
+    /// `None` if the heap has no memory.
     ///
     /// # Safety
     /// `parked` is the address of a `ParkedStores` that outlives the store.
@@ -169,7 +170,8 @@ impl RingStorePtr {
         let layout = Layout::from_size_align(plan.bytes(), plan.align).ok()?;
         let block = raw::acquire(&Global, layout).ok()?;
         let Ok(header) = raw::acquire(&Global, Layout::new::<RingStore>()) else {
-            // SAFETY: `block` was acquired above with this layout, and nothing points into it.
+            // SAFETY: `block` was acquired above with this layout, and nothing points into the
+            // block.
             unsafe { raw::release(&Global, block, layout) };
             return None;
         };
@@ -223,7 +225,7 @@ impl RingStorePtr {
         unsafe { &raw const (*self.0.as_ptr()).heap }
     }
 
-    /// Marks the ring as dropped. Each release that sees the mark subtracts its share.
+    /// Marks the store as closed. Each release that sees the flag subtracts its share.
     pub(crate) fn close(self) {
         self.closed().store(true, Ordering::Relaxed);
     }
@@ -296,14 +298,16 @@ impl RingStorePtr {
     /// # Safety
     /// A guard is at `at`, and the regions are not freed while the pointer is used.
     pub(crate) unsafe fn guard(self, at: usize) -> GuardPtr {
-        // SAFETY: the caller guarantees that a guard is at this offset, so it is in the block.
+        // SAFETY: the caller guarantees that a guard is at this offset, so the offset is in the
+        // block.
         let place = unsafe { self.block().add(self.plan().first() + at) };
-        // SAFETY: the caller guarantees G1.
+        // SAFETY: the caller guarantees that a guard is at `place`, and that its store is not freed
+        // (G1).
         unsafe { GuardPtr::new(place) }
     }
 
-    /// Returns the address of the lists that this store is parked in. It is null for
-    /// caller-provided memory.
+    /// Returns the address of the `ParkedStores` for this store, or null for caller-provided
+    /// memory.
     pub(crate) fn parked(self) -> *const () {
         // SAFETY: the header is not freed while this pointer is used (S1), and `parked` never
         // changes.
@@ -319,14 +323,15 @@ impl RingStorePtr {
 pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
     // SAFETY: the caller has exclusive access to these bytes.
     unsafe { poison(base, len) };
-    // SAFETY: the caller has exclusive access to the memory, so it is not freed (G1), and `create`
-    // is the next call.
+    // SAFETY: the caller has exclusive access to the memory, so the memory is not freed (G1).
+    // `create` is the next call.
     let guard = unsafe { GuardPtr::new(base) };
-    // SAFETY: `len` bytes follow, to which the caller has exclusive access.
+    // SAFETY: the caller has exclusive access to the `len` bytes from `base` on, which are the
+    // whole chain.
     unsafe { guard.create(len) };
 }
 
-/// Prepares a taken region for a buffer of `bytes` bytes: removes the sanitizer marks and, with
+/// Prepares a taken region for a buffer of `bytes` bytes. Removes the sanitizer marks and, with
 /// feature `checked`, fills the margin.
 ///
 /// # Safety
@@ -335,8 +340,8 @@ pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
 #[inline]
 pub(crate) unsafe fn hand_out(store: RingStorePtr, guard: GuardPtr, bytes: usize) {
     let (data, region) = (guard.payload(), region_of(bytes));
-    // In caller-provided memory, also unpoison the rounding, because a release poisons nothing
-    // there.
+    // In caller-provided memory, also unpoison the rounding: when the ring is dropped, the region
+    // of a live buffer must carry no marks.
     let usable = if store.is_given() { room(region) } else { bytes };
     // SAFETY: `usable` bytes are in the region, which only the caller accesses.
     unsafe { unpoison(data, usable) };

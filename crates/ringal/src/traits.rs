@@ -28,7 +28,7 @@ impl fmt::Debug for Literal<'_> {
     }
 }
 
-/// Implements comparisons of a buffer with other types of bytes, in both directions.
+/// Implements comparisons of a buffer with other types that contain bytes, in both directions.
 macro_rules! compare {
     ($buffer:ty: $($(#[$meta:meta])* $other:ty, $bytes:expr;)*) => {$(
         $(#[$meta])*
@@ -83,7 +83,7 @@ macro_rules! bytes_like {
             }
         }
 
-        /// Hashes like a slice, so that slices can look up keys in a map of buffers.
+        /// Hashes like a slice, so a slice can look up a buffer in a map.
         impl Hash for $buffer {
             #[inline]
             fn hash<H: Hasher>(&self, state: &mut H) {
@@ -230,7 +230,7 @@ impl AsMut<[u8]> for ExtBuf<'_> {
     }
 }
 
-/// Implements the appending traits of the standard library for a buffer with
+/// Implements the standard library's traits for appending, for a buffer that has
 /// `try_extend_from_slice`.
 macro_rules! appends {
     ($buffer:ty, $has_room:expr) => {
@@ -242,16 +242,16 @@ macro_rules! appends {
             }
         }
 
-        /// Appends bytes until the buffer is full. Does not take more bytes from the iterator than
-        /// fit: pass the iterator by reference to keep the rest.
+        /// Appends bytes until the buffer is full. Takes only as many bytes from the iterator as
+        /// fit. To keep the rest, pass the iterator by reference.
         impl Extend<u8> for $buffer {
             fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
                 let has_room: fn(&mut Self) -> bool = $has_room;
                 let mut bytes = bytes.into_iter();
                 while has_room(self) {
                     let Some(byte) = bytes.next() else { return };
-                    // Cannot fail: the condition says that there is room, and `bytes` cannot use it
-                    // up, because this function borrows the buffer.
+                    // This cannot fail. `has_room` returned `true`, and the iterator cannot use the
+                    // room, because this function borrows the buffer.
                     let _ = self.try_extend_from_slice(&[byte]);
                 }
             }

@@ -1,4 +1,4 @@
-//! The word of a guard: the length of the region, and whether a buffer uses it. Pure arithmetic.
+//! The word of a guard: the length of the region, and whether a buffer uses the region.
 //!
 //! ```text
 //!  | in use: 1 bit | bytes from this guard to the next, a multiple of the granule |
@@ -20,7 +20,7 @@ const SETTLED: usize = 1;
 /// The length of the longest region in bytes: the largest value of a signed word.
 pub(crate) const LONGEST: usize = TAKEN - 1;
 
-/// The word of a guard: the length of its region in bytes, the guard included, and whether the
+/// The word of a guard: the length of its region in bytes, including the guard, and whether the
 /// region is taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word(usize);
@@ -53,8 +53,8 @@ impl Word {
         self.0 & TAKEN != 0
     }
 
-    /// Returns the word of a settled region of `len` bytes: it is free, its ring was dropped, and
-    /// no sweep has to subtract a share for it (see `end`).
+    /// Returns the word of a settled region of `len` bytes. A settled region is free, its ring was
+    /// dropped, and sweeps do not subtract a share for it (see `end`).
     #[cfg(feature = "alloc")]
     pub(crate) const fn settled(len: usize) -> Self {
         Self(len | SETTLED)
@@ -65,13 +65,13 @@ impl Word {
         self.0 & SETTLED != 0
     }
 
-    /// Returns the bytes from this guard to the next, for every kind of word.
+    /// Returns the number of bytes from this guard to the next, for every kind of word.
     #[cfg(feature = "alloc")]
     pub(crate) const fn span(self) -> usize {
         self.0 & !(TAKEN | SETTLED)
     }
 
-    /// Returns the bytes from this guard to the next. The region must not be settled.
+    /// Returns the number of bytes from this guard to the next. The region must not be settled.
     #[inline]
     pub(crate) const fn len(self) -> usize {
         self.0 & !TAKEN

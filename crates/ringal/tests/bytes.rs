@@ -39,8 +39,8 @@ fn put_appends_to_a_fixed_buffer_until_it_is_full() {
 #[test]
 fn put_grows_an_extendable_buffer() {
     let mut ring = RingAl::new(4096);
-    // The free regions have room for 100 bytes each, and one region near the start is taken, so the
-    // buffer must grow and then move.
+    // Each free region has room for 100 bytes, and one region near the start is taken. So the
+    // buffer must first grow and then move.
     let mut regions: Vec<_> = (0..20).map(|_| ring.fixed(100).unwrap()).collect();
     let held = regions.remove(4);
     drop(ring.fixed(2000));
@@ -53,13 +53,13 @@ fn put_grows_an_extendable_buffer() {
     }
     buffer.put_bytes(9, 50);
     buffer.put((&b"chain"[..]).chain(&b"ed"[..]));
-    // Writes into the chunk directly, as code that reads into a `BufMut` does.
+    // Write to the chunk directly, like code that reads into a `BufMut`.
     for _ in 0..100 {
         if buffer.has_remaining_mut() {
             let chunk = buffer.chunk_mut();
             assert!(chunk.len() > 0);
             chunk.write_byte(0, 5);
-            // SAFETY: one byte was written.
+            // SAFETY: the first byte of the chunk was written.
             unsafe { buffer.advance_mut(1) };
         }
     }
@@ -91,7 +91,8 @@ fn remaining_mut_counts_the_longest_free_run() {
     assert_eq!(&buffer.finalize()[..], [7; 100]);
 }
 
-/// `remaining_mut` walks the ring, and any thread with a shared reference may call it.
+/// `remaining_mut` walks the ring, and any thread with a shared reference to the buffer may call
+/// it.
 #[test]
 fn conc_remaining_mut_reads_the_ring_during_a_release() {
     let mut ring = RingAl::new(4096);

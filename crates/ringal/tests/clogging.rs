@@ -1,5 +1,5 @@
-//! Tests that long-lived buffers cost their own bytes and nothing more, and that the ring serves
-//! freed regions again, wherever its head is.
+//! Tests that long-lived buffers do not block the ring, and that the ring reuses freed regions
+//! wherever its head is. Also tests the errors of refused requests.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -99,7 +99,7 @@ fn window_in_use_stays_close_to_the_live_bytes() {
 fn long_lived_buffers_at_the_start_do_not_enlarge_the_window() {
     let mut ring = RingAl::new(1 << 20);
     let kept: Vec<_> = (0..100).map(|_| ring.fixed(64).unwrap()).collect();
-    // The head needs at most one pass to find the place after the long-lived buffers.
+    // The head needs at most one pass to move past the long-lived buffers.
     for _ in 0..40_000 {
         assert!(ring.fixed(64).is_some());
     }
@@ -125,8 +125,8 @@ fn refusal_ends_when_enough_neighbours_are_free() {
             "{refused}"
         );
     }
-    // Two free regions that are not adjacent make no room. They do once the region between them is
-    // free.
+    // Two free regions that are not adjacent make no room for the request, until the region between
+    // them is free too.
     drop(held.remove(5));
     assert!(ring.fixed(2_000).is_none() && ring.fixed(2_100).is_none());
     drop(held.remove(3));
@@ -145,12 +145,12 @@ fn refusal_ends_when_a_watched_region_is_split() {
     let unit = SIZE + overhead;
     let mut ring = RingAl::new(3 * unit);
     let (first, second) = (ring.fixed(SIZE).unwrap(), ring.fixed(SIZE).unwrap());
-    // The request fits into the third region and the remainder of the second one, once an empty
+    // The request fits in the third region together with the end of the second, after an empty
     // buffer takes the start of the second.
     let large = (unit - overhead) + unit - overhead;
     assert!(ring.fixed(large).is_none(), "the second region is taken");
     drop((first, second));
-    // Each request takes the region at the head, and merges nothing.
+    // Each of these requests takes the region at the head without a merge.
     let third = ring.fixed(SIZE).unwrap();
     let first = ring.fixed(SIZE).unwrap();
     let second = ring.fixed(0).unwrap();
@@ -238,8 +238,8 @@ fn exhausted_ring_reports_the_largest_free_buffer_at_the_requested_alignment() {
     const ALIGN: usize = 4096;
     let mut ring = RingAl::new_with_align(32 << 10, ALIGN);
     let _held = ring.fixed(16 << 10).unwrap();
-    // The free rest starts just after an aligned address, so a buffer at its start would not have
-    // this alignment.
+    // The free rest starts just after an aligned address, so a buffer at the start of the rest
+    // would not be aligned.
     let plain = ring.stats().largest_free;
     let refused = ring.try_fixed_aligned(plain, ALIGN).unwrap_err();
     let RequestError::Exhausted { largest_free, .. } = refused else { panic!("{refused}") };

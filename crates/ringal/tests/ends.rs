@@ -15,8 +15,8 @@ use ephemera_testkit::backing::CountingGlobal;
 use ephemera_testkit::suite::take_turn;
 use ringal::{FixedBuf, GenericBufMut, RingAl, ringal};
 
-/// The alignment of every store in this program, in bytes. No other block has it, so the heap
-/// recognises stores by it.
+/// The alignment of every store in this program, in bytes. No other block has this alignment, so it
+/// identifies the stores.
 const STORE: usize = 1 << 13;
 
 /// The size of a store's header in bytes. The header is a separate block.
@@ -29,7 +29,7 @@ fn ring(bytes: usize) -> RingAl {
     RingAl::builder(bytes).align(STORE).build()
 }
 
-/// Returns how many stores the heap holds. Does not sweep first.
+/// Returns how many stores are allocated. Does not sweep first.
 fn stores() -> usize {
     GLOBAL.aligned().blocks
 }
@@ -103,8 +103,8 @@ fn dropped_rings_free_all_stores() {
     assert_eq!((stores(), RingAl::parked()), (0, 0));
 }
 
-/// Rings are dropped first, then their buffers, in any order. No ring is created or dropped after
-/// that, and no sweep is requested.
+/// Rings are dropped first, then their buffers, in the same or the reverse order. After that, no
+/// ring is created or dropped, and no sweep is requested.
 #[test]
 fn last_buffer_frees_its_store_however_many_are_parked() {
     take_turn();
@@ -120,7 +120,7 @@ fn last_buffer_frees_its_store_however_many_are_parked() {
     }
 }
 
-/// Two threads drop the last two buffers of many stores at once.
+/// Two threads drop the last two buffers of each of many stores at the same time.
 #[test]
 fn conc_two_last_buffers_free_their_store() {
     take_turn();
@@ -172,7 +172,7 @@ fn conc_ring_is_dropped_during_releases() {
             drop(shared);
             thread.join().unwrap();
         }
-        // The creation of another ring finds the release that the drop of this ring missed.
+        // The creation of another ring finds a release that the drop of this ring missed.
         drop(self::ring(16));
         assert_eq!((stores(), RingAl::parked()), (0, 0), "round {round}");
     }
@@ -208,7 +208,7 @@ fn macro_does_not_panic_during_thread_exit() {
     struct AtExit(Arc<AtomicUsize>);
     impl Drop for AtExit {
         fn drop(&mut self) {
-            // The ring may be destroyed before or after this value. Neither case panics.
+            // The ring may be destroyed before or after this value. Neither order panics.
             let served = ringal!(@fixed, 10).is_some();
             self.0.fetch_add(if served { 2 } else { 1 }, Ordering::Relaxed);
         }
@@ -226,7 +226,8 @@ fn macro_does_not_panic_during_thread_exit() {
     assert_ne!(seen.load(Ordering::Relaxed), 0);
 }
 
-/// Counts its drops in the first field. Its drop panics if the second field is `true`.
+/// An element that counts its drops in the first field. Its drop panics if the second field is
+/// `true`.
 struct Counted(Arc<AtomicUsize>, bool);
 
 impl Drop for Counted {
@@ -295,7 +296,7 @@ fn user_code_may_use_the_ring_of_its_thread() {
     ringal!(@init, 1 << 12);
     take_turn();
 
-    /// Contains a buffer of the ring. Its drop allocates another one.
+    /// An element that contains a buffer of the ring. Its drop allocates another buffer.
     struct Again(#[expect(dead_code, reason = "keeps a buffer live, not read")] FixedBuf, Arc<AtomicUsize>);
     impl Drop for Again {
         fn drop(&mut self) {
@@ -312,7 +313,7 @@ fn user_code_may_use_the_ring_of_its_thread() {
     drop(buffer);
     assert_eq!(served.load(Ordering::Relaxed), 3);
 
-    // The closure of `@ext` borrows the ring, so nested uses return `None`. A panic ends the
+    // The closure of `@ext` borrows the ring, so nested calls return `None`. A panic ends the
     // borrow.
     let nested = ringal!(@ext, 16, |buffer| {
         drop(buffer);

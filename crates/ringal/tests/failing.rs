@@ -1,5 +1,5 @@
-//! Tests of the creation of a ring over a heap that refuses: it frees parked stores first, and then
-//! fails with an error that has the requested size.
+//! Tests the creation of a ring when the heap has no memory for a store. The error contains the
+//! size of the store, and freed stores make room again.
 #![cfg(feature = "std")]
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -8,8 +8,8 @@ use std::alloc::System;
 
 use ringal::{CreateError, RingAl};
 
-/// The alignment of every store in this program, in bytes. No other block has it, so the heap
-/// recognises stores by it.
+/// The alignment of every store in this program, in bytes. No other block has this alignment, so it
+/// identifies the stores.
 const STORE: usize = 1 << 13;
 
 /// The system's heap, with a limit on the number of stores.
@@ -20,19 +20,19 @@ struct Scarce {
 #[global_allocator]
 static GLOBAL: Scarce = Scarce { room: AtomicUsize::new(0) };
 
-// SAFETY: every request goes to `System`, or is refused and changes nothing.
+// SAFETY: every request goes to `System`, or returns null and changes nothing.
 unsafe impl GlobalAlloc for Scarce {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() >= STORE {
-            // Only one thread creates rings here, so reading and decrementing `room` need not be
-            // one atomic operation.
+            // Only one thread creates rings, so the load and the store of `room` need not be one
+            // atomic operation.
             let room = self.room.load(Ordering::Relaxed);
             if room == 0 {
                 return core::ptr::null_mut();
             }
             self.room.store(room - 1, Ordering::Relaxed);
         }
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller meets the contract of `GlobalAlloc`, which is also that of `System`.
         unsafe { System.alloc(layout) }
     }
 
@@ -40,7 +40,7 @@ unsafe impl GlobalAlloc for Scarce {
         if layout.align() >= STORE {
             self.room.fetch_add(1, Ordering::Relaxed);
         }
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller meets the contract of `GlobalAlloc`, which is also that of `System`.
         unsafe { System.dealloc(block, layout) };
     }
 }
@@ -49,14 +49,14 @@ fn ring() -> Result<RingAl, CreateError> {
     RingAl::builder(1000).align(STORE).try_build()
 }
 
-/// The only test of this program, because the limit applies to the whole program.
+/// This is the only test of this program, because the limit on stores applies to the whole program.
 #[test]
 fn heap_without_memory_returns_an_error() {
     let refused = ring().expect_err("there is no room");
     assert!(matches!(refused, CreateError::NoMemory { bytes, align: STORE } if bytes > 1000), "{refused}");
     assert!(refused.to_string().contains("no memory for a store of"), "{refused}");
 
-    // Parked stores without live buffers make room.
+    // Parked stores make room once their last buffers are dropped.
     GLOBAL.room.store(12, Ordering::Relaxed);
     let late: Vec<_> = (0..12).map(|_| ring().unwrap().fixed(10).unwrap()).collect();
     assert_eq!((RingAl::parked(), ring().is_err()), (12, true));

@@ -1,4 +1,4 @@
-//! Tests of rings in memory that the caller provides. Such rings write only to that memory, and
+//! Tests of rings in memory that the caller provides. These rings write only to that memory, and
 //! free nothing.
 
 use core::mem::MaybeUninit;
@@ -6,8 +6,8 @@ use core::ptr::NonNull;
 
 use ringal::{CreateError, RingAl};
 
-/// The most bytes of the caller's memory that a ring loses to guards and alignment. Its capacity is
-/// the rest.
+/// The maximum number of bytes that a ring loses to guards and alignment. Its capacity is the rest
+/// of the caller's memory.
 const MARGIN: usize = if cfg!(feature = "checked") { 128 } else { 64 };
 
 #[test]
@@ -37,8 +37,8 @@ fn ring_in_memory_of_any_address_and_length_stays_inside() {
             let start = NonNull::from(&mut memory[..]).cast::<u8>();
             // SAFETY: `offset + bytes` is at most the vector's length.
             let start = unsafe { start.add(offset) };
-            // SAFETY: the vector outlives the ring and its buffers, and nobody else uses it until
-            // then.
+            // SAFETY: the vector outlives the ring and its buffers, and no other code uses it until
+            // they are dropped.
             match unsafe { RingAl::from_raw_parts(start, bytes) } {
                 Err(CreateError::TooSmall { bytes: said, least }) => {
                     assert!(said == bytes && bytes < least + 16, "{bytes} bytes, {least} needed");
@@ -67,7 +67,8 @@ fn memory_can_be_reused_after_all_buffers_are_dropped() {
     let mut memory = vec![0_u8; 1024];
     let start = NonNull::from(&mut memory[..]).cast::<u8>();
     for round in 0..4 {
-        // SAFETY: the vector outlives the ring and its buffers, and nobody else uses it until then.
+        // SAFETY: the vector outlives the ring and its buffers, and no other code uses it until
+        // they are dropped.
         let mut ring = unsafe { RingAl::from_raw_parts(start, 1024) }.unwrap();
         let mut kept = ring.fixed(100).unwrap();
         let frozen = ring.fixed(200 + round).unwrap().freeze();

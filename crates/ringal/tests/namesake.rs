@@ -1,5 +1,5 @@
-//! Tests with programs as users of ringal 0.2 to 0.4 write them, with only the API of those
-//! versions.
+//! Tests that programs written for ringal 0.2 to 0.4 still work. The tests use only the API of
+//! those versions.
 #![cfg(feature = "std")]
 
 use core::ops::{Deref, DerefMut};
@@ -24,8 +24,8 @@ fn fixed_buffer_writes_as_much_as_fits() -> io::Result<()> {
     buffer.flush()
 }
 
-/// A difference that "Coming from ringal 0.2 to 0.4" documents: in those versions, the buffer of 21
-/// bytes has at least 24.
+/// This differs from ringal 0.2 to 0.4, where a buffer of 21 bytes has at least 24. The crate's
+/// documentation lists the difference.
 #[test]
 fn fixed_buffer_has_exactly_the_requested_capacity() -> io::Result<()> {
     let mut ringal = RingAl::new(1024);
@@ -114,7 +114,7 @@ fn macro_declares_a_ring_for_each_thread() {
     });
     assert_eq!(line.unwrap().len(), 9);
 
-    // A function captures nothing and still finds the ring.
+    // A function captures no variables and still finds the ring.
     fn elsewhere() -> Option<FixedBufMut> {
         ringal!(@fixed, 944)
     }
@@ -124,7 +124,7 @@ fn macro_declares_a_ring_for_each_thread() {
     let (other, here) = (other.join().unwrap(), ringal!(@fixed, 8000));
     assert!(other.is_some() && here.is_some(), "each thread has a ring of its own");
 
-    // The names that the macro of those versions imports.
+    // The macro of those versions imports these names.
     let _ring: RefCell<RingAl> = RefCell::new(RingAl::new(64));
 }
 

@@ -1,5 +1,5 @@
-//! Runs random programs of requests and releases, with up to 40 live buffers, and compares the
-//! results with an oracle of intervals.
+//! Runs random programs of requests and releases, with up to 40 live buffers, and compares the ring
+//! with an oracle.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -12,7 +12,7 @@ use model::{Model, Program};
 use proptest::prelude::*;
 use ringal::RingAl;
 
-/// Runs a program on a ring. Returns how many requests were served and refused.
+/// Runs a program on a ring. Returns the number of served and of refused requests.
 fn run(store: usize, most: usize, bytes: &[u8]) -> (usize, usize) {
     let mut model = Model::new(RingAl::new(store), most);
     model.run(&mut Program(bytes));
@@ -41,7 +41,7 @@ proptest! {
     }
 }
 
-/// The programs are long, so that the head wraps, restarts and meets long-lived buffers.
+/// The programs are long, so the head wraps, restarts and meets long-lived buffers.
 #[test]
 fn seeded_programs_agree_with_the_oracle() {
     let (seeds, len) = if cfg!(miri) { (2, 160) } else { (16, 3_000) };

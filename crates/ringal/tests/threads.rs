@@ -132,7 +132,7 @@ fn conc_completed_release_is_visible_to_the_next_request() {
     for round in 0..ROUNDS {
         let mut large = ring.fixed(600).expect("the release happened before the message");
         large.write_all(&[round as u8; 600]).unwrap();
-        // The ring refuses a request just before the release, and remembers that refusal while the
+        // The ring refuses a request before the release starts, so it remembers a refusal while the
         // release runs.
         assert!(ring.fixed(700).is_none());
         to.send(large).unwrap();
@@ -144,8 +144,8 @@ fn conc_completed_release_is_visible_to_the_next_request() {
     releaser.join().unwrap();
 }
 
-/// The other thread frees buffers all the time, often between the search and the walk for the
-/// figures of the error.
+/// The other thread frees buffers continuously. It often does so between the search and the walk
+/// that computes the figures of the error.
 #[test]
 fn conc_refused_request_reports_less_room_than_requested() {
     const ASKED: usize = 1_000;

@@ -150,7 +150,7 @@ fn spare_capacity_can_be_filled_directly() {
     fixed.extend(*b"ab");
     assert_eq!(fixed.spare_capacity_mut().len(), 8);
     fixed.spare_capacity_mut()[0].write(b'c');
-    // SAFETY: the third byte was written.
+    // SAFETY: the first three bytes are written.
     unsafe { fixed.set_len(3) };
     assert_eq!(fixed, "abc");
     let mut growing = ring.extendable(1).unwrap();
@@ -158,7 +158,7 @@ fn spare_capacity_can_be_filled_directly() {
     for place in &mut growing.spare_capacity_mut()[..200] {
         place.write(b'x');
     }
-    // SAFETY: 200 bytes were written.
+    // SAFETY: the first 200 bytes are written.
     unsafe { growing.set_len(200) };
     assert!(growing.try_reserve(usize::MAX).is_err() && growing.try_reserve(400).is_err());
     assert!(growing.finalize().iter().all(|&byte| byte == b'x'));

@@ -18,8 +18,8 @@ struct KindCost {
     over_limit: usize,
     peak_sum: usize,
     peak_most: usize,
-    /// The bytes that are still held when a request ends. Blocks that outlive the request, such as
-    /// the answer, keep them.
+    /// The sum of the bytes that requests still held when they ended. Blocks that outlive a request
+    /// hold them, such as those of its answer.
     escaped: usize,
 }
 

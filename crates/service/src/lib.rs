@@ -1,5 +1,5 @@
-//! An HTTP service in which each request has a scope. So the service can limit the memory of a
-//! request, and a page shows what requests cost.
+//! An HTTP service that answers each request in a scope. The service can therefore limit the memory
+//! of a request, and one of its pages shows how much memory requests held.
 //!
 //! The program must have `PooledAllocator` as its global allocator. `examples/costs.rs` is such a
 //! program.
@@ -48,7 +48,7 @@ impl Service {
         Arc::new(Self { limit, costs: Mutex::default(), kept: Mutex::default() })
     }
 
-    /// Serves connections until the task is dropped.
+    /// Serves connections until the returned future is dropped.
     ///
     /// # Errors
     /// Returns an error if the listener fails to accept a connection.
@@ -64,7 +64,7 @@ impl Service {
         }
     }
 
-    /// Answers a request in a scope of its own. The page of costs is built outside of all scopes.
+    /// Answers a request in a new scope. The page of costs is built outside of all scopes.
     async fn answer(&self, request: Request<Incoming>) -> Result<HtmlPage, Infallible> {
         if request.uri().path() == "/costs" {
             let costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,8 +15,9 @@ use typed_pool::{PooledAllocator, Scope, ScopeHandle};
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// More bytes than the runtime's own lists keep of a scope. The lists may grow during a poll. Their
-/// new blocks escape from the scope, and each block pins a unit of its class.
+/// A bound on the bytes of a scope that the runtime's own lists keep. The lists may grow during a
+/// poll in the scope. Their new blocks escape from the scope, and each block pins a unit of its
+/// class.
 const KEPT_BY_TOKIO: usize = 100_000;
 
 fn runtime() -> Runtime {

@@ -1,14 +1,14 @@
-//! The advice. For each of the four crates, it says which blocks the crate could serve, what that
-//! would save, and whether the change is worth it.
+//! The advice: which blocks each of the four crates could serve, what that would save, and
+//! whether the change is worth it.
 //!
-//! The rules are constants here and in `verdict`. They ask for a *saving* first. [`TimeShare`] says
-//! how much processor time the allocator takes. If even the high end of that share is small, the
-//! verdict is to keep the allocator. Otherwise, the rules check for each crate whether it can serve
-//! the blocks, and how much memory it would hold.
+//! The rules are constants here and in `verdict`. They require a *saving* first. [`TimeShare`]
+//! estimates the allocator's share of the processor time. If even the high end of that share is
+//! small, the verdict is to keep the allocator. Otherwise, the rules check for each crate whether
+//! it can serve the blocks, and how much memory it would hold.
 //!
-//! The allocator's time and the time that its share divides by are both processor times of all
-//! threads together. For a trace without processor times, the share divides by the wall time of its
-//! threads, which includes waiting.
+//! The share divides the allocator's processor time by the program's, both summed over all
+//! threads. For a trace without processor times, the denominator is the wall time of the threads,
+//! which includes waiting.
 #![forbid(unsafe_code)]
 
 use super::costs::{Cost, CostSource, Costs};
@@ -32,14 +32,14 @@ const HOLDS_MORE: u64 = 4 << 20;
 const COLD: f64 = 200.0;
 /// The largest block in `ring-alloc`'s chunks, in bytes.
 const RING_MOST: u64 = 64 << 10;
-/// The largest object of a pool in bytes, and the most sizes for which a program would make pools.
+/// The largest object of a pool in bytes, and the maximum number of sizes that get a pool.
 const POOL_MOST: u64 = 1 << 10;
 const POOL_SIZES: usize = 8;
-/// The sizes in bytes that suit a ring of buffers, above the first and up to the second, and the
-/// share of blocks that must be freed at once or oldest first.
+/// The sizes in bytes that suit a ring of buffers: above the first and up to the second.
+/// `IN_ORDER` is the share of blocks that must be freed at once or oldest first.
 const BUFFERS: (u64, u64) = (64, 64 << 10);
 const IN_ORDER: f64 = 0.9;
-/// The least share of all blocks that a crate must serve.
+/// The smallest share of all blocks that a crate must serve.
 const SERVES: f64 = 0.3;
 
 /// The advice for one trace.
@@ -51,11 +51,11 @@ pub struct Advice {
     pub heap_share: Option<f64>,
     /// The allocator's shares of processor time and of wall time, as intervals.
     pub share: TimeShare,
-    /// The words for the time that every share divides by.
+    /// The denominator of every share, in words.
     pub whole: String,
-    /// The time that every share divides by, in nanoseconds.
+    /// The denominator of every share, in nanoseconds.
     pub run: f64,
-    /// The number of threads whose time is added up.
+    /// The number of threads of the trace.
     pub threads: u64,
     /// The origin of the allocator's time.
     pub source: CostSource,
@@ -82,7 +82,8 @@ fn price(counts: &BlockCounts, small: bool, cost: Option<&Cost>) -> f64 {
         + resized
 }
 
-/// Returns the nanoseconds that the calls take for the size classes that `wanted` selects.
+/// Returns the nanoseconds that the calls for blocks of the size classes selected by `wanted`
+/// take.
 fn cost_of(profile: &TraceProfile, cost: Option<&Cost>, wanted: impl Fn(usize) -> bool) -> f64 {
     profile
         .classes
@@ -134,10 +135,10 @@ impl Advice {
 struct OfferJudge<'a> {
     profile: &'a TraceProfile,
     all: BlockCounts,
-    /// Converts nanoseconds of the table into a share of the run.
+    /// The factor that converts nanoseconds of the table into a share of the run.
     scale: f64,
     replayed: Option<&'a Replayed>,
-    /// The words for the time that savings divide by.
+    /// The denominator of the savings, in words.
     whole: &'a str,
 }
 
@@ -156,15 +157,16 @@ impl OfferJudge<'_> {
         }
     }
 
-    /// Returns the saving and the row of one of our contenders, if it took part in the replay.
+    /// Returns the saving and the row of one of our contenders, if the contender took part in the
+    /// replay.
     fn measured(&self, key: &str) -> Option<(f64, &ReplayRow)> {
         let row = self.replayed.and_then(|replayed| replayed.row(key))?;
         let less = if row.verdict == stats::Verdict::Same { 0.0 } else { 1.0 - row.ratio.mid };
         Some((cost_of(self.profile, None, |_| true) * less * self.scale, row))
     }
 
-    /// Decides whether an offer fits. It fits if it serves the share `least` of the blocks and
-    /// saves enough, and if there is no reason against it.
+    /// Decides whether an offer fits: it must serve at least the share `least` of the blocks and
+    /// save at least [`WORTH`], and there must be no reason against it.
     fn settle(&self, mut offer: Offer, against: Option<String>, least: f64) -> Offer {
         let against = against.or_else(|| {
             if offer.blocks < least {
@@ -204,7 +206,7 @@ impl OfferJudge<'_> {
         self.settle(offer, against, SERVES)
     }
 
-    /// Returns the `most` commonest sizes that a pool could serve.
+    /// Returns the most common sizes that a pool could serve, at most `most` of them.
     fn common(&self, most: usize) -> Vec<(u64, u64, u64)> {
         let small = |&&(size, _, _): &&(u64, u64, u64)| size > 0 && size <= POOL_MOST;
         self.profile.sizes.iter().filter(small).take(most).copied().collect()

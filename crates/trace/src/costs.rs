@@ -1,9 +1,9 @@
 //! The assumed cost of a call in a trace that was not replayed. The figures are those of the
 //! harness's recorded run, which is compiled in.
 //!
-//! The harness measured them in loops on another machine. Every report says that they are an
-//! assumption for the trace. A table that is marked untrusted counts only if no trusted table has
-//! the figure.
+//! The harness measured these figures in loops on another machine. Every report says that they
+//! are an assumption for the trace. A table that is marked untrusted counts only if no trusted
+//! table has the figure.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -176,7 +176,8 @@ impl Costs {
 mod tests {
     use super::*;
 
-    /// A renamed workload fails this test. Otherwise the advice would silently use assumptions.
+    /// If a workload is renamed, this test fails. Otherwise the advice would silently use
+    /// assumptions.
     #[test]
     fn the_recorded_run_has_every_figure() {
         let recording: RecordedRun = serde_json::from_str(RECORDED).expect("xtask wrote it");

@@ -1,11 +1,11 @@
-//! The live bytes over the run, kept in a bounded number of points.
+//! The live bytes over the run, reduced to a bounded number of points.
 #![forbid(unsafe_code)]
 
 /// The largest number of points of a curve.
 const POINTS: usize = 1024;
 
-/// The highest value in each stretch of events. When there are too many stretches, each pair of
-/// them becomes one.
+/// The peak value of each stretch of events. When there are too many stretches, each pair of
+/// stretches becomes one.
 #[derive(Clone, Debug)]
 pub struct LiveCurve {
     peaks: Vec<u64>,
@@ -22,7 +22,7 @@ impl Default for LiveCurve {
 }
 
 impl LiveCurve {
-    /// Adds the value that follows the next event.
+    /// Adds the value after the next event.
     #[inline]
     pub fn add(&mut self, value: u64) {
         if self.filled == 0 {

@@ -28,7 +28,7 @@ pub fn path(trace: &Path) -> PathBuf {
     name.into()
 }
 
-/// Checks that [`keep`] can write the figures of a trace. This changes no file.
+/// Checks that [`keep`] can write the figures of a trace, without changing any file.
 ///
 /// # Errors
 ///
@@ -40,7 +40,7 @@ pub fn check(trace: &Path) -> io::Result<()> {
     output::check(&out)
 }
 
-/// Returns an error if a file has contents that no replay wrote. An empty file has nothing to lose.
+/// Returns an error if a file has contents that no replay wrote. An empty file is accepted.
 fn refuse_foreign(out: &Path) -> io::Result<()> {
     if !fs::metadata(out).is_ok_and(|found| found.is_file() && found.len() > 0) {
         return Ok(());
@@ -54,8 +54,8 @@ fn refuse_foreign(out: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, told(why)))
 }
 
-/// Writes the figures of a trace with this digest. Returns the path of the file. If that fails, a
-/// file that was there before is unchanged.
+/// Writes the figures of a trace, together with the digest of the trace's operations. Returns the
+/// path of the file. If the write fails, an existing file stays unchanged.
 ///
 /// # Errors
 ///
@@ -69,8 +69,8 @@ pub fn keep(trace: &Path, digest: Digest, figures: Replayed) -> io::Result<PathB
 }
 
 /// Returns the figures of an earlier replay of the trace at `trace` with this profile; `None` if
-/// there are none, or if their command or operations differ from the trace's. The times of the
-/// files do not matter.
+/// there are none, or if their command or operations differ from the trace's. The files'
+/// modification times do not matter.
 pub fn of(trace: &Path, profile: &TraceProfile) -> Option<Replayed> {
     let figures = path(trace);
     let text = fs::read_to_string(&figures).ok()?;

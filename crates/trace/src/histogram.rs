@@ -37,14 +37,14 @@ impl LogHistogram {
         self.counts.iter().sum()
     }
 
-    /// Returns the least value of a bucket.
+    /// Returns the smallest value of a bucket.
     #[must_use]
     pub fn low(bucket: usize) -> u64 {
         if bucket == 0 { 0 } else { 1 << (bucket - 1) }
     }
 
-    /// Returns the least value and the count of each bucket, from the first bucket that is not
-    /// empty to the last.
+    /// Returns the smallest value and the count of each bucket, from the first non-empty bucket
+    /// to the last.
     #[must_use]
     pub fn rows(&self) -> Vec<(u64, u64)> {
         let used = |count: &u64| *count > 0;
@@ -56,8 +56,8 @@ impl LogHistogram {
         (first..=last).map(|bucket| (Self::low(bucket), self.counts[bucket])).collect()
     }
 
-    /// Returns the greatest value of the bucket that contains the quantile `share`; `None` if there
-    /// are no values.
+    /// Returns the largest value of the bucket that contains the quantile `share`; `None` if
+    /// there are no values.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let total = self.total();

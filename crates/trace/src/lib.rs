@@ -1,8 +1,8 @@
 //! Reads traces of the recorder, advises whether another allocator would help, and replays traces.
 //!
-//! `ephemera-recorder` writes the files and reads them back. One pass over a trace gathers a
-//! [`TraceProfile`]. [`advise`] turns the profile into a verdict; [`text`] and [`page`] print the
-//! verdict. [`replay`] runs a trace over any allocators that its caller passes in, so this crate
+//! `ephemera-recorder` writes trace files and reads them. One pass over a trace gathers a
+//! [`TraceProfile`]. [`advise`] turns the profile into a verdict, which [`text`] and [`page`]
+//! print. [`replay`] runs a trace over any allocators that its caller passes in, so this crate
 //! depends on no allocator.
 
 #![expect(

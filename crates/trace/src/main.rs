@@ -58,8 +58,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Shows on the terminal that a trace is read, until the bar is cleared. A thread redraws the bar,
-/// since a summary reports no progress while it reads.
+/// Shows on the terminal that a trace is being read, until the caller clears the bar. A thread
+/// redraws the bar, because a summary reports no progress.
 fn reading(trace: &Trace) -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} gone  {msg}") {
@@ -113,7 +113,7 @@ fn advise(options: &AdviseOptions) -> Result<(), Box<dyn Error>> {
     let replayed = figures::of(&options.trace, &profile);
     let advice = Advice::of(&profile, replayed.as_ref());
     let mut said = text::report(&profile, &advice);
-    // The page is written first, because the output may be full.
+    // The page is written first, because printing may fail.
     let mut written = Ok(());
     if let Some(out) = &options.html {
         written = output::replace(out, &page::page(&profile, &advice, replayed.as_ref()));

@@ -1,12 +1,12 @@
-//! The offer of one crate: what it could do for the recorded program.
+//! What one crate could do for the recorded program.
 #![forbid(unsafe_code)]
 
 use super::costs::CostSource;
 
-/// The least saving that is worth a change, as a share of the run.
+/// The smallest saving that is worth a change, as a share of the run.
 pub(super) const WORTH: f64 = 0.02;
 
-/// The effect that one crate would have on the program.
+/// The estimated effect of one crate on the program.
 #[derive(Clone, Debug)]
 pub struct Offer {
     /// The name of the crate.
@@ -20,7 +20,7 @@ pub struct Offer {
     pub saving: f64,
     /// The origin of the crate's cost.
     pub source: CostSource,
-    /// Whether the crate passes the rules.
+    /// Whether the crate fits the program, by the rules of the advice.
     pub fits: bool,
     /// The reasons for and against the crate.
     pub reasons: Vec<String>,

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use ephemera_recorder::format::MAGIC;
 
-/// Prints text on the standard output. A closed pipe is no error, since its reader wants no more
-/// text.
+/// Prints text on the standard output. A closed pipe is not an error, because its reader wants no
+/// more text.
 ///
 /// # Errors
 ///
@@ -57,7 +57,8 @@ fn target(path: &Path) -> io::Result<Option<PathBuf>> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(found) if found.is_file() => {
-            // A rename would also replace a file that the user may not write.
+            // Opening the file checks its permissions: a rename would replace even a file that
+            // the user may not write.
             File::options().write(true).open(path)?;
             fs::canonicalize(path).map(Some)
         }
@@ -70,7 +71,7 @@ fn target(path: &Path) -> io::Result<Option<PathBuf>> {
 /// The prefix of the temporary files of [`replace`] and [`check`].
 const DRAFT: &str = ".ephemera";
 
-/// Checks that [`replace`] can write a file. This changes no file.
+/// Checks that [`replace`] can write a file, without changing any file.
 ///
 /// # Errors
 ///
@@ -83,7 +84,7 @@ pub fn check(path: &Path) -> io::Result<()> {
     named(path, checked)
 }
 
-/// Writes a file. If that fails, a file that was there before is unchanged.
+/// Writes a file. If that fails, an existing file stays unchanged.
 ///
 /// # Errors
 ///
@@ -95,7 +96,7 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
         let (draft, file) = fresh(directory_of(&target), DRAFT)?;
         let done = fill(file, text, &target).and_then(|()| fs::rename(&draft, &target));
         if done.is_err() {
-            // Best effort: the error of the write says more than an error of this removal.
+            // Best effort: the error of the write says more than an error of the removal.
             let _ = fs::remove_file(&draft);
         }
         done
@@ -109,11 +110,11 @@ fn fill(mut file: File, text: &str, target: &Path) -> io::Result<()> {
     if let Ok(before) = fs::metadata(target) {
         file.set_permissions(before.permissions())?;
     }
-    // Some file systems report a full disk only now.
+    // Some file systems report a full disk only at this call.
     file.sync_all()
 }
 
-/// Returns whether two paths name the same file, or would if it existed.
+/// Returns whether two paths name the same file, or would if the file existed.
 #[must_use]
 pub fn is_same(one: &Path, other: &Path) -> bool {
     let place =
@@ -125,7 +126,7 @@ pub fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Returns whether a path names a regular file that begins as a trace does.
+/// Returns whether a path names a regular file that begins like a trace.
 #[must_use]
 pub fn is_trace(path: &Path) -> bool {
     use std::io::Read as _;

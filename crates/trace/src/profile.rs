@@ -11,9 +11,9 @@ use super::rings::RingModel;
 use ephemera_recorder::{Book, BookStep, Id, RunEnd, Timing, Trace, TraceError, TraceEvent, What};
 
 /// The number of size classes: up to 16 bytes, up to 32 bytes, and so on. The last class has no
-/// end.
+/// upper limit.
 pub const CLASSES: usize = 24;
-/// The greatest number of different sizes that are counted.
+/// The maximum number of different sizes that are counted.
 const SIZES: usize = 65_536;
 /// A block counts as over-aligned if the base-2 logarithm of its alignment is at least this.
 const OVER_ALIGNED_LOG2: u8 = 5;
@@ -79,14 +79,14 @@ pub(crate) fn part(count: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { count as f64 / of as f64 }
 }
 
-/// The facts that a trace shows.
+/// The figures that one pass over a trace gathers.
 #[derive(Clone, Debug, Default)]
 pub struct TraceProfile {
     /// The command that was recorded.
     pub command: String,
-    /// Identifies the trace's operations.
+    /// The digest of the trace's operations.
     pub digest: Digest,
-    /// Facts that a reader must know about the trace.
+    /// The limitations that a reader must know before trusting the figures.
     pub caveats: Vec<String>,
     /// The number of events.
     pub events: u64,
@@ -95,7 +95,7 @@ pub struct TraceProfile {
     /// Nanoseconds from the start of the recording to the end of the program, or to the last event
     /// if the trace has no end.
     pub time: u64,
-    /// The sum over all threads of the nanoseconds from the first call to the last.
+    /// The nanoseconds from the first call to the last, summed over all threads.
     pub threads_time: u64,
     /// Processor times, and the times of the measured calls in the allocator and in the recorder.
     pub timing: Timing,
@@ -107,9 +107,9 @@ pub struct TraceProfile {
     pub clock_cost: f64,
     /// Counts for each size class. A block belongs to the class of its first size.
     pub classes: Vec<BlockCounts>,
-    /// The most bytes that are live at one time.
+    /// The peak number of live bytes.
     pub peak_bytes: u64,
-    /// The most blocks that are live at one time.
+    /// The peak number of live blocks.
     pub peak_blocks: u64,
     /// The number of blocks that are live at the end.
     pub left: u64,
@@ -117,16 +117,16 @@ pub struct TraceProfile {
     pub unknown: u64,
     /// The number of calls for blocks that had been freed already.
     pub twice: u64,
-    /// The number of blocks whose free is missing in the trace.
+    /// The number of blocks whose free is missing from the trace.
     pub lost: u64,
     /// The number of blocks with a larger alignment than `malloc` gives.
     pub over_aligned: u64,
-    /// The commonest sizes, the commonest first: the size, its number of blocks, and the most of
-    /// its blocks that are live at one time.
+    /// The most common sizes, the most common first: the size, the number of its blocks, and the
+    /// peak number of its live blocks.
     pub sizes: Vec<(u64, u64, u64)>,
     /// The live bytes over the run.
     pub alive: LiveCurve,
-    /// The most bytes that `ring-alloc` would hold at one time.
+    /// The peak number of bytes that `ring-alloc` would hold.
     pub ring_peak: u64,
 }
 
@@ -138,7 +138,8 @@ pub(crate) fn class_of(size: u64) -> usize {
     log2.saturating_sub(4).min(CLASSES - 1)
 }
 
-/// Returns the largest size of a class in bytes; `None` for the last class, which has no end.
+/// Returns the largest size of a class in bytes; `None` for the last class, which has no upper
+/// limit.
 #[must_use]
 pub(crate) fn class_end(class: usize) -> Option<u64> {
     (class + 1 < CLASSES).then(|| 16 << class)
@@ -152,7 +153,7 @@ struct BlockLife {
     first_size: u64,
 }
 
-/// Builds a profile event by event.
+/// The builder of a profile, which adds one event at a time.
 #[derive(Default)]
 struct ProfileBuilder {
     book: Book,
@@ -160,8 +161,8 @@ struct ProfileBuilder {
     rings: RingModel,
     lives: Vec<BlockLife>,
     alive: u64,
-    /// For each size: the number of blocks, the number of live blocks, and the most live blocks at
-    /// one time.
+    /// For each size: the number of blocks, the number of live blocks, and the peak number of
+    /// live blocks.
     sizes: HashMap<u64, (u64, u64, u64)>,
     /// The times of each thread's first and last call.
     seen: Vec<Option<(u64, u64)>>,
@@ -284,7 +285,7 @@ impl ProfileBuilder {
         self.profile.peak_blocks = self.profile.peak_blocks.max(self.book.live());
     }
 
-    /// Removes a block. `seen` says whether the trace contains the block's free.
+    /// Removes a block. `seen` tells whether the trace contains the block's free.
     fn gone(&mut self, id: Id, event: &TraceEvent, seen: bool) {
         let life = self.lives[id as usize];
         let order = self.lists.gone(id);
@@ -311,7 +312,7 @@ impl ProfileBuilder {
         self.profile.classes[usize::from(life.class)].resizes += 1;
         self.alive = self.alive.saturating_sub(core::mem::replace(&mut life.size, block.size));
         self.grow(block.size);
-        // The model of the chunks sees a free and a new block.
+        // For the model of the chunks, a resize is a free and an allocation.
         self.rings.gone(id);
         let align = if block.align_log2 == 0 { 16 } else { 1 << block.align_log2 };
         self.rings.born(id, block.thread, block.size, align);

@@ -1,4 +1,4 @@
-//! A model of `ring-alloc`: how many bytes its chunks would hold for the trace.
+//! A model of `ring-alloc` that computes how many bytes its chunks would hold for the trace.
 //!
 //! The model has chunks, fronts and empty chunks, but no addresses. It has two classes of blocks.
 //! Each thread fills its front chunk of each class from the start. A chunk is reusable when all its
@@ -10,9 +10,9 @@ use ephemera_recorder::Id;
 
 /// The largest block and the chunk size of each class, in bytes.
 const GEOMETRY: [(u64, u64); 2] = [(2 << 10, 32 << 10), (64 << 10, 256 << 10)];
-/// The bytes of a chunk that hold no blocks.
+/// The size of a chunk's header, in bytes.
 const HEADER: u64 = 128;
-/// The most empty chunks of each class that a thread keeps.
+/// The maximum number of empty chunks of each class that a thread keeps.
 const KEPT: u32 = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +40,7 @@ pub(crate) struct RingModel {
     /// chunk; its size in bytes.
     places: Vec<(u32, u64, u64)>,
     held: u64,
-    /// The most bytes held at one time.
+    /// The peak of the held bytes.
     pub(crate) peak: u64,
 }
 
@@ -161,7 +161,7 @@ mod tests {
         let mut rings = RingModel::default();
         for stays in 0..100 {
             rings.born(stays, 1, 16, 16);
-            // These blocks exceed a chunk, so the next block that stays is in another chunk.
+            // These blocks exceed a chunk, so the next long-lived block lies in another chunk.
             let traffic = 1000..3100;
             traffic.clone().for_each(|id| rings.born(id, 1, 16, 16));
             traffic.for_each(|id| rings.gone(id));

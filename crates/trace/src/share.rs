@@ -1,4 +1,4 @@
-//! The share of the run that the allocator takes: of processor time and of wall time.
+//! Computes the allocator's share of the processor time and of the wall time.
 //!
 //! A trace contains three measurements: the processor time of the process, and for some calls the
 //! time in the allocator and the time in the recorder. The share is the allocator's time divided by
@@ -12,25 +12,26 @@ use super::profile::TraceProfile;
 use super::units::{duration, grouped};
 use ephemera_recorder::TimeSample;
 
-/// The least number of measured calls that an estimate needs.
+/// The minimum number of measured calls for an estimate.
 const LEAST: u64 = 50;
 /// The time that measuring adds to an interval, as a multiple of the clock's cost. The three
-/// factors lead to the low, the likely and the high figure. Measuring may add less than the clock's
+/// factors give the low, the likely and the high figure. Measuring may add less than the clock's
 /// cost, because a short call overlaps with the clock's own work. It may add more, because the
 /// processor predicts a measured call badly. These factors, `AROUND` and `UNMEASURED` were
 /// estimated from six programs on one machine.
 const CLOCK: [f64; 3] = [1.3, 1.0, 0.6];
-/// The least nanoseconds that an estimate assumes for a call: some fifty instructions.
+/// The shortest time that an estimate assumes for a call, in nanoseconds: about fifty
+/// instructions.
 const FLOOR: f64 = 3.0;
 /// Nanoseconds that the recorder takes for a call outside the measured interval: for the jump to
 /// the real function and the count of calls.
 const AROUND: [f64; 3] = [1.0, 4.0, 8.0];
-/// The recorder's time in an unmeasured call, as a multiple of its time in a measured one.
+/// The recorder's time in an unmeasured call, as a multiple of its time in a measured call.
 const UNMEASURED: [f64; 3] = [0.9, 1.05, 1.3];
 /// Nanoseconds that a measured call takes to write its note, in addition to three clock readings.
 const NOTE: f64 = 15.0;
-/// Nanoseconds that the recorder takes for an event, if the trace does not say. On one machine, it
-/// took 65 ns in a loop of `malloc`.
+/// Nanoseconds that the recorder takes for an event, if the trace does not contain its cost. On
+/// one machine, the recorder took 65 ns in a loop of `malloc`.
 const ASSUMED_RECORDER: [f64; 3] = [0.0, 60.0, 100.0];
 /// The distance from a sampled figure to each end of its interval, in standard errors.
 const ERRORS: f64 = 2.0;
@@ -77,8 +78,8 @@ impl Interval {
         }
     }
 
-    /// Divides by `whole`. The low end of the result is the low end of `self` divided by the high
-    /// end of `whole`.
+    /// Divides by `whole`; a quotient is at most 1. The low end of the result is the low end of
+    /// `self` divided by the high end of `whole`.
     fn share(self, whole: Self) -> Self {
         let of = |part: f64, whole: f64| if whole > 0.0 { (part / whole).min(1.0) } else { 1.0 };
         Self { low: of(self.low, whole.high), mid: of(self.mid, whole.mid), high: of(self.high, whole.low) }
@@ -176,7 +177,7 @@ fn allocator(
     }
 }
 
-/// Estimates the time of all calls from the measured ones; `None` if there are too few.
+/// Estimates the time of all calls from the measured calls; `None` if too few calls were measured.
 fn sampled(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval> {
     let timing = &profile.timing;
     let mut all = TimeSample::default();

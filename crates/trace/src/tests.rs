@@ -12,7 +12,7 @@ use super::*;
 mod advice;
 mod share;
 
-/// Builds a trace. The address of a block is its number times 16.
+/// The builder of a trace. The address of a block is its number times 16.
 struct Script {
     writer: Writer,
     calls: u64,
@@ -47,7 +47,7 @@ impl Script {
         struct Scratch(PathBuf);
         impl Drop for Scratch {
             fn drop(&mut self) {
-                // Best effort: the file may be gone already.
+                // Best effort: the file may already be gone.
                 let _ = std::fs::remove_file(&self.0);
             }
         }
@@ -289,7 +289,7 @@ fn a_replay_without_rounds_is_an_error() {
     assert!(error.expect_err("there is no figure").contains("at least one round"));
 }
 
-/// With the warm-up, the number of rounds would exceed `u32::MAX`.
+/// `u32::MAX` rounds and the warm-up are more than a `u32` can count.
 #[test]
 #[should_panic(expected = "round 2 has ended")]
 fn the_largest_number_of_rounds_is_not_taken_for_none() {
@@ -306,7 +306,7 @@ fn sums_that_exceed_the_largest_number_stay_there() {
     (0..300).for_each(|i| script.alloc(1, i, size));
     script.resize(1, 0, 0, size - 1);
     (0..300).for_each(|i| script.free(1, i));
-    // Each of twenty more threads lives for most of the longest time.
+    // Twenty more threads each live for most of the longest time that a trace can express.
     (0..20).for_each(|i| script.alloc(2 + i, 1000 + u64::from(i), 64));
     script.pace = u64::MAX / 800;
     (0..20).for_each(|i| script.free(2 + i, 1000 + u64::from(i)));

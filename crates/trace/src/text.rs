@@ -10,7 +10,7 @@ use super::histogram::LogHistogram;
 use super::profile::{BlockCounts, TraceProfile, class_end, part};
 use super::share::{between, times};
 
-/// The greatest number of threads whose processor time is listed.
+/// The maximum number of threads whose processor time is listed.
 const BUSIEST: usize = 4;
 
 /// Returns the name of a size class.
@@ -66,7 +66,7 @@ fn line(out: &mut String, name: &str, cells: &[impl AsRef<str>]) {
     out.push('\n');
 }
 
-/// Prints a row for each bucket: the least value, the count, the share, and a bar.
+/// Prints a row for each bucket: the smallest value, the count, the share, and a bar.
 fn bars(out: &mut String, histogram: &LogHistogram, show: impl Fn(u64) -> String) {
     let total = histogram.total();
     let rows = histogram.rows();
@@ -210,7 +210,7 @@ pub(super) fn shares(advice: &Advice) -> Vec<String> {
     said
 }
 
-/// Returns the advice alone.
+/// Returns the advice without the profile.
 #[must_use]
 pub fn verdict(advice: &Advice) -> String {
     let mut out = String::new();

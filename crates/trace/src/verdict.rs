@@ -11,7 +11,7 @@ use super::profile::TraceProfile;
 use super::replay::Replayed;
 use super::share::{Interval, between};
 
-/// A program with fewer calls keeps its allocator.
+/// The number of calls below which a program keeps its allocator.
 const FEW: u64 = 10_000;
 
 /// The recommendation of the advice.
@@ -30,9 +30,9 @@ pub(super) struct AdviceCase<'a> {
     pub(super) profile: &'a TraceProfile,
     /// The allocator's share; `None` if the trace has no times.
     pub(super) share: Option<Interval>,
-    /// The origin of that share.
+    /// The origin of the allocator's share.
     pub(super) source: CostSource,
-    /// The words for the time that shares divide by.
+    /// The denominator of all shares, in words.
     pub(super) whole: &'a str,
     pub(super) offers: &'a [Offer],
     pub(super) replayed: Option<&'a Replayed>,
@@ -81,8 +81,8 @@ impl AdviceCase<'_> {
         (verdict, reasons)
     }
 
-    /// Returns the offer that fits and saves most. Considers only offers whose saving was measured
-    /// if `measured`, and only the others if not.
+    /// Returns the offer that fits and saves most. `measured` selects the offers to consider:
+    /// those with a measured saving, or those with an assumed one.
     fn best(&self, measured: bool) -> Option<&Offer> {
         let offers = self.offers.iter().filter(|offer| offer.fits && offer.source.is_measured() == measured);
         offers.max_by(|a, b| a.saving.total_cmp(&b.saving))
@@ -109,8 +109,8 @@ impl AdviceCase<'_> {
             );
             (offer.saving, Recommendation::Try(offer.name, offer.source), said)
         });
-        // The sort is stable: of two equal savings, the general allocator comes first, because it
-        // needs less work.
+        // The sort is stable: of two equal savings, the general allocator comes first, because a
+        // change to it needs less work.
         let mut found: Vec<_> = general.into_iter().chain(ours).filter(|one| one.0 >= WORTH).collect();
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         let (saving, verdict) = found.first().map(|one| (one.0, one.1.clone()))?;

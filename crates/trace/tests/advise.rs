@@ -86,7 +86,7 @@ fn figures_are_used_for_the_operations_that_they_were_measured_on() {
     std::thread::sleep(core::time::Duration::from_millis(20));
     std::fs::write(&path, &bytes).expect("cargo's directory is writable");
     assert!(uses_figures(&path).0);
-    // Figures of another recording, or of another command, are not used, though they are newer.
+    // Figures of another recording, or of another command, are not used, even if they are newer.
     let kept = std::fs::read_to_string(&figures).expect("the test wrote it");
     for (command, extra) in [("four threads", true), ("five threads", false)] {
         let mut writer = Writer::new(command);
@@ -217,7 +217,7 @@ fn a_page_that_cannot_be_written_is_named_before_the_trace_is_read() {
     assert_eq!(fs::read_dir(&dir.0).expect("the test made it").count(), 0, "no temporary file stays");
 }
 
-/// The limit of a file's size stands for a full disk.
+/// A limit on file sizes simulates a full disk.
 #[test]
 fn a_full_disk_leaves_the_old_page() {
     let dir = TestDir::new("disk");

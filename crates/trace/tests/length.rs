@@ -17,13 +17,13 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 /// The peak of [`LIVE`].
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, with its live bytes counted.
+/// An allocator that calls the system's allocator and counts its live bytes.
 struct Counting;
 
 #[global_allocator]
 static GLOBAL: Counting = Counting;
 
-// SAFETY: the system's allocator serves every call. A resize copies, which is the default.
+// SAFETY: the system's allocator serves every call. `realloc` is the default, which copies.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();

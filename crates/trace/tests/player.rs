@@ -15,7 +15,7 @@ use ephemera_trace::replay::{Action, Lane, Player, ReplayProgram};
 
 use self::support::TestDir;
 
-/// The live blocks of [`Strict`] by address, and its calls.
+/// The live blocks of [`Strict`] by address, and the numbers of its calls.
 #[derive(Default)]
 struct Ledger {
     live: HashMap<usize, Layout>,
@@ -33,7 +33,7 @@ struct Strict(Mutex<Ledger>);
 
 impl Strict {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // A failed assertion panics while its thread holds the lock. The map is intact then.
+        // A failed assertion panics while its thread holds the lock. The map is still intact.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -73,8 +73,8 @@ pub(super) fn prepare(ws: &Workspace, contenders: &mut Vec<TracedContender>) -> 
     Ok(Traced { program: ws.target_dir(PROFILE).join(PROGRAM) })
 }
 
-/// Returns the number of counted rounds. Each thread has one turn in a round. With few threads
-/// there are more rounds, so that slow paths weigh as much as with many threads.
+/// Returns the number of counted rounds. Each thread has one turn in a round. With few threads,
+/// there are more rounds, so slow paths weigh as much as with many threads.
 fn rounds(threads: usize) -> usize {
     (256 / threads).clamp(8, 64)
 }
@@ -84,7 +84,7 @@ impl Traced {
     ///
     /// # Errors
     ///
-    /// Returns an error if a figure differs. In that case valgrind prints another format, or the
+    /// Returns an error if a figure differs. In that case, valgrind prints another format, or the
     /// program was built in an unexpected way.
     pub(super) fn check(&self) -> Result<()> {
         for (workload, lines) in TracedWorkload::KNOWN {
@@ -106,8 +106,8 @@ impl Traced {
         Ok(())
     }
 
-    /// Runs everything that the plan names. Returns the figures in no particular order. If a run
-    /// has no figure, prints the reason.
+    /// Makes all runs of the plan. Returns the figures in no particular order. If a run has no
+    /// figure, prints the reason.
     pub(super) fn count(&self, plan: &Plan) -> Vec<Figure> {
         let mut runs = Vec::new();
         // The longest runs come first, so that all lanes end at about the same time.
@@ -162,8 +162,8 @@ impl Traced {
     }
 }
 
-/// A pipe that is read in large pieces, because each read waits first. valgrind writes each line on
-/// its own, and a reader that wakes up for each line would take most of the time.
+/// A pipe that waits before each read, so each read returns a large piece. valgrind writes line by
+/// line, and a reader that woke up for each line would take most of the time.
 #[derive(Debug)]
 struct Patient<R>(R);
 

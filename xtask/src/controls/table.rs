@@ -33,7 +33,7 @@ pub(crate) struct Control {
     /// The number of seeds that Miri tries.
     #[serde(default = "seeds")]
     pub(crate) seeds: u32,
-    /// One sentence that says what is weakened and what goes wrong then.
+    /// One sentence that says what is weakened and what then goes wrong.
     pub(crate) what: String,
 }
 

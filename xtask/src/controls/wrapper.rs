@@ -1,9 +1,9 @@
 //! Passes the cfg of a control to the workspace's own crates only: xtask wraps rustc for cargo.
 //!
-//! With the cfg in `RUSTFLAGS` every control would rebuild loom, proptest and all other
+//! With the cfg in `RUSTFLAGS`, every control would rebuild loom, proptest and all other
 //! dependencies. Cargo calls `RUSTC_WORKSPACE_WRAPPER` for members of the workspace only, and
-//! separates the builds of different wrappers by the path of the wrapper. So a copy of this program
-//! named `weaken-NAME` adds the cfg, and all controls share the dependencies.
+//! separates the builds of different wrappers by the path of the wrapper. So a copy of this
+//! program named `weaken-NAME` adds the cfg, and all controls share the dependencies.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::workspace::Workspace;
 /// The start of the file name of a copy of xtask that adds a cfg. The name of the control follows.
 const PREFIX: &str = "weaken-";
 
-/// Makes `cargo` compile the workspace's crates with the cfg of `control`.
+/// Returns `cargo` with a wrapper that compiles the workspace's crates with the cfg of `control`.
 pub(crate) fn wrap(ws: &Workspace, control: &str, cargo: Cmd) -> Result<Cmd> {
     let dir = ws.target_dir("xtask-wrappers");
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -36,8 +36,8 @@ fn this_program() -> Result<PathBuf> {
     std::env::current_exe().context("cannot find the file of this program")
 }
 
-/// Copies the file `ours` to `copy` by a rename, so that a concurrent build never starts a partly
-/// written file.
+/// Copies the file `ours` to a temporary file and renames that to `copy`, so that a concurrent
+/// build never starts a partly written file.
 fn place(ours: &Path, copy: &Path) -> std::io::Result<()> {
     let fresh = copy.with_extension(format!("new-{}", std::process::id()));
     std::fs::copy(ours, &fresh)?;

@@ -63,7 +63,7 @@ struct CountRow<'a> {
     contender: &'a str,
     was: Option<f64>,
     is: f64,
-    /// The count minus that of the bare loop.
+    /// The count minus the bare loop's count.
     net: Option<f64>,
     verdict: CountVerdict,
 }

@@ -1,5 +1,5 @@
 //! `cargo xtask loom`: runs the models in every interleaving up to a bound on preemptions. With
-//! `--controls` it also runs the negative controls, which show that the models can fail.
+//! `--controls`, it also runs the negative controls, which show that the models can fail.
 
 use anyhow::Result;
 use clap::Args;
@@ -39,7 +39,7 @@ pub(crate) fn main(ws: &Workspace, options: &LoomOptions) -> Result<bool> {
     let packages = ws.choose(options.package.as_deref(), &MODELLED)?;
     let mut todo = Vec::new();
     if let Some(model) = options.model.as_deref() {
-        // One step for all packages, since a single package may have no model of that name.
+        // All packages share one step, because a single package may have no model of that name.
         todo.push(Step::new("loom", format!("models named {model}"), move |ws| {
             let mut ran = 0;
             for package in &packages {

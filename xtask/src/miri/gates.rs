@@ -2,7 +2,7 @@
 
 use super::model::BorrowModel;
 
-/// The part of a name by which `ci` skips tests under Stacked Borrows: the suite over one ring with
+/// The part of a test's name by which `ci` skips tests under Stacked Borrows: the suite over one ring with
 /// standard chunks, which takes two fifths of the time. The suites with tiny chunks, and with
 /// standard chunks on all threads, still run.
 const SLOW_SUITE: &str = "standard_chunks";
@@ -28,8 +28,8 @@ pub(super) struct MiriGate {
     /// Whether Miri checks strict provenance. A crate that masks an address to find a header cannot
     /// pass that check, since the header's pointer comes from an integer.
     pub(super) strict: bool,
-    /// Whether `ci` and `test` also check the package. They have little time, and leave out
-    /// `testkit`: its suite runs in `ci` as part of the tests of other crates.
+    /// Whether `ci` and `test` also check the package. Both have little time and leave out
+    /// `testkit`, whose suite runs in `ci` as part of the tests of other crates.
     pub(super) always: bool,
     /// The integration tests that `ci` runs under Stacked Borrows, in addition to the unit tests.
     /// `None` means all. Large crates name the comparisons with an oracle, which call the whole
@@ -38,10 +38,10 @@ pub(super) struct MiriGate {
     /// Tests that `ci` skips under both models, because each takes more than a minute.
     pub(super) skipped_in_ci: &'static [&'static str],
     /// Integration tests that `ci` leaves to `cargo xtask miri` under both models. They test
-    /// amounts of memory or the use with other crates, and execute the same code as the tests that
-    /// remain.
+    /// memory use or interoperation with other crates, and execute the same code as the remaining
+    /// tests.
     pub(super) whole_only: &'static [&'static str],
-    /// Unit tests that each take some seconds. `test` skips them, and `ci` runs them under Tree
+    /// Unit tests that each take a few seconds. `test` skips them, and `ci` runs them under Tree
     /// Borrows alone.
     pub(super) slow_units: &'static [&'static str],
 }
@@ -79,8 +79,8 @@ pub(super) const GATES: [MiriGate; 6] = [
         dir: "ring-alloc",
         strict: false,
         stacked_in_ci: Some(&["suite"]),
-        // These tests run random programs with refusals. The tests `failing` still run: they refuse
-        // each call in turn, to rings with tiny and with standard chunks.
+        // These tests run random programs with refusals. The tests `failing` still run: they
+        // refuse one call after another, to rings with tiny and with standard chunks.
         skipped_in_ci: &["tiny_chunks_limited::refusals", "standard_chunks::refusals"],
         whole_only: &["hashbrown", "layouts", "limit", "namesake", "pinning", "pressure", "std_trait"],
         slow_units: &["one::idle_tests"],

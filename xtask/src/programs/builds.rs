@@ -9,7 +9,7 @@ use super::catalogue::{GeneralAllocator, MeasuredProgram};
 use crate::shell::Cmd;
 use crate::workspace::Workspace;
 
-/// The package with the programs, which is a workspace of its own.
+/// The package with the programs, which is a separate workspace.
 pub(super) const DIRECTORY: &str = "benches/programs";
 
 /// The path of an executable or library, by the allocator's key. An error says why the allocator
@@ -36,8 +36,8 @@ pub(super) fn build(
     if cargo(ws, &target, programs, allocators).quiet("building the programs")?.success {
         return Ok(paths());
     }
-    // At least one executable does not build. The loop builds each one alone, so that the others
-    // can take part.
+    // At least one executable does not build. The loop builds each executable alone, so those that
+    // build can take part.
     let mut built: BuiltPaths = paths();
     for allocator in allocators {
         let command = cargo(ws, &target, programs, core::slice::from_ref(allocator));
@@ -81,7 +81,7 @@ pub(super) fn first_error(text: &str) -> &str {
 }
 
 /// Returns the version of each package in the lock file, by name. If the file has several versions
-/// of a package, the newest is last and counts.
+/// of a package, the last one counts, which is the newest.
 pub(super) fn versions(ws: &Workspace) -> Result<BTreeMap<String, String>> {
     let path = ws.root.join(DIRECTORY).join("Cargo.lock");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -37,8 +37,8 @@ pub(super) enum ProgramWay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SystemCommand {
     pub(super) program: &'static str,
-    /// The arguments with which the program prints the path of its executable, because a script of
-    /// the same name may start the program. Empty for a program that no script usually starts.
+    /// The arguments with which the program prints the path of its executable, because the command
+    /// may be a script that starts the program. Empty for a command that is usually not a script.
     pub(super) finds_itself: &'static [&'static str],
     pub(super) arguments: &'static [&'static str],
     /// Environment variables that make the output the same in each run.
@@ -152,7 +152,7 @@ pub(super) const PROGRAMS: [MeasuredProgram; 15] = [
     },
 ];
 
-/// The script of `python3`: trees, dictionaries and strings of short and long life.
+/// The script of `python3`: short-lived and long-lived trees, dictionaries and strings.
 const PYTHON: &str = r#"
 class Node:
     def __init__(self, depth):

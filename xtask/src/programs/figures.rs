@@ -49,11 +49,11 @@ pub(super) struct ProgramCell {
 /// The state of a cell.
 #[derive(Debug, Clone)]
 pub(super) enum ProgramState {
-    /// Every process succeeded, and its output is that of the reference.
+    /// Every process succeeded and printed the reference's output.
     Ran(Box<CellFigures>),
     /// A process failed.
     Failed(String),
-    /// The output differs from that of the reference.
+    /// The output differs from the reference's output.
     Wrong(String),
 }
 
@@ -70,7 +70,7 @@ pub(super) struct CellFigures {
     pub(super) wall_ms: f64,
     pub(super) user_ms: f64,
     pub(super) system_ms: f64,
-    /// The median over rounds of the most resident bytes.
+    /// The median over rounds of the peak number of resident bytes.
     pub(super) peak: f64,
     /// The median over rounds of the mean of resident bytes over time.
     pub(super) mean: f64,
@@ -215,8 +215,8 @@ fn figures(runs: &[&ProgramRun], reference: &[&ProgramRun], rounds: u32) -> Opti
 }
 
 /// Estimates a ratio from its logarithm in each round. The rounds are independent samples, because
-/// each has processes of its own. The interval of a single round is unbounded, because nothing is
-/// known about the error of the round.
+/// each round has its own processes. The interval of a single round is unbounded, because nothing
+/// is known about the error of the round.
 fn ratio(logs: &[Option<f64>]) -> Option<Estimate> {
     let rounds: Vec<_> = logs.iter().flatten().map(|&log| vec![log]).collect();
     let mut found = estimate(&rounds, DRAWS, DRAWN_WITH)?;

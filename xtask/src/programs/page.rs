@@ -13,12 +13,12 @@ use super::catalogue::{
 use super::figures::{self, POINTS, ProgramMeans, ProgramRun, ProgramState, ProgramTable};
 use crate::workspace::Workspace;
 
-/// The keys of the allocators that the bars compare ours with.
+/// The keys of the allocators that the bars compare our allocator with.
 const RIVALS: [&str; 3] = ["mimalloc", "jemalloc", "snmalloc"];
 
-/// The bar for our mean time over all programs, as a ratio to that of the best of [`RIVALS`].
+/// The bar for our mean time over all programs, as a ratio to the best mean time of [`RIVALS`].
 const TIME_OF_ALL: f64 = 0.90;
-/// The bar for our time of each program, as a ratio to that of the best rival for this program.
+/// The bar for our time of each program, as a ratio to the best time of a rival for this program.
 const TIME_OF_ONE: f64 = 1.05;
 /// The bars for our peak memory, as ratios to the peak of the rivals with these keys.
 const PEAK: [(&str, f64); 2] = [("jemalloc", 1.0), ("mimalloc", 0.7)];
@@ -38,7 +38,7 @@ const HEAD: [&str; 11] = [
     NOTES,
 ];
 
-/// The head of the last column. Its cells hold the reason if a row has no figures, and are long.
+/// The head of the last column. Its cells are long: they state the reason if a row has no figures.
 const NOTES: &str = "notes";
 
 /// The text that explains the columns to a reader of the report.
@@ -183,7 +183,7 @@ impl ProgramReport {
     fn sections(&self) -> Vec<(String, Grid, String)> {
         let mut sections = Vec::new();
         let is_preloaded = |table: &&ProgramTable| self.preloaded.contains(&table.program.as_str());
-        // The means are over programs that others wrote.
+        // The means include only programs that others wrote.
         let others = || self.tables.iter().filter(|table| table.program != OWN);
         let (preloaded, linked): (Vec<_>, Vec<_>) = others().partition(is_preloaded);
         for (tables, what) in [(&linked, "linked"), (&preloaded, "preloaded")] {
@@ -252,7 +252,7 @@ impl ProgramReport {
     }
 }
 
-/// Returns a warning if the reference differs from itself, or an empty text.
+/// Returns a warning if the reference differs from itself, or an empty string.
 fn caveat(table: &ProgramTable) -> String {
     match table.aa {
         Some(aa) if aa.excludes_one() || (aa.mid - 1.0).abs() > 0.1 => {

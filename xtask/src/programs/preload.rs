@@ -1,5 +1,5 @@
-//! Builds each allocator as a library for `LD_PRELOAD`: other people's allocators from the sources
-//! in their packages, and ours from `ephemera-c`.
+//! Builds each allocator as a library for `LD_PRELOAD`: third-party allocators from the sources in
+//! their packages, and ours from `ephemera-c`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -87,7 +87,7 @@ fn sources(ws: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
 
 /// Builds the library of our allocator. The inner error says why it does not build.
 fn ours(ws: &Workspace) -> Result<Result<PathBuf, String>> {
-    // This build has a directory of its own, because other builds use other options.
+    // This build has its own directory, because other builds use other options.
     let target = ws.target_dir("programs-ours");
     let cargo = ws.cargo().args(["build", "--release", "--package", OUR_PACKAGE, "--lib"]);
     let cargo = cargo.args(["--config", "profile.release.lto=\"thin\"", "--target-dir"]).arg(&target);

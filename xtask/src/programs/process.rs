@@ -13,11 +13,11 @@ use std::time::Instant;
 use ephemera_measure::os;
 use serde::{Deserialize, Serialize};
 
-/// The initial time between two readings of a process's memory. It doubles each time that readings
+/// The initial time between two readings of a process's memory. The time doubles whenever readings
 /// are dropped.
 const BETWEEN: Duration = Duration::from_millis(5);
 
-/// The number of readings at which every second one is dropped.
+/// The number of readings at which every second reading is dropped.
 const READINGS: usize = 400;
 
 /// A part of the message that the loader prints if it ignores a preloaded library.
@@ -32,7 +32,7 @@ pub(super) struct ProcessFigures {
     pub(super) user_ns: u64,
     /// The processor time in the kernel, in nanoseconds.
     pub(super) system_ns: u64,
-    /// The most bytes that were resident at one time.
+    /// The peak number of resident bytes.
     pub(super) peak_bytes: u64,
     /// The readings: nanoseconds since the start, and the resident bytes at that time.
     pub(super) resident: Vec<(u64, u64)>,
@@ -50,7 +50,7 @@ struct ProcessMemory {
 ///
 /// # Errors
 /// Returns an error if the command does not start, runs longer than `limit` or fails, or if the
-/// loader ignores a preloaded library. The text is the reason.
+/// loader ignores a preloaded library. The error states the reason.
 pub(super) fn run(
     mut command: Command,
     limit: Duration,
@@ -154,7 +154,7 @@ fn watch(id: libc::pid_t, start: Instant, limit: Duration, stop: &Receiver<()>) 
     }
 }
 
-/// Drops every second reading, so that the number of readings of a long process is bounded.
+/// Drops every second reading, so the number of readings of a long process is bounded.
 fn halve(readings: &mut Vec<(u64, u64)>) {
     let mut keep = false;
     readings.retain(|_| {
@@ -203,7 +203,7 @@ fn parse_memory(status: &str) -> Option<ProcessMemory> {
     Some(ProcessMemory { resident: bytes("VmRSS:")?, peak: bytes("VmHWM:")? })
 }
 
-/// Waits for the end of a child and does not reap it.
+/// Waits for a child to end, without reaping it.
 fn wait(id: libc::pid_t) -> io::Result<()> {
     loop {
         // SAFETY: all fields of the structure are numbers, for which zeros are valid.
@@ -247,7 +247,7 @@ mod tests {
     use super::{ProcessMemory, halve, memory, memory_of_tree, parse_memory, peak, run};
     use crate::workspace::Workspace;
 
-    /// Runs a line of shell with the output in the directory `name`, for at most `limit` seconds.
+    /// Runs a shell command for at most `limit` seconds, with its output in the directory `name`.
     fn shell(name: &str, line: &str, limit: u64) -> Result<(super::ProcessFigures, Vec<u8>), String> {
         let dir = Workspace::load().unwrap().target_dir("xtask-tests").join(name);
         std::fs::create_dir_all(&dir).unwrap();

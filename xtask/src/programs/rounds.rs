@@ -30,14 +30,14 @@ use super::process::{self, ProcessFigures};
 use crate::bench::BenchOptions;
 use crate::workspace::Workspace;
 
-/// The time limit of a process. The slowest process takes some seconds.
+/// The time limit of a process. The slowest process takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The length in bytes of the variable that moves a process's stack is below this number.
+/// The exclusive upper bound of the padding that moves a process's stack, in bytes.
 const PADDING: usize = 4096;
 
-/// The user's environment variables that an installed program keeps, because it finds its own
-/// programs by them.
+/// The user's environment variables that an installed program keeps, because it needs them to find
+/// its own programs.
 const INHERITED: [&str; 2] = ["PATH", "HOME"];
 
 /// The page that `--record` writes, as a path from the root of the workspace.
@@ -49,7 +49,7 @@ pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
         print!("{}", list());
         return Ok(true);
     }
-    // The build below would raise the load, so the page states the one before.
+    // The load is read first, because the build below would raise it.
     let load = os::load_average();
     let plan = ProgramPlan {
         programs: installed(catalogue::programs(options.filter.as_deref())?)?,
@@ -209,8 +209,8 @@ impl BuiltPrograms {
     }
 
     /// Runs a program over an allocator and returns the figures and the checksum of the process.
-    /// `padding` is the number of bytes that move the stack. `out` keeps the output until it is
-    /// read.
+    /// `padding` is the number of bytes by which the stack moves. `out` is the directory that
+    /// keeps the output until it is read.
     fn start(
         &self,
         ws: &Workspace,
@@ -254,7 +254,7 @@ impl BuiltPrograms {
 }
 
 /// Returns the path that was built for an allocator, or the reason why there is none. Returns
-/// `None` for a reference that needs no library.
+/// `None` for the reference, which needs no library.
 fn path<'built>(
     built: &'built BuiltPaths,
     allocator: &GeneralAllocator,

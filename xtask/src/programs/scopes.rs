@@ -1,9 +1,9 @@
 //! `cargo xtask bench --scopes`: measures the operations of a scope, and a service that runs each
 //! request in a scope.
 //!
-//! The samples of single operations come from `programs-scopes`, which takes one sample of each
-//! operation in turn. Each service runs in a process of its own, and the order of the services is
-//! random in each round.
+//! The samples of single operations come from `programs-scopes`, which samples the operations in
+//! rotation. Each service runs in a separate process, and the order of the services is random in
+//! each round.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub(super) const COSTS: (&str, &str) = ("programs-scopes", "scope-costs");
 #[cfg(test)]
 pub(super) const SERVICE: &str = "service-scopes";
 
-/// The key of the allocator that the bars on memory compare ours with.
+/// The key of the allocator that the bars on memory compare our allocator with.
 const JEMALLOC: &str = "jemalloc";
 
 /// The time limit of a process. The slowest process takes half a minute.
@@ -78,7 +78,7 @@ struct ScopeBar {
 /// Runs `bench --scopes`. Returns `true` if everything ran, even if a bar was missed.
 pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     let chosen = |one: &&GeneralAllocator| [JEMALLOC, OURS].contains(&one.key);
-    // The build below would raise the load, so the page states the one before.
+    // The load is read first, because the build below would raise it.
     let load = os::load_average();
     let plan = ProgramPlan {
         programs: catalogue::programs(Some("^service"))?,
@@ -275,7 +275,7 @@ fn markdown(facts: &str, rows: &[ScopeBar]) -> String {
     );
     for row in rows {
         let figure = row.figure.map_or("–".to_owned(), |one| {
-            // A figure below 2 has three decimals, any other has two.
+            // A figure below 2 has three decimals, and any other figure has two.
             let digits = if one.mid < 2.0 { 3 } else { 2 };
             format!("{:.digits$}{} [{:.digits$}, {:.digits$}]", one.mid, row.unit, one.low95, one.high95)
         });

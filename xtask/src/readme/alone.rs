@@ -1,4 +1,4 @@
-//! The tables of workloads that give each contender a process of its own, as the harness formatted
+//! The tables of workloads that run each contender in a separate process, as the harness formatted
 //! them.
 
 use core::fmt::Write as _;

@@ -7,9 +7,9 @@ use anyhow::Result;
 use super::recorded::{RecordedBench, RecordedRow, RecordedTable};
 use super::results::{OURS, best, ends};
 
-/// One table: its heading, the title of its column of peers, and its rows. A row is a workload, the
-/// key of the contender that the page recommends for this workload, and the key of the peer. A
-/// namesake is the published crate with the name of ours.
+/// One table: its heading, the title of its column of peers, and its rows. A row is a workload,
+/// the key of the contender that the page recommends for this workload, and the key of the peer. A
+/// namesake is the published crate with the same name as ours.
 struct FrontTable {
     heading: &'static str,
     peer: &'static str,

@@ -43,7 +43,7 @@ pub(super) struct RecordedBench {
     pub(super) left_to_full: Vec<String>,
     pub(super) host: RecordedHost,
     pub(super) workloads: Vec<RecordedTable>,
-    /// The workloads that give each contender a process of its own.
+    /// The workloads that run each contender in a separate process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) alone: Vec<RecordedGrid>,
 }
@@ -132,7 +132,7 @@ impl RecordedBench {
         serde_json::from_value(file).context("the file is not a summary")
     }
 
-    /// Returns the run, or an error if another build than the one with fat LTO made it.
+    /// Returns the run, or an error if a build other than the one with fat LTO made it.
     pub(super) fn of_the_measured_build(self) -> Result<Self> {
         let build = &self.host.profile;
         if !build.starts_with(MEASURED_BUILD) {

@@ -1,6 +1,6 @@
 //! Finds and removes the traces of earlier recordings in the directory TRACE.processes.
 //!
-//! A recording removes traces there, and nothing else.
+//! A recording removes only traces there.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -35,7 +35,8 @@ impl EarlierTraces {
             for entry in fs::read_dir(&dir).with_context(cannot)? {
                 let entry = entry.with_context(cannot)?;
                 let (path, name) = (entry.path(), entry.file_name());
-                // Files with the figures of a replay remain, since each names its trace.
+                // Files with the figures of a replay remain. Each has the digest of its trace, so
+                // a later trace does not use it.
                 if path == own || name.to_string_lossy().ends_with(".replay.json") {
                     continue;
                 }
@@ -72,15 +73,15 @@ impl EarlierTraces {
     }
 }
 
-/// Returns whether a recording gave its directory this name.
+/// Returns whether a name has the form of the names of recordings' directories.
 fn is_directory_name(name: &OsStr) -> bool {
     let digits = |name: &str| name.len() == DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     name.to_str().is_some_and(digits)
 }
 
 /// Returns whether a recording left the file at `path`. Such a file is a trace, or belongs to a
-/// process that was killed before it wrote the head of its trace. A file without a head has the
-/// name of a trace and only zeros.
+/// process that was killed before it wrote the header of its trace. A file without a header has
+/// the name of a trace and only zeros.
 fn is_trace(path: &Path, name: &OsStr) -> bool {
     let Ok(head) = begins(path) else { return false };
     let named = || {
@@ -92,7 +93,7 @@ fn is_trace(path: &Path, name: &OsStr) -> bool {
     is_magic(&head) || head.len() <= LEAST && head.iter().all(|byte| *byte == 0) && named()
 }
 
-/// Returns an error if the file at `out` exists and is no trace.
+/// Returns an error if the file at `out` exists and is not a trace.
 pub(super) fn replaceable(out: &Path) -> Result<()> {
     let Ok(data) = fs::symlink_metadata(out) else { return Ok(()) };
     if data.is_dir() {

@@ -25,7 +25,7 @@ const RECORDER: &str = "ephemera-recorder";
 /// The number of processes that the summary lists in addition to the largest.
 const LISTED: usize = 8;
 
-/// The number of recorded calls below which the program may use its own allocator. The summary then
+/// Below this number of recorded calls, the program may use its own allocator. The summary then
 /// names the allocators that the program contains.
 const FEW: u64 = 10_000;
 
@@ -104,7 +104,7 @@ fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()
         tell(&format!("note: process {} still runs, and its further calls go to its trace too", largest.pid));
     }
     let said = describe(&place, &largest, &others, file.as_deref())?;
-    // A closed standard output does not make the recording fail.
+    // A closed standard output must not fail the recording.
     let _ = io::stdout().write_all(said.as_bytes());
     Ok(())
 }
@@ -160,7 +160,7 @@ fn recorded(dir: &Path) -> Result<Vec<RecordedProcess>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
-        // A process that was killed before it wrote the head left no readable trace.
+        // A process that was killed before it wrote the header left no readable trace.
         let Ok(trace) = Trace::open(&path) else { continue };
         found.push(RecordedProcess {
             path,
@@ -210,7 +210,7 @@ fn describe(
     for caveat in trace.caveats() {
         let _ = writeln!(out, "note: {caveat}");
     }
-    // For the largest process, the caveats already say this.
+    // For the largest process, the caveats above already say that.
     for other in others.iter().filter(|other| other.bypassed) {
         let _ = writeln!(
             out,

@@ -1,9 +1,9 @@
-//! Manages the output of a recording: the file TRACE, and the directory TRACE.processes next to it.
-//! A lock lets one recording at a time write there.
+//! Manages the output of a recording: the file TRACE, and the directory TRACE.processes next to
+//! it. A lock allows one recording at a time to write there.
 //!
 //! Each recording has its own directory in TRACE.processes, with a name that no other recording
 //! has. So a process that outlives its recording cannot write into a later one. A recording
-//! removes earlier traces when it has a trace of its own.
+//! removes earlier traces when it has its own trace.
 
 use core::hash::{BuildHasher, Hasher};
 use std::collections::hash_map::RandomState;
@@ -43,7 +43,7 @@ struct CreatedDirectories(Vec<PathBuf>);
 impl Drop for CreatedDirectories {
     fn drop(&mut self) {
         for dir in &self.0 {
-            // A directory with files stays.
+            // Best effort: a directory with files stays.
             let _ = fs::remove_dir(dir);
         }
     }
@@ -77,8 +77,8 @@ impl TracePlace {
     }
 
     /// Moves the file `trace` to the path `out`, and removes the traces of earlier recordings. If
-    /// the process that writes the trace still runs, the file also keeps its first name, because
-    /// the process extends the file by that name.
+    /// the process that writes the trace still runs, the file also keeps its original name, by
+    /// which the process extends it.
     pub(super) fn keep(&mut self, trace: &Path, still_runs: bool) -> Result<()> {
         let moved = || -> io::Result<()> {
             if !still_runs {
@@ -133,12 +133,12 @@ fn locked(all: &Path) -> Result<File> {
     }
 }
 
-/// Returns the error if a directory cannot be written.
+/// Returns the error for a directory that cannot be written.
 fn unwritable(dir: &Path, error: &io::Error) -> Error {
     anyhow!("cannot write to {}: {error}. {}", dir.display(), advice(error))
 }
 
-/// Returns the advice if the output cannot be written because of this error.
+/// Returns the advice for an output that cannot be written because of this error.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::InvalidFilename => {
@@ -174,7 +174,7 @@ fn most_bytes_of_a_file() -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns `path` with `suffix` after its name.
+/// Returns `path` with `suffix` appended to its name.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

@@ -1,7 +1,7 @@
 //! Finds out which processes belong to a recording, and which still write to a trace.
 //!
-//! A process may have another number here than in its trace, if it ran in a PID namespace of its
-//! own. So the existence of a process with that number says nothing.
+//! A process that ran in its own PID namespace may have another ID here than in its trace. So the
+//! existence of a process with the ID from a trace proves nothing.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -39,7 +39,7 @@ pub(super) fn is_of(pid: u32, parts: &Path) -> bool {
         }
         above = parent(ancestor);
     }
-    // A process whose parent has ended is no descendant any more.
+    // A process whose parent has ended is no longer a descendant.
     has_environment(pid, parts)
 }
 
@@ -57,7 +57,7 @@ fn has_environment(pid: u32, parts: &Path) -> bool {
 /// Returns the parent of process `pid`; `None` if there is no such process.
 fn parent(pid: u32) -> Option<u32> {
     let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The command stands in parentheses and may contain any byte. The state and the parent follow.
+    // The command is in parentheses and may contain any byte. The state and the parent follow.
     let end = line.iter().rposition(|byte| *byte == b')')?;
     core::str::from_utf8(&line[end + 1..]).ok()?.split_whitespace().nth(1)?.parse().ok()
 }

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The size in bytes of the largest file that is searched for an allocator.
+/// The size in bytes above which a file is not searched for an allocator.
 const SEARCHED: u64 = 512 << 20;
 
 /// The number of bytes that are read at the start of a file. They include the ELF header and the
@@ -56,7 +56,7 @@ pub(super) fn obstacle(file: &Path) -> Option<&'static str> {
 }
 
 /// Returns why a library cannot be preloaded into an ELF file that begins with `head`. Returns
-/// `None` if the head shows no reason, or is not that of an ELF file.
+/// `None` if the head shows no reason, or does not belong to an ELF file.
 fn binary(head: &[u8]) -> Option<&'static str> {
     /// The type of the program header that names the dynamic loader.
     const INTERPRETER: u64 = 3;

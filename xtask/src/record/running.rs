@@ -1,9 +1,9 @@
 //! Runs the recorded program, and survives the signals that end the program.
 //!
-//! A terminal sends Ctrl-C to the tool and to the program alike, unless the program has a process
-//! group of its own. The tool blocks the signal and waits, so that it can keep the trace when the
-//! program has ended. A signal from another process may reach the tool alone, so the tool passes it
-//! on. If the program itself sends the signal, the program does not get it a second time.
+//! A terminal sends Ctrl-C to the tool and to the program alike, unless the program has its own
+//! process group. The tool blocks the signal and waits, so that it can keep the trace when the
+//! program has ended. A signal from another process may reach the tool alone, so the tool passes
+//! it on. If the program itself sent the signal, the tool does not pass it on.
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
@@ -20,8 +20,8 @@ const CAUGHT: [c_int; 7] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM, libc::SIGTERM];
 
 /// The signals that this thread, the tool's only one, blocks and waits for: those in [`CAUGHT`],
-/// and the one that reports a child's end. Dropping this value discards pending ones and restores
-/// the previous state.
+/// and the one that reports a child's end. Dropping this value discards pending signals and
+/// restores the previous state.
 pub(super) struct BlockedSignals {
     waited: libc::sigset_t,
     /// The signals that were blocked before.
@@ -45,7 +45,7 @@ impl BlockedSignals {
         let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
         // SAFETY: `waited` is a valid set, and `before` is writable.
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const waited, before.as_mut_ptr()) };
-        // SAFETY: zeros are a valid set, and the call replaced them by a valid one.
+        // SAFETY: zeros are a valid set, and the call replaced them with another valid set.
         let before = unsafe { before.assume_init() };
         Self { waited, before }
     }
@@ -57,7 +57,8 @@ impl BlockedSignals {
             // SAFETY: the set is valid, and `info` is writable.
             let signal = unsafe { libc::sigwaitinfo(&raw const self.waited, info.as_mut_ptr()) };
             if signal > 0 {
-                // SAFETY: zeros are a valid structure, and the call replaced them by a valid one.
+                // SAFETY: zeros are a valid structure, and the call replaced them with another
+                // valid one.
                 let info = unsafe { info.assume_init() };
                 // SAFETY: the structure is initialised, and every number is valid for this field.
                 // If a process sent the signal, the kernel has set the field to its ID.
@@ -84,7 +85,7 @@ impl Drop for BlockedSignals {
 
 /// Blocks these signals and no others.
 fn set_blocked(signals: &libc::sigset_t) {
-    // SAFETY: the first pointer is to a valid set, and the second one may be null.
+    // SAFETY: the first pointer refers to a valid set, and the second one may be null.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const *signals, null_mut()) };
 }
 
@@ -92,18 +93,19 @@ fn is_ignored(signal: c_int) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: the first pointer is null, so the action does not change. `action` is writable.
     unsafe { libc::sigaction(signal, null(), action.as_mut_ptr()) };
-    // SAFETY: zeros are a valid structure, and the call replaced them by a valid one.
+    // SAFETY: zeros are a valid structure, and the call replaced them with another valid one.
     unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-/// Returns whether a signal that the kernel sent to this process has not reached its child `pid`.
+/// Returns whether the kernel sent a signal to this process only, and not to its child `pid`.
 fn is_for_this_process_alone(signal: c_int, pid: u32) -> bool {
     // SAFETY: the function takes a number and accesses no memory.
     let group = |pid| unsafe { libc::getpgid(pid) };
-    // SAFETY: as above.
+    // SAFETY: the function takes a number and accesses no memory.
     let session = unsafe { libc::getsid(0) };
     match signal {
-        // An alarm is for the process that asked for it, possibly before it executed the tool.
+        // An alarm is for the process that requested it, possibly before that process executed the
+        // tool.
         libc::SIGALRM => true,
         // When a terminal is closed, only the leader of its session gets the signal.
         libc::SIGHUP if session.cast_unsigned() == std::process::id() => true,
@@ -119,8 +121,8 @@ pub(super) fn run(command: &mut Command, parts: &Path, signals: &BlockedSignals)
         set_blocked(&before);
         Ok(())
     };
-    // With this closure, `spawn` uses `execvp`, which runs a script without `#!` by `/bin/sh`, as a
-    // shell does. `posix_spawnp` would refuse it.
+    // With this closure, `spawn` uses `execvp`, which runs a script that lacks `#!` in `/bin/sh`,
+    // as a shell does. `posix_spawnp` would refuse it.
     // SAFETY: the closure makes one system call and allocates nothing.
     unsafe { command.pre_exec(restore) };
     let mut child = command.spawn()?;
@@ -133,7 +135,7 @@ pub(super) fn run(command: &mut Command, parts: &Path, signals: &BlockedSignals)
         };
         if passed_on {
             // SAFETY: `kill` takes numbers and accesses no memory. The child is not reaped yet, so
-            // its number is not reused.
+            // its ID is not reused.
             unsafe { libc::kill(child.id().cast_signed(), signal) };
         }
     }
@@ -148,10 +150,10 @@ fn has_ended(pid: u32) -> io::Result<bool> {
     if unsafe { libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), options) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: zeros are a valid structure. The call replaced them by a valid one if the child has
-    // ended.
+    // SAFETY: zeros are a valid structure. The call replaced them with another valid one if the
+    // child has ended.
     let info = unsafe { info.assume_init() };
-    // SAFETY: the field is the child's number, or zero if the child has not ended.
+    // SAFETY: the field is the child's ID, or zero if the child has not ended.
     Ok(unsafe { info.si_pid() } != 0)
 }
 

@@ -8,7 +8,7 @@ const SOFT: usize = 400;
 /// The number of lines above which a file is an error.
 const HARD: usize = 600;
 
-/// The most lines of code in a `lib.rs`, which is a table of contents.
+/// The maximum number of lines of code in a `lib.rs`, which is a table of contents.
 const LIB: usize = 150;
 
 /// Checks every Rust file of a package.

@@ -1,5 +1,5 @@
-//! Requires that the files of a crate use each other in one direction. In a circle, no file can be
-//! understood before the others.
+//! Requires that the files of a crate use each other in one direction only. In a circle, no file
+//! can be understood before the others.
 //!
 //! A file uses another file if one of its paths leads there: a path that starts with `crate`,
 //! `super` or `self`, or a `use` of one of its modules. A public `use` is a table of contents and
@@ -51,7 +51,7 @@ fn crates(files: &[SourceFile]) -> BTreeMap<&str, Modules<'_>> {
     crates
 }
 
-/// Returns the paths in `tokens`, the code of the file of `module`.
+/// Returns the paths in `tokens`, which are the code of the file of `module`.
 fn paths<'a>(module: &[&'a str], tokens: &[Token<'a>]) -> Vec<CodePath<'a>> {
     let (mut found, mut at) = (Vec::new(), 0);
     let mut here = module.to_vec();
@@ -117,7 +117,7 @@ fn tree<'a>(
     at
 }
 
-/// Creates the path of these words in the module `here`.
+/// Creates the path that `words` form in the module `here`.
 fn path<'a>(here: &[&'a str], words: &[&'a str], line: usize) -> CodePath<'a> {
     let ups = words.iter().take_while(|word| **word == "super").count();
     let (base, skip) = match words[0] {

@@ -1,5 +1,5 @@
 //! Separates code from comments and from the contents of strings, line by line. The lexer knows
-//! just enough Rust to do so: nested comments, raw strings, and that `'a` may be a lifetime.
+//! just enough Rust for this: nested comments, raw strings, and that `'a` may be a lifetime.
 
 /// A line of a Rust file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -131,7 +131,7 @@ fn ends_in_word(code: &str) -> bool {
     !matches!(word.as_str(), "" | "b" | "c")
 }
 
-/// Returns the length of the character literal at the start, or `None` for a lifetime.
+/// Returns the length of the character literal at the start of `chars`, or `None` for a lifetime.
 fn character(chars: &[char]) -> Option<usize> {
     match chars.get(1)? {
         '\\' => chars.iter().skip(3).position(|c| *c == '\'').map(|end| end + 4),
@@ -139,7 +139,8 @@ fn character(chars: &[char]) -> Option<usize> {
     }
 }
 
-/// Returns the number of `#` of the raw string at the start, or `None` for a raw identifier.
+/// Returns the number of `#` of the raw string at the start of `chars`, or `None` for a raw
+/// identifier.
 fn raw_text(chars: &[char]) -> Option<usize> {
     let hashes = chars[1..].iter().take_while(|c| **c == '#').count();
     (chars.get(1 + hashes) == Some(&'"')).then_some(hashes)

@@ -134,7 +134,7 @@ pub(super) fn directory(path: &str) -> &str {
     ["/lib", "/main", "/mod"].iter().find_map(|end| module.strip_suffix(end)).unwrap_or(module)
 }
 
-/// Returns the index of the bracket that closes the one at `open`.
+/// Returns the index of the bracket that closes the bracket at `open`.
 pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(open) {

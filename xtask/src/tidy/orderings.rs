@@ -9,7 +9,7 @@ use super::{Finding, SourceFile};
 /// The orderings that need a comment.
 const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 
-/// The most lines between the start of the comment and the ordering.
+/// The maximum number of lines between the start of the comment and the ordering.
 const ABOVE: usize = 6;
 
 /// The start of a comment about an ordering.

@@ -1,5 +1,5 @@
-//! Tests of the files of a recording: where they are, which earlier ones it replaces, and the
-//! messages if it cannot write there.
+//! Tests of the files of a recording: where they are, which earlier files it replaces, and the
+//! messages if it cannot write them.
 
 use core::time::Duration;
 use std::fs;
@@ -82,14 +82,14 @@ fn files_that_are_no_traces_are_never_removed() {
     assert_eq!(ended(&record(&out, &["true"])).0, Some(125), "a directory is no trace");
     fs::remove_dir(parts.join("inner")).expect("it is still there");
 
-    // The path of the trace is that of a program that the user already has.
+    // The path of the trace already belongs to a program of the user.
     fs::write(&out, "#!/bin/sh\n").expect("cargo's directory can be written");
     let (code, said) = ended(&record(&out, &["true"]));
     assert!(code == Some(125) && said.contains("was not replaced"), "{said}");
     assert_eq!(fs::read_to_string(&out).expect("it is still there"), "#!/bin/sh\n");
     fs::remove_file(&out).expect("it is there");
 
-    // Each recording removes the traces of the one before.
+    // Each recording removes the traces of the previous recording.
     let mut before = vec!["p.1".into()];
     for _ in 0..2 {
         let (code, said) = ended(&record(&out, &["sh", "-c", "ls / | cat"]));
@@ -141,7 +141,8 @@ fn a_process_of_an_earlier_recording_does_not_enter_a_later_one() {
         !commands.is_empty() && !commands.iter().any(|command| command.contains("/usr/bin")),
         "{commands:?}"
     );
-    // The directory of the leftover's traces is gone now, and its programs run all the same.
+    // The directory of the leftover's traces has been removed, and the leftover's programs still
+    // run.
     fs::write(&again, "").expect("cargo's directory can be written");
     wait_for(last.as_ref());
 }

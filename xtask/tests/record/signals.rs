@@ -117,14 +117,14 @@ fn a_signal_to_the_tool_alone_is_passed_on() {
     }
 }
 
-/// The tool and the shell handle the pending signal with the lowest number first, and SIGTERM has a
-/// greater one than the others.
+/// The tool and the shell handle the pending signal with the lowest number first, and SIGTERM has
+/// a higher number than the others.
 #[test]
 fn a_signal_of_the_program_to_its_group_reaches_the_program_once() {
     let dir = Dir::new("group");
     for name in ["HUP", "USR1", "USR2", "ALRM"] {
         let itself = format!("kill -{name} 0; helper=$$");
-        // The helper stays, since the tool looks the sender up.
+        // The helper keeps running, because the tool looks up the sender.
         let helper = format!("(trap '' {name}; kill -{name} 0; exec sleep 60) & helper=$!");
         for (sender, send) in [("itself", itself), ("helper", helper)] {
             let out = dir.join(&format!("{name}-{sender}"));

@@ -46,7 +46,7 @@ pub(crate) fn run(_root: &Path) -> ProgramResult {
     })
 }
 
-/// Serves each connection in a task of its own.
+/// Serves each connection in its own task.
 async fn accept(listener: TcpListener) -> Result<(), TaskError> {
     loop {
         let (stream, _) = listener.accept().await?;

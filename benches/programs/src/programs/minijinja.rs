@@ -8,7 +8,7 @@ use minijinja::{Environment, context};
 use crate::checksum::Checksum;
 use crate::{ProgramResult, files};
 
-/// The template. Its name ends in `.html`, so that values are escaped.
+/// The template. Its name ends in `.html`, so values are escaped.
 const TEMPLATE: &str = r##"<!doctype html>
 {% macro cell(line, number) %}<td id="l{{ number }}" class="{{ 'long' if line|length > 80 else 'short' }}">{{ line }}</td>{% endmacro %}
 <h1>{{ title|upper }}</h1>

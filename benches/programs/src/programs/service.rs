@@ -1,5 +1,6 @@
 //! A service with a cache: each request parses a document of 10 KB, and every second request leaves
-//! a string of 100 bytes in the cache. In a variant with bursts, a few requests also fill 64 MB.
+//! a string of 100 bytes in the cache. In a variant with bursts, a few requests also allocate and
+//! fill 64 MB.
 
 use std::path::Path;
 
@@ -27,7 +28,8 @@ pub(super) const SHORT: ServiceLoad =
 pub(super) const LONG: ServiceLoad =
     ServiceLoad { requests: 500_000, cached: 200_000, burst_every: None, tells: true };
 
-/// The load of the program `service-bursts`. It has fewer requests, because only its memory counts.
+/// The load of the program `service-bursts`. It has fewer requests, because only its memory is
+/// measured.
 pub(super) const BURSTS: ServiceLoad =
     ServiceLoad { requests: 50_000, cached: 200_000, burst_every: Some(10_000), tells: false };
 
@@ -100,7 +102,7 @@ pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> 
     Ok(checksum)
 }
 
-/// Fills the blocks of a burst, and frees them.
+/// Allocates and fills the blocks of a burst, then frees them.
 fn burst() {
     let (blocks, size) = BURST;
     let filled: Vec<Vec<u8>> = (0..blocks).map(|number| vec![number as u8; size]).collect();

@@ -1,5 +1,5 @@
-//! The service of `service`, with each request in a scope of its own if `PooledAllocator` is the
-//! global allocator.
+//! The service of `service`, with each request in its own scope if `PooledAllocator` is the global
+//! allocator.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::ProgramResult;
 const LIMIT: usize = 64 << 20;
 
 /// Runs the program `service-scopes`, which answers its requests one after the other. It reads no
-/// file of the repository. It is for runs by hand: the commands run its variants below.
+/// file of the repository. No command of xtask runs this program, only its variants below.
 pub(crate) fn run(_root: &Path) -> ProgramResult {
     serve(&SHORT, |request| in_scope(request))
 }

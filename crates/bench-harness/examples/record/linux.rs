@@ -15,13 +15,13 @@ static HEAP: TraceAlloc<System> = TraceAlloc::new(System);
 
 /// The seed of the document.
 const SEED: u64 = 4141;
-/// The least number of bytes of the document.
+/// The least length of the document, in bytes.
 const LENGTH: usize = 80_000;
 /// The number of files to parse.
 const FILES: usize = 1;
 /// The number of requests: fifty for each page.
 const REQUESTS: u64 = 3_200;
-/// The most bytes of a recording.
+/// The limit on the size of a recording, in bytes.
 const LIMIT: u64 = 16 << 20;
 
 pub(crate) fn main() -> ExitCode {
@@ -78,7 +78,7 @@ fn http(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(fs::remove_file(file)?)
 }
 
-/// Starts a recording beside `out`. Returns the file that it writes.
+/// Starts a recording into a file beside `out`. Returns the path of that file.
 fn begin(out: &Path) -> io::Result<PathBuf> {
     let path = CString::new(out.as_os_str().as_encoded_bytes())?;
     start(&path, LIMIT).map_err(io::Error::other)?;
@@ -86,7 +86,7 @@ fn begin(out: &Path) -> io::Result<PathBuf> {
 }
 
 /// Rewrites the calls of a trace. Addresses become small numbers, and freed addresses are reused
-/// first. Events follow each other without gaps and without times.
+/// first. Sequence numbers have no gaps, and all times are 0.
 fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
     let trace = Trace::open(from)?;
     let mut book = Book::new();
@@ -120,7 +120,7 @@ fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A trace that is rewritten.
+/// The rewritten trace.
 struct Thinned {
     writer: Writer,
     /// The address of each block, indexed by its number in the book.

@@ -30,17 +30,17 @@ pub const ALWAYS: [&str; 3] = ["nothing", ephemera_trace::replay::REFERENCE, eph
 /// Whether the allocators of this workspace take part in the comparison.
 const OURS: bool = true;
 
-/// Whether two groups of contenders take part: the published crates with the names of this
-/// workspace's crates, and the best-known contenders in Rust. If not, the compiler generates no
-/// code for them, which saves most of the build time.
+/// Whether two groups of contenders take part: upstream's crates, which are published under the
+/// names of this workspace's crates, and the best-known contenders in Rust. If they do not, the
+/// compiler generates no code for them, which saves most of the build time.
 const PEERS: bool = cfg!(feature = "rust-peers");
 
 /// Whether the contenders in Rust that belong to neither `OURS` nor `PEERS` take part.
 const MORE_PEERS: bool = cfg!(feature = "more-rust-peers");
 
-/// Returns the registry of a class, in the order of the class's tables. First comes `$nothing`.
-/// Then come the reference, its second entry and the allocators in C and C++, each through `$over`,
-/// and after them the other contenders whose group takes part.
+/// Builds the registry of a class, in the order of the class's tables: `$nothing`, the reference,
+/// its second entry, the allocators in C and C++, and the other contenders whose group takes part.
+/// `$over` adapts the general allocators to the class.
 macro_rules! registry {
     ($entry:ident, $nothing:ty, $over:ident; $($group:ident $key:literal: $contender:ty,)*) => {{
         let mut all = vec![
@@ -86,8 +86,8 @@ pub struct Entry {
     pub replay: Option<ephemera_trace::replay::BuildPlayer>,
 }
 
-/// Returns the two functions that build cells. In unit tests, which build no cells from the
-/// registry, these functions panic. Without the code of all cells, the tests compile sooner.
+/// Returns the two functions that build cells. In unit tests both functions panic: no test builds a
+/// cell from the registry, and the tests compile faster without the code of all cells.
 macro_rules! builds {
     ($($build:expr),*) => {{
         #[cfg(test)]
@@ -158,7 +158,7 @@ pub fn all() -> Vec<Entry> {
     ContenderClass::ALL.into_iter().flat_map(of).collect()
 }
 
-/// Returns the keys that `--peers` accepts, each of them once.
+/// Returns the keys that `--peers` accepts, without duplicates.
 #[must_use]
 pub fn keys() -> Vec<&'static str> {
     let mut keys: Vec<&str> = Vec::new();

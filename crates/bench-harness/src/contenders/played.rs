@@ -55,7 +55,7 @@ unsafe impl<C: Contender> GlobalAlloc for PlayedContender<C> {
 ///
 /// # Panics
 ///
-/// Panics if the contender's card says that it cannot play such a program.
+/// Panics if the contender's card says that it cannot replay this program.
 pub(super) fn build<C: Contender>(program: &ReplayProgram, whole: bool) -> Box<dyn Play + '_> {
     let why = why_not(&C::INFO.caps, program.is_threaded());
     assert!(why.is_none(), "{} cannot play this: {}", C::INFO.name, why.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Tables as text.
+//! Formats tables as text.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write;

@@ -1,5 +1,5 @@
-//! The tables of workloads that give each contender a process of its own: the resident memory after
-//! a burst (S12), and of a heap that ages (S13).
+//! The tables of workloads that run each contender in its own process: the resident memory after a
+//! burst (S12), and that of an ageing heap (S13).
 
 use core::fmt::Write as _;
 
@@ -14,8 +14,8 @@ use crate::host::Host;
 use crate::runner::{AloneRun, ContenderState, Latencies, WorkloadOutcome};
 use crate::workloads::{AfterBurst, SHOWN};
 
-/// A contender counts as one that returns memory if it keeps at most this many bytes one second
-/// after the burst.
+/// The most bytes that a contender may keep one second after the burst and still count as returning
+/// its memory.
 pub const RETURNED: u64 = 8 << 20;
 
 const MIB: f64 = (1 << 20) as f64;
@@ -47,7 +47,7 @@ pub struct AloneTable {
     pub title: String,
     /// The kind of memory that its contenders hand out.
     pub class: ContenderClass,
-    /// Whether the workload is a burst. Otherwise it is a heap that ages.
+    /// Whether the workload is a burst. Otherwise it is an ageing heap.
     pub burst: bool,
     /// The contenders in the order of the registry.
     pub rows: Vec<AloneRow>,
@@ -60,7 +60,8 @@ impl AloneRow {
         self.runs.iter().find(|run| run.after == after)
     }
 
-    /// Returns whether memory was returned after the burst, in words. `None` without figures.
+    /// Returns a description of whether memory was returned after the burst, or `None` if memory
+    /// was not measured.
     #[must_use]
     pub fn verdict(&self) -> Option<String> {
         let kept = |after| {
@@ -129,8 +130,7 @@ impl AloneTable {
         }
     }
 
-    /// Returns the moments that have a column: those at which the memory of some contender was
-    /// read.
+    /// Returns the moments that have a column: those at which the memory of any contender was read.
     fn moments(&self) -> Vec<f64> {
         let read =
             |at: &f64| self.rows.iter().flat_map(|row| &row.runs).any(|run| run.taken_at(*at).is_some());
@@ -145,7 +145,7 @@ impl AloneTable {
 
     fn burst_grid(&self) -> Vec<Vec<String>> {
         let moments = self.moments();
-        // At moment 0 nothing has happened since the burst, so both activities have one column.
+        // At moment 0 nothing has happened since the burst, so both activities share one column.
         let later = moments.iter().filter(|&&at| at > 0.0);
         let columns: Vec<(AfterBurst, f64)> = moments
             .iter()

@@ -1,4 +1,5 @@
-//! The bars: limits for this workspace's allocators, as ratios to others in the same run.
+//! The bars: limits for this workspace's allocators, on ratios to other contenders in the same run
+//! and on the memory that stays after a burst.
 
 use super::pairs::{Pairs, Rounds};
 use crate::contenders::{ALWAYS, VOID};
@@ -6,7 +7,7 @@ use crate::runner::WorkloadOutcome;
 use crate::stats::Estimate;
 use crate::workloads::AfterBurst;
 
-/// The moment after a burst at which the bars of memory are judged, in seconds.
+/// The moment after a burst at which the bars of memory are evaluated, in seconds.
 pub const JUDGED_AT: f64 = 1.0;
 
 /// A row of `bars.json`.
@@ -28,7 +29,7 @@ pub struct Bar {
     pub of: &'static str,
     /// The key of the contender that `of` is compared with.
     pub to: &'static str,
-    /// The times that are compared: with or without that of the loop.
+    /// Whether the compared times include that of the loop.
     pub pairs: Pairs,
     /// The largest ratio that meets the bar.
     pub at_most: f64,
@@ -52,12 +53,13 @@ pub struct HeldBar {
 pub struct Judged {
     /// The bar.
     pub bar: Bar,
-    /// The measured ratio. `None` if one of the two did not run.
+    /// The measured ratio. `None` if one of the two contenders did not run.
     pub measured: Option<Estimate>,
 }
 
 impl Judged {
-    /// Returns whether the median is at most the limit. `None` if one of the two did not run.
+    /// Returns whether the measured ratio is at most the limit, or `None` if one of the two
+    /// contenders did not run.
     #[must_use]
     pub fn met(&self) -> Option<bool> {
         self.measured.map(|measured| measured.mid <= self.bar.at_most)
@@ -69,7 +71,8 @@ pub(super) fn rows() -> Vec<BarRow> {
     serde_json::from_str(include_str!("bars.json")).expect("rows of bars")
 }
 
-/// Returns all bars of ratios. The bars of the pools apply to whole costs, as users pay them.
+/// Returns all bars of ratios. The bars of the pools include the time of the loop, because users
+/// pay for it too.
 #[must_use]
 pub fn bars() -> Vec<Bar> {
     let ratio = |row| match row {

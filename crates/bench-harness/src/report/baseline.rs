@@ -1,9 +1,9 @@
 //! `--baseline`: compares this run with an earlier one's `summary.json`, row by row.
 //!
 //! Within a run, a ratio is taken between samples that are milliseconds apart. Two runs have no
-//! pairs. So the change of a ratio is the quotient of two medians, and its interval combines
-//! theirs, as for independent estimates. The change includes all other differences between the
-//! runs.
+//! pairs. So the change of a ratio is the quotient of two medians. Its interval combines the
+//! intervals of the two ratios, as for independent estimates. The change includes all other
+//! differences between the runs.
 
 use std::fs;
 use std::path::Path;
@@ -76,7 +76,7 @@ pub struct Change {
     pub change: Estimate,
     /// The verdict on the quotient.
     pub verdict: Verdict,
-    /// Whether the reference differed from itself in one of the two tables.
+    /// Whether the reference differed from itself in at least one of the two tables.
     pub untrusted: bool,
 }
 
@@ -85,11 +85,11 @@ pub struct Change {
 pub struct Comparison {
     /// The commit of the earlier run.
     pub commit: String,
-    /// The differences between the runs besides the code, a sentence each.
+    /// The differences between the runs other than the code, one sentence each.
     pub differs: Vec<String>,
     /// The contenders that both runs measured.
     pub changes: Vec<Change>,
-    /// The contenders that one run did not measure, a sentence each.
+    /// The contenders that one run did not measure, one sentence each.
     pub missing: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ impl Baseline {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read, or if it has another format.
+    /// Returns an error if the file cannot be read, or if its format is different.
     pub fn load(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path)
             .map_err(|error| format!("the baseline {} cannot be read: {error}", path.display()))?;
@@ -120,7 +120,7 @@ impl Baseline {
         serde_json::from_value(file).map_err(no_summary)
     }
 
-    /// Compares a later run with this one.
+    /// Compares a later run with this baseline.
     #[must_use]
     pub fn compare(&self, report: &BenchReport) -> Comparison {
         let mut comparison = Comparison {
@@ -129,7 +129,7 @@ impl Baseline {
             changes: Vec::new(),
             missing: Vec::new(),
         };
-        // The file only has intervals at 95 %.
+        // The file has intervals only at 95 %. This factor widens them to 99 %.
         let wider = stats::wider(self.processes.min(report.trials.0) as usize);
         for table in &report.tables {
             match self.workloads.iter().find(|old| old.id == table.id) {
@@ -142,7 +142,7 @@ impl Baseline {
         comparison
     }
 
-    /// Returns the differences between the runs besides the code.
+    /// Returns the differences between the runs other than the code.
     fn differs(&self, report: &BenchReport) -> Vec<String> {
         let (then, now) = (&self.host, &report.host);
         let trials = |processes: u32, rounds: u32| format!("{processes} processes of {rounds} rounds");
@@ -169,8 +169,8 @@ impl Baseline {
 }
 
 impl OldRow {
-    /// Returns the ratio with its interval. Returns `None` if the row has none, or if the numbers
-    /// cannot be those of a ratio.
+    /// Returns the ratio with its interval. Returns `None` if the row has no ratio, or if the
+    /// numbers are not those of a valid ratio.
     fn ratio(&self, wider: f64) -> Option<Estimate> {
         let (mid, (low, high)) = self.ratio.zip(self.interval)?;
         let sound = 0.0 < low && low <= mid && mid <= high && high.is_finite();
@@ -190,7 +190,7 @@ fn spread(mid: f64, down: f64, up: f64, wider: f64) -> Estimate {
     }
 }
 
-/// Divides one independent estimate by another. On logarithms a quotient is a difference, and the
+/// Divides one independent estimate by another. On logarithms a quotient is a difference. The
 /// distance from the middle to an end is the root of the sum of the two squared distances.
 fn quotient(now: &Estimate, then: &Estimate, wider: f64) -> Estimate {
     let root = |one: f64, other: f64| one.ln().hypot(other.ln()).exp();

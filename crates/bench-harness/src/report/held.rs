@@ -1,4 +1,4 @@
-//! The bars of memory: limits for the resident bytes that this workspace's allocators keep after a
+//! The bars of memory: limits on the resident bytes that this workspace's allocators keep after a
 //! burst.
 
 use super::bars::{BarRow, HeldBar, JUDGED_AT, rows};
@@ -14,7 +14,7 @@ pub struct HeldJudged {
 }
 
 impl HeldJudged {
-    /// Returns whether the bytes are at most the limit. `None` if the contender did not run.
+    /// Returns whether the bytes are at most the limit, or `None` if the contender did not run.
     #[must_use]
     pub fn met(&self) -> Option<bool> {
         self.measured.map(|measured| measured <= self.bar.at_most_mib << 20)

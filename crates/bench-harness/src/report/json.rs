@@ -1,4 +1,4 @@
-//! The files for programs: `summary.json` and `results.jsonl`.
+//! The machine-readable files of a report: `summary.json` and `results.jsonl`.
 
 use std::io::{self, Write};
 

@@ -10,21 +10,21 @@ use crate::contenders::{REFERENCE, TWIN, VOID};
 pub(super) struct Matrix<'a> {
     /// The names of the contenders.
     pub(super) heads: Vec<&'a str>,
-    /// A row for each workload, with a cell for each contender.
+    /// One row for each workload, with one cell for each contender.
     pub(super) rows: Vec<(&'a ReportTable, Vec<&'a ReportRow>)>,
     /// The number of workloads that all contenders ran, and each contender's geometric mean over
-    /// these workloads. `None` if there are fewer than two.
+    /// these workloads. `None` if there are fewer than two such workloads.
     pub(super) means: Option<(usize, Vec<f64>)>,
 }
 
 impl<'a> Matrix<'a> {
-    /// Returns the matrix of each class of which at least two workloads were run.
+    /// Returns the matrix of each class with at least two workloads in the run.
     pub(super) fn all(report: &'a BenchReport) -> Vec<(ContenderClass, Self)> {
         let matrix = |class| Some((class, Self::new(report, class)?));
         ContenderClass::ALL.into_iter().filter_map(matrix).collect()
     }
 
-    /// Returns the matrix of a class. `None` if fewer than two of its workloads were run.
+    /// Returns the matrix of a class, or `None` if fewer than two of its workloads were run.
     fn new(report: &'a BenchReport, class: ContenderClass) -> Option<Self> {
         let tables: Vec<_> = report.tables.iter().filter(|table| table.class == class).collect();
         let first = tables.first().filter(|_| tables.len() > 1)?;
@@ -34,7 +34,7 @@ impl<'a> Matrix<'a> {
         let cells = |table: &&'a ReportTable| shown.iter().map(|&index| &table.rows[index]).collect();
         let rows: Vec<(&ReportTable, Vec<&ReportRow>)> =
             tables.iter().map(|table| (*table, cells(table))).collect();
-        // Only workloads that every contender ran count, so that the means are comparable.
+        // The means cover only workloads that every contender ran, so they are comparable.
         let complete: Vec<&Vec<&ReportRow>> = rows
             .iter()
             .map(|(_, cells)| cells)

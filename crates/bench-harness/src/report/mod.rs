@@ -1,5 +1,5 @@
-//! Turns samples into tables. The terminal, the Markdown page, the JSON files and the pictures
-//! share one model.
+//! Turns samples into tables. The terminal output, the HTML and Markdown pages, the JSON files and
+//! the pictures share one model.
 
 mod align;
 mod alone;

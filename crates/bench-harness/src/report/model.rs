@@ -1,4 +1,4 @@
-//! The tables as data.
+//! The model of a report: its tables as data.
 
 use super::alone::AloneTable;
 use super::bars::{Judged, bars, judge};
@@ -40,7 +40,7 @@ pub struct ReportRow {
     pub peak_live: Option<u64>,
     /// Whether a backing allocator counted the peak.
     pub peak_exact: bool,
-    /// Memory over time, if it was watched.
+    /// Memory over time, if it was recorded.
     pub over_time: Vec<HeldAt>,
     /// The share of requests that the contender refused and the heap served. `None` without
     /// refusals.
@@ -67,7 +67,8 @@ pub struct ReportTable {
     /// The ratio of the reference to itself.
     pub aa: Option<Estimate>,
     /// Whether the reference came out equal to itself: the 95 % interval of its ratio contains 1,
-    /// and the ratio is within a tenth of 1. A wide interval alone makes no table trustworthy.
+    /// and the ratio is within a tenth of 1. A wide interval alone does not make a table
+    /// trustworthy.
     pub trusted: bool,
     /// The share of contaminated rounds.
     pub contaminated: f64,
@@ -98,11 +99,11 @@ pub struct BenchReport {
     pub document: String,
     /// The number of processes, and the planned number of rounds in each.
     pub trials: (u32, u32),
-    /// The names of workloads that only a full run has.
+    /// The names of workloads that only a full run includes.
     pub left_to_full: Vec<String>,
     /// The tables of workloads with rounds.
     pub tables: Vec<ReportTable>,
-    /// The tables of workloads that give each contender a process of its own.
+    /// The tables of workloads that run each contender in its own process.
     pub alone: Vec<AloneTable>,
     /// The bars of ratios, evaluated on this run.
     pub bars: Vec<Judged>,
@@ -184,8 +185,8 @@ fn row(
     }
 }
 
-/// Returns the share of a contender's requests that it refused, over all processes. `None` without
-/// refusals.
+/// Returns the share of a contender's requests that it refused, over all processes, or `None`
+/// without refusals.
 fn refused(outcome: &WorkloadOutcome, key: &str) -> Option<f64> {
     let of = |counted: fn(&RefusalCount) -> u64| -> u64 {
         outcome.refusals.iter().filter(|refusals| refusals.contender == key).map(counted).sum()
@@ -224,7 +225,7 @@ impl BenchReport {
         !self.bars.is_empty() || !self.held_bars.is_empty()
     }
 
-    /// Returns the number of bars that were met, and of those that could be judged.
+    /// Returns the number of bars that were met, and the number of bars that could be evaluated.
     pub(super) fn bars_met(&self) -> (usize, usize) {
         let ratios = self.bars.iter().filter_map(Judged::met);
         let judged: Vec<bool> = ratios.chain(self.held_bars.iter().filter_map(HeldJudged::met)).collect();

@@ -1,12 +1,12 @@
-//! Samples by process and round, and the pairs behind the ratios.
+//! Groups samples by process and round, and computes ratios from the pairs of each round.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::runner::TimedSample;
 use crate::stats::{self, DRAWS, Estimate, estimate};
 
-/// If a process has fewer clean rounds than this, or than a third of its rounds, its contaminated
-/// rounds are used too.
+/// The least number of clean rounds of a process. If it has fewer, or fewer than a third of its
+/// rounds are clean, its contaminated rounds are used too.
 const FEW: usize = 5;
 
 /// The samples of a round, by contender.
@@ -18,7 +18,7 @@ struct Round<'a>(HashMap<&'a str, &'a TimedSample>);
 pub enum Pairs {
     /// The whole time of a sample.
     Whole,
-    /// The time of a sample without that of the loop.
+    /// The time of a sample minus that of the loop.
     Net,
 }
 
@@ -82,8 +82,8 @@ impl<'a> Rounds<'a> {
             }
             Pairs::Net => {
                 // The medians come first, then the quotient. In a single round the difference of
-                // two noisy costs may be zero or less, and dropping such rounds would bias the
-                // rest.
+                // two noisy costs may be zero or less, and leaving out such rounds would bias the
+                // ratio.
                 let keys = [of, to, self.void];
                 let own = self.values(&keys, |costs| Some(costs[0] - costs[2]));
                 let base = self.values(&keys, |costs| Some(costs[1] - costs[2]));
@@ -91,7 +91,7 @@ impl<'a> Rounds<'a> {
                 let mut quotients = Vec::new();
                 for (own, base) in own.iter().zip(&base) {
                     let (Some(own), Some(base)) = (median(own), median(base)) else { continue };
-                    // `to` is not slower than the loop, so nothing remains to compare with.
+                    // `to` is not slower than the loop, so there is no net cost to compare with.
                     if base <= 0.0 {
                         return None;
                     }
@@ -116,8 +116,8 @@ impl<'a> Rounds<'a> {
         estimate(&values, 0, self.seed).map(|estimate| estimate.mid)
     }
 
-    /// Returns the smallest sample in nanoseconds per operation. It is noisier than the median and
-    /// shown for information.
+    /// Returns the smallest sample in nanoseconds per operation. The smallest sample is noisier
+    /// than the median, and is shown for information only.
     #[must_use]
     pub fn least(&self, of: &str) -> Option<f64> {
         let all = self.values(&[of], |costs| Some(costs[0]));
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Returns the samples of three processes of twelve rounds, which drift: the second half is
+    /// Returns the samples of three processes of twelve rounds. The second half of the rounds is
     /// twice as slow for all contenders.
     fn drifting() -> Vec<TimedSample> {
         let mut samples = Vec::new();

@@ -1,12 +1,12 @@
 //! Scaling: the cost of an operation on one thread alone, divided by its cost while other threads
-//! do the same. At 1 the threads do not slow each other down. At a half, two of them achieve as
+//! do the same. At 1 the threads do not slow each other down. At one half, two threads achieve as
 //! much as one.
 
 use super::model::{BenchReport, ReportTable};
 use crate::contenders::VOID;
 
-/// Pairs of workloads that differ only in the number of threads: the one with a single thread, the
-/// one with several, and the number of these.
+/// Pairs of workloads that differ only in the number of threads: the workload with a single thread,
+/// the workload with several, and its number of threads.
 const TABLES: [(&str, &str, usize); 6] = [
     ("S9/larson/1", "S9/larson/2", 2),
     ("S9/larson/1", "S9/larson/4", 4),
@@ -26,8 +26,8 @@ pub(super) struct Scaling<'a> {
     pub(super) rows: Vec<Paces<'a>>,
 }
 
-/// The costs of one thread's operation over one contender, in nanoseconds: on one thread alone, and
-/// together with other threads.
+/// The costs of one thread's operation over one contender, in nanoseconds: with one thread alone,
+/// and while other threads do the same.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paces<'a> {
     pub(super) name: &'a str,

@@ -1,4 +1,5 @@
-//! Pictures as files: a forest plot for each family of workloads, with a panel for each workload.
+//! Writes pictures to files: one for each family of workloads, with a forest plot for each
+//! workload.
 
 use core::error::Error;
 use std::fs;
@@ -12,7 +13,7 @@ use super::model::{BenchReport, ReportRow, ReportTable};
 use crate::contenders::{REFERENCE, VOID};
 
 const WIDTH: u32 = 900;
-/// The height of a panel's title, in pixels.
+/// The height of a plot's title, in pixels.
 const HEAD: i32 = 28;
 const GAP: i32 = 16;
 
@@ -39,7 +40,7 @@ pub fn write_pictures(report: &BenchReport, directory: &Path) -> Result<Vec<Path
         let tables: Vec<&ReportTable> = report.tables.iter().filter(|table| family(table) == name).collect();
         let plots: Vec<Forest<'_>> = tables.iter().map(|table| forest(table)).collect();
         let height: i32 = plots.iter().map(|plot| HEAD + plot.height() + GAP).sum();
-        // All panels of a picture have one scale.
+        // All plots of a picture share one scale.
         let ranges = || plots.iter().map(Forest::range);
         let range = (
             ranges().map(|range| range.0).min().unwrap_or(-1),

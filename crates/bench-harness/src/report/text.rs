@@ -26,7 +26,7 @@ const HEAD: [&str; 9] = [
     "notes",
 ];
 
-/// The least number of live bytes at which a table shows the peak as a multiple of them.
+/// The least number of live bytes at which a table shows the peak as a multiple of the live bytes.
 const SHARE_FROM: u64 = 64 * 1024;
 
 /// The meaning of the columns. A report prints it once.
@@ -43,7 +43,7 @@ pub(super) fn bytes(count: u64) -> String {
     }
 }
 
-/// Returns a cost in nanoseconds as text, with the digits that are significant.
+/// Returns a cost in nanoseconds as text, with its significant digits.
 pub(super) fn ns(cost: f64) -> String {
     match cost.abs() {
         0.0..100.0 => format!("{cost:.2}"),
@@ -83,7 +83,7 @@ fn cells(row: &ReportRow, reference: bool) -> Vec<String> {
         _ => dash(row.verdict, |verdict| verdict.word().to_owned()),
     };
     let mark = if row.peak_exact { "*" } else { "" };
-    // With few live blocks, a multiple would mostly show the fixed size of the library.
+    // With few live bytes, the multiple would mostly show the fixed size of the library.
     let live = row.peak.zip(row.peak_live.filter(|&live| live >= SHARE_FROM));
     vec![
         name,

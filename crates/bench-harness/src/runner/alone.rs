@@ -1,5 +1,5 @@
-//! Runs the workloads that give each contender a process of its own: starts the processes, several
-//! at a time, and compares their checksums.
+//! Runs the workloads that run each contender in its own process: starts the processes, several at
+//! a time, and compares their checksums.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -11,8 +11,8 @@ use super::record::{AloneRun, AnswerLine, ContenderState, Job, WorkloadOutcome};
 use crate::contenders::{ALWAYS, REFERENCE, TWIN, VOID};
 use crate::workloads::{AfterBurst, AloneOrder};
 
-/// Runs each contender in processes of its own, with the jobs that `job` makes. If a process dies,
-/// its contender's cell says so.
+/// Runs each contender in its own processes. `job` makes a job, to which this function adds the
+/// contender and the order. If a process dies, its contender's cell says so.
 ///
 /// # Errors
 ///
@@ -62,7 +62,8 @@ pub(super) fn run(plan: &RunPlan, outcome: &mut WorkloadOutcome, job: impl Fn() 
     Ok(())
 }
 
-/// Compares the runs with those of the reference. A contender that did other work gets no figures.
+/// Compares the runs with those of the reference. A contender that did different work gets no
+/// figures.
 pub(super) fn compare(outcome: &mut WorkloadOutcome) {
     let find = |of: &AloneRun| {
         outcome.alone.iter().find(|run| run.contender == ALWAYS[REFERENCE] && run.after == of.after)

@@ -1,4 +1,4 @@
-//! Compares the results of checks. A contender that differs from the others gets no figures.
+//! Compares the results of checks. A contender that fails its check gets no figures.
 
 use super::record::{Checked, ContenderState, WorkloadOutcome};
 use crate::card::ContenderClass;
@@ -28,9 +28,8 @@ fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) ->
     {
         return Some(format!("{} allocations requested, {} counted", asked, check.tally.allocs));
     }
-    // Only these two classes free every item through the contender. The other two classes do not: a
-    // buffer that a ring refused is allocated and freed by the heap, and an arena frees all nodes
-    // of a tree at once.
+    // These two classes free every item through the contender. The other two do not: the heap frees
+    // a buffer that a ring refused, and an arena frees all nodes of a tree at once.
     if let Some(reference) = reference
         && matches!(class, ContenderClass::Blocks | ContenderClass::Objects)
         && (check.tally.frees, check.tally.resizes) != (reference.tally.frees, reference.tally.resizes)
@@ -40,7 +39,7 @@ fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) ->
             check.tally.frees, check.tally.resizes, reference.tally.frees, reference.tally.resizes
         ));
     }
-    // Blocks of the allocator that does nothing overlap, so only the number of allocations is
+    // Blocks of the allocator that does nothing overlap, so their contents and the checksum are not
     // checked.
     if check.contender == ALWAYS[VOID] {
         return None;

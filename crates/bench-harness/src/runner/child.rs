@@ -23,19 +23,19 @@ use crate::workloads::nodes::Sources;
 use crate::workloads::{Cell, Context, WorkloadSpec, catalogue};
 use crate::{backing, os, tally};
 
-/// The number of samples of each contender before round 0; only one if samples are long.
+/// The number of samples of each contender before round 0, or only one if samples are long.
 const WARM_UP: i32 = 3;
 /// The least number of rounds of a process, even if they exceed its budget.
 const FEWEST: i32 = 5;
 /// The share of contaminated rounds above which a child runs up to half as many rounds again.
 const TOO_MANY: f64 = 0.2;
-/// The shortest useful sample of the reference, in ns, whatever the slowest contender takes.
+/// The shortest sample of the reference, in ns, however slow the other contenders are.
 const SHORTEST_NS: f64 = 300_000.0;
 
 /// The approximate number of points at which a child records memory over time.
 const POINTS: u64 = 60;
 
-/// The variable in which tests name a contender that crashes, to see that a crash becomes a cell.
+/// The environment variable with the key of a contender whose turn aborts the process, for tests.
 const FAULT: &str = "EPHEMERA_TEST_FAULT";
 
 /// Runs a job and writes the answer to `out`, one JSON object per line.
@@ -128,7 +128,7 @@ impl TurnNote {
 
     fn of(&mut self, key: &str) -> io::Result<()> {
         self.note.rewind()?;
-        // The line has a fixed width, so that a shorter key leaves nothing of a longer one.
+        // The line has a fixed width, so a shorter key overwrites all of a longer one.
         writeln!(self.note, "{key:<32}")?;
         if self.fault.as_deref() == Some(key) {
             std::process::abort();
@@ -147,7 +147,7 @@ struct Child<'a> {
 }
 
 impl Child<'_> {
-    /// Runs every contender with counters, then one unit of it as it is timed later.
+    /// Runs every contender with counters, then one unit without counters, as in a timed run.
     fn check(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         let units = self.spec.check_units();
         for entry in self.entries {
@@ -235,7 +235,7 @@ impl Child<'_> {
                 }));
             }
         }
-        // Each cell is dropped in its contender's turn, because a contender may crash in the drop.
+        // Each cell is dropped in its contender's turn, because the drop may crash.
         for (entry, cell) in self.entries.iter().zip(cells) {
             turn.of(entry.key)?;
             drop(cell);
@@ -276,7 +276,8 @@ impl Child<'_> {
         }
     }
 
-    /// Returns the units of each sample. Averaged over the contenders, a sample takes the target.
+    /// Returns the number of units for which a sample takes the target time, averaged over the
+    /// contenders.
     fn sample_size(&self, cells: &mut [Box<dyn Cell>], turn: &mut TurnNote) -> io::Result<u64> {
         let mut all = 0.0;
         let mut reference: f64 = 0.0;
@@ -332,8 +333,8 @@ impl Child<'_> {
         Ok(())
     }
 
-    /// Measures the memory of the job's contender, with counters and over a counting backing
-    /// allocator.
+    /// Measures the memory of the job's contender, with counters, and over a counting backing
+    /// allocator if the contender accepts one.
     fn memory(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         for entry in self.entries {
             turn.of(entry.key)?;
@@ -383,13 +384,13 @@ fn tail(contender: &str, rate: Option<f64>, latencies: &Histogram<u64>) -> Laten
     }
 }
 
-/// Returns the growth in bytes of the resident set, which had `before` bytes.
+/// Returns by how many bytes the resident set exceeds `before`.
 fn grown(before: Option<u64>) -> Option<u64> {
     os::resident().zip(before).map(|(now, before)| now.saturating_sub(before))
 }
 
-/// Returns latencies with the share of operations that took longer: about three points for each
-/// halving of the share.
+/// Returns latencies, each with the share of operations that took longer. There are about three
+/// points for each halving of the share.
 fn above(latencies: &Histogram<u64>) -> Vec<(u64, f64)> {
     let step = |step: IterationValue<u64>| (step.value_iterated_to(), 1.0 - step.quantile_iterated_to());
     let mut above: Vec<(u64, f64)> =

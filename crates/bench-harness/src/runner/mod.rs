@@ -2,11 +2,11 @@
 //!
 //! For each process of the plan and each workload, the parent starts a child. The child holds all
 //! contenders of the workload and takes one sample of each in every round, in random order. A child
-//! that dies costs one cell: it has noted the contender of the current turn, so the parent starts
+//! that dies costs one cell. It has noted the contender of the current turn, so the parent starts
 //! another child without that contender. Memory and latencies are measured in one child per
 //! contender. In a full run a separate child also checks each contender before the contender shares
 //! a process with the others. The steps share the time of the run. S12 and S13 have no rounds: each
-//! of their contenders runs in children of its own, and several children run at a time.
+//! of their contenders runs in its own children, and several children run at a time.
 
 mod alone;
 mod checks;

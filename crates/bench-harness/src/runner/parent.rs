@@ -20,13 +20,13 @@ use crate::workloads::{Load, WorkloadSpec};
 /// loop.
 const LOAD: f64 = 0.6;
 
-/// Runs the plan. Calls `watch` before each step, and `measured` with each workload when its last
-/// step has ended. The time that `measured` takes does not count as time of the run.
+/// Runs the plan. Calls `watch` before each step, and `measured` with the outcome of each workload
+/// after its last step. The time that `measured` takes does not count as time of the run.
 ///
 /// # Errors
 ///
-/// Returns an error if a child cannot be started, or if it dies before it notes a turn. A contender
-/// that crashes is no error but a [`ContenderState`].
+/// Returns an error if a child cannot be started, or if it dies before it notes a turn. The crash
+/// of a contender is not an error: it becomes a [`ContenderState`].
 pub fn run(
     plan: &RunPlan,
     mut watch: impl FnMut(Progress<'_>),
@@ -34,8 +34,8 @@ pub fn run(
 ) -> io::Result<Vec<WorkloadOutcome>> {
     let mut outcomes: Vec<WorkloadOutcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
     let steps = plan.steps();
-    // Workloads without rounds take a fixed time. It is added to the total, so the others lose
-    // none.
+    // Workloads without rounds take a fixed time. It is added to the total, so the other workloads
+    // lose no time.
     let fixed: Duration =
         steps.iter().filter(|step| step.work == StepWork::Alone).map(|step| step.weight).sum();
     let mut clock = Clock::start(plan.total + fixed, steps.iter().map(|step| step.weight));
@@ -79,8 +79,8 @@ pub fn run(
     Ok(outcomes)
 }
 
-/// Runs each contender whose key is `wanted` in its own child. If a child dies, its contender's
-/// cell says so.
+/// Runs each contender whose key `wanted` accepts, in its own child. If a child dies, its
+/// contender's cell says so.
 fn alone(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,
@@ -122,7 +122,8 @@ fn median_cost(outcome: &WorkloadOutcome) -> f64 {
     stats::median(&mut costs).unwrap_or(0.0)
 }
 
-/// Runs every workload once with verification and without figures. Calls `watch` before each.
+/// Runs every workload once with verification and without figures. Calls `watch` before each
+/// workload.
 ///
 /// # Errors
 ///
@@ -164,8 +165,8 @@ fn running(outcome: &WorkloadOutcome) -> Vec<String> {
     outcome.states.iter().filter(|(_, state)| state.ran()).map(|(key, _)| key.clone()).collect()
 }
 
-/// Returns a number that differs in each run and does not depend on the seed. Two runs with one
-/// seed do the same operations, but in differently placed memory.
+/// Returns a random number that does not depend on the seed. Two runs with one seed do the same
+/// operations, but in differently placed memory.
 fn chance() -> u64 {
     RandomState::new().hash_one(env::args_os().len())
 }
@@ -191,8 +192,8 @@ fn job(plan: &RunPlan, outcome: &WorkloadOutcome, mode: Mode, (process, budget):
     }
 }
 
-/// Runs children until one ends well. After a death, the next child leaves out the contender in
-/// whose turn the last one died.
+/// Runs children until one succeeds. If a child dies, the next one leaves out the contender in
+/// whose turn it died.
 fn attempt(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,

@@ -9,8 +9,8 @@ use crate::contenders::Entry;
 use crate::os;
 use crate::workloads::WorkloadSpec;
 
-/// An estimate of the time that a child takes besides its samples: its start, and the set-up, the
-/// check and the end of one contender.
+/// An estimate of the time that a child with one contender takes outside of its samples: its start,
+/// set-up, check and end.
 const CHILD: Duration = Duration::from_millis(60);
 
 /// The plan of a run: its measurements and their times.
@@ -34,10 +34,10 @@ pub struct RunPlan {
     /// latencies.
     pub latencies: Duration,
     /// Whether a separate process checks each contender before the contender shares a process with
-    /// the others. This is so in a full run, so it also selects the work of workloads without
-    /// rounds.
+    /// the others. This is the case in a full run only, so the flag also selects the work of
+    /// workloads without rounds.
     pub isolated: bool,
-    /// Whether all steps of the first workload come first, so that its table appears early.
+    /// Whether all steps of the first workload come first, which lets its table appear early.
     pub first_at_once: bool,
     /// The seed of the workloads' tables. The same seed gives the same operations.
     pub seed: u64,
@@ -54,14 +54,13 @@ pub struct RunPlan {
 /// The work of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepWork {
-    /// Time all contenders in one process, which has this number. The step of process 0 also checks
-    /// them.
+    /// Time all contenders in the process with this number. The step of process 0 also checks them.
     Time(u32),
     /// Measure memory.
     Memory,
     /// Measure latencies.
     Latencies,
-    /// Run each contender in processes of its own.
+    /// Run each contender in its own processes.
     Alone,
 }
 
@@ -81,11 +80,11 @@ impl RunPlan {
         self.entries.iter().filter(move |entry| entry.class == class)
     }
 
-    /// Returns all steps in order. Steps that cannot be shortened come early, so that later ones
-    /// can make up for them. Workloads without rounds come last, in a time of their own. The
-    /// processes of a workload are spread over the run, so that a minute of other load on the host
-    /// affects only one process of each workload. With `first_at_once` the steps of the first
-    /// workload come before all others.
+    /// Returns all steps in order. Steps that cannot be shortened come early, and later steps make
+    /// up for the time that they take. Workloads without rounds come last, and their time is
+    /// separate. The processes of a workload are spread over the run, so a minute of other load on
+    /// the host affects one process of each workload at most. With `first_at_once` the steps of the
+    /// first workload come before all others.
     pub(super) fn steps(&self) -> Vec<RunStep> {
         let all = |work: StepWork, wanted: fn(&WorkloadSpec) -> bool| {
             let specs = self.specs.iter().enumerate().filter(move |(_, spec)| wanted(spec));
@@ -133,7 +132,7 @@ pub(super) fn lanes(spec: &WorkloadSpec, full: bool) -> usize {
     spec.lanes(full, os::cpus().len())
 }
 
-/// The progress of a run.
+/// The progress of a run, for display.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     /// The name of the step that starts now.
@@ -244,8 +243,8 @@ mod tests {
         assert_eq!(at_once.len(), steps.len());
     }
 
-    /// Walks through steps of the given weights. From the index and the allowed time of a step,
-    /// `took` returns the time that the step takes. Returns the sum of these times.
+    /// Runs a clock through steps of the given weights. `took` maps the index and the allowed time
+    /// of a step to the time that the step takes. Returns the sum of these times.
     fn walk(total: Duration, weights: &[u32], took: impl Fn(usize, Duration) -> Duration) -> Duration {
         let mut clock = Clock::start(total, weights.iter().map(|&weight| weight * SECOND));
         let mut gone = Duration::ZERO;
@@ -270,7 +269,7 @@ mod tests {
         let gone =
             walk(60 * SECOND, &[1; 60], |index, allowed| if index < 10 { 3 * SECOND } else { allowed });
         assert!((gone.as_secs_f64() - 60.0).abs() < 1e-3, "{gone:?}");
-        // No time remains to divide, so each step does its minimum.
+        // No time remains for the later steps, so each does its minimum.
         let gone = walk(10 * SECOND, &[1; 10], |_, _| 2 * SECOND);
         assert_eq!(gone, 20 * SECOND);
     }

@@ -11,20 +11,20 @@ use rand::RngExt;
 use super::record::{AnswerLine, Job};
 use crate::workloads::draws::stream;
 
-/// The time after which the parent takes a child for hung and kills it.
+/// The time after which the parent considers a child hung and kills it.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Runs one child. Returns the lines of its answer, or the way in which it died.
+/// Runs one child. Returns the lines of its answer, or a description of how it died.
 ///
 /// # Errors
 ///
-/// Returns an error if the child cannot be started, or if its end cannot be awaited.
+/// Returns an error if the child cannot be started, or if the wait for its exit fails.
 pub(super) fn child(job: &Job) -> io::Result<Result<Vec<AnswerLine>, String>> {
     let unrun = |error: io::Error| io::Error::other(format!("a measuring process could not be run: {error}"));
     let _ = fs::remove_file(&job.marker);
     let orders = serde_json::to_string(job).map_err(|error| unrun(error.into()))?;
-    // The length of the environment shifts the stack, and so decides which variables share a line
-    // or a page. Each child draws its own length.
+    // The length of the environment shifts the stack, and so determines which variables share a
+    // cache line or a page. Each child draws its own length.
     let padding = stream(job.chance, 7).random_range(0..4096_u64) as usize;
     let mut child = Command::new(env::current_exe().map_err(unrun)?)
         .arg("--child")
@@ -57,7 +57,7 @@ fn reader(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if pipe.read_to_end(&mut bytes).is_ok() {
-            // The send fails if the receiver has timed out. Then no code needs the text.
+            // The send fails if the receiver has timed out and no longer needs the text.
             let _ = send.send(String::from_utf8_lossy(&bytes).into_owned());
         }
     });

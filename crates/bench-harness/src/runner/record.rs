@@ -11,7 +11,7 @@ use crate::workloads::{AfterBurst, AloneFigures, AloneOrder, Load, ResidentAt, W
 /// The kind of work that a child does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// Run every contender once with counters and verification, and once as it is timed. Measure
+    /// Run every contender once with counters and verification, and once as in a timed run. Measure
     /// nothing.
     Check,
     /// Do the work of [`Mode::Check`], then take samples.
@@ -58,7 +58,8 @@ pub struct Job {
     pub document_length: usize,
     /// The directory with the sources of R4 and R5, if there is one.
     pub corpus: Option<PathBuf>,
-    /// The load under which latencies are measured. Without it, the child measures none.
+    /// The load under which latencies are measured. Without a load, the child measures no
+    /// latencies.
     pub load: Option<Load>,
     /// The work of a process that has one contender and no rounds. `None` in all other modes.
     pub alone: Option<AloneOrder>,
@@ -92,7 +93,8 @@ pub struct TimedSample {
 }
 
 impl TimedSample {
-    /// Returns whether the sample is contaminated: another process or guest ran during it.
+    /// Returns whether the sample is contaminated: a measured thread was interrupted, or the
+    /// hypervisor ran another guest.
     #[must_use]
     pub fn contaminated(&self) -> bool {
         self.involuntary_switches.unwrap_or(0) > 0 || self.steal.unwrap_or(0) > 0
@@ -159,7 +161,7 @@ pub struct Latencies {
     pub contender: String,
     /// The number of requests, frames or calls that were timed.
     pub requests: u64,
-    /// The number of requests per second. `None` if they do not leave at fixed times.
+    /// The number of requests per second. `None` if requests do not leave at fixed times.
     pub rate: Option<f64>,
     /// The median latency.
     pub p50: u64,
@@ -174,7 +176,7 @@ pub struct Latencies {
     pub above: Vec<(u64, f64)>,
 }
 
-/// The figures of one contender in one process of its own.
+/// The figures of one contender from one of its own processes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AloneRun {
     /// The contender's key.
@@ -203,7 +205,7 @@ impl AloneRun {
         Self { contender, after: order.after, checksum, ops, seconds, peak_live, peak, held }
     }
 
-    /// Returns the resident bytes at `seconds` after the burst. `None` if they were not read at
+    /// Returns the resident bytes at `seconds` after the burst, or `None` if they were not read at
     /// that moment.
     #[must_use]
     pub fn taken_at(&self, seconds: f64) -> Option<u64> {
@@ -232,7 +234,7 @@ pub enum AnswerLine {
     Refusals(RefusalCount),
     /// The latencies of a contender.
     Latencies(Latencies),
-    /// The figures of a contender in a process of its own.
+    /// The figures of a contender from one of its own processes.
     Alone(AloneRun),
 }
 
@@ -251,7 +253,7 @@ pub enum ContenderState {
 }
 
 impl ContenderState {
-    /// Returns whether the contender ran, so that there are figures to show.
+    /// Returns whether the contender ran and has figures to show.
     #[must_use]
     pub fn ran(&self) -> bool {
         *self == Self::Ran
@@ -286,7 +288,7 @@ pub struct WorkloadOutcome {
     pub refusals: Vec<RefusalCount>,
     /// The latencies, if they were measured.
     pub latencies: Vec<Latencies>,
-    /// The runs in processes of their own, for the workloads without rounds.
+    /// The runs of the contenders in their own processes, for the workloads without rounds.
     pub alone: Vec<AloneRun>,
     /// The number of units of work in each sample, the same for all contenders. `None` until a
     /// child has determined it.

@@ -8,8 +8,8 @@ use super::{ALLOCS, Counted, FREES, born, died};
 use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
 use crate::card::Info;
 
-/// Counts the life of one buffer: its creation counts an allocation of this many bytes, and its
-/// drop counts the free.
+/// The size of one counted buffer, in bytes. `begin` counts an allocation, and `drop` counts a
+/// free.
 pub(crate) struct BufferLife(usize);
 
 impl BufferLife {
@@ -83,7 +83,7 @@ unsafe impl<S: Source> Source for Counted<S> {
     }
 
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf> {
-        // A refused request counts as an allocation and, at once, as a free; the buffer that the
+        // A refused request counts as an allocation and, at once, as a free. The buffer that the
         // heap serves instead is not counted.
         let life = BufferLife::begin(capacity);
         // SAFETY: the caller upholds the callee's contract.

@@ -21,7 +21,7 @@ struct MemoryWatch {
 /// contender has taken.
 pub(crate) fn begin(every: u64, taken: impl Fn() -> Option<u64> + Send + 'static) {
     if let Ok(mut watch) = WATCH.lock() {
-        // The list has room for more points than are expected, so that it does not grow during a
+        // The list has room for more points than expected, so it does not grow during a
         // measurement.
         *watch = Some(MemoryWatch { every, taken: Box::new(taken), points: Vec::with_capacity(256) });
         NEXT.store(every, Relaxed);

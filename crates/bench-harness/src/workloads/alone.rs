@@ -1,8 +1,8 @@
-//! The figures of workloads that give each contender a process of its own: S12, the memory that
-//! stays after a burst, and S13, the memory and the tails of a heap that ages.
+//! The figures of workloads that run each contender in its own process: S12, the memory that stays
+//! after a burst, and S13, the memory and the tail latencies of an ageing heap.
 //!
-//! Their figures are about a whole process, so another contender's heap in that process would
-//! disturb them. These workloads have no rounds and no ratios.
+//! The figures describe a whole process, so another contender's heap in that process would distort
+//! them. These workloads have no rounds and no ratios.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub const MOMENTS: [f64; 8] = [0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
 /// 0.
 pub const SHOWN: [f64; 4] = [0.0, 0.1, 1.0, 10.0];
 
-/// The number of readings while a heap ages.
+/// The number of memory readings in a run of S13.
 pub const READINGS: u64 = 60;
 
 /// The activity of the threads after a burst.
@@ -40,7 +40,7 @@ impl AfterBurst {
 /// The work of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AloneOrder {
-    /// The number of blocks of a burst, or of requests of a heap that ages.
+    /// The number of blocks of a burst, or of requests to an ageing heap.
     pub units: u64,
     /// The activity after the burst. `None` if there is no burst.
     pub after: Option<AfterBurst>,

@@ -35,9 +35,9 @@ pub(crate) enum Workload {
     Slots(u16, SizeSpread),
     /// S4.
     Pareto,
-    /// S5: the number of elements, and whether each is reserved on its own.
+    /// S5: the number of elements, and whether each element is reserved separately.
     Grow(u32, bool),
-    /// S6: the number of items for each late one; 0 means that none is late.
+    /// S6: one item in this many is late. 0 means that none is late.
     Straggler(usize),
     /// S7: the number of live buffers, the longest length in bytes, and whether buffers grow by
     /// chunks.
@@ -47,7 +47,7 @@ pub(crate) enum Workload {
     Handoff(usize, usize, usize),
     /// S8 by two pairs of threads at the same time, with the parameters of [`Workload::Handoff`].
     Pairs(usize, usize, usize),
-    /// S9: the number of threads at a time, each of which leaves its blocks to a new one.
+    /// S9: the number of threads at a time. Each thread leaves its blocks to a new one.
     Larson(usize),
     /// S9: the number of objects of each of two threads.
     AtOnce(usize),
@@ -82,21 +82,22 @@ pub(crate) enum Workload {
 /// The capabilities that a workload needs. Each variant says what its contenders must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Need {
-    /// Frees block by block, or at least reuses the last block.
+    /// Frees one block at a time, or everything in a reset after many allocations.
     FreeLast,
     /// Frees block by block, or everything at the end of a batch.
     FreeOrReset,
     /// Frees block by block, in any order.
     Free,
-    /// Blocks grow, and keep the written bytes.
+    /// Grows blocks, and keeps the written bytes.
     Contents,
     /// Frees on another thread.
     OtherThread,
-    /// Several threads allocate at the same time, and free.
+    /// Serves several threads that allocate and free at the same time.
     Shared,
-    /// Several threads allocate and free at the same time, and some end while others continue.
+    /// Serves several threads that allocate and free at the same time, some of which end while
+    /// others continue.
     ThreadsEnd,
-    /// Blocks of any size grow, keep the written bytes, and are freed one by one.
+    /// Grows blocks of any size, keeps the written bytes, and frees block by block.
     Program,
     /// Holds nodes of several types until all of them are freed at once.
     Tree,
@@ -160,9 +161,9 @@ pub struct WorkloadSpec {
     pub need: Need,
     /// The number of units that the memory pass runs.
     pub memory_units: u64,
-    /// Whether a memory pass says something about the contender. This is false if the workload
-    /// holds only one block or vector, if its own tables or litter would count as the contender's
-    /// memory, or if it reads resident memory itself.
+    /// Whether the memory pass measures the workload. It does not measure a workload that holds
+    /// only one block or vector, or that reads resident memory itself. It also leaves out workloads
+    /// whose own tables or litter would count as the contender's memory.
     pub holds_memory: bool,
     /// The least number of units in a sample.
     pub least_units: u64,
@@ -172,8 +173,8 @@ pub struct WorkloadSpec {
 }
 
 impl WorkloadSpec {
-    /// Returns the number of allocations that a fresh cell and `units` units make. `None` if it
-    /// depends on the input.
+    /// Returns the number of allocations that a fresh cell and `units` units make, or `None` if the
+    /// number depends on the input.
     #[must_use]
     pub fn asked(&self, units: u64) -> Option<u64> {
         let (at_first, each) = match self.workload {
@@ -209,7 +210,7 @@ impl WorkloadSpec {
         self.reads_sources() || matches!(self.workload, Workload::Csv(_))
     }
 
-    /// Returns whether latencies are measured, besides the time of samples.
+    /// Returns whether latencies are measured in addition to the time of samples.
     #[must_use]
     pub fn has_latencies(&self) -> bool {
         self.is_served() || self.workload == Workload::Frames
@@ -229,8 +230,8 @@ impl WorkloadSpec {
         matches!(self.workload, Workload::Handoff(..) | Workload::AtOnce(_) | Workload::Sharing(_))
     }
 
-    /// Returns whether the report shows memory over time: the bytes that a few late items keep
-    /// allocated.
+    /// Returns whether the report shows memory over time. In S6 it shows the bytes that a few late
+    /// items keep allocated.
     #[must_use]
     pub fn shows_memory_over_time(&self) -> bool {
         matches!(self.workload, Workload::Straggler(_)) && self.class != ContenderClass::Buffers
@@ -243,12 +244,12 @@ impl WorkloadSpec {
     }
 }
 
-/// Returns all workloads in the order of the report. Littered heaps come last in each class: later
-/// rows in the same process would run on litter too.
+/// Returns all workloads in the order of the report. Workloads on littered heaps come last in each
+/// class, because rows after them in the same process would run on litter too.
 ///
 /// # Panics
 ///
-/// Never panics, because the file is part of the harness, and tests read it.
+/// Never panics, because the rows are compiled in, and tests parse them.
 #[must_use]
 pub fn catalogue() -> Vec<WorkloadSpec> {
     let mut rows: Vec<WorkloadSpec> = serde_json::from_str(ROWS).expect("rows of workloads");

@@ -1,4 +1,5 @@
-//! A second thread for workloads of two threads, and a cell that exists twice.
+//! The threads of workloads with several threads: a second thread, a barrier, and two copies of a
+//! cell that run at the same time.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -19,8 +20,8 @@ pub(super) const GONE: &str = "the second thread ended early";
 #[derive(Debug)]
 pub(super) struct AcrossThreads<P>(pub(super) Arc<P>);
 
-// SAFETY: a cell with several threads requires by its `Need` a contender whose card lets these
-// threads make or drop items. The value itself is dropped after the other threads were joined.
+// SAFETY: the `Need` of a cell with several threads admits only contenders whose card lets these
+// threads make or drop items. The value itself is dropped after the other threads have been joined.
 unsafe impl<P> Send for AcrossThreads<P> {}
 
 impl<P> Clone for AcrossThreads<P> {
@@ -49,12 +50,12 @@ impl<C: Contender> Contender for AcrossThreads<C> {
 #[derive(Debug)]
 pub(super) struct Travelling<H>(pub(super) Vec<H>);
 
-// SAFETY: the `Need` of such a workload admits only contenders whose card lets any thread drop the
-// items.
+// SAFETY: the `Need` of a workload that sends items admits only contenders whose card lets any
+// thread drop them.
 unsafe impl<H> Send for Travelling<H> {}
 
-/// A barrier at which threads wait for each other before they start. They spin, so that they start
-/// within a few nanoseconds.
+/// A barrier at which threads wait for each other before they start. They spin, so they start
+/// within a few nanoseconds of each other.
 #[derive(Debug)]
 pub(super) struct Meeting {
     came: AtomicUsize,
@@ -73,7 +74,8 @@ impl Meeting {
         // the meeting.
         self.came.fetch_add(1, Ordering::AcqRel);
         let backoff = Backoff::new();
-        // ORDERING: Acquire. Pairs with the AcqRel in `Meeting::wait`: sees the work of the others.
+        // ORDERING: Acquire. Pairs with the AcqRel in `Meeting::wait`: sees the work of the other
+        // threads.
         while self.came.load(Ordering::Acquire) < self.threads * (round + 1) {
             // `snooze` spins first and yields later, because two threads may share a processor.
             backoff.snooze();
@@ -103,8 +105,8 @@ impl MeetingSide {
 }
 
 /// Starts a thread that runs `work`, pinned to `cpu` if there is one. Like [`run_on`], this
-/// function takes a boxed function, because the standard library compiles the start of a thread for
-/// each type of function.
+/// function takes a boxed function. Otherwise the standard library's code for the start of a thread
+/// would be compiled for each type of function.
 pub(super) fn spawn<R: Send + 'static>(
     cpu: Option<usize>,
     work: Box<dyn FnOnce() -> R + Send>,
@@ -128,7 +130,7 @@ pub(super) fn run_on(cpu: Option<usize>, work: Box<dyn FnOnce() + Send + '_>) {
     std::thread::scope(|scope| scope.spawn(body).join()).expect("the thread ended well");
 }
 
-/// The function that the second thread calls with a number of units. It returns a checksum.
+/// The function that the second thread calls with a number of units. The result is a checksum.
 type CrewWork = Box<dyn FnMut(u64) -> u64>;
 
 /// The second thread. It does a number of units on request and answers with a checksum.
@@ -187,8 +189,7 @@ impl Drop for Mate {
 }
 
 /// Two cells that run at the same time, one on this thread and one on another thread of the same
-/// processor. If each cell has a mate on the second processor, there are more threads than
-/// processors.
+/// processor. If each cell has a mate on the second processor, two threads share each processor.
 #[derive(Debug)]
 pub(super) struct Twice<C> {
     // This field is dropped first, so that this thread drops the shared contender.

@@ -1,14 +1,14 @@
-//! Random draws: the tables that are filled before a loop starts.
+//! Random draws: fills the tables that a loop reads.
 //!
-//! Every draw comes from a stream of a seed. The generator's output is fixed, so that a seed gives
-//! the same tables on every host and with every version of `rand`.
+//! Every draw comes from a stream of a seed. The generator's output is fixed, so a seed gives the
+//! same tables on every host and with every version of `rand`.
 #![forbid(unsafe_code)]
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Poisson};
 pub(crate) use rand_xoshiro::SplitMix64;
 
-/// Returns the stream `number` of a seed. Each table draws from its own stream.
+/// Returns the stream `number` of a seed. Different numbers give different streams.
 pub(crate) fn stream(seed: u64, number: u64) -> SplitMix64 {
     SplitMix64::seed_from_u64(seed ^ number.wrapping_mul(0xD1B5_4A32_D192_ED03))
 }
@@ -26,8 +26,8 @@ pub(crate) fn inverse_square<const N: usize>(seed: u64, low: u16, high: u16) -> 
     filled(|| ((1.0 / (a - rng.random::<f64>() * (a - b))) as u16).clamp(low, high))
 }
 
-/// Returns `N` sizes from 5 to `high`, a power of two. Half of them are at most 8, half of the rest
-/// at most 16, and so on.
+/// Returns `N` sizes from 5 to `high`, which must be a power of two. Half of the sizes are at most
+/// 8, half of the rest at most 16, and so on.
 pub(crate) fn geometric<const N: usize>(seed: u64, high: u16) -> Box<[u16; N]> {
     let mut rng = stream(seed, 12);
     filled(|| {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn draws_do_not_depend_on_the_version_of_rand() {
-        // The counts that `benches/icount.json` records are those of these draws.
+        // The counts in `benches/icount.json` depend on these draws.
         assert_eq!(uniform::<4>(7, 8, 136)[..], [56, 113, 42, 33]);
         assert_eq!(inverse_square::<4>(7, 4, 32_768)[..], [5, 13, 7, 7]);
         assert_eq!(places::<4>(7, 5000)[..], [4315, 3222, 2420, 2738]);

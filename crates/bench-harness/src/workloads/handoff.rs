@@ -1,9 +1,9 @@
 //! S8, producer and consumer: items allocated on one thread and freed on another, in batches over a
 //! bounded channel.
 //!
-//! Batches are vectors that travel back and forth. They and the channel's buffer exist before the
-//! loop, so the loop itself allocates nothing. Over the allocator that does nothing, the loop costs
-//! as much as the channel.
+//! Batches are vectors that travel back and forth. All batches and the channel's buffer exist
+//! before the loop, so the loop itself allocates nothing but items. Over the allocator that does
+//! nothing, the loop costs as much as the channel.
 
 use super::crew::Mate;
 use super::travel::{VecReceiver, VecSender, vec_channel};
@@ -12,8 +12,8 @@ use super::{Cell, mix};
 /// The panic message if the consumer's thread has ended.
 const GONE: &str = "the consumer ended early";
 
-/// A producer on this thread and a consumer on another one. The contender must let any thread free
-/// items.
+/// A producer on this thread and a consumer on another thread. The contender must let any thread
+/// free items.
 pub(super) struct HandingOver<S, I, P> {
     full: Option<VecSender<I>>,
     empty: VecReceiver<I>,

@@ -1,10 +1,10 @@
-//! Litter: a heap that was used before the workload starts, with small holes between blocks that
-//! remain.
+//! Litters a heap before a workload starts: leaves live blocks in it, with small holes between
+//! them.
 //!
 //! Littering allocates five times as many blocks as the workload holds, with the workload's sizes,
 //! and frees a random half of them. The other half remains until the process ends. The litter is in
-//! the heap below each contender: its own if it is a general allocator, or the system's if it takes
-//! its chunks from there.
+//! the heap that the contender names as its `Backing`. A general allocator names itself, and other
+//! contenders name the system's heap.
 
 use core::alloc::Layout;
 use core::any::TypeId;
@@ -19,9 +19,9 @@ use rand::seq::SliceRandom;
 use crate::blocks::{Contender, RawAlloc};
 use crate::workloads::draws::{SplitMix64, stream};
 
-/// The number of blocks allocated for each one that the workload holds.
+/// The number of blocks allocated for each block that the workload holds.
 const MULTIPLIER: usize = 5;
-/// The number of blocks for each one that remains.
+/// One allocated block in this many remains.
 const ONE_IN: usize = 2;
 
 thread_local! {
@@ -71,14 +71,14 @@ unsafe impl Allocator for &Census {
     }
 }
 
-/// Litters the heap of `C` with blocks of a histogram, unless it is littered already. Returns the
-/// number of new blocks that remain.
+/// Litters the heap of `C` with the blocks of a histogram, unless the heap is littered already.
+/// Returns the number of new blocks that remain.
 pub(super) fn scatter<C: Contender>(histogram: impl FnOnce() -> Histogram, seed: u64) -> usize {
     if is_marked(TypeId::of::<C>()) {
         return 0;
     }
-    // This function is compiled for the closure of each workload. `scatter_blocks` is compiled only
-    // for each heap, of which there are few.
+    // The compiler instantiates this function for every closure of a workload, but `scatter_blocks`
+    // only for the few heaps.
     let mut rng = stream(seed, 9);
     scatter_blocks::<C>(drawn(&histogram(), &mut rng), &mut rng)
 }

@@ -6,7 +6,7 @@ use core::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The longest latency that a histogram records. Longer ones count as this one.
+/// The longest latency that a histogram records. Longer latencies count as this one.
 const SLOWEST: Duration = Duration::from_secs(60);
 
 /// Returns an empty histogram of latencies in nanoseconds, exact to three digits.
@@ -29,7 +29,7 @@ pub struct Load {
 
 impl Load {
     /// Returns a load of `share` times the rate of one operation per `cost_ns`, for `length`.
-    /// Returns `None` if the cost is no positive number.
+    /// Returns `None` if the cost is not a positive number.
     #[must_use]
     pub fn share(share: f64, cost_ns: f64, length: Duration) -> Option<Self> {
         let interval = Duration::try_from_secs_f64(cost_ns / share * 1e-9).ok()?;
@@ -42,8 +42,8 @@ impl Load {
         (self.length.as_nanos() / self.interval.as_nanos().max(1)).max(1) as u64
     }
 
-    /// Returns the time from the start of the load to the moment at which a request is due. The
-    /// requests are counted from 0.
+    /// Returns the time from the start of the load until `request` is due. Requests are counted
+    /// from 0.
     #[must_use]
     pub fn due(&self, request: u64) -> Duration {
         Duration::from_nanos((self.interval.as_nanos() as u64).saturating_mul(request))

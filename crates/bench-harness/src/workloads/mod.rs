@@ -1,5 +1,5 @@
-//! The workloads: functions generic over a contender, and the cells that the runner times. There is
-//! one folder for each class of contenders.
+//! The workloads: functions generic over a contender, and the cells that the runner times. Each
+//! class of contenders has its own folder.
 //!
 //! A workload is a function, and its cell owns the contender and everything that lives from one
 //! sample to the next. Dispatch within a sample is static. The runner calls a cell through `dyn`
@@ -35,7 +35,7 @@ pub use self::catalogue::{Need, Scale, WorkloadSpec, catalogue};
 pub use self::load::Load;
 pub use self::nodes::{Corpus, Sources, ticks_per_ns};
 
-/// The inputs of a cell besides its parameters.
+/// The inputs of a cell other than its parameters.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// The seed of every table. The same seed gives the same operations.
@@ -65,14 +65,14 @@ pub trait Cell {
     }
 
     /// Measures latencies and returns them in nanoseconds. A server answers requests under `load`.
-    /// Another workload runs one unit after the other for the length of `load`. Returns `None` if
-    /// the workload has no latencies.
+    /// Other workloads run unit after unit for the length of `load`. Returns `None` if the workload
+    /// has no latencies.
     fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
         let _ = load;
         None
     }
 
-    /// Does the work of `order`, in a process that has no other contender. Returns `None` if the
+    /// Does the work of `order` in a process that has no other contender. Returns `None` if the
     /// workload has rounds, or if the system does not report resident memory.
     fn alone(&mut self, order: &AloneOrder) -> Option<AloneFigures> {
         let _ = order;
@@ -80,7 +80,7 @@ pub trait Cell {
     }
 }
 
-/// A cell of a state and of a function that does units of work with the state.
+/// A cell that consists of a state and a function. The function does units of work on the state.
 struct StateCell<S> {
     state: S,
     ops_per_unit: u64,

@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use super::draws;
 use super::stock::{LiveItems, Stock};
 
-/// The number of sizes in the table. It is no multiple of [`PLACES`], so the two tables do not
+/// The number of sizes in the table. It is not a multiple of [`PLACES`], so the two tables do not
 /// repeat together.
 pub(super) const SIZES: usize = 8000;
 /// The number of slot indices in the table.
@@ -54,9 +54,9 @@ pub(super) struct Slots<I> {
 }
 
 impl<I: 'static> Slots<I> {
-    /// Fills `count` slots. The tables continue at entry `start`, which is 0 or `count`. If it is
-    /// `count`, the first items have the sizes before that entry. Otherwise they take sizes from
-    /// the end of the table backwards.
+    /// Fills `count` slots. The tables continue at entry `start`, which is 0 or `count`. If `start`
+    /// is `count`, the first items take the sizes before that entry. If `start` is 0, they take
+    /// sizes from the end of the table backwards.
     pub(super) fn fill<S: Stock<Item = I>>(
         stock: &mut S,
         seed: u64,
@@ -108,7 +108,7 @@ pub(super) unsafe fn replace<S: Stock>(stock: &mut S, state: &mut Slots<S::Item>
         let place = usize::from(places[tag as usize % PLACES]);
         // SAFETY: the indices in `places` are below the number of slots.
         let slot = unsafe { slots.get_unchecked_mut(place) };
-        // SAFETY: the slot has a value, and another one is written below.
+        // SAFETY: the slot has a value, and a new value is written below.
         let LiveItem { item, size: old, tag: its } = unsafe { slot.assume_init_read() };
         // SAFETY: `stock` took the item with this tag and size.
         unsafe { stock.verify(&item, u64::from(its), old, &mut sum) };

@@ -20,8 +20,8 @@ pub(super) trait Stock {
     ///
     /// # Safety
     ///
-    /// `size` must not be zero. With the new item, at most as many items may be live as the
-    /// contender was made for.
+    /// `size` must not be zero. Including the new item, the number of live items must not exceed
+    /// the number that the contender was made for.
     unsafe fn take(&mut self, tag: u64, size: u16) -> Self::Item;
 
     /// In a check run, compares the contents of an item with its tag, and folds them into `sum`.
@@ -46,8 +46,8 @@ pub(super) trait Stock {
 
 /// Items that live from one sample to the next.
 pub(super) trait LiveItems<S: Stock> {
-    /// Does `ops` operations. In a check run, the result is a checksum of everything that was read
-    /// back.
+    /// Performs `ops` operations. In a check run, the result is a checksum of everything that was
+    /// read back.
     ///
     /// # Safety
     ///
@@ -62,14 +62,14 @@ pub(super) trait LiveItems<S: Stock> {
     unsafe fn clear(self, stock: &mut S);
 }
 
-/// A cell of a contender and of items that the contender made. The drop of the cell frees them.
+/// A cell that consists of a contender and of items from it. Dropping the cell frees the items.
 pub(super) struct Lasting<S: Stock, L: LiveItems<S>> {
     items: Option<L>,
     stock: S,
 }
 
 impl<S: Stock, L: LiveItems<S>> Lasting<S, L> {
-    /// Creates the cell. `fill` makes the items with the stock that it gets.
+    /// Creates the cell. `fill` makes the items from the stock that is passed to it.
     pub(super) fn new(mut stock: S, fill: impl FnOnce(&mut S) -> L) -> Self {
         Self { items: Some(fill(&mut stock)), stock }
     }

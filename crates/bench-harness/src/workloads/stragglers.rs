@@ -1,8 +1,9 @@
-//! S6, straggler: a FIFO window in which a few items, the late ones, live a hundred times longer.
+//! S6, straggler: a FIFO window in which a few items, the late ones, live a hundred times as long
+//! as the others.
 //!
-//! This is the bad case of every ring, arena and page pool. The memory that one late item keeps
+//! This is a bad case for every ring, arena and page pool. The memory that one late item keeps
 //! allocated shows in the bytes held per live byte. A bounded ring refuses requests until the late
-//! item is gone.
+//! item is freed.
 
 use core::mem::MaybeUninit;
 use std::collections::VecDeque;
@@ -33,13 +34,12 @@ struct Stragglers<I> {
     late: VecDeque<LateItem<I>>,
     /// The number of the next item that will be late.
     next_late: usize,
-    /// The number of items for each late one; 0 means that none is late.
+    /// One item in this many is late. 0 means that none is late.
     one_in: usize,
     next: usize,
 }
 
-/// Returns the largest number of late items at a time if one item in `one_in` is late, plus a
-/// margin for the order of steps.
+/// Returns an upper bound on the number of late items at a time if one item in `one_in` is late.
 pub(super) fn most_late(one_in: usize) -> usize {
     (WINDOW * LONGER).checked_div(one_in).map_or(0, |late| late + 2)
 }
@@ -57,7 +57,7 @@ impl<I: 'static> Stragglers<I> {
         let take = |i: usize| MaybeUninit::new(unsafe { stock.take(i as u64, sizes[i]) });
         let window: Box<[_]> = (0..WINDOW).map(take).collect();
         let window = window.try_into().unwrap_or_else(|_| unreachable!("it has this length"));
-        // The list has room for all late items, so that the loop never grows it.
+        // The list has room for all late items, so the loop never grows it.
         let late = VecDeque::with_capacity(most_late(one_in));
         let next_late = if one_in == 0 { usize::MAX } else { one_in - 1 };
         Self { window, sizes, late, next_late, one_in, next: WINDOW }
@@ -100,7 +100,7 @@ unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u
         // The table repeats with the window, so the oldest item and the next one have the same
         // size.
         let size = state.sizes[place];
-        // SAFETY: the slot has a value, and another one is written below.
+        // SAFETY: the slot has a value, and a new value is written below.
         let item = unsafe { state.window[place].assume_init_read() };
         if oldest == state.next_late {
             state.next_late += state.one_in;
@@ -117,7 +117,7 @@ unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u
             let size = state.sizes[tag & (WINDOW - 1)];
             // SAFETY: `stock` took the item with this tag and size.
             unsafe { stock.verify(&item, tag as u64, size, &mut sum) };
-            // SAFETY: `stock` took the item with this size, and it is on no list any more.
+            // SAFETY: `stock` took the item with this size, and the list no longer has it.
             unsafe { stock.free(item, size) };
         }
         // SAFETY: no size is zero, and the contender was made for a window and the late items.
@@ -128,8 +128,8 @@ unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u
     sum
 }
 
-/// Builds a cell whose window is filled and in its steady state. One item in `one_in` is late; 0
-/// means none.
+/// Builds a cell whose window is filled and in its steady state. One item in `one_in` is late, or
+/// none if `one_in` is 0.
 pub(super) fn cell<S: Stock + 'static>(stock: S, seed: u64, one_in: usize) -> Box<dyn Cell> {
     let mut cell = Lasting::new(stock, |stock| Stragglers::fill(stock, seed, one_in));
     cell.run(until_steady(one_in));

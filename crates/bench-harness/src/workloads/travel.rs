@@ -1,8 +1,8 @@
 //! A bounded channel for vectors of items that travel to another thread.
 //!
 //! The standard library's channel is compiled for each type of message. There are hundreds of item
-//! types, so the channel here carries the parts of a vector without their type. Only the two ends
-//! know the type.
+//! types, so this channel carries the parts of a vector without the type of its items. Only the two
+//! ends know the type.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -14,7 +14,7 @@ struct VecParts {
     items: *mut (),
     len: usize,
     capacity: usize,
-    /// The function that drops a vector of this type.
+    /// The function that drops a vector of the original type.
     end: unsafe fn(*mut (), usize, usize),
 }
 
@@ -56,7 +56,8 @@ impl Drop for VecParts {
 ///
 /// The arguments must be the parts of a vector with items of type `I`, which nothing else uses.
 unsafe fn drop_vec<I>(items: *mut (), len: usize, capacity: usize) {
-    // SAFETY: the caller passes the parts of such a vector, which nothing else uses.
+    // SAFETY: the caller passes the parts of a vector with items of type `I`, which nothing else
+    // uses.
     drop(unsafe { Vec::<I>::from_raw_parts(items.cast(), len, capacity) });
 }
 
@@ -92,7 +93,8 @@ impl<I> VecReceiver<I> {
     ///
     /// Returns an error if the channel is empty and the sending end was dropped.
     pub(super) fn recv(&self) -> Result<Vec<I>, RecvError> {
-        // SAFETY: a channel has one type of items, and its sender made the parts.
+        // SAFETY: both ends have the item type `I`, and the sender made the parts from a vector of
+        // that type.
         self.0.recv().map(|parts| unsafe { parts.into_vec() })
     }
 }

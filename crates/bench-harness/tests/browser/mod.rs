@@ -1,4 +1,4 @@
-//! Runs Chromium without a window. It reports Chromium's complaints, and measures a page.
+//! Opens pages in Chromium without a window, measures them, and collects Chromium's complaints.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -9,12 +9,12 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-/// The time after which a test takes the browser for hung.
+/// The time after which a test considers the browser hung.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Measures the page and writes the result into an attribute of the outer page. Boxes that scroll
-/// may have wider contents. Contrast follows AA: 4.5 for text, against the nearest opaque
-/// background.
+/// may have wider contents. Contrast follows level AA of WCAG: 4.5 for text, against the nearest
+/// background that is not transparent.
 const PROBE: &str = r##"<script>
 const inBox = e => e.closest('.wide') && !e.matches('.wide');
 const name = e => e.tagName + '.' + (e.getAttribute('class') || '');
@@ -72,11 +72,11 @@ impl Look {
     }
 }
 
-/// The browser's program.
+/// The path of the browser's program.
 pub(crate) struct Chromium(PathBuf);
 
 impl Chromium {
-    /// Returns the first installed program.
+    /// Returns the program that `CHROMIUM` names, or else the first known program in `PATH`.
     pub(crate) fn find() -> Option<Self> {
         if let Some(path) = env::var_os("CHROMIUM") {
             return Some(Self(path.into()));
@@ -88,8 +88,8 @@ impl Chromium {
     }
 
     /// Opens a page in frames of the given widths, each in light and in dark. The page's policy
-    /// also admits the measuring script. Returns the console's messages too, including refused
-    /// requests.
+    /// also admits the measuring script. Returns the measurements of each frame, and the messages
+    /// of the console, which include refused requests.
     pub(crate) fn look(&self, page: &str, name: &str, widths: &[u32]) -> (Vec<[Look; 2]>, Vec<String>) {
         let probed = page
             .replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';")
@@ -99,7 +99,7 @@ impl Chromium {
         let mut frames = "<!doctype html><html><body>".to_owned();
         for width in widths {
             for scheme in SCHEMES {
-                // A frame prefers the colour scheme of its element.
+                // The page in a frame sees the colour scheme of the frame's element.
                 frames += &format!(
                     "<iframe name=\"{scheme}{width}\" style=\"border: 0; width: {width}px; height: 900px; \
                      color-scheme: {scheme}\" srcdoc=\"{probed}\"></iframe>\n"

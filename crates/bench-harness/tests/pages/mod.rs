@@ -1,4 +1,4 @@
-//! Pages with something in every part, from invented figures.
+//! Makes pages that have contents in every part, from invented figures.
 
 use std::sync::OnceLock;
 
@@ -39,14 +39,14 @@ fn factor(index: usize) -> f64 {
     if index < 3 { 1.0 } else { (index as f64 * 0.4 - 2.0).exp2() }
 }
 
-/// Returns samples in which the reference's twin is `twin` times as slow as the reference.
+/// Returns samples in which the reference's second entry is `twin` times as slow as the reference.
 fn samples(spec: &WorkloadSpec, entries: &[&Entry], twin: f64) -> Vec<TimedSample> {
     let sample = |process: u32, round: i32, (index, entry): (usize, &&Entry)| TimedSample {
         workload: spec.id.clone(),
         contender: entry.key.to_owned(),
         process,
         round,
-        // Costs differ a little from round to round, in another pattern for each contender.
+        // Costs differ a little from round to round, in a different pattern for each contender.
         ns: 1000.0
             * factor(index)
             * if index == 2 { twin } else { 1.0 }
@@ -95,7 +95,7 @@ fn latencies(index: usize, entry: &Entry) -> Latencies {
     }
 }
 
-/// Returns the processes of a contender, whose resident memory falls with time or grows with work.
+/// Returns the runs of a contender, whose resident memory falls with time.
 fn alone(spec: &WorkloadSpec, index: usize, entry: &Entry) -> Vec<AloneRun> {
     let run = |order: AloneOrder| {
         let burst: u64 = 64 << 20;
@@ -159,7 +159,7 @@ fn outcome(spec: WorkloadSpec, all: &[Entry], twin: f64) -> WorkloadOutcome {
     }
 }
 
-/// Returns the report, which is made once for all tests.
+/// Returns the report's page, which is made once for all tests.
 pub(crate) fn report() -> &'static str {
     static PAGE: OnceLock<String> = OnceLock::new();
     PAGE.get_or_init(make_report)
@@ -169,7 +169,8 @@ fn make_report() -> String {
     report::html(&compared(1.0), None)
 }
 
-/// Returns the report's parts. The reference's twin is `twin` times as slow as the reference.
+/// Returns the report as data. The reference's second entry is `twin` times as slow as the
+/// reference.
 pub(crate) fn compared(twin: f64) -> BenchReport {
     let entries = contenders::all();
     let outcomes: Vec<WorkloadOutcome> =
@@ -210,8 +211,8 @@ pub(crate) fn compared(twin: f64) -> BenchReport {
     report
 }
 
-/// Returns the advice on a program that holds a thousand blocks and replaces them in turn, made
-/// once for all tests.
+/// Returns the page of advice on a program that frees each block after a thousand more allocations,
+/// except for one block in seven. The page is made once for all tests.
 pub(crate) fn advice() -> &'static str {
     static PAGE: OnceLock<String> = OnceLock::new();
     PAGE.get_or_init(make_advice)

@@ -35,7 +35,7 @@ pub const FASTER: RGBColor = RGBColor(0, 114, 178);
 /// The colour of contenders that are slower than the reference.
 pub const SLOWER: RGBColor = RGBColor(184, 76, 0);
 
-/// The variable of the style sheet for each colour.
+/// The style-sheet variable of each colour.
 const VARIABLES: [(RGBColor, &str); 7] = [
     (INK, "--text"),
     (QUIET, "--quiet"),
@@ -48,7 +48,7 @@ const VARIABLES: [(RGBColor, &str); 7] = [
 
 /// Returns a style for text of this height in pixels.
 pub fn text(height: i32, ink: RGBColor) -> TextStyle<'static> {
-    // Plotters divides by this factor to get a font's size from a line's height.
+    // Plotters divides the height of a line by this factor to get the size of its font.
     ("sans-serif", f64::from(height) * 1.24).into_font().color(&ink)
 }
 

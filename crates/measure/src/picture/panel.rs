@@ -1,5 +1,6 @@
-//! Panels. Each panel has one curve and a second curve to compare it with, on the same scales as
-//! the neighbouring panels. A dozen small panels need neither a legend nor a dozen colours.
+//! Panels: small charts. Each panel has one curve and a second curve to compare it with, on the
+//! same scales as the neighbouring panels. A dozen small panels need neither a legend nor a dozen
+//! colours.
 
 use core::ops::Range;
 
@@ -21,7 +22,7 @@ pub type Curve = Vec<(f64, f64)>;
 pub enum Scales {
     /// Both axes are linear.
     Even,
-    /// The vertical axis has powers of two.
+    /// The horizontal axis is linear, and the vertical axis has powers of two.
     PowersUp,
     /// Both axes have powers of ten.
     Powers,
@@ -38,9 +39,9 @@ pub struct Panel {
     pub y: Range<f64>,
     /// The division of the axes.
     pub scales: Scales,
-    /// Returns the label of a value on the horizontal axis.
+    /// The function that returns the label of a value on the horizontal axis.
     pub x_label: fn(f64) -> String,
-    /// Returns the label of a value on the vertical axis.
+    /// The function that returns the label of a value on the vertical axis.
     pub y_label: fn(f64) -> String,
     /// Whether the area below the second curve is filled.
     pub filled: bool,

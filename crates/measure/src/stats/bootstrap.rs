@@ -1,9 +1,9 @@
 //! Estimates a median of medians and its interval.
 //!
-//! A bootstrap over three processes only draws values of these three. If processes differ by more
-//! than their rounds do, its 95 % interval contains the truth only three times in four. So each end
-//! of the interval is the farther of two: the bootstrap's, and the one that Student's method
-//! derives from the medians of the processes.
+//! A bootstrap over three processes can draw only the values of those three. If processes differ by
+//! more than their rounds do, its 95 % interval contains the truth only three times in four. So
+//! each end of the interval is the farther of two: the bootstrap's, and the one that Student's
+//! method derives from the medians of the processes.
 #![forbid(unsafe_code)]
 
 use rand::rngs::Xoshiro256PlusPlus;
@@ -16,7 +16,7 @@ pub const DRAWS: usize = 4000;
 
 /// The distance from the estimate to each end of an interval at 95 % and at 99 %, in standard
 /// deviations of the medians. The first row is for two processes, the next one for three, and so
-/// on; the last row is also for any larger number. Each row comes from 200,000 simulated normal
+/// on. The last row also serves any larger number. Each row comes from 200,000 simulated normal
 /// samples.
 const REACH: [(f64, f64); 9] = [
     (8.80, 44.3),

@@ -11,8 +11,8 @@ mod bootstrap;
 
 pub use self::bootstrap::{DRAWS, Estimate, estimate, wider};
 
-/// Returns the median; for an even number of values, the mean of the middle two. Returns `None`
-/// for an empty slice.
+/// Returns the median. For an even number of values, returns the mean of the middle two. Returns
+/// `None` for an empty slice.
 #[must_use]
 pub fn median(values: &mut [f64]) -> Option<f64> {
     if values.is_empty() {
@@ -28,7 +28,7 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// The verdict about a ratio.
+/// The verdict on a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -56,9 +56,9 @@ impl Verdict {
 /// The smallest difference of a ratio from 1 that counts, even if the interval excludes 1.
 const SMALLEST: f64 = 0.01;
 
-/// Returns `Faster` or `Slower` if three conditions hold: the 99 % interval excludes 1, the ratio
-/// is more than 1 % away from 1, and it is farther from 1 than three times `floor`, the reference's
-/// difference from itself. Otherwise returns `Same`.
+/// Returns `Faster` or `Slower` if the 99 % interval excludes 1, and if the ratio differs from 1 by
+/// more than 1 % and by more than three times `floor`. `floor` is the reference's difference from
+/// itself. Otherwise returns `Same`.
 #[must_use]
 pub fn verdict(ratio: &Estimate, floor: f64) -> Verdict {
     let enough = (ratio.mid - 1.0).abs() > SMALLEST.max(3.0 * floor);
@@ -116,8 +116,8 @@ mod tests {
         assert_eq!(median(&mut [5.0, 1.0, 9.0]), Some(5.0));
     }
 
-    /// Returns three figures of 400 runs: the shares of runs whose intervals at 95 % and at 99 %
-    /// contain the truth, and the mean width of the intervals at 95 %.
+    /// Returns three figures of 400 runs. The first two are the shares of runs whose intervals at
+    /// 95 % and at 99 % contain the truth. The third is the mean width of the intervals at 95 %.
     fn coverage(between: f64, within: f64, processes: usize) -> (f64, f64, f64) {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
         let (mut covered, mut covered99, mut width) = (0, 0, 0.0);

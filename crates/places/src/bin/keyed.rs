@@ -1,6 +1,6 @@
-//! A program in which the standard library does not find `__cxa_thread_atexit_impl`, as on systems
-//! whose C library lacks this function. The standard library then keeps its own list of
-//! destructors. `build.rs` hides the function from this program.
+//! A program in which the standard library does not find `__cxa_thread_atexit_impl`, as with a C
+//! library that lacks this function. So the standard library keeps its own list of destructors.
+//! `build.rs` hides the function from this program.
 
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -11,10 +11,10 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// The number of destructors that found their words and allocated more.
+/// The number of destructors that found the right words and then allocated new words.
 static RIGHT: AtomicUsize = AtomicUsize::new(0);
 
-/// A thread-local whose destructor frees its words and allocates others.
+/// A thread-local. Its destructor frees its words and allocates new words.
 struct Diary(Vec<String>);
 
 impl Drop for Diary {

@@ -1,4 +1,5 @@
-//! A program whose threads load a plugin, use it, unload it and end. Its heap is `malloc`.
+//! A program that loads a plugin on one thread after another. Each thread uses and unloads the
+//! plugin before it ends. The program's heap is `malloc`.
 //!
 //! `loader PLUGIN`
 
@@ -22,7 +23,7 @@ fn main() {
                 let from_malloc = plugin.malloc(5_000);
                 assert!(plugin.is_right(&words, round) && plugin.live() != 0);
                 plugin.free(words);
-                // When the thread ends, it still has its memory of the plugin's heap.
+                // When the thread ends, it still has memory of the plugin's heap.
                 plugin.unload();
                 from_malloc
             }
@@ -30,7 +31,7 @@ fn main() {
         let block = thread.join().expect("no panic");
         assert!(block.bytes().iter().all(|byte| *byte == 1));
         drop(block);
-        // The first call unloads the plugin if only the ended thread kept it loaded.
+        // If only the ended thread kept the plugin loaded, the first call unloads it.
         let _ = plugin::is_loaded(&path);
         unloaded += usize::from(!plugin::is_loaded(&path));
     }

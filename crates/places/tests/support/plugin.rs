@@ -1,4 +1,4 @@
-//! A loaded plugin, and calls of its functions.
+//! A loaded plugin, and calls to its functions.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -14,24 +14,24 @@ pub(crate) struct Plugin {
     table: *const PluginTable,
 }
 
-// SAFETY: the handle and the functions may be used on any thread.
+// SAFETY: any thread may call `dlclose` and the functions of the table.
 unsafe impl Send for Plugin {}
-// SAFETY: the handle and the functions may be used on any thread.
+// SAFETY: any thread may call `dlclose` and the functions of the table.
 unsafe impl Sync for Plugin {}
 
-/// A value of the plugin, which the program owns.
+/// A value in the plugin's heap that the program owns.
 pub(crate) struct Value(*mut Words);
 
-// SAFETY: a value is strings and bytes, which may be moved to and freed by any thread.
+// SAFETY: a value consists of strings and bytes, which any thread may use and free.
 unsafe impl Send for Value {}
 
-/// A block of the C library's heap, which the plugin allocated.
+/// A block of the C library's heap that the plugin allocated.
 pub(crate) struct FromMalloc {
     block: *mut u8,
     len: usize,
 }
 
-// SAFETY: the value owns its block, and `free` takes blocks of any thread.
+// SAFETY: a `FromMalloc` owns its block, and `free` accepts blocks of any thread.
 unsafe impl Send for FromMalloc {}
 
 impl FromMalloc {
@@ -43,33 +43,35 @@ impl FromMalloc {
 
 impl Drop for FromMalloc {
     fn drop(&mut self) {
-        // SAFETY: the block came from `malloc`, and nothing uses it any more.
+        // SAFETY: the block came from `malloc`, and `self` is the only owner.
         unsafe { libc::free(self.block.cast()) };
     }
 }
 
 impl Plugin {
-    /// Loads the plugin. If it is loaded already, it stays loaded until both loads are undone.
+    /// Loads the plugin. If the plugin was already loaded, it stays loaded until both handles are
+    /// closed.
     pub(crate) fn load(path: &Path) -> Self {
         let name = c_path(path);
-        // SAFETY: the plugin has no constructor with effects on this program.
+        // SAFETY: the plugin has no constructors that affect this program.
         let handle = unsafe { libc::dlopen(name.as_ptr().cast(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null(), "{} cannot be loaded", path.display());
-        // SAFETY: the handle is that of a loaded library, and the name ends with a zero.
+        // SAFETY: `handle` is the handle of a loaded library, and the name ends with a zero byte.
         let table = unsafe { libc::dlsym(handle, c"PLUGIN".as_ptr()) };
         assert!(!table.is_null(), "the plugin has a table");
         Self { handle, table: table.cast_const().cast() }
     }
 
     fn table(&self) -> &PluginTable {
-        // SAFETY: the plugin, which stays loaded, exports a static of this type.
+        // SAFETY: the plugin exports a static of this type, and stays loaded while `self` exists.
         unsafe { &*self.table }
     }
 
-    /// Unloads the plugin. The C library keeps the plugin until all threads with destructors of the
-    /// plugin have ended. The caller must have freed all values.
+    /// Closes the handle. The C library keeps the plugin loaded until all threads that registered
+    /// destructors of the plugin have ended. The caller must have freed all values.
     pub(crate) fn unload(self) {
-        // SAFETY: nothing uses the plugin after this call.
+        // SAFETY: this call consumes the handle, and the caller has freed all values, so no code
+        // uses the plugin after this call.
         let result = unsafe { libc::dlclose(self.handle) };
         assert_eq!(result, 0, "the plugin was loaded");
     }
@@ -79,12 +81,12 @@ impl Plugin {
     }
 
     pub(crate) fn is_right(&self, value: &Value, seed: usize) -> bool {
-        // SAFETY: the value is live, and `make` made it.
+        // SAFETY: the value is live, and the plugin's `make` returned it.
         unsafe { (self.table().is_right)(value.0, seed) }
     }
 
     pub(crate) fn free(&self, value: Value) {
-        // SAFETY: the value is live, and this call consumes it.
+        // SAFETY: the value is live, the plugin's `make` returned it, and this call consumes it.
         unsafe { (self.table().free)(value.0) }
     }
 
@@ -93,30 +95,30 @@ impl Plugin {
         (self.table().live)()
     }
 
-    /// Returns a block of ones that the plugin allocates by `malloc`.
+    /// Returns a block that the plugin allocates with `malloc`, filled with ones.
     pub(crate) fn malloc(&self, size: usize) -> FromMalloc {
         let block = (self.table().malloc)(size);
         assert!(!block.is_null());
-        // SAFETY: the block has this number of bytes.
+        // SAFETY: `malloc` returned a block of `size` bytes.
         unsafe { block.write_bytes(1, size) };
         FromMalloc { block, len: size }
     }
 }
 
-/// Returns whether the plugin is loaded. If only threads that have ended kept it, this call
-/// unloads it.
+/// Returns whether the plugin is loaded. If only threads that have ended kept it loaded, this call
+/// unloads the plugin.
 pub(crate) fn is_loaded(path: &Path) -> bool {
     let name = c_path(path);
-    // SAFETY: the name ends with a zero, and with this flag the call loads nothing.
+    // SAFETY: the name ends with a zero byte, and `RTLD_NOLOAD` loads nothing.
     let handle = unsafe { libc::dlopen(name.as_ptr().cast(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if !handle.is_null() {
-        // SAFETY: `dlopen` has just returned this handle, and nothing else uses it.
+        // SAFETY: `dlopen` returned this handle, and no other code uses it.
         unsafe { libc::dlclose(handle) };
     }
     !handle.is_null()
 }
 
-/// Returns the path as a string of C, with a zero byte at its end.
+/// Returns the path as a C string, which ends with a zero byte.
 fn c_path(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().iter().copied().chain([0]).collect()
 }

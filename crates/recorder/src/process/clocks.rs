@@ -1,10 +1,10 @@
-//! Writes processor times, and measures some of the calls.
+//! Writes processor times to the trace, and measures a sample of the calls.
 //!
-//! A thread writes its own processor time and the process's whenever it begins a packet and when it
-//! ends. The process writes its processor time when it exits. On average, one call in 32 is
-//! measured: the time in the allocator, and the time in which the recorder wrote the event. So a
-//! reader knows the allocator's cost *in this program*, with its caches and page faults, and the
-//! recorder's part of the processor time.
+//! A thread writes its own processor time and the process's when it leases a stream, begins a
+//! packet or ends. The process writes its processor time when it exits. On average, one call in
+//! 32 is measured: the time in the allocator, and the time in which the recorder wrote the event.
+//! So a reader knows the allocator's cost *in this program*, with its caches and page faults, and
+//! the recorder's part of the processor time.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -20,15 +20,15 @@ use crate::tls::{self, BUSY, ThreadWords};
 /// The result of [`cost`]; 0 before the measurement. The child of a fork runs on the same machine
 /// and keeps the value.
 static COST: AtomicU32 = AtomicU32::new(0);
-/// Processor time of the process at the start of the recording, in nanoseconds.
+/// The process's processor time at the start of the recording, in nanoseconds.
 static START: AtomicU64 = AtomicU64::new(0);
 
-/// The number of pairs of readings that [`cost`] measures.
+/// The number of pairs of clock readings that [`cost`] takes.
 const PAIRS: usize = 128;
-/// The number of pairs that the mean includes: those with the shortest intervals.
+/// The number of pairs in the mean: those with the shortest intervals.
 const COUNTED: usize = 96;
 
-/// Returns the picoseconds that two readings of the clock add to the interval between them.
+/// Returns how many picoseconds two readings of the clock add to the interval between them.
 ///
 /// The mean leaves out the slowest quarter of the pairs, which contains the interrupts.
 pub(super) fn cost() -> u32 {
@@ -57,14 +57,14 @@ pub(super) fn start() -> u64 {
 }
 
 impl Recording {
-    /// Returns whether the recorder may read processor times by system calls. If so, no thread is
-    /// in a sandbox, and none enters one while the lock is held.
+    /// Returns whether the recorder may make the system calls that read processor times. If so,
+    /// no thread is in a sandbox, and none enters one while the lock is held.
     pub(super) fn may_call(&self, _lock: &Lock<'_>) -> bool {
         self.state.load(Relaxed) == RECORDING && ENTERING.load(Relaxed) == 0
     }
 
     /// Writes a note of the calling thread's clocks. `since` is the thread's processor time when
-    /// it entered the slow path, if it did.
+    /// it began to get its packet; without it, the note's recorder time is 0.
     pub(super) fn note_clocks(&self, stream: &Stream, number: usize, since: Option<u64>, lock: &Lock<'_>) {
         if !self.may_call(lock) && !cfg!(ephemera_weaken = "recorder_clocks_in_a_sandbox") {
             return;
@@ -76,7 +76,8 @@ impl Recording {
         stream.note_clocks(number, &Clocks { time, thread, process, recorder });
     }
 
-    /// Takes the lock and calls [`Self::note_clocks`], for a thread that entered no slow path.
+    /// Takes the lock and writes a note of the calling thread's clocks, with a recorder time of
+    /// 0.
     pub(super) fn note_clocks_now(&self, stream: &Stream, number: usize) {
         if let Some(lock) = Lock::take(&self.locked) {
             self.note_clocks(stream, number, None, &lock);
@@ -84,8 +85,8 @@ impl Recording {
     }
 }
 
-/// Registers [`exits`] for the exit of the program. If the C library refuses, the trace lacks the
-/// end of the run.
+/// Registers [`exits`] to run when the program exits. If the C library refuses, the trace lacks
+/// the end of the run.
 pub(super) fn see_the_exit() {
     // SAFETY: `exits` takes no argument and never unwinds. If the C library unloads this library,
     // it calls `exits` first.
@@ -95,19 +96,20 @@ pub(super) fn see_the_exit() {
 /// Writes the end of the run and its processor time into the header, and a note of the exiting
 /// thread's clocks.
 extern "C" fn exits() {
-    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the process and its settings.
+    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the recording and its
+    // settings.
     let process = PROCESS.load(Acquire);
     if process.is_null() {
         return;
     }
-    // SAFETY: a published process is never unmapped (I1).
+    // SAFETY: a published recording is never unmapped (I1).
     let process = unsafe { &*process };
     // ORDERING: Acquire. Pairs with the Release in `restart`: sees the file of a child.
     if process.state.load(Acquire) != RECORDING {
         return;
     }
     let errno = os::errno();
-    // A signal handler that calls from here on leaves the stream alone (I6).
+    // From here on, a signal handler that calls the allocator leaves the stream alone (I6).
     let words = tls::take();
     if words.stream == BUSY {
         return;
@@ -116,8 +118,8 @@ extern "C" fn exits() {
         && process.may_call(&lock)
     {
         if words.stream > BUSY {
-            // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped
-            // (I1).
+            // SAFETY: every value above `BUSY` is the address of a stream, and streams are never
+            // unmapped (I1).
             process.note_clocks(unsafe { &*words.stream }, words.number, None, &lock);
         }
         process.tell_end();
@@ -145,7 +147,8 @@ impl Recording {
 #[inline]
 fn own_stream() -> Option<(&'static Stream, usize)> {
     let ThreadWords { stream, number } = tls::get();
-    // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped (I1).
+    // SAFETY: every value above `BUSY` is the address of a stream, and streams are never unmapped
+    // (I1).
     (stream > BUSY).then(|| (unsafe { &*stream }, number))
 }
 
@@ -155,7 +158,7 @@ fn records() -> bool {
     !PROCESS.load(Relaxed).is_null()
 }
 
-/// The measurement of a call, if the call is measured.
+/// The measurement of one call. Empty if the call is not measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallTimer {
     /// The time at which the call began, in nanoseconds; 0 if the call is not measured.
@@ -166,7 +169,7 @@ pub(crate) struct CallTimer {
 }
 
 impl CallTimer {
-    /// Starts the measurement if this call is due.
+    /// Starts the measurement if this call is due to be measured.
     #[inline]
     pub(crate) fn start() -> Self {
         match own_stream().filter(|(stream, number)| stream.is_due(*number) && records()) {
@@ -175,7 +178,7 @@ impl CallTimer {
         }
     }
 
-    /// Marks the moment between the allocator and the recorder.
+    /// Marks the moment between the allocator's part of the call and the recorder's part.
     #[inline]
     pub(crate) fn lap(&mut self) {
         if self.begin > 0 {
@@ -199,21 +202,21 @@ impl CallTimer {
         }
     }
 
-    /// Writes a note of both intervals after the call's event. Writes nothing if the call wrote no
-    /// event or began a packet.
+    /// Writes a note of the allocator's and the recorder's time after the call's event. Writes
+    /// nothing if the call wrote no event or began a packet.
     #[cold]
     fn took(self, order: fn(u64, u64) -> (u64, u64)) {
         let end = os::clock();
         let first = self.middle.saturating_sub(self.begin);
         let (allocator, recorder) = order(first, end.saturating_sub(self.middle));
-        // A signal handler that calls from here on leaves the stream alone (I6).
+        // From here on, a signal handler that calls the allocator leaves the stream alone (I6).
         let words = if cfg!(ephemera_weaken = "recorder_note_reentered") { tls::get() } else { tls::take() };
         if words.stream == BUSY {
             return;
         }
         if words.stream > BUSY {
-            // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped
-            // (I1).
+            // SAFETY: every value above `BUSY` is the address of a stream, and streams are never
+            // unmapped (I1).
             let stream = unsafe { &*words.stream };
             let (packet, at) = stream.place();
             if packet == self.place.0 && at > self.place.1 {

@@ -10,14 +10,14 @@ use crate::error::StartError;
 use crate::format::{self, FILE_HEADER, Origin, PACKET, header};
 use crate::os;
 
-/// The largest size of a file, in bytes.
+/// The maximum size of a file, in bytes.
 const MOST: u64 = 1 << 46;
-/// The greatest length of a suffix, in bytes.
+/// The maximum length of a suffix, in bytes.
 pub(super) const SUFFIX: usize = 24;
-/// The most programs that one process can run and record, one after another.
+/// The maximum number of programs that one process can run and record, one after another.
 const IMAGES: u32 = 10_000;
 
-/// Whether the process records or is about to.
+/// Whether this process has started a recording. Stays set when the recording ends.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 impl Recording {
@@ -29,7 +29,8 @@ impl Recording {
         for image in 0..IMAGES {
             let mut suffix = [0; SUFFIX];
             let length = write_suffix(&mut suffix, pid, image);
-            // SAFETY: `prepare` has not published the process, or the caller holds the lock.
+            // SAFETY: the recording is not published, or the caller holds the lock. So no other
+            // thread uses the text.
             unsafe { FILE.set(ASKED.get().to_bytes(), &suffix[..length]) };
             made = self.file.make(FILE.get());
             if !matches!(made, Err(StartError::System { errno: libc::EEXIST, .. })) {
@@ -56,7 +57,7 @@ impl Recording {
         bytes[header::LIMIT..][..8].copy_from_slice(&(limit as u64).to_le_bytes());
         bytes[header::CLOCK_COST..][..4].copy_from_slice(&clocks::cost().to_le_bytes());
         bytes[header::START_PROCESSOR..][..8].copy_from_slice(&clocks::start().to_le_bytes());
-        // SAFETY: the mapping begins with the header, and no other thread knows it yet.
+        // SAFETY: the mapping begins with the header, and no other thread has its address yet.
         unsafe { base.copy_from_nonoverlapping(bytes.as_ptr(), FILE_HEADER) };
         // ORDERING: Release. Pairs with the Acquire in `tell_dropped`. Publishes: the header.
         self.base.store(base, Release);
@@ -65,8 +66,7 @@ impl Recording {
     }
 }
 
-/// Writes `.pid`, and `.image` if the process ran another program before. Returns the length in
-/// bytes.
+/// Writes `.pid`, then `.image` unless `image` is 0. Returns the length in bytes.
 pub(super) fn write_suffix(out: &mut [u8; SUFFIX], pid: u32, image: u32) -> usize {
     let mut at = 0;
     for (number, wanted) in [(pid, true), (image, image > 0)] {
@@ -85,13 +85,13 @@ pub(super) fn write_suffix(out: &mut [u8; SUFFIX], pid: u32, image: u32) -> usiz
     at
 }
 
-/// Starts recording this process in at most `limit` bytes. The file's name is `path`, a dot and the
-/// process ID.
+/// Starts recording this process into a file of at most `limit` bytes, rounded up to a multiple
+/// of 4 KiB. The file's name is `path`, a dot and the process ID.
 ///
 /// # Errors
 ///
-/// Returns an error if the process already records, if the path or the limit is unsuitable, or if
-/// the system refuses the file or the memory.
+/// Returns an error if this process has started a recording before, if the path or the limit is
+/// unsuitable, or if the system refuses the file or the memory.
 pub fn start(path: &CStr, limit: u64) -> Result<(), StartError> {
     launch(path.to_bytes(), limit, Origin::Call)
 }
@@ -118,8 +118,8 @@ pub(crate) fn launch(path: &[u8], limit: u64, origin: Origin) -> Result<(), Star
 
 fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
     let process: *mut Recording = os::map_wiped(size_of::<Recording>())?.cast();
-    // SAFETY: the mapping is large enough and aligned to a page. All zeros is a valid recording
-    // without a file. A published process is never unmapped (I1).
+    // SAFETY: the mapping is large enough and aligned to a page. An all-zero `Recording` is valid
+    // and has no file. A published recording is never unmapped (I1).
     let known = unsafe { &*process };
     // SAFETY: `STARTED` was false, so no other thread runs this function. No thread reads the text
     // before `PROCESS` is published.
@@ -140,8 +140,8 @@ fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
     }
     known.state.store(RECORDING, Relaxed);
     clocks::see_the_exit();
-    // ORDERING: Release. Pairs with the Acquire in `record` and in `exits`. Publishes: the process
-    // and its settings.
+    // ORDERING: Release. Pairs with the Acquire in `record` and in `exits`. Publishes: the
+    // recording and its settings.
     PROCESS.store(process, Release);
     Ok(())
 }

@@ -1,10 +1,11 @@
-//! The leases of streams. A thread borrows a stream for each of its first calls, then keeps one
-//! until it ends, then borrows again.
+//! Leases streams to threads. A thread borrows a stream for each of its first calls, then keeps
+//! one until it ends, then borrows again.
 //!
-//! No hook of the recorder runs after a thread's last destructor, but calls still arrive: the C
-//! library frees memory of detached threads and of other threads then. A stream that the thread
-//! kept would never return to the list, so these calls borrow one. A thread's first calls may
-//! already be such calls, so they borrow one too.
+//! After a thread's last destructor, the recorder has no hook to return a stream, but the thread
+//! may still call `free`: the C library then frees memory of detached threads and of other
+//! threads. If the thread leased a stream for these calls, the stream would never return to the
+//! list, so they borrow one. A thread's first calls may already come after its last destructor,
+//! so they borrow one too.
 
 use core::ffi::c_void;
 use core::ptr::without_provenance;
@@ -19,8 +20,8 @@ use crate::stream::{Call, Stream};
 use crate::tls::{self, BUSY, EARLY, ENDED, NONE, ThreadWords};
 
 impl Recording {
-    /// Writes a call of the thread `number`. `held` is the thread's [`ThreadWords::stream`].
-    /// Returns its new value.
+    /// Writes a call of the thread `number`. Takes the thread's [`ThreadWords::stream`] as
+    /// `held`, and returns its new value.
     pub(super) fn write(&self, held: *const Stream, number: usize, call: &Call) -> *const Stream {
         // ORDERING: Acquire. Pairs with the Release in `restart`: sees the child's file.
         if self.state.load(Acquire) == WIPED {
@@ -40,7 +41,7 @@ impl Recording {
             Some(_) if borrows => without_provenance(held.addr() + 1),
             Some(stream) => stream,
             None => {
-                // Calls after a stop are missing anyway, as the header says.
+                // After a stop, the header already says that calls are missing.
                 if self.state.load(Relaxed) != STOPPED {
                     self.drop_call();
                 }
@@ -49,23 +50,24 @@ impl Recording {
         }
     }
 
-    /// Writes one call through a stream that the thread keeps.
+    /// Writes one call through a stream that the thread leases until it ends.
     fn lend(&self, held: *const Stream, number: usize, call: &Call) -> Option<*const Stream> {
         let stream = self.stream_for(held, number)?;
-        // The stream has room. Another thread holds it only if a signal handler has forked and
-        // this is the child.
+        // The stream has room, so `write` fails only if the thread does not hold the stream: a
+        // signal handler has forked, and this is the child.
         let written = stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
         written.then_some(core::ptr::from_ref(stream))
     }
 
-    /// Registers `leave` for the end of this thread.
+    /// Registers `leave` to run at the end of this thread.
     fn see_the_end(&self) {
         let value = core::ptr::from_ref(self).cast();
-        // SAFETY: `prepare` created the key. The value only has to differ from null.
+        // SAFETY: `prepare` created the key. Any value other than null is suitable.
         unsafe { libc::pthread_setspecific(KEY.load(Relaxed), value) };
     }
 
-    /// Borrows a stream for one call: leases it, writes the call, and returns it.
+    /// Borrows a stream for one call: leases a stream, writes the call, and returns the stream to
+    /// the list.
     fn borrow(&self, number: usize, call: &Call) -> Option<()> {
         let stream = self.with_room(self.lease(number)?, number)?;
         let written = stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
@@ -73,17 +75,17 @@ impl Recording {
         written.then_some(())
     }
 
-    /// Returns a stream with room: `held` if the thread still holds that, or else a newly leased
+    /// Returns a stream with room: `held` if the thread still holds it, or else a newly leased
     /// one.
     fn stream_for(&self, held: *const Stream, number: usize) -> Option<&Stream> {
-        // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped
-        // (I1).
+        // SAFETY: every value above `BUSY` is the address of a stream, and streams are never
+        // unmapped (I1).
         let held = if held > BUSY { unsafe { held.as_ref() } } else { None };
         let stream = match held.filter(|stream| stream.holder.load(Relaxed) == number) {
             Some(stream) => stream,
             None => {
                 let stream = self.lease(number)?;
-                // If the packet has no room for a note, the next packet begins with one.
+                // If the packet has no room for this note, the next packet begins with one.
                 self.note_clocks_now(stream, number);
                 stream
             }
@@ -91,8 +93,8 @@ impl Recording {
         self.with_room(stream, number)
     }
 
-    /// Returns the thread's stream with room for an event. The thread loses the stream if no packet
-    /// is left.
+    /// Returns `stream`, which the thread holds, with room for an event. If no packet is left,
+    /// returns the stream to the list.
     fn with_room<'a>(&'a self, stream: &'a Stream, number: usize) -> Option<&'a Stream> {
         if stream.has_room() || self.begin(stream, number).is_some() {
             return Some(stream);
@@ -101,10 +103,10 @@ impl Recording {
         None
     }
 
-    /// Gives a new packet to a stream of the thread.
+    /// Gives a stream of the thread a new packet.
     ///
-    /// The lock keeps signal handlers away until the packet has its header. Otherwise the child of
-    /// a handler that forks would write its own header into the parent's packet.
+    /// The lock blocks signal handlers until the packet has its header. Otherwise, if a handler
+    /// forked, the child would write its own header into the parent's packet.
     fn begin(&self, stream: &Stream, number: usize) -> Option<()> {
         let lock = Lock::take(&self.locked)?;
         let before = self.may_call(&lock).then(os::thread_processor);
@@ -113,8 +115,8 @@ impl Recording {
         let filled = stream.packet.load(Relaxed);
         let base =
             Base { sequence: SEQUENCE.load(Relaxed), time: os::ticks_since(CLOCK.load(Relaxed)), address: 0 };
-        // SAFETY: `claim` returns each packet once: mapped, aligned to 4 KiB, and with space on the
-        // disk. A new part of a file reads as zeros.
+        // SAFETY: `claim` returns each packet once: mapped, aligned to 4 KiB, and with space on
+        // the disk. A new part of a file reads as zeros.
         unsafe { stream.begin(packet, index, number as u32, &base) };
         file::release(filled);
         self.note_clocks(stream, number, before, &lock);
@@ -126,11 +128,12 @@ impl Recording {
         (offset / size_of::<Stream>()) as u32
     }
 
-    /// Gives the thread a stream that no thread holds.
+    /// Leases a stream that no thread holds.
     fn lease(&self, number: usize) -> Option<&Stream> {
         let stream = self.unheld()?;
         stream.holder.store(number, Relaxed);
-        // If there is no room for the thread's number, the next packet has it.
+        // If the packet has no room for the thread's number, the next packet's header contains the
+        // number.
         stream.hand_over(number as u32);
         Some(stream)
     }
@@ -158,10 +161,11 @@ impl Recording {
     }
 }
 
-/// Runs at the end of a thread. Returns its stream to the list, and makes its later calls borrow.
+/// Runs at the end of a thread. Returns the thread's stream to the list, and lets later calls
+/// borrow.
 pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     let ThreadWords { stream: held, number } = tls::get();
-    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the process.
+    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the recording.
     let process = PROCESS.load(Acquire);
     if process.is_null() || held == BUSY {
         return;
@@ -173,11 +177,12 @@ pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     if held < BUSY {
         return;
     }
-    // SAFETY: a published process is never unmapped (I1).
+    // SAFETY: a published recording is never unmapped (I1).
     let process = unsafe { &*process };
-    // SAFETY: every value above `BUSY` is a stream of the process, which is never unmapped (I1).
+    // SAFETY: every value above `BUSY` is the address of a stream, and streams are never unmapped
+    // (I1).
     let stream = unsafe { &*held };
-    // In the child of a fork, no thread holds the stream.
+    // In the child of a fork, the stream is zeroed and has no holder.
     if process.state.load(Relaxed) != WIPED && stream.holder.load(Relaxed) == number {
         process.note_clocks_now(stream, number);
         process.give_back(stream);

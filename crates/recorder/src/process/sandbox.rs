@@ -1,10 +1,10 @@
-//! Ends the recording when the program enters a sandbox. Otherwise a system call of the recorder
+//! Ends the recording when the program enters a sandbox. Otherwise, a system call of the recorder
 //! could end the program.
 //!
-//! A seccomp filter lists the system calls that the program makes, without those of the recorder.
-//! So the preloaded library replaces `prctl` and `syscall`, the two functions by which programs
-//! install a filter. The library does not see a filter that was there when the program started, or
-//! that a program installs by its own `syscall` instruction.
+//! A seccomp filter allows the system calls that the program makes, and often not those of the
+//! recorder. So the preloaded library replaces `prctl` and `syscall`, the two functions by which
+//! programs install a filter. The library does not see a filter that was installed before the
+//! program started, or that a program installs by its own `syscall` instruction.
 
 use core::arch::{asm, naked_asm};
 use core::ffi::{c_int, c_long, c_ulong};
@@ -21,20 +21,22 @@ use crate::os;
 ///
 /// No thread extends the file while `enter` runs, and no thread records afterwards.
 fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
-    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the process and its settings.
+    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the recording and its
+    // settings.
     let process = PROCESS.load(Acquire);
     if process.is_null() || cfg!(ephemera_weaken = "recorder_in_a_sandbox") {
         return enter();
     }
-    // SAFETY: a published process is never unmapped (I1).
+    // SAFETY: a published recording is never unmapped (I1).
     let process = unsafe { &*process };
     if ![0, os::pids().0].contains(&process.pid.load(Relaxed)) {
-        // This is the child of a `vfork`. It runs in the memory of its parent, which enters no
-        // sandbox.
+        // The calling process is the child of a `vfork`. It runs in the memory of its parent,
+        // which does not enter the sandbox.
         return enter();
     }
     ENTERING.fetch_add(1, Relaxed);
-    // A thread that holds the lock now may have missed the count. Every later holder sees it.
+    // The current holder of the lock may not see the new count, so wait for its release. Every
+    // later holder sees the count.
     drop(Lock::take(&process.locked));
     let returned = enter();
     if returned >= 0 {
@@ -49,12 +51,12 @@ fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
 ///
 /// # Safety
 ///
-/// The arguments fulfil the contract of the system call.
+/// The arguments must fulfil the contract of the system call.
 unsafe fn system(number: c_long, arguments: [c_ulong; 5]) -> c_long {
     let [first, second, third, fourth, fifth] = arguments;
     let returned;
-    // SAFETY: the caller fulfils the contract of the call. The kernel changes no registers but
-    // those that are declared here.
+    // SAFETY: the caller fulfils the contract of the call. The kernel changes no registers other
+    // than those declared here.
     unsafe {
         asm!(
             "syscall",
@@ -85,7 +87,7 @@ fn answered(returned: c_long) -> c_long {
 ///
 /// # Safety
 ///
-/// The arguments fulfil the contract of `option`.
+/// The arguments must fulfil the contract of `option`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn prctl(
     option: c_int,
@@ -110,12 +112,12 @@ unsafe extern "C" fn seccomp(number: c_long, operation: c_ulong, flags: c_ulong,
     answered(if enters { into_sandbox(enter) } else { enter() })
 }
 
-/// Passes a call of `syscall` to the kernel. Like the C library's function, this one has no stack
-/// frame: a call may return twice, or on another stack.
+/// Passes a call of `syscall` to the kernel. Like the C library's function, it has no stack
+/// frame, because a call may return twice or on another stack.
 ///
 /// # Safety
 ///
-/// The arguments fulfil the contract of the system call.
+/// The arguments must fulfil the contract of the system call.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn syscall() {
@@ -142,7 +144,7 @@ pub(crate) unsafe extern "C" fn syscall() {
     )
 }
 
-/// Calls [`answered`] for [`syscall`], which is written in assembly.
+/// Calls [`answered`]. The assembly of [`syscall`] jumps to this function.
 extern "C" fn answered_in_c(returned: c_long) -> c_long {
     answered(returned)
 }

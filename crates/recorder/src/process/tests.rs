@@ -1,4 +1,4 @@
-//! Tests of a trace's name, of refused arguments, of the last thread number, and of sandboxes.
+//! Tests of trace names, refused arguments, the last thread number and sandboxes.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use crate::error::StartError;
 use crate::format::{Base, PACKET, lead, op};
 use crate::{Trace, TraceEvent};
 
-/// The lock of a test that changes or needs the statics of a recording.
+/// Locked by each test that changes or relies on the statics of a recording.
 static STATICS: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -31,7 +31,7 @@ fn unsuitable_paths_and_limits_are_refused() {
     assert_eq!(crate::LONGEST_PATH, PATH - SUFFIX - 1, "one byte less is taken");
 }
 
-/// The one test that records its own process.
+/// The only test that records its own process.
 #[test]
 #[cfg_attr(miri, ignore = "it maps a file; run it without Miri")]
 fn a_thread_number_that_readers_refuse_ends_the_trace() {
@@ -53,14 +53,14 @@ fn a_thread_number_that_readers_refuse_ends_the_trace() {
     assert!(trace.caveats()[0].contains("more threads"), "{:?}", trace.caveats());
 }
 
-/// A filter of system calls would end a program whose recorder reads a processor time.
+/// A seccomp filter would end a program whose recorder reads a processor time.
 #[test]
 #[cfg_attr(miri, ignore = "it takes the recorder's lock; run it without Miri")]
 fn no_processor_time_is_read_once_a_thread_enters_a_sandbox() {
     let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
     let at = os::map_wiped(size_of::<Recording>()).expect("memory");
-    // SAFETY: the mapping is large enough and aligned to a page. All zeros is a valid recording
-    // without a file.
+    // SAFETY: the mapping is large enough and aligned to a page. An all-zero `Recording` is valid
+    // and has no file.
     let process = unsafe { &*at.cast::<Recording>() };
     let mut packet = vec![0_u64; PACKET / 8];
     let stream = &process.streams[0];

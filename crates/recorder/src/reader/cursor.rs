@@ -6,10 +6,10 @@ use crate::error::TraceError;
 use crate::format::{self, Bad, Base, Clocks, OLDEST, PACKET_HEADER, TICK_LOG2, note, op, packet};
 use crate::timing::Timing;
 
-/// The least size that no block has, in bytes. No supported processor has more address space.
+/// The smallest invalid size of a block, in bytes. No supported processor has more address space.
 const TOO_LARGE: u64 = 1 << 56;
 
-/// The greatest time of an event, in ticks: a greater one has too many nanoseconds for 64 bits.
+/// The maximum time of an event, in ticks: the nanoseconds of a later time would exceed 64 bits.
 const LATEST: u64 = u64::MAX >> TICK_LOG2;
 const LATE: &str = "a time that no recording reaches";
 
@@ -21,17 +21,17 @@ fn sum(base: u64, step: u64, most: u64, why: &'static str) -> Result<u64, (Bad, 
 /// The position of a reader in a stream.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    /// The index within the stream of the packet in memory, plus one; 0 before the first.
+    /// The index of the loaded packet within the stream, plus one; 0 before the first packet.
     packet: usize,
     pub(super) bytes: Vec<u8>,
     at: usize,
     base: Base,
     thread: u32,
-    /// The last operation; 0 before the first.
+    /// The operation of the last event; 0 before the first.
     op: u8,
     /// Whether an event of the packet was read.
     begun: bool,
-    /// The event that was read and not yet returned.
+    /// The event that was read and has not been returned yet.
     pub(super) ahead: Option<TraceEvent>,
 }
 
@@ -80,7 +80,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Reads one event. Returns `None` for a note, or for an event that names the next thread.
+    /// Reads one event. Returns `None` for a note, and for an event that names the next thread.
     fn decode(
         &mut self,
         version: u32,
@@ -124,7 +124,8 @@ impl Cursor {
         if step == 0 && self.begun {
             return Err((Bad::Long, "two events with one sequence number"));
         }
-        // `Trace::stop_sequence` has the greatest number if the recording did not stop early.
+        // No event has the largest number: it is the `Trace::stop_sequence` of a trace without an
+        // early stop.
         let why = "a sequence number that no recording reaches";
         let sequence = sum(self.base.sequence, step, u64::MAX - 1, why)?;
         let time = sum(self.base.time, number()?, LATEST, LATE)?;

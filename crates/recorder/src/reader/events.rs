@@ -26,7 +26,7 @@ impl Trace {
 pub struct Events<'a> {
     trace: &'a Trace,
     cursors: Vec<Cursor>,
-    /// The streams by a lower bound of their next sequence number.
+    /// The streams, ordered by a lower bound of their next sequence number.
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
     /// The stream that the last event came from.
     current: Option<usize>,
@@ -83,8 +83,8 @@ impl Events<'_> {
                 self.current = None;
             }
             let Some(Reverse((next, stream))) = self.waiting.pop() else { return Ok(None) };
-            // Either the stream's next event is in memory and comes first of all, or its first
-            // packet was not read yet.
+            // Either the stream's next event is in memory and is the first of all streams, or the
+            // stream's first packet has not been read yet.
             if let Some(event) = self.cursors[stream].ahead
                 && event.sequence == next
             {

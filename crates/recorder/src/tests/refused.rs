@@ -1,11 +1,11 @@
-//! Tests with files that the reader refuses: numbers that no recording reaches, and files that are
-//! no regular files.
+//! Tests with files that the reader refuses: traces with numbers that no recording reaches, and
+//! files that are not regular.
 
 use super::{Scratch, alloc, event, read};
 use crate::format::{Clocks, FILE_HEADER, PACKET_HEADER, packet};
 use crate::{Summary, Trace, TraceError, TraceEvent, What, Writer};
 
-/// Returns the error of reading a file, and its offset.
+/// Returns the offset and the reason of the error that reading a file reports.
 fn refusal(bytes: &[u8]) -> (u64, &'static str) {
     let file = Scratch::new("refused", bytes);
     let error = file.open().and_then(|trace| read(&trace)).expect_err("it is damaged");
@@ -87,14 +87,15 @@ fn a_note_beyond_the_last_time_is_refused() {
     assert!(offset == PLACE && why.contains("time"), "{why} at {offset}");
 }
 
-/// Neither call may wait for a writer, so the test would not end if the reader opened the pipe.
+/// Neither call may open the pipe: opening it would wait for a writer, and the test would not
+/// end.
 #[cfg(all(target_os = "linux", not(miri)))]
 #[test]
 fn a_pipe_or_a_device_is_refused_without_opening_it() {
     use std::os::fd::AsRawFd;
     let path = std::env::temp_dir().join(format!("ephemera-{}-fifo", std::process::id()));
     let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).expect("no zero within");
-    // SAFETY: the path ends with a zero.
+    // SAFETY: the path is NUL-terminated.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
     let fifo = Trace::open(&path);
     std::fs::remove_file(&path).expect("it was just made");

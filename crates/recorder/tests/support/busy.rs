@@ -23,7 +23,7 @@ fn block() -> Vec<u8> {
     black_box(Vec::with_capacity(SIZE))
 }
 
-/// Allocates `count` blocks, and frees each one before the next.
+/// Allocates `count` blocks, and frees each block before it allocates the next.
 fn churn(count: usize) {
     (0..count).for_each(|_| drop(block()));
 }
@@ -53,7 +53,8 @@ fn one_by_one() {
 /// destructor.
 fn late() {
     static KEY: AtomicU32 = AtomicU32::new(0);
-    /// Sets its value again, as a destructor, until the C library stops calling the destructor.
+    /// Calls the allocator and sets the key's value again, until the C library stops calling
+    /// destructors.
     unsafe extern "C" fn again(value: *mut c_void) {
         churn(1);
         // SAFETY: the key exists as long as the program.
@@ -66,8 +67,7 @@ fn late() {
     for _ in 0..5000 {
         let body = || {
             churn(20);
-            // SAFETY: the key exists as long as the program, and the value is only compared with
-            // null.
+            // SAFETY: the key exists as long as the program, and the value is never dereferenced.
             unsafe { libc::pthread_setspecific(KEY.load(Relaxed), KEY.as_ptr().cast()) };
         };
         thread::spawn(body).join().expect("it churns");
@@ -105,10 +105,10 @@ fn detached() {
     churn(10);
 }
 
-/// Sets the greatest size in bytes of a file that this process may write.
+/// Sets the maximum size in bytes of a file that this process may write.
 fn limit_files(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-    // SAFETY: the pointer is to a structure of the right type.
+    // SAFETY: the pointer refers to a structure of the right type.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
 }
 
@@ -141,19 +141,19 @@ fn fork() {
     drop(inherited);
 }
 
-/// Replaces the process image by a new run of this program.
+/// Replaces the process image with a new run of this program.
 fn exec() {
     churn(40);
     let program = std::env::current_exe().expect("the system tells");
     let words = [program.to_string_lossy().into_owned(), "churn".to_owned()];
     let words = words.map(|word| CString::new(word).expect("no zero within"));
     let argv = [words[0].as_ptr(), words[1].as_ptr(), null()];
-    // SAFETY: the vector ends with a null, and its strings end with zeros.
+    // SAFETY: the vector ends with a null, and its strings are NUL-terminated.
     unsafe { libc::execv(argv[0], argv.as_ptr()) };
     panic!("the program was built");
 }
 
-/// Closes every descriptor but the first three, and reuses the numbers.
+/// Closes the descriptors 3 to 199, and opens a file under one of these numbers.
 fn close() {
     churn(50);
     (3..200).for_each(|fd| {
@@ -168,7 +168,7 @@ fn close() {
 /// Calls every function of the `malloc` family, and checks the results.
 #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one argument holds for all of them")]
 fn family() {
-    // SAFETY: every block is freed once, is used within its size, and arguments are valid.
+    // SAFETY: every block is freed once and used within its size, and all arguments are valid.
     unsafe {
         let zeroed = libc::calloc(1, SIZE).cast::<u8>();
         assert!((0..SIZE).all(|at| *zeroed.add(at) == 0));

@@ -1,4 +1,4 @@
-//! Modes of the recorded program that are valid but would break a careless recorder.
+//! Modes of the recorded program whose behaviour is valid but would break a careless recorder.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -15,7 +15,7 @@ mod stepping;
 #[path = "trapping.rs"]
 mod trapping;
 
-/// The exit status of a program to which the system refused something that it needs.
+/// The exit status if the system refuses what the program needs.
 const REFUSED: i32 = 77;
 
 pub(crate) fn run(mode: &str) {
@@ -45,7 +45,7 @@ fn refused(what: &str) -> ! {
     std::process::exit(REFUSED)
 }
 
-/// Starts a thread. The program itself does not call its allocator to do so.
+/// Starts a thread without a direct call of the allocator.
 fn start(body: extern "C" fn(*mut c_void) -> *mut c_void) -> libc::pthread_t {
     let mut thread = 0;
     // SAFETY: the pointer is valid for writes, and the body ignores its argument.
@@ -102,7 +102,7 @@ struct Mutex(UnsafeCell<libc::pthread_mutex_t>);
 // SAFETY: several threads may use a mutex of the C library.
 unsafe impl Sync for Mutex {}
 
-/// Cancels a thread that holds a mutex and allocates. `malloc` is no cancellation point, so the
+/// Cancels a thread that holds a mutex and allocates. `malloc` is not a cancellation point, so the
 /// thread unlocks the mutex.
 fn cancelled() {
     static MUTEX: Mutex = Mutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
@@ -131,16 +131,16 @@ fn cancelled() {
     assert_eq!(unsafe { libc::pthread_mutex_trylock(MUTEX.0.get()) }, 0, "the thread unlocked its mutex");
 }
 
-/// Two threads of real-time priority run on one processor. The urgent thread sleeps, wakes at any
-/// point of the other thread's work, and calls the allocator. Both threads make their calls in a
-/// late destructor, where the recorder borrows a stream for each call.
+/// Two threads of real-time priority run on one processor. The urgent thread sleeps, wakes at
+/// arbitrary points of the other thread's work, and calls the allocator. Both threads make their
+/// calls in a late destructor, where the recorder borrows a stream for each call.
 fn priorities() {
     static KEY: AtomicU32 = AtomicU32::new(0);
     static DONE: AtomicBool = AtomicBool::new(false);
-    /// The lower byte of `value` counts how often this destructor ran for the thread.
+    /// The low byte of `value` counts how often this destructor ran for the thread.
     unsafe extern "C" fn ends(value: *mut c_void) {
         if value.addr() & 0xff < 2 {
-            // At the next call, the recorder has seen the end of the thread.
+            // When this destructor runs again, the recorder has seen the end of the thread.
             carry(value.addr() + 1);
         } else if value.addr() >> 8 == 1 {
             churn(40_000);
@@ -155,7 +155,7 @@ fn priorities() {
         }
     }
     fn carry(value: usize) {
-        // SAFETY: the key exists as long as the program. The value only has to differ from null.
+        // SAFETY: the key exists as long as the program, and the value is never dereferenced.
         unsafe { libc::pthread_setspecific(KEY.load(Relaxed), core::ptr::without_provenance(value)) };
     }
     fn begin(priority: i32) -> *mut c_void {
@@ -187,10 +187,10 @@ fn priorities() {
     }
 }
 
-/// Gives the calling thread a real-time priority. Returns whether the system allowed this.
+/// Gives the calling thread a real-time priority. Returns whether the system allowed that.
 fn be_urgent(priority: i32) -> bool {
     let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: the pointer is to a structure of the right type.
+    // SAFETY: the pointer refers to a structure of the right type.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
 }
 
@@ -214,8 +214,8 @@ fn one_processor() {
     }
 }
 
-/// Returns a filter for `seccomp`: the system calls in `calls` get the answer `these`, and all
-/// others get `others`.
+/// Returns a seccomp filter with the action `these` for the system calls in `calls`, and the
+/// action `others` for all others.
 fn filter(calls: &[libc::c_long], these: u32, others: u32) -> Vec<libc::sock_filter> {
     let one = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let count = calls.len() as u8;
@@ -279,7 +279,7 @@ fn no_sandbox() {
 
 fn limit_memory(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-    // SAFETY: the pointer is to a structure of the right type.
+    // SAFETY: the pointer refers to a structure of the right type.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
 }
 
@@ -291,7 +291,7 @@ fn address_space() {
     assert!(large.try_reserve_exact(128 << 20).is_ok(), "there is room for 128 MiB");
 }
 
-/// Limits the address space so far that the process can map no more memory.
+/// Limits the address space so that the process can map no more memory.
 fn no_address_space() {
     churn(10);
     limit_memory(4096);
@@ -308,13 +308,13 @@ fn full_disk() {
     std::fs::copy(own, to).expect("both are there");
 }
 
-/// Prints the results of the aligned allocation functions for arguments of every kind.
+/// Prints the results of the aligned allocation functions for usual and unusual arguments.
 fn odd_alignments() {
-    // The printed result includes the C library's `errno`.
+    // Each printed line includes `errno`, which this closure returns and clears.
     let errno = || {
-        // SAFETY: the pointer is to a word of the calling thread, which is always valid.
+        // SAFETY: the pointer refers to a word of the calling thread, which is always valid.
         let place = unsafe { libc::__errno_location() };
-        // SAFETY: the pointer is to a word of the calling thread, which is always valid.
+        // SAFETY: the pointer refers to a word of the calling thread, which is always valid.
         unsafe { core::mem::replace(&mut *place, 0) }
     };
     unsafe extern "C" {

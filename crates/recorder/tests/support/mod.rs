@@ -77,7 +77,7 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // Best effort: cargo's directory for such files may keep the rest.
+        // Best effort: files that remain are in cargo's directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -46,14 +46,14 @@ fn is_quiet(context: *mut c_void) -> bool {
     unsafe { libc::sigismember(mask, libc::SIGUSR1) == 1 }
 }
 
-/// Runs `body`, and runs `handler` after each instruction of `body`.
+/// Calls `body`, and runs `handler` after each instruction of `body`.
 fn stepwise(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void), body: fn()) {
     find_code();
     // SAFETY: the structure has only integers, for which zeros are valid.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO;
-    // SAFETY: the structure is valid, and the handler has the type that the flags say.
+    // SAFETY: the structure is valid, and the handler has the type that `sa_flags` requires.
     assert_eq!(unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) }, 0);
     // SAFETY: the trap flag only raises SIGTRAP, which has a handler.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
@@ -62,8 +62,8 @@ fn stepwise(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void), body
     unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
 }
 
-/// Runs a handler that allocates and frees, but only within the recorder, where the C library's own
-/// `malloc` is not active.
+/// Runs a handler that allocates and frees if it has interrupted the recorder, where the C
+/// library's own `malloc` is not active.
 pub(super) fn allocates() {
     extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
         if in_recorder(context) {
@@ -80,10 +80,10 @@ pub(super) fn allocates() {
     assert!(MET.load(Relaxed) > 1000 || CODE[1].load(Relaxed) == 0, "the handler ran");
 }
 
-/// Runs a handler that forks at some of the recorder's instructions. The child continues at that
-/// instruction, allocates and ends.
+/// Runs a handler that forks at every 13th instruction that the recorder executes with signals
+/// unblocked. Each child continues at its instruction, allocates and ends.
 ///
-/// These are the instructions of a thread's first six calls, each of which borrows a stream.
+/// The instructions belong to a thread's first six calls, each of which borrows a stream.
 pub(super) fn forks() {
     /// A prime, so that the forks reach different instructions in each call.
     const EVERY: usize = 13;
@@ -105,7 +105,7 @@ pub(super) fn forks() {
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             let context: *mut libc::ucontext_t = context.cast();
-            // SAFETY: the kernel passes a valid context to the handler. Without the trap flag the
+            // SAFETY: the kernel passes a valid context to the handler. Without the trap flag, the
             // child runs freely.
             unsafe { (*context).uc_mcontext.gregs[libc::REG_EFL as usize] &= !0x100 };
             return;

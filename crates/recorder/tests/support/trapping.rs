@@ -1,8 +1,8 @@
 //! Imitates a `closefrom` of another thread at the critical moment: right after the recorder has
 //! opened a file.
 //!
-//! A filter makes the kernel send `SIGSYS` instead of opening a file. The signal handler opens the
-//! file. If the file is the trace, the handler acts as a second thread might: it closes the
+//! With a filter, the kernel sends `SIGSYS` instead of opening a file. The signal handler opens
+//! the file. If the file is the trace, the handler acts as a second thread might: it closes the
 //! descriptor and opens a file of the program.
 
 use core::arch::asm;
@@ -19,16 +19,16 @@ static OWN: AtomicPtr<libc::c_char> = AtomicPtr::new(null_mut());
 
 extern "C" fn opens(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
     let context: *mut libc::ucontext_t = context.cast();
-    // SAFETY: the kernel passes a valid context to the handler. Its registers have the arguments
+    // SAFETY: the kernel passes a valid context to the handler. Its registers hold the arguments
     // of the call.
     let registers = unsafe { &mut (*context).uc_mcontext.gregs };
     let path = registers[libc::REG_RSI as usize] as *const libc::c_char;
     let open = |path: *const libc::c_char, flags: i64| {
-        // SAFETY: the path ends with a zero. The filter lets this older call through.
+        // SAFETY: the path is NUL-terminated. The filter lets this older call through.
         unsafe { libc::syscall(libc::SYS_open, path, flags, registers[libc::REG_R10 as usize]) }
     };
     let mut fd = open(path, registers[libc::REG_RDX as usize]);
-    // SAFETY: this argument of the call is a path that ends with a zero.
+    // SAFETY: this argument of the call is a NUL-terminated path.
     let is_trace = unsafe { CStr::from_ptr(path) }.to_bytes().windows(10).any(|part| part == b"closefrom-");
     if is_trace {
         // SAFETY: no code of the program uses this descriptor.
@@ -47,7 +47,7 @@ pub(super) fn closefrom() {
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = opens as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO;
-    // SAFETY: the structure is valid, and the handler has the type that the flags say.
+    // SAFETY: the structure is valid, and the handler has the type that `sa_flags` requires.
     assert_eq!(unsafe { libc::sigaction(libc::SIGSYS, &raw const action, null_mut()) }, 0);
     let mut program = filter(&[libc::SYS_openat], libc::SECCOMP_RET_TRAP, libc::SECCOMP_RET_ALLOW);
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
@@ -56,7 +56,7 @@ pub(super) fn closefrom() {
     // The program makes this call by its own instruction, so the recorder does not see it and does
     // not end the trace.
     let entered: libc::c_long;
-    // SAFETY: the program is valid, and the kernel changes no other register than these.
+    // SAFETY: the program is valid, and the kernel changes no registers other than these.
     unsafe {
         asm!(
             "syscall",

@@ -13,8 +13,9 @@ use crate::store::{RingStorePtr, hand_out};
 
 /// A buffer of a fixed capacity: the bytes written so far, and room for more.
 ///
-/// It derefs to the written bytes. A write that is longer than the room writes the part that fits.
-/// The buffer can be sent to and dropped on any thread, even after the ring is dropped.
+/// The buffer dereferences to the written bytes. A `write` of more bytes than fit writes only the
+/// part that fits. The buffer can be sent to any thread and dropped there, even after the ring is
+/// dropped.
 ///
 /// # Examples
 ///
@@ -38,10 +39,10 @@ pub struct FixedBufMut {
     store: RingStorePtr,
 }
 
-// SAFETY: only this handle accesses the region (B1), and it may be on any thread. The release is an
-// atomic store.
+// SAFETY: only this handle accesses the region (B1). A release uses only atomic words of the guard
+// and the header, so it may run on any thread.
 unsafe impl Send for FixedBufMut {}
-// SAFETY: `&FixedBufMut` only gives shared access to the written bytes.
+// SAFETY: `&FixedBufMut` gives only shared access to the written bytes.
 unsafe impl Sync for FixedBufMut {}
 
 impl FixedBufMut {
@@ -58,7 +59,7 @@ impl FixedBufMut {
         Self { data: guard.payload(), cap, len: 0, store }
     }
 
-    /// Creates a buffer in a region, and keeps the bytes that are written there already.
+    /// Creates a buffer of length 0 in a region, and keeps the content of the region.
     ///
     /// # Safety
     /// The guard's region is taken and lies in `store`, its length is `region_of(cap)`, and only
@@ -66,18 +67,18 @@ impl FixedBufMut {
     #[inline]
     pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         let data = guard.payload();
-        // SAFETY: the caller guarantees that only it accesses the region, whose length is
-        // `region_of(cap)`.
+        // SAFETY: the length of the region is `region_of(cap)`, and only the caller accesses the
+        // region.
         unsafe { guard.hand_out(cap, region_of(cap)) };
         // INVARIANT: B1 holds from here.
         Self { data, cap, len: 0, store }
     }
 
-    /// Creates the handle of an existing buffer.
+    /// Creates a handle to an existing buffer.
     ///
     /// # Safety
-    /// Only the caller accesses the buffer of `cap` bytes at `data`, which lies in `store`. Its
-    /// first `len` bytes are initialised.
+    /// Only the caller accesses the buffer of `cap` bytes at `data`, which lies in `store`. The
+    /// first `len` bytes of the buffer are initialised.
     #[inline]
     pub(super) unsafe fn from_parts(data: NonNull<u8>, cap: usize, len: usize, store: RingStorePtr) -> Self {
         Self { data, cap, len, store }
@@ -97,14 +98,14 @@ impl FixedBufMut {
         self.cap - self.len
     }
 
-    /// Returns the room after the written bytes as a slice. Call [`FixedBufMut::set_len`] once some
-    /// of it is written.
+    /// Returns the room after the written bytes as a slice. Call [`FixedBufMut::set_len`] after you
+    /// have written part of it.
     #[inline]
     pub fn spare_capacity_mut(&mut self) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: `len` is at most `cap` (B1).
+        // SAFETY: `len` is at most `cap` (B1), so the result is in the buffer or at its end.
         let start = unsafe { self.data.add(self.len) };
         // SAFETY: the slice is the rest of the buffer, which only this handle accesses (B1).
-        // `MaybeUninit` needs no initialised bytes.
+        // `MaybeUninit` does not require initialised bytes.
         unsafe { slice::from_raw_parts_mut(start.cast().as_ptr(), self.cap - self.len) }
     }
 
@@ -118,7 +119,7 @@ impl FixedBufMut {
         self.len = len;
     }
 
-    /// Shortens the buffer to `len` bytes. Does nothing if the buffer is not longer.
+    /// Shortens the buffer to `len` bytes. Does nothing if the buffer has at most `len` bytes.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
@@ -130,14 +131,14 @@ impl FixedBufMut {
         self.len = 0;
     }
 
-    /// Appends as much of `bytes` as fits. Returns how many bytes were appended.
+    /// Appends as much of `bytes` as fits. Returns the number of appended bytes.
     #[inline]
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.cap - self.len);
-        // SAFETY: `len` is at most `cap` (B1).
+        // SAFETY: `len` is at most `cap` (B1), so the result is in the buffer or at its end.
         let end = unsafe { self.data.add(self.len) };
-        // SAFETY: `count` bytes are left in the buffer. Only this handle accesses it (B1), so
-        // `bytes` does not overlap it.
+        // SAFETY: the buffer has room for `count` more bytes. Only this handle accesses the buffer
+        // (B1), so `bytes` does not overlap it.
         unsafe { end.copy_from_nonoverlapping(NonNull::from(bytes).cast(), count) };
         self.len += count;
         count
@@ -146,7 +147,7 @@ impl FixedBufMut {
     /// Appends all of `bytes`.
     ///
     /// # Errors
-    /// Returns [`Full`] if `bytes` does not fit. Nothing is written then.
+    /// Returns [`Full`] and writes nothing if `bytes` does not fit.
     #[inline]
     pub fn try_extend_from_slice(&mut self, bytes: &[u8]) -> Result<(), Full> {
         if bytes.len() > self.spare() {
@@ -156,8 +157,8 @@ impl FixedBufMut {
         Ok(())
     }
 
-    /// Returns the address, the number of written bytes, and the store of a buffer. The buffer's
-    /// region then belongs to the caller.
+    /// Returns the address, the number of written bytes, and the store of this buffer. The region
+    /// then belongs to the caller.
     #[inline]
     pub(super) fn into_parts(self) -> (NonNull<u8>, usize, RingStorePtr) {
         let this = ManuallyDrop::new(self);
@@ -168,7 +169,7 @@ impl FixedBufMut {
 impl Drop for FixedBufMut {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: only this handle accesses the region (B1), and nobody uses it after this drop.
+        // SAFETY: only this handle accesses the region (B1), and no code uses it after this drop.
         unsafe { release(self.store, self.data, self.cap, region_of(self.cap)) };
     }
 }
@@ -178,7 +179,8 @@ impl Deref for FixedBufMut {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the first `len` bytes are initialised, and the handle keeps the region (B1).
+        // SAFETY: the first `len` bytes are initialised, and this handle keeps the region taken
+        // (B1).
         unsafe { slice::from_raw_parts(self.data.as_ptr(), self.len) }
     }
 }
@@ -191,8 +193,7 @@ impl DerefMut for FixedBufMut {
     }
 }
 
-/// Writes as much as fits. `write_all` returns an error of kind `WriteZero` if some bytes do not
-/// fit.
+/// Writes as much as fits. If not all bytes fit, `write_all` returns an error of kind `WriteZero`.
 #[cfg(feature = "std")]
 impl std::io::Write for FixedBufMut {
     #[inline]

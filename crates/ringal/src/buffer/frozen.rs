@@ -13,8 +13,9 @@ use crate::guard::GuardPtr;
 use crate::release::release;
 use crate::store::RingStorePtr;
 
-/// A handle to a frozen buffer, or to a part of one. A clone costs one atomic addition and copies
-/// no bytes. Handles can be sent to and shared between threads. The last handle frees the buffer.
+/// A handle to a frozen buffer, or to a part of it. A clone costs one atomic addition and copies no
+/// bytes. Handles can be sent to other threads and shared between threads. The last handle frees
+/// the buffer.
 ///
 /// # Examples
 ///
@@ -40,16 +41,16 @@ pub struct FixedBuf {
     store: RingStorePtr,
 }
 
-// SAFETY: the handles of a frozen buffer only read it (B1), and an atomic counts them, so the last
-// one may be dropped on any thread.
+// SAFETY: the handles of a frozen buffer only read it (B1). An atomic counts the handles, so the
+// last of them may be dropped on any thread.
 unsafe impl Send for FixedBuf {}
-// SAFETY: the handles of a frozen buffer only read it (B1), and an atomic counts them, so the last
-// one may be dropped on any thread.
+// SAFETY: the handles of a frozen buffer only read it (B1). An atomic counts the handles, so the
+// last of them may be dropped on any thread.
 unsafe impl Sync for FixedBuf {}
 
 impl FixedBufMut {
-    /// Freezes the buffer: it is read-only from then on, and its handle can be cloned. The count of
-    /// handles is in the buffer's guard, so this neither allocates nor copies.
+    /// Makes the buffer read-only, and its handle cloneable. The count of handles is in the
+    /// buffer's guard, so this neither allocates nor copies.
     #[inline]
     #[must_use]
     pub fn freeze(self) -> FixedBuf {
@@ -62,12 +63,11 @@ impl FixedBufMut {
 }
 
 impl FixedBuf {
-    /// Returns a handle to the part `range` of this handle's bytes. Nothing is copied, and the
-    /// whole buffer stays in use.
+    /// Returns a handle to the part `range` of this handle's bytes. Copies no bytes. The new handle
+    /// keeps the whole buffer live.
     ///
     /// # Panics
-    /// Panics if the range does not lie in this handle's bytes. [`FixedBuf::try_slice`] returns
-    /// `None` instead.
+    /// Panics if the range is out of bounds. [`FixedBuf::try_slice`] returns `None` instead.
     #[inline]
     #[must_use]
     #[track_caller]
@@ -78,8 +78,8 @@ impl FixedBuf {
         }
     }
 
-    /// Returns a handle to the part `range` of this handle's bytes, or `None` if the range does not
-    /// lie in them.
+    /// Returns a handle to the part `range` of this handle's bytes, or `None` if the range is out
+    /// of bounds.
     #[inline]
     #[must_use]
     pub fn try_slice(&self, range: impl RangeBounds<usize>) -> Option<Self> {
@@ -97,7 +97,7 @@ impl FixedBuf {
             return None;
         }
         let mut part = self.clone();
-        // SAFETY: `from` is at most `len`.
+        // SAFETY: `from` is at most `len`, so the result is in the buffer or at its end.
         part.start = unsafe { self.start.add(from) };
         part.len = to - from;
         Some(part)
@@ -118,12 +118,12 @@ impl FixedBuf {
         self.guard.is_last()
     }
 
-    /// Makes the buffer writable again. It contains the bytes of this handle, and its capacity is
-    /// the original one rounded up to 16, or exactly the original one with feature `checked`. If
-    /// the bytes are not at the start of the buffer, they are moved there.
+    /// Makes the buffer writable again. The writable buffer contains the bytes of this handle,
+    /// which move to its start. The capacity is the original capacity rounded up to a multiple of
+    /// 16. With feature `checked`, it is exactly the original capacity.
     ///
     /// # Errors
-    /// Returns the handle if it is not the only one.
+    /// Returns this handle if it is not the only one.
     #[inline]
     pub fn try_mut(self) -> Result<FixedBufMut, Self> {
         if !self.is_unique() {
@@ -131,22 +131,23 @@ impl FixedBuf {
         }
         let this = ManuallyDrop::new(self);
         let data = this.guard.payload();
-        // SAFETY: this is the only handle, so nobody else accesses the buffer (B1). `len` bytes fit
-        // at both places, which may overlap.
+        // SAFETY: this is the only handle, so no other code accesses the buffer (B1). The source
+        // and the target have `len` bytes and may overlap.
         unsafe { this.start.copy_to(data, this.len) };
         let cap = this.guard.asked(room(this.guard.held().len()));
         // SAFETY: `len` is at most the capacity `cap`.
         let rest = unsafe { data.add(this.len) };
-        // SAFETY: `cap` bytes are in the region, which only this handle accesses.
+        // SAFETY: `cap` bytes from `data` on are in the region, which only this handle accesses
+        // (B1).
         unsafe { unpoison(rest, cap - this.len) };
-        // SAFETY: this is the only handle, and it is not dropped. The length of the region is
-        // `region_of(cap)` (B1).
+        // SAFETY: only this handle accesses the region, and `ManuallyDrop` keeps the handle from
+        // being dropped. The length of the region is `region_of(cap)` (B1).
         Ok(unsafe { FixedBufMut::from_parts(data, cap, this.len, this.store) })
     }
 }
 
 impl Clone for FixedBuf {
-    /// Creates another handle of the same bytes.
+    /// Returns another handle to the same bytes.
     ///
     /// # Aborts
     /// Aborts if the buffer has more than `usize::MAX / 2` handles.
@@ -164,7 +165,7 @@ impl Drop for FixedBuf {
         if self.guard.drop_handle() {
             let region = self.guard.held().len();
             let bytes = self.guard.asked(room(region));
-            // SAFETY: that was the last handle, so nobody uses the region after this drop (B1).
+            // SAFETY: that was the last handle, so no code uses the region after this drop (B1).
             unsafe { release(self.store, self.guard.payload(), bytes, region) };
         }
     }
@@ -175,7 +176,7 @@ impl Deref for FixedBuf {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the bytes are initialised, and nobody writes them while a handle exists (B1).
+        // SAFETY: the bytes are initialised, and no code writes them while a handle exists (B1).
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

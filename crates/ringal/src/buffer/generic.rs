@@ -11,8 +11,8 @@ use crate::guard::GuardPtr;
 use crate::release::release;
 use crate::store::{RingStorePtr, hand_out};
 
-/// A buffer for a fixed number of elements, aligned for them. It derefs to the elements, and drops
-/// them.
+/// A buffer for a fixed number of elements, aligned for their type. It dereferences to the
+/// elements. Dropping the buffer drops its elements.
 ///
 /// # Examples
 ///
@@ -38,15 +38,16 @@ pub struct GenericBufMut<T> {
 
 // SAFETY: only this handle accesses the region (B1), and the elements are `Send`.
 unsafe impl<T: Send> Send for GenericBufMut<T> {}
-// SAFETY: `&GenericBufMut` only gives shared access to the elements, which are `Sync`.
+// SAFETY: `&GenericBufMut` gives only shared access to the elements, which are `Sync`.
 unsafe impl<T: Sync> Sync for GenericBufMut<T> {}
 
 impl<T> GenericBufMut<T> {
     /// Creates an empty buffer in a region.
     ///
     /// # Safety
-    /// The guard's region is taken and lies in `store`. Its length is that for the bytes of `cap`
-    /// elements (`region_of`), its payload is aligned for them, and only the caller accesses it.
+    /// The guard's region is taken and lies in `store`. The length of the region is what
+    /// `region_of` returns for the bytes of `cap` elements. Its payload is aligned for `T`, and
+    /// only the caller accesses it.
     #[inline]
     pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         // SAFETY: the caller guarantees the requirements of `hand_out` on the region.
@@ -55,23 +56,22 @@ impl<T> GenericBufMut<T> {
         Self { data: guard.payload().cast(), cap, len: 0, store, elements: PhantomData }
     }
 
-    /// Returns how many elements the buffer has room for in total.
+    /// Returns the total number of elements that the buffer has room for.
     #[inline]
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.cap
     }
 
-    /// Appends an element. Returns it if the buffer is full.
+    /// Appends an element. If the buffer is full, returns the element.
     #[inline]
     pub fn push(&mut self, value: T) -> Option<T> {
         if self.len == self.cap {
             return Some(value);
         }
-        // SAFETY: `len` is less than `cap` (B1).
+        // SAFETY: `len` is less than `cap`, so the place is in the buffer (B1).
         let place = unsafe { self.data.add(self.len) };
-        // SAFETY: the place is in the region, which only this handle accesses (B1). It contains no
-        // element.
+        // SAFETY: only this handle accesses the region (B1), and the place contains no element.
         unsafe { place.write(value) };
         self.len += 1;
         None
@@ -86,11 +86,12 @@ impl<T> GenericBufMut<T> {
         }
         // SAFETY: `index` is at most `len`, which is less than `cap` (B1).
         let place = unsafe { self.data.add(index) };
-        // SAFETY: `index + 1` is at most `cap`.
+        // SAFETY: `index` is less than `cap`, so `next` is in the buffer or at its end.
         let next = unsafe { place.add(1) };
-        // SAFETY: the elements from `index` on move up by one, and `len` is less than `cap`.
+        // SAFETY: `len - index` elements move up by one, and `len` is less than `cap`, so they stay
+        // in the buffer.
         unsafe { place.copy_to(next, self.len - index) };
-        // SAFETY: the element at `index` was moved up, so this overwrites none.
+        // SAFETY: the element at `index` moved up, so this overwrites no element.
         unsafe { place.write(value) };
         self.len += 1;
         None
@@ -107,8 +108,8 @@ impl<T> GenericBufMut<T> {
         Some(unsafe { place.read() })
     }
 
-    /// Removes the element at `index` and shifts all elements after it to the left. Returns `None`
-    /// if there is no such element.
+    /// Removes and returns the element at `index`, and shifts all elements after it to the left.
+    /// Returns `None` if `index` is out of bounds.
     #[inline]
     pub fn remove(&mut self, index: usize) -> Option<T> {
         if index >= self.len {
@@ -116,10 +117,10 @@ impl<T> GenericBufMut<T> {
         }
         // SAFETY: `index` is below the length (B1).
         let place = unsafe { self.data.add(index) };
-        // SAFETY: the element is initialised. Its old place is overwritten below, or is not
-        // included in the new length.
+        // SAFETY: the element is initialised. The copy below overwrites its old place, or the new
+        // length does not include that place.
         let value = unsafe { place.read() };
-        // SAFETY: `index + 1` is at most the length.
+        // SAFETY: `index` is less than the length, so `next` is in the buffer or at its end.
         let next = unsafe { place.add(1) };
         self.len -= 1;
         // SAFETY: the elements after `index` move down by one, within the old length.
@@ -127,8 +128,8 @@ impl<T> GenericBufMut<T> {
         Some(value)
     }
 
-    /// Removes the element at `index` and replaces it with the last one. Returns `None` if there is
-    /// no such element.
+    /// Removes and returns the element at `index`, and replaces it with the last element. Returns
+    /// `None` if `index` is out of bounds.
     #[inline]
     pub fn swap_remove(&mut self, index: usize) -> Option<T> {
         if index >= self.len {
@@ -139,17 +140,17 @@ impl<T> GenericBufMut<T> {
         self.pop()
     }
 
-    /// Drops the elements from index `len` on. Does nothing if the buffer has no more than `len`
+    /// Drops the elements from index `len` on. Does nothing if the buffer has at most `len`
     /// elements.
     pub fn truncate(&mut self, len: usize) {
         if len >= self.len {
             return;
         }
         let count = self.len - len;
-        // Shorten the buffer before user code runs: if a destructor panics, `drop_in_place` still
-        // drops the other elements, and none is dropped twice.
+        // Shorten the buffer before destructors run. If one of them panics, `drop_in_place` still
+        // drops the other elements, and no element is dropped twice.
         self.len = len;
-        // SAFETY: `len` is at most the old length (B1).
+        // SAFETY: `len` is less than the old length, so the result is in the buffer (B1).
         let rest = unsafe { self.data.add(len) };
         let rest = ptr::slice_from_raw_parts_mut(rest.as_ptr(), count);
         // SAFETY: the elements are initialised, and the new length does not include them.
@@ -165,7 +166,7 @@ impl<T> GenericBufMut<T> {
 impl<T> Drop for GenericBufMut<T> {
     #[inline]
     fn drop(&mut self) {
-        /// Releases the region, even when a destructor panics.
+        /// Releases the region when dropped, even if the destructor of an element panics.
         struct Region {
             store: RingStorePtr,
             data: NonNull<u8>,
@@ -174,7 +175,7 @@ impl<T> Drop for GenericBufMut<T> {
         impl Drop for Region {
             #[inline]
             fn drop(&mut self) {
-                // SAFETY: the buffer is being dropped and its elements are gone, so nobody uses the
+                // SAFETY: the buffer is being dropped after its elements, so no code uses the
                 // region again.
                 unsafe { release(self.store, self.data, self.bytes, region_of(self.bytes)) };
             }
@@ -189,8 +190,8 @@ impl<T> Deref for GenericBufMut<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the first `len` elements are initialised, and the handle keeps the region (B1).
-        // The data pointer is aligned for `T` and not null.
+        // SAFETY: the first `len` elements are initialised, and this handle keeps the region taken
+        // (B1). The data pointer is aligned for `T` and not null.
         unsafe { slice::from_raw_parts(self.data.as_ptr(), self.len) }
     }
 }
@@ -204,8 +205,7 @@ impl<T> DerefMut for GenericBufMut<T> {
     }
 }
 
-/// Appends elements until the buffer is full. Does not take more elements from the iterator than
-/// fit.
+/// Appends elements until the buffer is full. Takes only as many elements from the iterator as fit.
 impl<T> Extend<T> for GenericBufMut<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
         let mut values = values.into_iter();

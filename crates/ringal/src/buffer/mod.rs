@@ -1,12 +1,14 @@
 //! Buffers: the handles that a ring returns.
 //!
-//! A handle contains a pointer to its bytes, its lengths, and a pointer to the store's header. The
-//! pointer to the bytes may access the whole store, so code reaches the guard through it.
+//! A handle contains a pointer to its bytes, its length, and a pointer to the store's header. A
+//! writable handle also contains its capacity, and a frozen handle a pointer to the guard. The
+//! pointer to the bytes may access the whole store, so code derives pointers to the guard from it.
 //!
 //! # Invariant
 //! * **B1** A handle's region is taken, and only this handle accesses it. The handles of a frozen
-//!   buffer share the region and only read it. The region has the length that `region_of` computes
-//!   for `cap` bytes or elements, and the first `len` of them are initialised.
+//!   buffer share the region and only read it. The length of the region is what `region_of` returns
+//!   for the buffer's capacity in bytes. The first `len` bytes or elements that the handle points
+//!   at are initialised.
 
 mod fixed;
 mod frozen;

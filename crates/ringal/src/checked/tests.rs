@@ -1,5 +1,5 @@
-//! Tests of the reports of memory errors. Each case runs in its own process, because a report ends
-//! the process.
+//! Tests of the reports about memory errors. Each case runs in its own process, because a report
+//! ends the process.
 
 use ephemera_testkit::child;
 
@@ -18,28 +18,29 @@ fn misuse(name: &str) {
             drop(buffer);
         }
         "underrun" => {
-            // SAFETY: the bytes are in the guard of this buffer, at the word. Writing there is the
+            // SAFETY: the bytes are the word in the guard of this buffer. Writing there is the
             // purpose of this test.
             unsafe { data.wrapping_sub(16).write_bytes(0x11, 8) };
             drop(buffer);
         }
         "far" => {
             let neighbour = ring.fixed(10).unwrap();
-            // SAFETY: the bytes are in the store: the margin, and the guard of the neighbour.
+            // SAFETY: the bytes are in the store, in the margin and the guard of the neighbour.
             // Writing there is the purpose of this test.
             unsafe { data.wrapping_add(61).write_bytes(0x22, 150) };
             core::mem::forget(buffer);
             drop(neighbour);
         }
         "look" => {
-            // SAFETY: the bytes are in the store: the margin, and the guard of the free region
+            // SAFETY: the bytes are in the store, in the margin and the guard of the free region
             // after it. Writing there is the purpose of this test.
             unsafe { data.wrapping_add(61).write_bytes(0x33, 80) };
             core::mem::forget(buffer);
             drop(ring.fixed(1));
         }
         "twice" => {
-            // SAFETY: the copy duplicates the handle. Dropping both is the purpose of this test.
+            // SAFETY: the copy is a second handle to the buffer. Dropping both handles is the
+            // purpose of this test.
             let copy = unsafe { core::ptr::read(&raw const buffer) };
             drop(buffer);
             drop(copy);

@@ -2,7 +2,8 @@
 //!
 //! The ring allocates from the region at the *head* and moves the head along. When the region at
 //! *low*, where the current pass began, is free again, the head *restarts* there. The *frontier* is
-//! where the head was before the restart.
+//! the position that the head left at the restart. A *free run* is a sequence of adjacent free
+//! regions.
 //!
 //! ```text
 //!   0            low                    head           frontier                       end
@@ -14,13 +15,13 @@
 //! * **C1** `base` points at the first guard of `end` bytes, in a store that lives as long as the
 //!   chain, and may access the whole store. The words of the guards lead from offset 0 to `end`
 //!   exactly.
-//! * **C2** A free region belongs to the chain: nobody else reads or writes it. A taken region
+//! * **C2** A free region belongs to the chain: no other code reads or writes it. A taken region
 //!   belongs to its buffer: the chain writes neither its guard nor its payload.
 //! * **C3** `head`, `low` and `frontier` are offsets of guards, or `end`, or [`NOWHERE`]. `stop` is
 //!   at most `end` and at most `frontier`, so a `head` below `stop` is the offset of a guard.
-//! * **C4** A method that takes `&self` only reads: plain fields, which nobody writes while the
-//!   chain is borrowed, and guards' words, which are atomics. So several threads may walk a
-//!   borrowed chain at once.
+//! * **C4** A method that takes `&self` only reads. It reads plain fields, which no code writes
+//!   while the chain is borrowed, and guards' words, which are atomics. So several threads may walk
+//!   a borrowed chain at once.
 
 use core::ptr::NonNull;
 
@@ -30,7 +31,7 @@ use super::refusal::RefusedRequest;
 use crate::geometry::interval;
 use crate::guard::GuardPtr;
 
-/// Stands for no offset. It is larger than every offset.
+/// The value of `low` or `frontier` when it is not set. It is larger than every offset.
 pub(super) const NOWHERE: usize = usize::MAX;
 
 /// The chain of regions of one ring.
@@ -43,16 +44,18 @@ pub(super) struct Chain {
     /// the next check of `low` is due.
     pub(super) stop: usize,
     pub(super) end: usize,
-    /// The offset of the first region placed in this pass, where the head restarts when that region
-    /// is free. [`NOWHERE`] until the pass has placed a region.
+    /// The offset where the head restarts once the region there is free. This is the first region
+    /// placed in this pass, or a later one if that region stayed taken for long. 0 in a new chain,
+    /// and [`NOWHERE`] from a wrap until the pass places a region.
     pub(super) low: usize,
-    /// The offset where the last restart left off, while the head is below that offset.
+    /// The offset that the head left when it restarted, until the head reaches this offset again.
+    /// Another restart before that does not change it. [`NOWHERE`] if not set.
     pub(super) frontier: usize,
     /// The number of checks in a row that have found `low` taken.
     pub(super) misses: u32,
     pub(super) interval: usize,
-    /// The highest offset where a region ended before the head last moved back, or up to which an
-    /// open region was used.
+    /// The highest offset from which the head has moved back, or up to which an open region was
+    /// used.
     pub(super) high: usize,
     pub(super) refusal: RefusedRequest,
 }
@@ -61,7 +64,7 @@ impl Chain {
     /// Creates a chain over `end` bytes from `base` on.
     ///
     /// # Safety
-    /// C1 holds: `base` is formatted as one free region of `end` bytes.
+    /// C1 holds, and `base` is formatted as one free region of `end` bytes.
     pub(super) unsafe fn new(base: NonNull<u8>, end: usize) -> Self {
         let interval = interval(end);
         Self {
@@ -84,7 +87,7 @@ impl Chain {
         // SAFETY: `at` is below `end`, so it is in the store (C1, C3).
         let place = unsafe { self.base.add(at) };
         // SAFETY: the store lives as long as the chain (C1). A guard is at `at`, or the caller
-        // creates one.
+        // creates one next.
         unsafe { GuardPtr::new(place) }
     }
 
@@ -93,7 +96,7 @@ impl Chain {
         guard.addr() - self.base.addr().get()
     }
 
-    /// Allocates a region of `need` bytes, whose payload is aligned to the granule.
+    /// Allocates a region of `need` bytes. Its payload is aligned to the granule.
     #[inline]
     pub(super) fn take(&mut self, need: usize) -> Option<GuardPtr> {
         let at = self.head;
@@ -122,8 +125,8 @@ impl Chain {
         prefetch::for_write(self.base.as_ptr().wrapping_add(next));
     }
 
-    /// Returns the region at the head and its length, if it is free and has `need` bytes. Writes
-    /// nothing. Extendable buffers use this.
+    /// Returns the region at the head and its length, if the region is free and has `need` bytes.
+    /// Writes nothing. Only the creation of extendable buffers uses this.
     #[inline]
     pub(super) fn peek(&self, need: usize) -> Option<(GuardPtr, usize)> {
         if self.head >= self.stop {
@@ -139,7 +142,7 @@ impl Chain {
         self.refusal.stands(need, |at| self.guard(at).look())
     }
 
-    /// Remembers that no run has `need` bytes, if a few guards prove it.
+    /// Remembers that no free run has `need` bytes, if a few guards prove it.
     pub(super) fn refuse(&mut self, need: usize) {
         self.refusal = RefusedRequest::of(need, self.end, |at| self.guard(at).look());
     }

@@ -15,21 +15,21 @@ use crate::error::{Full, RequestError};
 use crate::geometry::{OVERHEAD, region, region_of, room};
 use crate::guard::GuardPtr;
 
-/// The payload of the open region: the free region at the head that an extendable buffer writes
-/// into. The buffer borrows the ring, so no other code allocates from the region, and a leaked
-/// buffer takes nothing.
+/// The payload of the open region, which is the free region at the head that an extendable buffer
+/// writes into.
 #[derive(Debug, Clone, Copy)]
 struct OpenRegion {
     data: NonNull<u8>,
     room: usize,
 }
 
-/// A buffer that grows while it is written. It borrows its ring until it is finalized.
+/// A buffer that grows while it is written. It borrows its ring until [`ExtBuf::finalize`].
 ///
 /// The buffer starts with all of one free region and grows into the free regions after it. If those
-/// have too little room, the buffer moves. If the free run at the start of the ring's current pass
-/// has twice the room that the buffer needs, the buffer moves there. Otherwise it moves to the
-/// longest free run. A buffer that is dropped without [`ExtBuf::finalize`] allocates nothing.
+/// have too little room, the buffer moves to another run of free regions. It prefers the start of
+/// the ring's current pass, if the run there has twice the room that the buffer needs. Otherwise
+/// the buffer moves to the longest run. A buffer that is dropped without [`ExtBuf::finalize`]
+/// allocates nothing.
 ///
 /// # Examples
 ///
@@ -51,7 +51,7 @@ struct OpenRegion {
 pub struct ExtBuf<'a> {
     open: OpenRegion,
     len: usize,
-    /// The requested size in bytes, which is the least capacity of the finalized buffer.
+    /// The requested size in bytes: the least capacity of the finalized buffer.
     least: usize,
     ring: &'a mut RingAl,
 }
@@ -59,8 +59,8 @@ pub struct ExtBuf<'a> {
 // SAFETY: this buffer borrows the ring exclusively, and the ring is `Send`. Only the ring accesses
 // the open region (C2).
 unsafe impl Send for ExtBuf<'_> {}
-// SAFETY: `&ExtBuf` gives access to the written bytes and, with feature `bytes`, walks the borrowed
-// ring, which only reads (C4).
+// SAFETY: `&ExtBuf` gives shared access to the written bytes. With feature `bytes`, it also permits
+// a walk along the chain of the borrowed ring, and that walk only reads (C4).
 unsafe impl Sync for ExtBuf<'_> {}
 
 impl<'a> ExtBuf<'a> {
@@ -73,20 +73,22 @@ impl<'a> ExtBuf<'a> {
         Self { open, len: 0, least, ring }
     }
 
-    /// Returns how many bytes can be appended before the buffer has to grow.
+    /// Returns how many bytes can be appended before the buffer must grow.
     #[inline]
     #[must_use]
     pub fn spare(&self) -> usize {
         self.open.room - self.len
     }
 
-    /// Makes room for `more` bytes. If the buffer has to move to the longest free run, or the ring
-    /// has no room, this visits all regions of the ring. If at most 32 live buffers prove that no
-    /// free run is long enough, the ring remembers the refusal. While these buffers are live, it
-    /// can refuse requests of at least that size without a search.
+    /// Makes room for `more` bytes.
+    ///
+    /// If the buffer must move to the longest free run, or if the ring has no room, this visits all
+    /// regions of the ring. If at most 32 live buffers prove that no free run is long enough, the
+    /// ring remembers the refusal. While these buffers are live, the ring refuses requests of at
+    /// least that size without a search.
     ///
     /// # Errors
-    /// Returns [`Full`] if the ring has no room. The buffer is unchanged.
+    /// Returns [`Full`] if the ring has no room. The written bytes do not change.
     #[inline]
     pub fn try_reserve(&mut self, more: usize) -> Result<(), Full> {
         if more > self.open.room - self.len {
@@ -101,28 +103,27 @@ impl<'a> ExtBuf<'a> {
     /// Appends all of `bytes`.
     ///
     /// # Errors
-    /// Returns [`Full`] if `bytes` does not fit and the buffer cannot grow. Nothing is written
-    /// then.
+    /// Returns [`Full`] and writes nothing if `bytes` does not fit and the buffer cannot grow.
     #[inline]
     pub fn try_extend_from_slice(&mut self, bytes: &[u8]) -> Result<(), Full> {
         self.try_reserve(bytes.len())?;
-        // SAFETY: `len` is at most the room.
+        // SAFETY: `len` is at most `open.room`, so the result is in the open region or at its end.
         let end = unsafe { self.open.data.add(self.len) };
-        // SAFETY: `try_reserve` made room for `bytes.len()` bytes after `len`. Nobody else refers
-        // to the open region, so `bytes` does not overlap it.
+        // SAFETY: `try_reserve` made room for `bytes.len()` bytes after `len`. Only this buffer
+        // refers to the open region, so `bytes` does not overlap it.
         unsafe { end.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
         self.len += bytes.len();
         Ok(())
     }
 
-    /// Returns the room after the written bytes as a slice. Call [`ExtBuf::set_len`] once some of
-    /// it is written.
+    /// Returns the room after the written bytes as a slice. Call [`ExtBuf::set_len`] after you have
+    /// written part of it.
     #[inline]
     pub fn spare_capacity_mut(&mut self) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: `len` is at most the room.
+        // SAFETY: `len` is at most `open.room`, so the result is in the open region or at its end.
         let start = unsafe { self.open.data.add(self.len) };
-        // SAFETY: the slice is the rest of the open region, which nobody else refers to.
-        // `MaybeUninit` needs no initialised bytes.
+        // SAFETY: the slice is the rest of the open region, which only this buffer refers to.
+        // `MaybeUninit` does not require initialised bytes.
         unsafe { slice::from_raw_parts_mut(start.cast().as_ptr(), self.open.room - self.len) }
     }
 
@@ -155,7 +156,7 @@ impl<'a> ExtBuf<'a> {
         self.ring.longest().saturating_sub(self.len)
     }
 
-    /// Shortens the buffer to `len` bytes. Does nothing if the buffer is not longer.
+    /// Shortens the buffer to `len` bytes. Does nothing if the buffer has at most `len` bytes.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
@@ -164,9 +165,9 @@ impl<'a> ExtBuf<'a> {
         }
     }
 
-    /// Ends the growth and the borrow of the ring. Returns a fixed buffer with the written bytes.
-    /// Its capacity is the requested size or the number of written bytes, whichever is more. The
-    /// rest of the open region stays free.
+    /// Converts this buffer to a fixed buffer with the written bytes, and ends the borrow of the
+    /// ring. The capacity is the requested size or the number of written bytes, whichever is
+    /// larger. The rest of the open region stays free.
     #[inline]
     #[must_use]
     pub fn finalize(self) -> FixedBufMut {
@@ -180,8 +181,8 @@ impl<'a> ExtBuf<'a> {
     }
 }
 
-/// Makes room for `more` bytes after the first `len` bytes of the open region. Returns the open
-/// region, which may have moved. Takes its arguments by value so that the fields of an inlined
+/// Makes room for `more` bytes after the first `len` bytes of the open region. Returns the new open
+/// region, which may be elsewhere. The arguments are passed by value, so the fields of an inlined
 /// buffer stay in registers.
 #[cold]
 #[inline(never)]
@@ -192,9 +193,9 @@ fn grow(ring: &mut RingAl, open: OpenRegion, len: usize, more: usize) -> Option<
 }
 
 impl RingAl {
-    /// Allocates a buffer of at least `bytes` bytes that grows while it is written: into the free
-    /// regions after it, or by a move to another free run, the longest if necessary. It borrows the
-    /// ring until it is finalized. Returns `None` if no run of free regions is long enough.
+    /// Allocates a buffer of at least `bytes` bytes that grows while it is written. The buffer
+    /// borrows the ring until [`ExtBuf::finalize`]. Returns `None` if no run of free regions is
+    /// long enough.
     #[inline]
     pub fn extendable(&mut self, bytes: usize) -> Option<ExtBuf<'_>> {
         let open = self.open(bytes)?;
@@ -216,7 +217,7 @@ impl RingAl {
         Ok(unsafe { ExtBuf::new(self, open, bytes) })
     }
 
-    /// Opens a region with room for `bytes` bytes.
+    /// Returns an open region with room for `bytes` bytes.
     #[inline]
     fn open(&mut self, bytes: usize) -> Option<OpenRegion> {
         let need = region(bytes)?;
@@ -227,34 +228,36 @@ impl RingAl {
         Some(OpenRegion { data: Chain::open_payload(guard, len), room: len - OVERHEAD })
     }
 
-    /// Grows the open region into the free regions after it, up to at least `least` bytes of room
-    /// if they suffice. Returns the new room, which may be less than `least`.
+    /// Grows the open region into the free regions after it, to at least `least` bytes of room if
+    /// these regions suffice. Returns the new room, which may be less than `least`.
     fn extend(&mut self, open: OpenRegion, least: usize) -> usize {
         let Some(least) = region(least) else { return open.room };
-        // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
-        // (G1).
+        // SAFETY: the guard of the open region is in front of `open.data`, and this ring keeps the
+        // store alive (G1).
         let guard = unsafe { GuardPtr::of(open.data) };
         room(self.chain.extend(guard, least))
     }
 
-    /// Moves the first `len` bytes of the open region to another free run, if one has room for
-    /// `least` bytes. That run becomes the open region, which this returns.
+    /// Moves the first `len` bytes of the open region to a free run with room for `least` bytes, if
+    /// there is one. That run becomes the open region. Returns the new open region.
     fn relocate(&mut self, from: OpenRegion, len: usize, least: usize) -> Option<OpenRegion> {
         self.used(len);
         let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
         let to = OpenRegion { data: guard.payload(), room: room(region) };
-        // The new run may contain the old region, so the two may overlap. `unpoison` may make bytes
-        // uninitialised, so this code skips the bytes that move.
+        // The new run may contain the old region. `unpoison` may make bytes uninitialised, so the
+        // code below does not unpoison the bytes that move.
         let (old, new) = (from.data.addr().get(), to.data.addr().get());
         let (end, inside) = (new + to.room, (new..new + to.room).contains(&old));
         let (before, behind) = if inside { (old - new, end - old - len) } else { (to.room, 0) };
-        // SAFETY: the bytes are in the new open region, which only the ring accesses (C2).
+        // SAFETY: `before` bytes from `to.data` on are in the new open region, which only the ring
+        // accesses (C2).
         unsafe { unpoison(to.data, before) };
-        // SAFETY: the first `len` bytes of the old region are written, so `len` is at most its
-        // room.
+        // SAFETY: the first `len` bytes of the old region are written, so `len` is at most the room
+        // of that region.
         let rest = unsafe { from.data.add(len) };
         if behind != 0 {
-            // SAFETY: the bytes are in the new open region, after the bytes to move.
+            // SAFETY: `behind` bytes from `rest` on are in the new open region, which only the ring
+            // accesses (C2). They follow the bytes that move.
             unsafe { unpoison(rest, behind) };
         }
         // SAFETY: `len` bytes at `from` are written, and `to` has room for at least `least` bytes,
@@ -274,12 +277,12 @@ impl RingAl {
     /// written only if it was written to the open region.
     #[inline]
     unsafe fn close(&mut self, open: OpenRegion, bytes: usize) -> FixedBufMut {
-        // SAFETY: the open region's guard is in front of its data, and this ring keeps the store
-        // (G1).
+        // SAFETY: the guard of the open region is in front of `open.data`, and this ring keeps the
+        // store alive (G1).
         let guard = unsafe { GuardPtr::of(open.data) };
         self.chain.close(guard, region_of(bytes));
-        // SAFETY: the region is taken, lies in this store, and its length is `region_of(bytes)`.
-        // Nobody else accesses it.
+        // SAFETY: the region is taken, lies in this store, and its length is `region_of(bytes)`. No
+        // other code accesses the region.
         unsafe { FixedBufMut::from_open(guard, bytes, self.store) }
     }
 
@@ -289,7 +292,8 @@ impl RingAl {
         room(self.chain.longest().1)
     }
 
-    /// Records that `bytes` bytes of the open region were used. The finished buffer may be smaller.
+    /// Records that `bytes` bytes of the open region were used. The finalized buffer may be
+    /// smaller.
     #[inline]
     fn used(&mut self, bytes: usize) {
         self.chain.note_open(region_of(bytes));
@@ -315,7 +319,8 @@ impl Deref for ExtBuf<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the first `len` bytes of the open region are initialised.
+        // SAFETY: the first `len` bytes of the open region are initialised, and only this buffer
+        // writes them.
         unsafe { slice::from_raw_parts(self.open.data.as_ptr(), self.len) }
     }
 }

@@ -1,7 +1,7 @@
 //! Rings in memory that the caller provides.
 //!
-//! Such a ring writes only to that memory and never frees it. Its buffers read a static header that
-//! all such rings share, and that no code ever writes or closes.
+//! These rings write only to that memory and never free it. They share a static header, which their
+//! buffers read and no code writes.
 #![cfg(not(ephemera_loom))]
 
 use core::mem::MaybeUninit;
@@ -15,9 +15,9 @@ use crate::store::{RingStorePtr, format};
 
 impl RingAl {
     /// Creates a ring in memory that is never freed: a static, or a leaked block. In `n` bytes of
-    /// memory, it can serve one buffer of at least `n - 64` bytes; alignment to 16 may cut off
-    /// bytes at both ends. With feature `checked`, it can serve at least `n - 128` bytes, aligned
-    /// to 32.
+    /// memory, the ring can serve one buffer of at least `n - 64` bytes. It may leave bytes at both
+    /// ends unused to align its regions to 16. With feature `checked`, the regions are aligned to
+    /// 32, and the ring can serve at least `n - 128` bytes.
     ///
     /// # Errors
     /// Returns [`CreateError::TooSmall`] if the memory has no room for one region.
@@ -41,13 +41,13 @@ impl RingAl {
     /// ```
     pub fn from_static(memory: &'static mut [MaybeUninit<u8>]) -> Result<Self, CreateError> {
         let bytes = memory.len();
-        // SAFETY: the memory is valid as long as the program runs. Nobody else uses it, because
+        // SAFETY: the memory is valid for the rest of the program. No other code uses it, because
         // this function consumes the only reference.
         unsafe { Self::from_raw_parts(NonNull::from(memory).cast(), bytes) }
     }
 
-    /// Creates a ring in `bytes` bytes from `memory` on. In `n` bytes, the ring can serve one
-    /// buffer of at least `n - 64` bytes, or of at least `n - 128` with feature `checked`.
+    /// Creates a ring in `bytes` bytes from `memory` on. The ring can serve one buffer of at least
+    /// `bytes - 64` bytes, or `bytes - 128` with feature `checked`.
     ///
     /// # Errors
     /// Returns [`CreateError::TooSmall`] if the memory has no room for one region, and
@@ -55,8 +55,7 @@ impl RingAl {
     ///
     /// # Safety
     /// The memory is in one allocation and valid for reads and writes. No other code uses it until
-    /// the ring and all its buffers are dropped. [`RingAl::stats`] shows whether a buffer is still
-    /// live.
+    /// the ring and all its buffers are dropped. [`RingAl::stats`] shows whether buffers are live.
     pub unsafe fn from_raw_parts(memory: NonNull<u8>, bytes: usize) -> Result<Self, CreateError> {
         let too_small = CreateError::TooSmall { bytes, least: GRANULE + OVERHEAD };
         let lead = memory.as_ptr().align_offset(GRANULE);
@@ -67,13 +66,13 @@ impl RingAl {
         if end > LARGEST {
             return Err(CreateError::TooLarge { bytes, align: GRANULE });
         }
-        // SAFETY: `lead` is less than `bytes`, since `end` is not zero.
+        // SAFETY: `lead` is less than `bytes`, because `end` is not zero.
         let base = unsafe { memory.add(lead) };
         // SAFETY: the caller guarantees exclusive access to `end` bytes from `base` on. `base` is
         // aligned to the granule, and `end` is a positive multiple of it.
         unsafe { format(base, end) };
-        // SAFETY: `format` has just made one free region of `end` bytes. The memory stays valid
-        // while the ring or a buffer lives.
+        // SAFETY: `format` made one free region of `end` bytes at `base`. The memory stays valid
+        // while the ring or a buffer lives (C1).
         let chain = unsafe { Chain::new(base, end) };
         Ok(Self { chain, store: RingStorePtr::given(), memory: RingMemory::Given })
     }

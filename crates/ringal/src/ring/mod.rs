@@ -1,7 +1,7 @@
-//! `RingAl`, the ring that buffers are allocated from.
+//! `RingAl`: the ring that allocates buffers.
 //!
 //! * `chain`: the regions of the store, and the fast path of an allocation.
-//! * `search`: the slow path. `refusal`: how the ring remembers a request that had no room.
+//! * `search`: the slow path. `refusal`: requests that the ring remembers as refused.
 //! * `open` and `ext`: buffers that grow.
 //! * `builder` and `memory`: rings on the heap, and in memory that the caller provides.
 
@@ -32,15 +32,15 @@ use crate::parked::PARKED;
 use crate::stats::Stats;
 use crate::store::RingStorePtr;
 
-/// A ring of byte buffers in one block of memory of fixed size, the *store*.
+/// A ring of byte buffers in the *store*, one block of memory of fixed size.
 ///
-/// The ring allocates by moving along a chain of regions. Dropping a buffer frees its region with
-/// one write, on any thread. The ring skips regions still in use, so a long-lived buffer costs its
-/// own bytes and nothing more.
+/// The ring allocates by moving along a chain of regions. The last handle of a buffer frees its
+/// region with one atomic store, on any thread. The ring skips regions in use, so a long-lived
+/// buffer does not stop it.
 ///
-/// A ring can be sent to another thread, but only one thread at a time uses it. Its buffers may
-/// outlive it: dropping the ring never blocks, and its last buffer frees the store (see [the end of
-/// a ring](crate#the-end-of-a-ring)).
+/// A ring can be sent to another thread, but only one thread at a time can use it. Its buffers may
+/// outlive the ring. Dropping the ring never blocks, and its last buffer frees the store (see [the
+/// end of a ring](crate#the-end-of-a-ring)).
 ///
 /// # Examples
 ///
@@ -60,13 +60,13 @@ use crate::store::RingStorePtr;
 /// ```
 #[repr(C)]
 pub struct RingAl {
-    // The order puts all fields that an allocation uses on one cache line.
+    // This order keeps the fields that the fast path uses close together.
     store: RingStorePtr,
     memory: RingMemory,
     chain: Chain,
 }
 
-/// The source of a ring's memory.
+/// The origin of a ring's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RingMemory {
     /// The global heap, from which the ring allocates its store with a header.
@@ -78,16 +78,18 @@ enum RingMemory {
 }
 
 // SAFETY: only the owner of the ring uses its chain, and only the ring accesses free regions (C2).
-// Other threads write only guards' words, which are atomics.
+// Other threads write only to taken regions, and the ring shares only atomic guard words with them.
 unsafe impl Send for RingAl {}
 
 impl RingAl {
-    /// Creates a ring over `bytes` bytes of the global heap, rounded up to a multiple of 16, and at
-    /// least 32. A header and the alignment of the first buffer take another 112 bytes, or 96 with
-    /// feature `checked`. Without live buffers, the ring can serve one buffer of
-    /// [`RingAl::capacity`] bytes, which is the rounded size less 16. With feature `checked`, the
-    /// size is rounded up to a multiple of 32, and is at least 128. The capacity is the rounded
-    /// size less 64 then.
+    /// Creates a ring over `bytes` bytes of the global heap.
+    ///
+    /// The size is rounded up to a multiple of 16, and is at least 32. Without live buffers, the
+    /// ring can serve one buffer of [`RingAl::capacity`] bytes, which is the rounded size less 16.
+    /// A header and the alignment of the first buffer take another 112 bytes.
+    ///
+    /// With feature `checked`, the size is rounded up to a multiple of 32, and is at least 128. The
+    /// capacity is then the rounded size less 64, and the header and the alignment take 96 bytes.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if [`RingAl::try_new`] fails.
@@ -97,9 +99,9 @@ impl RingAl {
         Builder::new(bytes).build()
     }
 
-    /// Creates a ring like [`RingAl::new`], in a store aligned to `align` bytes, rounded up to a
-    /// power of two and at least 64. The first buffer of the store has the same alignment;
-    /// [`RingAl::fixed_aligned`] aligns any buffer.
+    /// Creates a ring like [`RingAl::new`], in a store aligned to `align` bytes. The alignment is
+    /// rounded up to a power of two, and is at least 64. The first buffer of the store has this
+    /// alignment too. [`RingAl::fixed_aligned`] aligns any buffer.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the ring cannot be created.
@@ -131,7 +133,7 @@ impl RingAl {
     pub fn fixed(&mut self, bytes: usize) -> Option<FixedBufMut> {
         let need = region(bytes)?;
         let guard = self.chain.take(need)?;
-        // SAFETY: this guard's region is taken, lies in this store and has the length for `bytes`
+        // SAFETY: the region of `guard` is taken, lies in this store and has the length for `bytes`
         // bytes. No other handle has the region.
         Some(unsafe { FixedBufMut::new(guard, bytes, self.store) })
     }
@@ -148,13 +150,14 @@ impl RingAl {
         }
     }
 
-    /// Allocates a buffer of exactly `bytes` bytes whose address is a multiple of `align`, rounded
-    /// up to a power of two: 4,096 for direct I/O, say. The bytes in front of the buffer stay free.
-    /// Returns `None` if no run of free regions is long enough, or if `align` is above 512 MiB.
+    /// Allocates a buffer of exactly `bytes` bytes at a multiple of `align`, for example 4,096 for
+    /// direct I/O. `align` is rounded up to a power of two. The bytes that alignment skips stay
+    /// free. Returns `None` if no run of free regions is long enough, or if `align` is above 512
+    /// MiB.
     pub fn fixed_aligned(&mut self, bytes: usize, align: usize) -> Option<FixedBufMut> {
         let want = Want::new(bytes, align.checked_next_power_of_two()?)?;
         let guard = self.chain.take_wanted(want)?;
-        // SAFETY: this guard's region is taken, lies in this store and has the length for `bytes`
+        // SAFETY: the region of `guard` is taken, lies in this store and has the length for `bytes`
         // bytes. No other handle has the region.
         Some(unsafe { FixedBufMut::new(guard, bytes, self.store) })
     }
@@ -171,9 +174,9 @@ impl RingAl {
         }
     }
 
-    /// Allocates a buffer for exactly `count` elements, aligned for them. The buffer drops its
-    /// elements. Returns `None` if no run of free regions is long enough, or if `count` elements
-    /// exceed the address space.
+    /// Allocates a buffer for exactly `count` elements, aligned for their type. Dropping the buffer
+    /// drops its elements. Returns `None` if no run of free regions is long enough, or if `count`
+    /// elements exceed the address space.
     #[inline]
     pub fn generic<T>(&mut self, count: usize) -> Option<GenericBufMut<T>> {
         let bytes = count.checked_mul(size_of::<T>())?;
@@ -182,7 +185,7 @@ impl RingAl {
         } else {
             self.chain.take_wanted(Want::new(bytes, align_of::<T>())?)?
         };
-        // SAFETY: this guard's region is taken, lies in this store, and has the length and the
+        // SAFETY: the region of `guard` is taken, lies in this store, and has the length and the
         // alignment for `count` elements. No other handle has the region.
         Some(unsafe { GenericBufMut::new(guard, count, self.store) })
     }
@@ -212,7 +215,7 @@ impl RingAl {
     }
 
     /// Returns statistics of this ring. Visits every region. A buffer that another thread is
-    /// freeing counts as live or as free.
+    /// freeing may count as live or as free.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let bytes_held = match self.memory {
@@ -227,8 +230,8 @@ impl RingAl {
         stats
     }
 
-    /// Returns how many stores of dropped rings are not freed yet. Each of them has a live buffer,
-    /// or waits for a sweep (see [the end of a ring](crate#the-end-of-a-ring)).
+    /// Returns how many stores of dropped rings are not freed yet. Each of these stores has a live
+    /// buffer or waits for a sweep (see [the end of a ring](crate#the-end-of-a-ring)).
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     #[must_use]
     pub fn parked() -> usize {
@@ -237,23 +240,23 @@ impl RingAl {
 
     /// Frees the stores of dropped rings that have no live buffers. Returns how many it freed.
     ///
-    /// The last buffer frees its store by itself, unless its release began before the drop of the
-    /// ring and ended after it (see [the end of a ring](crate#the-end-of-a-ring)). If another
-    /// thread is sweeping, this returns zero at once. A ring has no `trim` of its own, because its
-    /// store has a fixed size.
+    /// The last buffer frees its store without this call, unless another thread was freeing a
+    /// buffer when the ring was dropped (see [the end of a ring](crate#the-end-of-a-ring)). If
+    /// another thread is sweeping, this returns zero at once. A single ring cannot be trimmed,
+    /// because its store has a fixed size.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     pub fn trim_all() -> usize {
         PARKED.sweep_all()
     }
 
-    /// Alias of [`RingAl::trim_all`].
+    /// Does the same as [`RingAl::trim_all`].
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     pub fn reclaim() -> usize {
         Self::trim_all()
     }
 
     /// Returns the error for a request for which `search` found no room. If another thread has
-    /// freed a buffer since and the request fits now, searches once more.
+    /// freed a buffer since then and the request fits, calls `search` once more.
     #[cold]
     #[inline(never)]
     fn refused<T>(
@@ -265,8 +268,8 @@ impl RingAl {
         let reason = self.reason(asked, align);
         match reason {
             // Only the ring takes regions, so a free run that `reason` saw is still free, and the
-            // second search finds it. It finds nothing only if `asked` and `largest_free` are both
-            // 0 and no run has room for even an empty buffer.
+            // second search finds it. The second search fails only if `asked` and `largest_free`
+            // are both 0 and no run has room for even an empty buffer.
             RequestError::Exhausted { largest_free, .. }
                 if largest_free >= asked && !cfg!(ephemera_weaken = "refused_request_searches_once") =>
             {
@@ -312,8 +315,8 @@ impl Drop for RingAl {
             #[cfg(feature = "alloc")]
             // SAFETY: the store is on the heap, and the ring does not use it again.
             RingMemory::Heap => unsafe { self.store.retire() },
-            // The caller gets this memory back, so it must carry no sanitizer marks. Live buffers
-            // have none, and set none when they are released.
+            // The caller gets this memory back, so no sanitizer mark may remain in it. Taken
+            // regions carry no marks, and their release sets none.
             RingMemory::Given => self.chain.walk(|at, word| {
                 if !word.is_taken() {
                     // SAFETY: the region is free, so only the ring accesses it (C2).

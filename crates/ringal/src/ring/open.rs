@@ -1,7 +1,7 @@
 //! The open region: the free region at the head that an extendable buffer writes into.
 //!
-//! The open region is not marked as taken, because the buffer borrows the ring and no other code
-//! can allocate from it. So a buffer that is dropped or leaked leaves nothing to undo.
+//! The open region is not marked as taken: the buffer borrows the ring, so no other code can
+//! allocate from the region. A dropped or leaked buffer therefore leaves no region taken.
 
 use core::ptr::NonNull;
 
@@ -13,9 +13,9 @@ use crate::geometry::GRANULE;
 use crate::guard::GuardPtr;
 
 impl Chain {
-    /// Merges the free regions after the open region into it, until it has at least `least` bytes
-    /// and twice its old length, or until no free region follows. Returns the new length, which may
-    /// be less than `least`.
+    /// Merges the free regions after the open region into it. Stops when the open region has at
+    /// least `least` bytes and twice its old length, or when no free region follows. Returns the
+    /// new length, which may be less than `least`.
     pub(super) fn extend(&mut self, guard: GuardPtr, least: usize) -> usize {
         let len = guard.held().len();
         let aim = least.max(len.saturating_mul(2));
@@ -23,15 +23,14 @@ impl Chain {
         if longer != len {
             // SAFETY: the region has grown to `longer` bytes, so the result is in it or at its end.
             let fresh = unsafe { guard.payload().add(len - GRANULE) };
-            // SAFETY: these bytes were just merged into the open region, and nothing is stored in
-            // them (C2).
+            // SAFETY: these bytes were just merged into the open region, which only the ring
+            // accesses, and hold no data (C2).
             unsafe { unpoison(fresh, longer - len) };
         }
         longer
     }
 
-    /// Returns the offset and length of the longest free run. The regions of this run need not be
-    /// merged.
+    /// Returns the offset and length of the longest free run. Does not merge its regions.
     pub(super) fn longest(&self) -> (usize, usize) {
         let (mut start, mut run) = (0, 0);
         let mut longest = (0, 0);
@@ -49,8 +48,8 @@ impl Chain {
         longest
     }
 
-    /// Returns the length of the free run that starts at `low`. Stops after [`SIGHT`] regions, or
-    /// once the run has `aim` bytes.
+    /// Returns the length of the free run that starts at `low`. Counts at most [`SIGHT`] regions,
+    /// and stops once the run has `aim` bytes.
     fn run_at_low(&self, aim: usize) -> usize {
         let mut run = 0;
         for _ in 0..SIGHT {
@@ -67,10 +66,10 @@ impl Chain {
         run
     }
 
-    /// Finds a free run of at least `least` bytes for an open region that must move. Uses the run
-    /// at `low` if that run has twice this length. Otherwise loads every guard and uses the longest
-    /// run. Merges the run and moves the head to it, so that the run becomes the open region. If
-    /// even the longest run is too short, changes nothing and remembers the refusal.
+    /// Finds a free run of at least `least` bytes for an extendable buffer that must move. Uses the
+    /// run at `low` if that run has twice this length. Otherwise loads every guard and uses the
+    /// longest run. Merges the regions of the run into one and moves the head there. If even the
+    /// longest run is too short, only remembers the refusal.
     pub(super) fn open_elsewhere(&mut self, least: usize) -> Option<(GuardPtr, usize)> {
         if least > self.end || self.refusal_stands(least) {
             return None;
@@ -93,7 +92,7 @@ impl Chain {
         Some((guard, len))
     }
 
-    /// Returns the payload of the open region, ready to be written.
+    /// Unpoisons the payload of the open region and returns its address.
     #[inline]
     pub(super) fn open_payload(guard: GuardPtr, len: usize) -> NonNull<u8> {
         let data = guard.payload();
@@ -102,8 +101,8 @@ impl Chain {
         data
     }
 
-    /// Takes the first `need` bytes of the open region at the head for the finished buffer. The
-    /// region may be longer than the buffer knows, because a failed attempt to grow still merges
+    /// Takes the first `need` bytes of the open region at the head for the finalized buffer. The
+    /// region may be longer than the buffer's room, because a failed attempt to grow still merges
     /// regions.
     #[inline]
     pub(super) fn close(&mut self, guard: GuardPtr, need: usize) {
@@ -111,20 +110,19 @@ impl Chain {
         ephemera_prim::invariant!(self.offset(guard) == self.head, "the open region is at the head");
         self.cut(guard, self.head, len, need);
         if len > need + GRANULE {
-            // SAFETY: these bytes follow the guard that `cut` just created, in a free region that
+            // SAFETY: these bytes follow the guard that `cut` just created, in a free region, which
             // only the ring accesses (C2).
             unsafe { poison(self.guard(self.head).payload(), len - need - GRANULE) };
         }
     }
 
-    /// Records that `need` bytes of the open region at the head were used, before the buffer leaves
-    /// the region.
+    /// Records that the first `need` bytes of the open region at the head were used. Called before
+    /// the buffer shrinks or leaves the region.
     pub(super) fn note_open(&mut self, need: usize) {
         self.high = self.high.max(self.head + need);
     }
 
-    /// Poisons the payload of the open region, `room` bytes at `data`, when the buffer leaves the
-    /// region.
+    /// Poisons the payload of an open region that a buffer leaves: `room` bytes at `data`.
     #[inline]
     pub(super) fn abandon(data: NonNull<u8>, room: usize) {
         // SAFETY: the bytes are in a free region, which only the ring accesses (C2).

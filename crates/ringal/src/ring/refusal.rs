@@ -1,27 +1,28 @@
-//! A remembered refusal: a few taken guards that prove that a request has no room.
+//! A remembered refusal: the guards of a few taken regions, which prove that a request has no room.
 //!
-//! The ring remembers a search of the whole chain that found nothing. A release does not notify the
-//! ring: it writes only to its own guard. So a refusal keeps a few taken guards, chosen so that no
-//! run of `need` bytes fits between two of them. While their words are unchanged, no other release
-//! can make room for such a request, and a few loads show that. Once one of them has changed, the
-//! next request searches again. So the ring refuses a request only if no release that it could have
-//! seen made room.
+//! The ring remembers a search of the whole chain that found no room for `need` bytes. It keeps a
+//! few guards of taken regions, which split the chain into stretches shorter than `need` bytes.
+//! While the words of these guards are unchanged, no other release can make room. So a few loads
+//! show that the request still has no room. If a word has changed, the next request searches again.
 //!
-//! About `end / need` guards are enough to block every run of `need` bytes, so this helps large
-//! requests. Where [`WATCHED`] guards are not enough, each request searches.
+//! The check must be exact, because the ring must serve a request if an earlier release made room
+//! for it. A release writes only to its own guard, so the ring learns of it only from the guards.
 //!
-//! A refusal covers new buffers and growing extendable buffers alike, because the guard of an open
-//! region says "free".
+//! About `end / need` guards are enough to block every run of `need` bytes, so remembering helps
+//! large requests. If [`WATCHED`] guards are not enough, every request searches.
+//!
+//! A refusal covers both new buffers and extendable buffers that grow, because an open region
+//! counts as free.
 
 use crate::word::Word;
 
-/// The most guards that a refusal can keep.
+/// The maximum number of guards that a refusal keeps.
 const WATCHED: usize = 32;
 
-/// A refused request, and the guards that block it.
+/// A refused size, and the guards that block every run of this size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RefusedRequest {
-    /// The refusal covers requests of at least this many bytes; `usize::MAX` for none.
+    /// The least size in bytes that the refusal covers. `usize::MAX` if it covers no request.
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
@@ -43,8 +44,8 @@ impl RefusedRequest {
         need >= self.need && self.watched[..self.count].iter().all(as_it_was)
     }
 
-    /// Returns the refusal of `need` bytes in a chain of `end` bytes. It covers nothing if
-    /// [`WATCHED`] guards cannot prove it. `word` returns the word at an offset.
+    /// Returns the refusal of `need` bytes in a chain of `end` bytes. If [`WATCHED`] guards cannot
+    /// prove the refusal, the result covers no request. `word` returns the word at an offset.
     pub(super) fn of(need: usize, end: usize, word: impl Fn(usize) -> Word) -> Self {
         let watched = [(0, Word::free(0)); WATCHED];
         let mut blockers =
@@ -65,19 +66,19 @@ impl RefusedRequest {
     }
 }
 
-/// Chooses the guards to keep, in one walk along the chain.
+/// Chooses the guards of a refusal in one walk along the chain.
 struct Blockers {
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
     /// The number of bytes since the end of the last chosen region.
     open: usize,
-    /// The last taken region after the last chosen one. It may still be chosen.
+    /// The last taken region after the last chosen region, if any. It may still be chosen.
     last: Option<(usize, Word)>,
     /// The number of bytes since the end of the last taken region.
     since_last: usize,
-    /// Whether the proof failed: some run is long enough, or more than [`WATCHED`] guards are
-    /// needed.
+    /// Whether the proof failed: a free run is long enough, or more than [`WATCHED`] guards are
+    /// necessary.
     failed: bool,
 }
 

@@ -1,53 +1,57 @@
-//! The slow path of an allocation: skip, merge, wrap, restart, refuse.
+//! The slow path of an allocation: the search for a free region when the region at the head does
+//! not fit.
 //!
 //! The head moves through the store in *passes*. A pass ends when the head wraps from the end to
 //! the start.
 //!
-//! A search makes at most one full round: from the head to the end, then from the start to where
-//! the search began, and on to the end of the free run there. So it finds every sufficiently long
-//! run of free regions, and it sees each release that happened before the call.
+//! A search makes at most one full round. It goes from the head to the end, then from the start to
+//! where the round began, and on to the end of the free run there. So the search finds every
+//! sufficiently long run of free regions, and it sees every release that happened before the call.
 //!
-//! The head stays near recently used cache lines. Every `interval` bytes of progress, the ring
-//! checks the region at `low`, the first one that it placed in this pass. If that region is free,
-//! the head **restarts** there. In a first-in-first-out stream this happens when the oldest buffer
-//! was freed, so the window in use is the live buffers plus one interval. The **frontier** is where
-//! the restart left off, above the head. After a few taken regions in a row, the head continues
-//! from the frontier, so that it does not follow right after a thread that is still releasing.
+//! The head stays near recently used cache lines. At intervals, the ring checks the region at
+//! `low`, the first region that it placed in this pass. If that region is free, the head
+//! **restarts** there. In a first-in-first-out stream, this happens after the oldest buffer is
+//! freed. So the head moves within a *window*, which is about as long as the live buffers plus one
+//! interval.
 //!
-//! A full round loads every guard. Before a search starts a full round, it tries the likely places:
-//! a few regions at the head, a few at the frontier, then a few from `low` on.
+//! The **frontier** is the position that the head left when it restarted. If the restarted head
+//! meets a few taken regions, it continues from the frontier. Otherwise it would follow closely
+//! after a thread that is still releasing those regions.
+//!
+//! A full round loads every guard. So a search first visits a few regions at the head, a few at the
+//! frontier, and a few from `low` on.
 
 use super::chain::{Chain, NOWHERE};
 use crate::geometry::{Want, pace_in};
 use crate::guard::GuardPtr;
 
-/// The number of regions that a search visits at the head, and again at the frontier, before it
-/// tries elsewhere.
+/// The number of regions that a search visits at the head before it continues at the frontier, and
+/// at the frontier before it continues at `low`.
 const BRIEF: usize = 8;
 
-/// The number of checks in a row that find `low` taken, after which the ring looks for another
-/// place to restart.
+/// The number of checks in a row that must find `low` taken before the head restarts at another
+/// region.
 const PATIENCE: u32 = 16;
 
-/// The number of checks in a row that find `low` taken, after which the region where the head
-/// restarts becomes `low`. With a smaller number, `low` would climb to the end of the store, and
-/// the window with it: buffers placed at the frontier before a restart are often freed shortly
-/// before the buffer at `low`.
+/// The number of checks in a row that must find `low` taken before the region where the head
+/// restarts becomes `low`. Buffers placed at the frontier before a restart are often freed shortly
+/// before the buffer at `low`. So with a smaller number, `low` and the window would climb to the
+/// end of the store.
 const FAREWELL: u32 = 16 * PATIENCE;
 
-/// The number of regions that the ring visits from `low` on, both to find another place to restart
-/// and as the last step before a full round.
+/// The number of regions that the ring visits from `low` on, to find another region for a restart
+/// or before a full round.
 pub(super) const SIGHT: usize = 64;
 
-/// For every [`WORTH`] requested bytes, a search visits one more region at the head. Writing a
-/// large buffer takes longer than the search, and longer still where the store was not used
-/// recently.
+/// The number of requested bytes for which a search visits one more region at the head. Writing a
+/// large buffer takes longer than the search, and even longer in a part of the store that was not
+/// used recently.
 const WORTH: usize = 1024;
 
 /// The number of bytes that the ring merges at the head in addition to the requested size. In a
-/// stream of many sizes, the next requests then take the fast path. Without this, each request
-/// merges an unpredictable number of old regions. Sizes from 0 to 16 KiB were measured; above 4 KiB
-/// there is little more to gain.
+/// stream of mixed sizes, the next requests then take the fast path instead of merging an
+/// unpredictable number of old regions each. Of the measured values from 0 to 16 KiB, those above 4
+/// KiB gain little more.
 const AHEAD: usize = 4096;
 
 /// A free region that serves a request. It has `len` bytes at offset `at`. Its first `lead` bytes
@@ -61,7 +65,7 @@ pub(super) struct FreeRegion {
 
 impl Chain {
     /// Allocates a region of `need` bytes when the fast path cannot: the region at the head is
-    /// taken or too short, or a check of `low` is due.
+    /// taken or too short, or the head has reached `stop`.
     #[cold]
     #[inline(never)]
     pub(super) fn take_slow(&mut self, need: usize) -> Option<GuardPtr> {
@@ -74,8 +78,8 @@ impl Chain {
         }
     }
 
-    /// Handles the two common cases: a check of `low` that is due, and a merge at the head. Returns
-    /// the region at the head if it is free and has `need` bytes.
+    /// Handles the two common cases: a head at `stop`, and a merge at the head. Returns the region
+    /// at the head if it is free and has `need` bytes.
     #[inline]
     fn head_or_merge(&mut self, need: usize) -> Option<(GuardPtr, usize)> {
         if need > self.end {
@@ -102,7 +106,7 @@ impl Chain {
     pub(super) fn take_wanted(&mut self, want: Want) -> Option<GuardPtr> {
         let found = self.search(want)?;
         let (guard, at, len) = self.place(found);
-        // `align_offset` also tells Miri that the alignment of this address is guaranteed.
+        // Under Miri, `align_offset` also promises the alignment of this address.
         let off = guard.payload().as_ptr().align_offset(want.align);
         ephemera_prim::invariant!(off == 0, "the lead aligns the buffer");
         self.cut(guard, at, len, want.need);
@@ -110,7 +114,8 @@ impl Chain {
         Some(guard)
     }
 
-    /// Finds a free region of at least `need` bytes and moves the head to it. Does not take it.
+    /// Finds a free region of at least `need` bytes and moves the head there. Does not take the
+    /// region.
     #[cold]
     #[inline(never)]
     pub(super) fn open_slow(&mut self, need: usize) -> Option<(GuardPtr, usize)> {
@@ -131,26 +136,26 @@ impl Chain {
             return (self.guard(at), at, len);
         }
         let guard = self.guard(at + lead);
-        // SAFETY: the offset is in the free region that was found, and `len - lead` bytes of it
-        // follow (C2).
+        // SAFETY: `at + lead` is in the free region, and `len - lead` bytes of that region follow
+        // (C2).
         unsafe { guard.create(len - lead) };
         self.guard(at).resize(lead);
         (guard, at + lead, len - lead)
     }
 
-    /// Makes `at` the place to restart, if no region was placed in this pass yet.
+    /// Sets `low` to `at`, unless this pass has already placed a region.
     fn raise_low(&mut self, at: usize) {
         if self.low == NOWHERE {
             self.low = at;
         }
     }
 
-    /// Records how far the head got, before it moves back.
+    /// Records the position of the head, which is about to move back.
     pub(super) fn note_high(&mut self) {
         self.high = self.high.max(self.head);
     }
 
-    /// Finds a free region that serves `want`, in one full round at most.
+    /// Finds a free region that serves `want`. Makes at most one full round.
     fn search(&mut self, want: Want) -> Option<FreeRegion> {
         if want.need > self.end || self.refusal_stands(want.need) {
             return None;
@@ -167,8 +172,8 @@ impl Chain {
         found
     }
 
-    /// Searches the likely places: a few regions at the head, then at the frontier, then from `low`
-    /// on. This finds a small window among long-lived buffers again without visiting all of them.
+    /// Searches a few regions at the head, then at the frontier, then from `low` on. So the ring
+    /// finds a small window among long-lived buffers again without visiting all of those buffers.
     fn search_near(&mut self, want: Want) -> Option<FreeRegion> {
         let brief = BRIEF + (want.need / WORTH).min(2 * SIGHT);
         let ahead = self.scan(self.head, self.end.min(self.frontier), brief, want);
@@ -188,8 +193,8 @@ impl Chain {
             return None;
         }
         let found = self.scan(self.low, self.head, SIGHT, want)?;
-        // If the run reaches up to the head, the merge has already moved the head to the start of
-        // the run.
+        // If the run includes the head, the merge has already moved the head to the start of the
+        // run.
         if found.at < self.head {
             self.go_back(found.at);
         }
@@ -197,7 +202,7 @@ impl Chain {
         Some(found)
     }
 
-    /// Searches everywhere: from the head to the end, then from the start to the head.
+    /// Searches the whole chain, from the head to the end and then from the start to the head.
     fn search_all(&mut self, want: Want) -> Option<FreeRegion> {
         let ahead = self.scan(self.head, self.end, usize::MAX, want);
         if ahead.is_some() {
@@ -208,8 +213,8 @@ impl Chain {
         Some(found)
     }
 
-    /// Handles a head that has reached `stop`: checks `low` and may restart there, or wraps at the
-    /// end.
+    /// Handles a head that has reached `stop`. Checks `low`, and restarts or wraps the head if
+    /// necessary. Does nothing if the head is below `stop`.
     fn turn(&mut self, need: usize) {
         if self.head < self.stop {
             return;
@@ -226,7 +231,7 @@ impl Chain {
         self.stop_ahead(need);
     }
 
-    /// Starts a new pass, with the head at the start of the store.
+    /// Starts a new pass: moves the head to the start of the store.
     fn wrap(&mut self, need: usize) {
         self.note_high();
         self.head = 0;
@@ -236,7 +241,8 @@ impl Chain {
         self.stop_ahead(need);
     }
 
-    /// Moves the head back to `at`, and makes the place that it leaves the frontier.
+    /// Moves the head back to `at`. The position that the head leaves becomes the frontier, unless
+    /// a frontier is already set.
     fn go_back(&mut self, at: usize) {
         self.note_high();
         if self.frontier == NOWHERE {
@@ -245,17 +251,18 @@ impl Chain {
         self.head = at;
     }
 
-    /// Sets `stop` to where the next check of `low` is due, in a stream of requests of `need`
-    /// bytes. The frontier or the end may come first.
+    /// Sets `stop` to the offset where the next check of `low` is due, in a stream of requests of
+    /// `need` bytes. If the frontier or the end comes first, `stop` is there.
     fn stop_ahead(&mut self, need: usize) {
         let window = self.head.saturating_sub(self.low);
         let pace = pace_in(self.interval, window, need);
         self.stop = self.end.min(self.frontier).min(self.head + pace);
     }
 
-    /// Returns the offset where the head restarts, if any: `low` if its region is free. If that
-    /// region is taken for [`PATIENCE`] checks in a row, or the pass ends, returns a free region
-    /// soon after `low`. After [`FAREWELL`] checks, that region becomes `low`.
+    /// Returns the offset where the head restarts, if any. This is `low` if the region there is
+    /// free. After [`PATIENCE`] checks in a row that found `low` taken, or at the end of a pass, it
+    /// is the first free region within [`SIGHT`] regions of `low`. After [`FAREWELL`] checks, that
+    /// region becomes `low`.
     fn restart(&mut self) -> Option<usize> {
         if self.low >= self.head {
             return None;
@@ -290,8 +297,9 @@ impl Chain {
         None
     }
 
-    /// Visits at most `budget` taken regions and free runs that start in `from..upto`, and merges
-    /// the regions of each free run. Returns the first free run that serves `want`.
+    /// Visits at most `budget` taken regions and free runs that start in `from..upto`. Merges the
+    /// regions of each free run until the run serves `want`. Returns the first free run that serves
+    /// `want`.
     fn scan(&mut self, from: usize, upto: usize, budget: usize, want: Want) -> Option<FreeRegion> {
         let mut at = from;
         for _ in 0..budget {
@@ -332,8 +340,9 @@ impl Chain {
         longer
     }
 
-    /// Forgets the remembered refusal, and moves `head`, `low` and `frontier` away from the guards
-    /// strictly between `from` and `to`, which a merge has removed (C3).
+    /// Updates the chain after a merge that removed the guards strictly between `from` and `to`
+    /// (C3). Forgets the remembered refusal. Of the offsets between `from` and `to`, `head` and
+    /// `low` move to `from`, and `frontier` becomes [`NOWHERE`].
     fn forget_marks(&mut self, from: usize, to: usize) {
         self.refusal.forget();
         if from < self.head && self.head < to {

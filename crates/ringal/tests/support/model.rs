@@ -1,21 +1,19 @@
-//! Compares a ring with an oracle of intervals: the places of buffers, the refused requests, and
-//! the contents of buffers.
+//! An oracle for a ring: a model of the live regions that predicts the ring's answers.
 //!
-//! The oracle treats the store as a line, and the live regions as intervals on it. After every
-//! operation it checks that
-//! * a region overlaps no other, lies in the store, and is aligned as requested;
-//! * a request is served if and only if some gap between live regions is long enough;
-//! * every live buffer has the bytes that were written to it;
-//! * the statistics match.
+//! The oracle treats the live regions as intervals in the store. It checks that
+//! * every region lies in the store, overlaps no other region, and is aligned as requested;
+//! * the ring serves a request if and only if a gap between live regions is long enough;
+//! * every live buffer contains the bytes that were written to it;
+//! * the statistics match the live regions.
 //!
-//! A program is a string of bytes, so that proptest and a fuzzer can generate it.
+//! A program is a byte string, so proptest and a fuzzer can generate it.
 
 use alloc::collections::BTreeMap;
 use std::io::Write;
 
 use ringal::{FixedBuf, FixedBufMut, GenericBufMut, RequestError, RingAl};
 
-/// The length of a guard in bytes. The next constant is the overhead of a region.
+/// The length of a guard in bytes. [`OVERHEAD`] is the part of a region that a buffer cannot use.
 const GRANULE: usize = if cfg!(feature = "checked") { 4 * size_of::<usize>() } else { 16 };
 const OVERHEAD: usize = GRANULE + if cfg!(feature = "checked") { 32 } else { 0 };
 
@@ -58,7 +56,7 @@ pub(crate) struct Model {
     pub(crate) refused: usize,
 }
 
-/// The bytes of a program that were not decoded yet.
+/// The bytes of a program that are not decoded yet.
 pub(crate) struct Program<'a>(pub(crate) &'a [u8]);
 
 impl Program<'_> {
@@ -68,8 +66,8 @@ impl Program<'_> {
         Some(first)
     }
 
-    /// Decodes a size for a store of `store` bytes: mostly a small one, sometimes a large part of
-    /// the store, sometimes an impossible one.
+    /// Decodes a size for a store of `store` bytes. Most sizes are small, some are a large part of
+    /// the store, and a few are impossible.
     fn size(&mut self, store: usize) -> Option<usize> {
         let (kind, fine) = (self.byte()?, usize::from(self.byte()?));
         Some(match kind {
@@ -94,7 +92,7 @@ fn is_pattern(seed: u8, bytes: &[u8]) -> bool {
 }
 
 impl Model {
-    /// Creates an oracle for an empty ring, with at most `most` live buffers.
+    /// Creates an oracle for an empty ring. Its programs keep at most `most` buffers live.
     pub(crate) fn new(mut ring: RingAl, most: usize) -> Self {
         let whole = ring.fixed(ring.capacity()).expect("an empty ring serves its capacity");
         let base = whole.as_ptr().addr() - GRANULE;
@@ -103,7 +101,7 @@ impl Model {
         Self { ring, base, end, live: BTreeMap::new(), most, seed: 0, served: 0, refused: 0 }
     }
 
-    /// Runs a program to its end, then drops all buffers.
+    /// Runs a program to its end. Then drops all buffers and checks that the ring is empty.
     pub(crate) fn run(&mut self, program: &mut Program<'_>) {
         while self.step(program).is_some() {
             self.check();
@@ -167,7 +165,7 @@ impl Model {
         len.checked_sub(lead + OVERHEAD)
     }
 
-    /// Returns the size of the largest buffer, aligned to `align`, that fits in any gap.
+    /// Returns the size of the largest buffer, aligned to `align`, that fits in a gap.
     fn largest(&self, align: usize) -> Option<usize> {
         self.gaps().into_iter().filter_map(|gap| self.room(gap, align)).max()
     }
@@ -279,7 +277,8 @@ impl Model {
         self.keep(buffer.as_ptr().addr(), region(count * size_of::<Wide>()), seed, Holder::Wides(buffer));
     }
 
-    /// Writes pieces until one does not fit, then finalizes, drops or leaks the buffer.
+    /// Writes pieces to an extendable buffer until one does not fit, then finalizes, drops or leaks
+    /// the buffer.
     fn extendable(&mut self, program: &mut Program<'_>) -> Option<()> {
         let bytes = program.size(self.end)?;
         let (pieces, piece, end) = (program.byte()? % 12, program.size(self.end)?, program.byte()?);
@@ -351,7 +350,8 @@ impl Model {
         self.live.insert(start, Live { holder, region, seed });
     }
 
-    /// Makes a frozen buffer writable again, if it has one handle.
+    /// Makes a frozen buffer writable again if it has only one handle. Otherwise checks that
+    /// `try_mut` refuses.
     fn thaw(&mut self, index: u8) {
         let Some(start) = self.pick(index) else { return };
         let Some(live) = self.live.get_mut(&start) else { return };
@@ -371,8 +371,8 @@ impl Model {
     }
 
     fn check(&self) {
-        // Under Miri this would be slow, so a write to another buffer is detected only when that
-        // buffer is released.
+        // Under Miri, checking all buffers would be slow. So a stray write to a buffer is detected
+        // only at that buffer's release.
         if !cfg!(miri) {
             self.live.values().for_each(Live::check);
         }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 const ALLOCATOR: [&str; 8] =
     ["malloc", "free", "calloc", "realloc", "memalign", "posix_memalign", "aligned_alloc", "reallocarray"];
 
-/// The allocator's shares in the process that executes most instructions.
+/// The allocator's shares in the process that executes the most instructions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shares {
     /// The share of instructions.
@@ -18,7 +18,7 @@ pub(crate) struct Shares {
     pub(crate) system: f64,
 }
 
-/// Runs a command under callgrind, which writes its files to `dir`.
+/// Runs a command under callgrind, which writes its files into `dir`.
 pub(crate) fn run(command: &Command, dir: &Path) -> Result<Shares, Box<dyn Error>> {
     let mut valgrind = Command::new("valgrind");
     valgrind

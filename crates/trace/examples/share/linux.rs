@@ -1,4 +1,4 @@
-//! Runs the six programs, and prints a row of the table for each program.
+//! Runs the six programs and prints a row of the table for each.
 
 use core::error::Error;
 use core::fmt::Write as _;
@@ -227,7 +227,7 @@ fn times() -> [f64; 2] {
     // SAFETY: the structure has only integers, for which zeros are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     (usage.ru_utime, usage.ru_stime) = (zero, zero);
-    // SAFETY: the pointer is to a structure of the right type.
+    // SAFETY: the pointer refers to a structure of the right type.
     unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
     [usage.ru_utime, usage.ru_stime].map(|time| time.tv_sec as f64 + time.tv_usec as f64 / 1e6)
 }

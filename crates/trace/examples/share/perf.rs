@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 const RUNS: u32 = 5;
 /// The number of samples in a second.
 const FREQUENCY: u32 = 20_000;
-/// Beginnings of the names of the C library's functions that only the allocator calls.
+/// The prefixes of the names of the C library's allocator functions.
 const ALLOCATOR: [&str; 24] = [
     "malloc",
     "__libc_malloc",
@@ -37,7 +37,7 @@ const ALLOCATOR: [&str; 24] = [
     "tcache_init",
 ];
 
-/// Returns the allocator's share of the user time of the busiest process. An error says why perf
+/// Returns the allocator's share of the user time of the busiest process. The error says why perf
 /// has no figure.
 pub(crate) fn run(command: &Command, dir: &Path) -> Result<f64, Box<dyn Error>> {
     let (mut all, mut allocator) = (0, 0);
@@ -70,8 +70,8 @@ pub(crate) fn run(command: &Command, dir: &Path) -> Result<f64, Box<dyn Error>> 
     Ok(allocator as f64 / all as f64)
 }
 
-/// Returns the number of samples of the process that has the most, and the number of those in its
-/// allocator. A line of the report is `samples;pid:command;[.] symbol`.
+/// Returns the number of samples of the process with the most samples, and the number of these
+/// samples in its allocator. A line of the report is `samples;pid:command;[.] symbol`.
 fn busiest(report: &str) -> Option<[u64; 2]> {
     let mut processes: HashMap<&str, [u64; 2]> = HashMap::new();
     for line in report.lines().filter(|line| !line.starts_with('#')) {

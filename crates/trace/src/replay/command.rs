@@ -1,4 +1,4 @@
-//! The command `replay`: measures all candidates, prints a table, and leaves the figures beside
+//! The command `replay`: measures all candidates, prints a table, and writes the figures beside
 //! the trace.
 #![forbid(unsafe_code)]
 
@@ -16,10 +16,10 @@ use super::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
 use super::room::{self, needs};
 use super::{Field, ReplayProgram, parent, rounds};
 
-/// The least size in bytes of a trace that takes a while to read.
+/// The smallest size in bytes of a trace that takes a while to read.
 const LARGE: u64 = 64 << 20;
 
-/// The largest number of rounds, about a thousand times the default.
+/// The maximum number of rounds, about a thousand times the default.
 const MOST_ROUNDS: i64 = 10_000;
 
 /// The arguments of a replay.
@@ -40,12 +40,13 @@ pub struct ReplayOptions {
     child: ChildOptions,
 }
 
-/// Runs a replay over the allocators that `field` returns. `field` takes whether the program has
-/// several threads, and the keys that the user named; no key means all. `known` lists all keys.
+/// Runs a replay over the allocators that `field` returns. The arguments of `field` are whether
+/// the program has several threads, and the keys that the user named; no key means all. `known`
+/// lists all keys.
 ///
 /// A replay starts the calling program again, with [`SUBCOMMAND`](super::SUBCOMMAND) and
-/// [`ReplayOptions`] as its arguments, to measure the memory of one allocator in a process of its
-/// own.
+/// [`ReplayOptions`] as its arguments, to measure the memory of one allocator in a separate
+/// process.
 ///
 /// # Errors
 ///
@@ -61,7 +62,8 @@ pub fn run(
         Trace::open(&options.trace).map_err(|error| format!("{}: {error}", options.trace.display()))?;
     if let Some(key) = &options.child.memory_of {
         let program = program(&options.trace, &trace)?;
-        // The parent process measures only allocators that may play. Naming this one admits it.
+        // The parent process names only allocators that may play. Passing the key admits this
+        // one.
         let field = field(program.is_threaded(), core::slice::from_ref(key));
         return memory::measure_this_process(&program, key, &field, options.child.sparse);
     }
@@ -82,7 +84,7 @@ pub fn run(
     announce(&program, field.candidates.len(), available)?;
     let replayed = measure(options, &program, field, available, &trace.command)?;
     let mut said = replay_text::table(&replayed);
-    // The figures are written first, because the output may be full.
+    // The figures are written first, because printing may fail.
     let kept = figures::keep(&options.trace, program.digest, replayed);
     if let Ok(out) = &kept {
         said.push_str(&format!("wrote {}\n", out.display()));
@@ -104,7 +106,7 @@ fn list_missing(field: &mut Field, peers: &[String]) {
     }
 }
 
-/// Measures memory, then time. A candidate that crashes does so in its own process, and is then not
+/// Measures memory, then time. A candidate that crashes does so in a child process, and is not
 /// timed.
 fn measure(
     options: &ReplayOptions,
@@ -115,7 +117,8 @@ fn measure(
 ) -> Result<Replayed, Box<dyn Error>> {
     let Field { candidates, mut left_out } = field;
     let too_large = room::too_large(program, available);
-    // The live bytes may be half of the available bytes. An allocator takes more than it hands out.
+    // Up to half of the available bytes may be live, and an allocator takes more than it hands
+    // out.
     let limit = available.map(|bytes| bytes / 4 * 3);
     let meter = MemoryMeter { trace: &options.trace, limit, sparse: too_large.is_some() };
     let bar = progress(candidates.len() as u64 + u64::from(options.rounds) + 1, STEPS);
@@ -124,7 +127,7 @@ fn measure(
     for candidate in candidates {
         bar.set_message(format!("memory of {}", candidate.key));
         bar.inc(1);
-        // The twin takes as much memory as the reference.
+        // The twin, the reference's second entry, takes as much memory as the reference.
         let measured = if candidate.key == TWIN { Ok((None, None)) } else { meter.peak_of(candidate.key) };
         match measured {
             Ok((peak, note)) => {
@@ -209,8 +212,8 @@ fn no_reference(why: &str) -> String {
 /// The template of a bar that counts steps.
 pub const STEPS: &str = "{bar:30} {pos}/{len}  {elapsed} gone, {eta} left  {msg}";
 
-/// Returns a progress bar without its own thread, because a second thread would change the
-/// allocators' paths.
+/// Returns a progress bar that starts no thread, because allocators take other paths in a process
+/// with several threads.
 #[must_use]
 pub fn progress(steps: u64, template: &str) -> ProgressBar {
     let bar = ProgressBar::new(steps);

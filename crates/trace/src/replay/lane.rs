@@ -1,5 +1,5 @@
-//! The operations of one lane, which replays one recorded thread or more. The last operations are
-//! in memory. The earlier ones are packed on the [`Tape`], which all lanes share.
+//! The operations of one lane, which replays one or more recorded threads. The last operations
+//! are in memory. The earlier ones are packed on the [`Tape`], which all lanes share.
 //!
 //! ```text
 //! segment 0      segment 1      ...    tail, at most 32,768 operations
@@ -20,7 +20,7 @@ use super::tape::Tape;
 
 /// The number of operations in a segment.
 pub(super) const SEGMENT: usize = 4096;
-/// The largest number of operations in memory at the end of a lane.
+/// The maximum number of operations in memory at the end of a lane.
 const TAIL: usize = if cfg!(ephemera_weaken = "replay_in_memory") { 1 << 20 } else { 8 } * SEGMENT;
 
 /// The offset and the length of a segment on the tape, in bytes.
@@ -156,8 +156,8 @@ impl SegmentBuffer {
     /// The size in bytes of a buffer that fits any segment.
     pub(super) const BYTES: u64 = (SEGMENT * (LONGEST + size_of::<ProgramOp>())) as u64;
 
-    /// Returns a buffer whose pages are all resident, so that no page becomes resident while the
-    /// lane plays.
+    /// Returns a buffer whose pages are all resident, so no page becomes resident while the lane
+    /// plays.
     pub(super) fn resident() -> Self {
         let mut buffer = Self { bytes: vec![1; SEGMENT * LONGEST], ops: vec![ProgramOp::BEGIN; SEGMENT] };
         buffer.ops.fill(ProgramOp { size: 1, ..ProgramOp::BEGIN });

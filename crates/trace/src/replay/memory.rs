@@ -1,4 +1,4 @@
-//! Measures the memory of each candidate in a process of its own. A candidate that crashes there is
+//! Measures the memory of each candidate in a separate process. A candidate that crashes there is
 //! left out and is not timed.
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use super::{Field, ReplayProgram, room};
 /// The subcommand by which the calling program runs [`run`](super::run).
 pub const SUBCOMMAND: &str = "replay";
 
-/// The arguments that the command passes to its child processes, and those of tests.
+/// The arguments that the command passes to its child processes, and arguments for tests.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct ChildOptions {
     /// Measure the memory of one contender
@@ -57,23 +57,23 @@ pub(super) fn measure_this_process(
     Ok(())
 }
 
-/// The highest growth of the resident set in bytes, if it was measured, and a note if the system
-/// does not report it.
+/// The highest growth of the resident set in bytes, if it was measured, and a note if the
+/// measurement failed.
 pub(super) type MeasuredPeak = (Option<u64>, Option<String>);
 
 /// Starts the child processes that measure the memory of candidates.
 #[derive(Debug)]
 pub(super) struct MemoryMeter<'a> {
     pub(super) trace: &'a Path,
-    /// The most bytes of memory that a child process may take. The meter kills it before the system
-    /// has to choose a process to kill.
+    /// The maximum memory of a child process, in bytes. The meter kills a child process that
+    /// exceeds it, before the system must choose a process to kill.
     pub(super) limit: Option<u64>,
     /// Whether a play leaves most pages untouched. If so, no memory is measured, and candidates are
     /// only tried.
     pub(super) sparse: bool,
 }
 
-/// The output of a child process that has ended, and the reason of its end.
+/// The output of a child process that has ended, and whether the meter killed it.
 struct ChildEnd {
     output: Output,
     /// Whether the meter killed the process because it exceeded the limit.
@@ -81,9 +81,9 @@ struct ChildEnd {
 }
 
 impl MemoryMeter<'_> {
-    /// Plays the trace over a candidate in a child process, and returns how much its resident set
-    /// grew. If `sparse` is set, or if the child was killed, only tests that the candidate can
-    /// play. Returns an error that says why it cannot.
+    /// Plays the trace over a candidate in a child process, and returns the growth of the child's
+    /// resident set. If `sparse` is set, or if the child was killed, only checks that the
+    /// candidate can play. The error says why the candidate cannot play.
     pub(super) fn peak_of(&self, key: &str) -> Result<MeasuredPeak, String> {
         let ended = self.run(key, self.sparse).map_err(|error| error.to_string())?;
         if ended.output.status.success() {
@@ -102,7 +102,7 @@ impl MemoryMeter<'_> {
         Err(why)
     }
 
-    /// Returns the command of a child process. The process ends with this one.
+    /// Returns the command of a child process. The child process ends when this process ends.
     fn command(&self, key: &str, sparse: bool) -> io::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(SUBCOMMAND).arg(self.trace).args(["--memory-of", key]).args(sparse.then_some("--sparse"));
@@ -116,7 +116,7 @@ impl MemoryMeter<'_> {
     fn run(&self, key: &str, sparse: bool) -> io::Result<ChildEnd> {
         let mut child = self.command(key, sparse)?.spawn()?;
         let mut too_much = false;
-        // The output of 64 panicking lanes fits the pipes if they print no backtraces.
+        // The output of 64 panicking lanes fits into the pipes if they print no backtraces.
         while child.try_wait()?.is_none() {
             if self.limit.is_some_and(|limit| resident(child.id()) > Some(limit)) {
                 too_much = true;

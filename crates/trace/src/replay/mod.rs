@@ -1,9 +1,10 @@
 //! Replays a trace over several allocators. A replay measures time in interleaved rounds, and the
-//! memory of each allocator in a process of its own.
+//! memory of each allocator in a separate process.
 //!
-//! The allocators come from the caller as a list of [`Candidate`]s. Any type that implements
-//! [`GlobalAlloc`] and [`Sync`] can be one, by [`Candidate::new`]. [`ReplayProgram`] is a trace in
-//! the form that is played, [`Player`] plays it, and [`run`] is the whole command.
+//! The caller passes the allocators as a list of [`Candidate`]s. [`Candidate::new`] creates a
+//! candidate from any type that implements [`GlobalAlloc`], [`Default`] and [`Sync`].
+//! [`ReplayProgram`] is a trace in the form that is played, [`Player`] plays it, and [`run`] is
+//! the whole command.
 
 mod command;
 mod digest;
@@ -33,7 +34,7 @@ pub use self::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
 pub use self::rounds::{Play, time};
 pub use self::timed::{Swayed, Timed};
 
-/// A function that creates a player of a program. The flag says whether the player touches every
+/// A function that creates a player of a program. The flag tells whether the player touches every
 /// page.
 pub type BuildPlayer = for<'a> fn(&'a ReplayProgram, bool) -> Box<dyn Play + 'a>;
 
@@ -61,6 +62,6 @@ impl Candidate {
 pub struct Field {
     /// The candidates that take part, the reference first.
     pub candidates: Vec<Candidate>,
-    /// The key of each allocator that cannot take part, and why.
+    /// The key of each allocator that cannot take part, and the reason.
     pub left_out: Vec<(String, String)>,
 }

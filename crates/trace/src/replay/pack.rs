@@ -1,5 +1,5 @@
-//! Packs operations. Each is a byte for action and alignment, then varints, as in the format of
-//! traces.
+//! Packs operations. A packed operation is a byte for action and alignment, then varints, as in
+//! the format of traces.
 //!
 //! ```text
 //! action and alignment u8 | slot ± | size | resize: size before | waits: generation
@@ -10,7 +10,8 @@ use ephemera_recorder::format;
 
 use super::op::{Action, ProgramOp};
 
-/// The most bytes of a packed operation: one byte, and four varints of at most 33 bits.
+/// The maximum size of a packed operation in bytes: one byte, and four varints of at most 33
+/// bits.
 pub(super) const LONGEST: usize = 1 + 4 * 5;
 
 /// The action of each code. The last two codes are those of operations that wait.

@@ -5,13 +5,13 @@
 
 use std::os::unix::process::parent_id;
 
-/// Makes the system kill this process when its parent ends. `parent` is the ID of the process that
-/// started this one. Systems other than Linux offer no such request, and the call only checks that
-/// the parent runs.
+/// Asks the system to kill this process when its parent ends. `parent` is the ID of the process
+/// that started this one. Systems other than Linux have no such request. There, the call only
+/// checks that the parent runs.
 ///
 /// # Errors
 ///
-/// Returns an error if the parent has ended already.
+/// Returns an error if the parent has already ended.
 pub(super) fn end_with(parent: u32) -> Result<(), String> {
     #[cfg(target_os = "linux")]
     // SAFETY: this option sets a number of the calling process and accesses no memory.
@@ -37,7 +37,7 @@ mod tests {
     /// The variable with the ID that a child process of these tests passes to [`end_with`].
     const PARENT: &str = "EPHEMERA_TEST_PARENT";
 
-    /// Runs as a child process of the other tests. In the process of those tests it does nothing.
+    /// Runs as a child process of the other tests. If the test harness runs it, it does nothing.
     #[test]
     fn a_child_process_of_these_tests_waits() {
         let Ok(parent) = std::env::var(PARENT) else { return };

@@ -1,5 +1,5 @@
-//! Plays a program over an allocator. The modules `rounds` and `memory` use this to measure time
-//! and memory.
+//! Plays a program over an allocator. The modules `rounds` and `memory` measure the time and the
+//! memory of a play.
 
 use core::alloc::GlobalAlloc;
 use core::hint::black_box;
@@ -33,7 +33,7 @@ struct PlayerSlot {
     generation: AtomicU32,
 }
 
-/// An allocator with the slots of a program.
+/// A player of a program: an allocator, and the slots that hold the program's blocks.
 pub struct Player<'a, A> {
     alloc: A,
     program: &'a ReplayProgram,
@@ -44,7 +44,7 @@ pub struct Player<'a, A> {
     buffers: Vec<SegmentBuffer>,
     /// Set when a lane panics. The other lanes then stop waiting for that lane's blocks.
     broken: AtomicBool,
-    /// Whether a play touches every page of a block, as a measurement of memory needs.
+    /// Whether a play touches every page of a block, which a measurement of memory requires.
     whole: bool,
 }
 
@@ -57,8 +57,8 @@ impl<A> core::fmt::Debug for Player<'_, A> {
 /// Returns the processor time of the calling thread in nanoseconds.
 fn thread_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a structure of the right type. Every system with threads has the
-    // clock.
+    // SAFETY: the pointer refers to a structure of the right type. Every system with threads has
+    // the clock.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
@@ -86,7 +86,7 @@ fn buffers(program: &ReplayProgram) -> Vec<SegmentBuffer> {
     program.lanes.iter().map(buffer).collect()
 }
 
-/// Sets the flag if it is dropped while its lane panics.
+/// A value that sets the flag when it is dropped during a panic of its lane.
 struct BreakOnPanic<'a>(&'a AtomicBool);
 
 impl Drop for BreakOnPanic<'_> {
@@ -101,7 +101,7 @@ impl Drop for BreakOnPanic<'_> {
 ///
 /// # Panics
 ///
-/// Panics if another lane panicked, since this lane may be waiting for that one.
+/// Panics if another lane panicked, because this lane may be waiting for that lane.
 #[cold]
 #[inline(never)]
 fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
@@ -124,11 +124,11 @@ fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
 ///
 /// # Safety
 ///
-/// The caller owns the block, and it has `size` bytes.
+/// The caller must own the block, which must have `size` bytes.
 #[inline(always)]
 unsafe fn touch(block: *mut u8, from: usize, size: usize, whole: bool) {
     let mut write = |at: usize| {
-        // SAFETY: both loops below stay below the size.
+        // SAFETY: both loops below pass offsets below `size`.
         let place = unsafe { block.add(at) };
         // SAFETY: the byte lies within the block, which the caller owns.
         unsafe { place.write_volatile(at as u8) };
@@ -162,8 +162,8 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         &self.alloc
     }
 
-    /// Plays the program once. Then frees the blocks that the program never frees, which is not
-    /// timed.
+    /// Plays the program once. Then frees the blocks that the program never frees, and does not
+    /// time these frees.
     ///
     /// # Panics
     ///
@@ -190,8 +190,8 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         };
         let run = &run;
         let this = &*self;
-        // The first lane stays on this thread. So a program with one lane starts no thread, and
-        // allocators are faster in a process with one thread.
+        // The first lane stays on this thread. So a program with one lane starts no thread, which
+        // matters because allocators are faster in a single-threaded process.
         let mut lanes = this.program.lanes.iter().zip(&mut room);
         if let Some((first, buffer)) = lanes.next() {
             if this.program.is_threaded() {
@@ -271,8 +271,8 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
             unsafe { touch(block, touched as usize, op.size as usize, self.whole) };
             slot.block.store(block, Relaxed);
             if op.publish {
-                // Only this lane uses the slot now. It stored the last generation itself, or saw it
-                // when it waited for the slot.
+                // Only this lane uses the slot at this point. The lane stored the last generation
+                // itself, or saw it when it waited for the slot.
                 let next = slot.generation.load(Relaxed) + 1;
                 // ORDERING: Release. Pairs with the Acquire in `Player::ops`. Publishes: the block.
                 slot.generation.store(next, Release);

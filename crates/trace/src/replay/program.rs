@@ -12,8 +12,8 @@
 //!
 //! If there are several lanes, the operations are cut into *epochs* of equal length in the
 //! recorded order. A lane begins an epoch when all lanes have finished the epoch before the
-//! previous one. So threads that ran one after another do so again, and the same blocks are live
-//! together as in the recorded run, to within two epochs.
+//! previous one. So threads that ran one after another do so in the replay too. To within two
+//! epochs, the same blocks are live together as in the recorded run.
 //!
 //! The trace is read once, and most operations leave memory ([`Lane`]). The memory that remains
 //! grows with the live blocks and with the addresses that the program used. It does not grow with
@@ -34,7 +34,7 @@ use ephemera_recorder::{Book, BookStep, Id, Trace, TraceError, TraceEvent, What}
 
 /// The number of operations in an epoch, over all lanes.
 const EPOCH: u64 = 4096;
-/// The largest number of lanes. Further threads share a lane, in the recorded order.
+/// The maximum number of lanes. Further threads share a lane, in the recorded order.
 const LANES: usize = 64;
 
 /// A trace, ready to be replayed.
@@ -59,7 +59,7 @@ pub struct ReplayProgram {
     pub(super) huge: u64,
     /// The number of threads of the trace.
     pub(super) threads: usize,
-    /// Identifies the trace's operations.
+    /// The digest of the trace's operations.
     pub(super) digest: Digest,
 }
 
@@ -91,8 +91,9 @@ struct ProgramMaker {
     live: u64,
 }
 
-/// Returns the base-2 logarithm of a block's alignment in a replay: `asked`, or if that is 0, the
-/// alignment that C requires of `malloc`: the largest power of two up to `size`, at most 16.
+/// Returns the base-2 logarithm of a block's alignment in a replay: `asked`, or the alignment of
+/// `malloc` if `asked` is 0. For `malloc`, C requires the largest power of two up to `size`, at
+/// most 16.
 fn align(asked: u8, size: u32) -> u8 {
     if asked > 0 { asked } else { (size.max(1).ilog2() as u8).min(4) }
 }
@@ -108,7 +109,7 @@ impl ReplayProgram {
     }
 
     /// Creates a program from a trace of any length. Most operations go to a file in `directory`.
-    /// The file has no name, so the system deletes it with the program.
+    /// The file has no name, so the system deletes it when the program is dropped.
     ///
     /// # Errors
     ///

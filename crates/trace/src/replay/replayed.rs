@@ -4,7 +4,7 @@
 use ephemera_measure::stats::{Estimate, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// The key of the reference. Every ratio divides by its time.
+/// The key of the reference. Every ratio divides by the reference's time.
 pub const REFERENCE: &str = "glibc";
 /// The key of the reference's second entry, whose ratio should be 1.
 pub const TWIN: &str = "glibc-aa";
@@ -41,17 +41,17 @@ pub struct Replayed {
     pub threads: usize,
     /// The number of blocks of 4 GiB and more, which the replay leaves out.
     pub huge: u64,
-    /// The most bytes that are live at one time.
+    /// The peak of the live bytes.
     pub peak_live: u64,
-    /// The number of rounds that count.
+    /// The number of rounds, without the warm-up.
     pub rounds: u32,
-    /// The seed of the order of turns.
+    /// The seed that determines the order of turns.
     pub seed: u64,
     /// The allocators, the reference first.
     pub rows: Vec<ReplayRow>,
-    /// The key of each allocator that did not take part, and why.
+    /// The key of each allocator that did not take part, and the reason.
     pub left_out: Vec<(String, String)>,
-    /// Everything else that a reader must know.
+    /// Further notes that a reader must know.
     #[serde(default)]
     pub notes: Vec<String>,
 }

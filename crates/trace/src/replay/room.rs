@@ -1,9 +1,9 @@
-//! The memory that a replay may touch.
+//! Decides how much memory a replay may touch.
 //!
-//! A play that measures memory writes to each page of each block once, even if the recorded program
-//! did not. A program may request a large buffer and use little of it. So its trace may have more
-//! live bytes than the machine has memory. The system would kill such a replay, and maybe other
-//! processes too.
+//! A play that measures memory writes to each page of each block once, even if the recorded
+//! program did not. A program may request a large buffer and use little of it. So its trace may
+//! have more live bytes than the machine has memory. The system would kill such a replay, and
+//! perhaps other processes.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -14,12 +14,12 @@ use crate::units::bytes;
 use super::player;
 use super::program::ReplayProgram;
 
-/// At most the available memory divided by this number may be live in a replay. Allocators take
-/// more than they hand out.
+/// The live bytes of a replay may be at most the available memory divided by this number.
+/// Allocators take more than they hand out.
 const PART: u64 = 2;
 
 /// Returns the number of bytes that this process can take before the system reclaims memory of
-/// other processes; `None` if the system does not say.
+/// other processes; `None` if the system does not report it.
 pub(super) fn available() -> Option<u64> {
     Some(group_limit().unwrap_or(u64::MAX).min(reported("/proc/meminfo", "MemAvailable:")?))
 }
@@ -32,7 +32,7 @@ pub(super) fn reported(file: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Returns the least memory limit of this process's control groups (version 2), in bytes.
+/// Returns the smallest memory limit of this process's control groups (version 2), in bytes.
 fn group_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
@@ -43,13 +43,13 @@ fn group_limit() -> Option<u64> {
     Path::new(&own).ancestors().filter_map(limit).min()
 }
 
-/// Returns the bytes of memory that a program takes with `players` players.
+/// Returns the bytes of memory that a replay takes for itself with `players` players.
 pub(super) fn needs(program: &ReplayProgram, players: usize) -> u64 {
     program.resident() + players as u64 * player::resident(program)
 }
 
-/// Returns the reason why the memory of a program cannot be measured within `room` bytes; `None` if
-/// it can be. The replay's own memory counts.
+/// Returns the reason why the memory of a program cannot be measured within `room` bytes; `None`
+/// if it can be measured. The replay's own memory counts.
 pub(super) fn too_large(program: &ReplayProgram, room: Option<u64>) -> Option<String> {
     let wanted = program.peak_live.saturating_add(needs(program, 1));
     let room = room.filter(|room| wanted > room / PART)?;

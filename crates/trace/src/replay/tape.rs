@@ -34,7 +34,8 @@ impl Tape {
     }
 
     fn kept(&self) -> MutexGuard<'_, TapeContents> {
-        // A length changes after its bytes are written, so it is right even if a thread panicked.
+        // The length changes only after the bytes are written, so it is correct even if a thread
+        // panicked.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -78,8 +79,8 @@ impl Tape {
     }
 }
 
-/// Creates a file in a directory and removes its name. The system deletes the file when this
-/// process ends.
+/// Creates a file in a directory and removes its name. The system deletes the file when it is
+/// closed, at the latest when this process ends.
 fn nameless(directory: &Path) -> io::Result<File> {
     let (path, file) = output::fresh(directory, ".replay")?;
     fs::remove_file(path)?;

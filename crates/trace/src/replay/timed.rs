@@ -53,14 +53,14 @@ impl Timed {
     }
 }
 
-/// The number of rounds for each one that may be an outlier. Two of nine rounds may be outliers.
+/// One round in this number may be an outlier, so two of nine rounds may be outliers.
 const OUTLYING: usize = 4;
 /// The distance of an outlier from the median is more than this many times the median distance.
 const FAR: f64 = 4.0;
 
 impl Swayed {
     /// Removes the farthest rounds one by one, until the remaining rounds show a difference.
-    /// Returns `None` if too many would have to be removed, or one that is not far away.
+    /// Returns `None` if it would remove too many rounds, or a round that is not far away.
     fn of(logs: &[f64], mid: f64, floor: f64, seed: u64) -> Option<Self> {
         let far = |log: &f64| (log - mid).abs();
         let mut left = logs.to_vec();
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     /// Returns the figures of nine rounds. Seven rounds are about 5 % faster than the reference,
-    /// and `two` has the ratios of the others.
+    /// and `two` has the ratios of the other two.
     fn rounds(two: [f64; 2]) -> Timed {
         let seven = [0.948, 0.952, 0.949, 0.951, 0.95, 0.953, 0.947];
         let logs: Vec<f64> = seven.into_iter().chain(two).map(f64::ln).collect();

@@ -139,8 +139,8 @@ fn the_largest_measured_saving_wins() {
     }
 }
 
-/// The allocator's time is a sum over threads, so the time that it is divided by must be such a sum
-/// too.
+/// The allocator's time is a sum over threads, so the time that it is divided by must be a sum
+/// over threads too.
 #[test]
 fn the_share_of_several_threads_divides_by_the_time_of_all() {
     let run = |threads: u32| {

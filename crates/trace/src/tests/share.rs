@@ -15,8 +15,8 @@ const BLOCKS: u64 = 20_000;
 /// A program of one thread that calls its allocator in a loop.
 #[derive(Clone, Copy)]
 struct Run {
-    /// Nanoseconds of a call: in the allocator, in the recorder, in the program itself, and
-    /// waiting.
+    /// The nanoseconds of a call: in the allocator, in the recorder, in the program itself, and
+    /// spent waiting.
     call: [u64; 4],
     /// Whether every 32nd call is measured.
     measured: bool,
@@ -29,7 +29,7 @@ impl Run {
         Self { call, measured: true, exits: true }
     }
 
-    /// Returns the program's trace, which has a note of the clocks every thousand calls.
+    /// Returns the program's trace, with a note of the clocks after every thousand calls.
     fn script(self) -> Script {
         let [allocator, recorder, own, waiting] = self.call;
         let processor = allocator + recorder + own;
@@ -85,7 +85,7 @@ fn a_recorder_that_takes_nine_tenths_of_the_time_does_not_hide_the_share() {
     assert!(share.is_some_and(|share| share.low > 0.3), "{share:?}: the recorder is subtracted");
     assert_eq!(advice.source, CostSource::Sampled);
     assert!(advice.share.reasons.iter().any(|why| why.contains("the recorder took about 9")));
-    // A recorder that costs little leaves a narrow range.
+    // A cheap recorder leaves a narrow range.
     let share = Run::new([80, 5, 20, 0]).advice("cheap-recorder").share.of_processor();
     assert!(contains(share, 0.8), "{share:?}");
     assert!(share.is_some_and(|share| share.low > 0.6), "{share:?}");
@@ -129,7 +129,7 @@ fn the_processor_time_of_a_killed_programs_last_packet_is_estimated() {
     assert!(advice.share.reasons.iter().any(|why| why.contains("lacks the end of the program")));
 }
 
-/// An assumed or sampled figure is no bound, and no sentence may call it a bound.
+/// An assumed or sampled figure is not a bound, and no sentence may call it a bound.
 #[test]
 fn no_verdict_claims_a_bound() {
     let measured = Run::new([15, 60, 4985, 0]);

@@ -1,9 +1,9 @@
-//! Abandoned units: those that a thread left with live slots when it ended.
+//! Abandons units that have live slots but no owner, because their thread ended or left the scope.
 //!
-//! No thread holds the record of such a unit. Without a countdown, each remote free would push its
-//! group, and the freeing thread would lease the record to drain the inbox. Instead, the first
-//! drain of a group makes its unit *abandoned* and starts the group's countdown. The free that
-//! completes the countdown pushes the group again; the frees before it only set a bit.
+//! Without a countdown, each remote free to such a unit would push the slot's group, and the
+//! freeing thread would lease the record to drain the inbox. Instead, the first drain of a group
+//! makes the group's unit *abandoned* and starts the group's countdown. The frees during the
+//! countdown only set a bit, and the free that completes it pushes the group again.
 //!
 //! An abandoned unit keeps its free slots as bits; none of them is linked. The unit waits in the
 //! queue until the next holder of the record *adopts* it: that thread stops the countdowns and
@@ -14,8 +14,8 @@ use crate::slot_group::SlotGroupPtr;
 use crate::unit::UnitState;
 
 /// Books the remote frees of a heap and frees its empty units, for a thread that leases the record
-/// only for that. Units with live slots become abandoned. Returns `false` if empty units stayed
-/// because a walker protected them.
+/// only for that. A unit becomes abandoned if some of its frees were booked here and it still has a
+/// live slot. Returns `false` if empty units stayed because a walker protected them.
 pub(crate) fn drain<E: PoolEnv>(env: E) -> bool {
     let heap = env.heap();
     heap.owned.write();
@@ -31,9 +31,8 @@ pub(crate) fn drain<E: PoolEnv>(env: E) -> bool {
 impl UnitHeap {
     /// Abandons the unit of a group that was just booked, and starts the group's countdown.
     ///
-    /// If another thread has claimed the unit's slots at this moment, the unit only goes to the
-    /// queue. All of its slots are probably free, so it becomes empty once all of its groups are
-    /// drained.
+    /// If another thread has claimed the unit's slots, the unit is only queued. All of its slots
+    /// are probably free, so it becomes empty once all of its groups are drained.
     fn abandon(&self, group: SlotGroupPtr) {
         let (unit, live) = (group.unit(), group.unit().live());
         if unit.state() != UnitState::Abandoned {

@@ -1,5 +1,5 @@
-//! The fast paths: every allocation and every free of a slot goes through these functions. They are
-//! inlined into the program. `cargo xtask bench --icount` counts their instructions.
+//! The fast paths of allocations and frees. They are inlined into the program. `cargo xtask bench
+//! --icount` counts their instructions.
 
 use core::ptr::NonNull;
 
@@ -16,15 +16,15 @@ use crate::local_frees::{LINK, Reach, link_of};
 use crate::unit::{Unit, UnitPtr};
 
 impl UnitHeap {
-    /// Takes the guest or a slot of the front for a value of `size` bytes: the one that was freed
-    /// last, or else one that was never used.
+    /// Takes a free slot for a value of `size` bytes: the guest, or the slot of the front that was
+    /// freed last. If neither exists, takes a slot of the front that was never used.
     #[inline]
     pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
         let slot = self.local.free.get();
         if !slot.is_null() {
             // SAFETY: H3: the slots that the heap links are free.
             self.local.free.set(unsafe { link_of(slot) });
-            // SAFETY: the pointer was just compared with null.
+            // SAFETY: `slot` is not null, by the check above.
             return Some(hand_out(unsafe { NonNull::new_unchecked(slot) }, size));
         }
         let fresh = self.cursor.get();
@@ -32,7 +32,7 @@ impl UnitHeap {
             let next = fresh.wrapping_add(self.spec.stride);
             self.cursor.set(next);
             prefetch::for_write(next);
-            // SAFETY: the cursor is at a slot here: it is null only if it equals `end`.
+            // SAFETY: the cursor differs from `end`, so it points at a slot and is not null.
             return Some(hand_out(unsafe { NonNull::new_unchecked(fresh) }, size));
         }
         None
@@ -46,11 +46,12 @@ fn hand_out(slot: NonNull<u8>, size: usize) -> NonNull<u8> {
     slot
 }
 
-/// Frees a slot. `unit_size` is the alignment of its unit, and `size` is the size of its value.
+/// Frees a slot. `unit_size` is the alignment of the slot's unit, and `size` is the size of the
+/// value.
 ///
 /// # Safety
-/// `block` is a live slot of a heap of the same kind as `env`'s, with this unit size and for a
-/// value of this size. `reach` describes its pointer.
+/// `block` is a live slot for a value of `size` bytes, in a unit of `env`'s pool or family that is
+/// aligned to `unit_size`. `reach` describes the pointer.
 #[inline]
 pub(crate) unsafe fn give<E: AllocEnv>(
     env: E,
@@ -65,24 +66,25 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     if base_addr(block, unit_size) == heap.front.get().addr() {
         #[cfg(debug_assertions)]
         check(heap, heap.front(), block, heap.local.free.get());
-        // SAFETY: the block is a slot of the front.
+        // SAFETY: H1: this thread owns the front. H3: the block is one of its slots and on no list.
         unsafe { heap.local.push(block, size, reach) };
         return;
     }
     // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
-    // created; a unit with a live slot is not freed (H4).
+    // created. A unit with a live slot is not freed (H4).
     let header = unsafe { header_of::<Unit>(block, unit_size) };
     // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
     let unit = unsafe { UnitPtr::new(header) };
     if !env.frees_to(unit) {
         // SAFETY: the unit counts the block as live, so it is not freed (H4). It is not the front,
-        // and `frees_to` is false. The block is marked as free and on no list (H3).
+        // and `frees_to` is false. `mark_free` has poisoned the block, which is on no list (H3).
         unsafe { env.give_back(unit, block, (size, reach)) };
         return;
     }
     #[cfg(debug_assertions)]
     check(heap, Some(unit), block, unit.local().free.get());
-    // SAFETY: H1: this thread owns the unit, since `frees_to` is true. H3: the block is on no list.
+    // SAFETY: H1: this thread owns the unit, because `frees_to` is true. H3: the block is on no
+    // list.
     let until = unsafe { unit.push(block, (size, reach)) };
     env.sub_live(1);
     if until == 0 {
@@ -90,14 +92,14 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     }
 }
 
-/// Frees a slot on its owner's thread, without the size of the block. The caller found the unit in
-/// the map of pages. Frees nothing and returns `false` if the slow path must look at the unit after
+/// Frees a slot on its owner's thread without the size of the block. The caller found the unit in
+/// the map of pages. Returns `false` and frees nothing if the slow path must look at the unit after
 /// this free.
 ///
-/// The address of the unit is the result of several loads, and a mispredicted branch costs at least
-/// their latency. So the function selects the words of the front or of the unit without a branch.
-/// [`give`] has a branch, because it is faster where the processor predicts it: the address of a
-/// unit is then the result of a mask.
+/// Here the address of the unit comes from several loads, and a mispredicted branch would cost at
+/// least their latency. So this function selects between the words of the front and those of the
+/// unit without a branch. In [`give`], the address comes from a mask, so a branch that the
+/// processor predicts is faster.
 ///
 /// # Safety
 /// `heap` owns `unit`. `block` is a live slot of `unit` with room for a link, and nothing uses it
@@ -107,8 +109,8 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
     let local = if unit.as_ptr() == heap.front.get() { &heap.local } else { unit.local() };
     if local.until.get() == 1 && !cfg!(ephemera_weaken = "known_units_are_never_looked_at") {
-        // `until` of the front has no meaning, and may have reached 1. So this branch resets it,
-        // even if the block is in another unit.
+        // The heap's own `until` has no meaning, and may have reached 1. So this branch resets it,
+        // even if the block is not in the front.
         heap.local.until.set(NEVER);
         return false;
     }
@@ -116,14 +118,14 @@ pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u
     check(heap, Some(unit), block, local.free.get());
     // SAFETY: the caller frees the slot, which is on no list yet, so nothing else uses it.
     unsafe { mark_free(block, heap.spec.stride) };
-    // SAFETY: the block is a slot of this unit, which this thread owns.
+    // SAFETY: H1: this thread owns the unit. H3: the block is one of its slots and on no list.
     unsafe { local.push(block, LINK, Reach::Block) };
     unit.claim().touch();
     local.count();
     true
 }
 
-/// Poisons a free slot, except for the bytes of its link.
+/// Poisons a freed slot, except for the bytes of its link.
 ///
 /// # Safety
 /// `block` is a slot for a value of `size` bytes, and nothing uses the value any more.
@@ -132,12 +134,12 @@ pub(crate) unsafe fn mark_free(block: NonNull<u8>, size: usize) {
     if size > LINK {
         // SAFETY: the slot has more bytes than a link.
         let rest = unsafe { block.add(LINK) };
-        // SAFETY: these bytes are the rest of the value, and the link is not among them.
+        // SAFETY: these bytes are the rest of the value, after the link, and nothing uses them.
         unsafe { poison(rest, size - LINK) };
     }
 }
 
-/// Aborts if the pointer is not a slot of `unit`, or is the slot that was freed last (`freed`).
+/// Aborts if `block` is not a slot of `unit`, or is `freed`, the slot that was freed last.
 #[cfg(debug_assertions)]
 pub(super) fn check(heap: &UnitHeap, unit: Option<UnitPtr>, block: NonNull<u8>, freed: *mut u8) {
     let (spec, slots) = (heap.spec, unit.map_or(0, UnitPtr::slots));

@@ -1,13 +1,13 @@
 //! The front of a heap: how a unit becomes the front, and how its slots are counted afterwards.
 //!
-//! Allocations from the front and frees to it only change its free list; nothing counts them. The
-//! slots are counted when the unit stops being the front. If it ran full, all of its slots are
-//! live. If it is replaced before that, its free list is counted. From then on, each free
-//! decrements `until`.
+//! Allocations from the front and frees to it only change its free list and its cursor; nothing
+//! counts them. The slots are counted when the unit stops being the front. If the unit ran full,
+//! all of its slots are live. If the heap replaces it before that, the heap counts the free list.
+//! From then on, each free decrements `until`.
 //!
-//! At the end of a scope, the front may be *set aside*: its free slots move from the heap to the
-//! unit, uncounted, and the unit stays the front. The first allocation of the next scope then takes
-//! the slow path, which counts the unit for that scope and returns the slots to the heap.
+//! At the end of a scope, the front may be *set aside*. Its free slots then move from the heap to
+//! the unit, uncounted, and the unit stays the front. The first allocation of the next scope then
+//! takes the slow path, which counts the unit for that scope and returns the slots to the heap.
 
 use core::ptr;
 
@@ -15,17 +15,16 @@ use super::{FrontScope, PoolEnv, UnitHeap};
 use crate::local_frees::{linked, write_link};
 use crate::unit::{UnitPtr, UnitState};
 
-/// A full unit is queued again once 1/`SHARE` of its slots are free. So, apart from the misses of
-/// guests, the slow path runs at most once for that share of a unit's slots.
+/// A full unit is queued once 1/`SHARE` of its slots are free. So a front usually serves at least
+/// that share of its slots before the heap needs another front.
 const SHARE: usize = 8;
 
-/// A heap with at least this number of units is large. In a large heap, it matters more to reuse
-/// the free slots of full units than to avoid slow paths: a free to a random unit waits for memory
-/// anyway.
+/// A heap with at least this number of units is large. A large heap reuses the free slots of full
+/// units early, at the price of more slow paths. A free to a random unit waits for memory anyway.
 const LARGE_HEAP: usize = 256;
 
-/// The share for a large heap. A full unit then waits for at least `LEAST_FREES` free slots, but
-/// for no more than in a small heap.
+/// In a large heap, a full unit is queued once 1/`LARGE_HEAP_SHARE` of its slots are free. The
+/// number of these slots is at least `LEAST_FREES`, and at most that of a small heap.
 const LARGE_HEAP_SHARE: usize = 64;
 const LEAST_FREES: usize = 4;
 
@@ -34,8 +33,9 @@ impl UnitHeap {
     /// must be on no list but that of all units.
     #[inline]
     pub(super) fn install<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
-        // Usually there is no front after a request for a unit. But the backing allocator may have
-        // allocated from this heap during the request, and so installed one.
+        // A caller that requested `unit` gave up the front before the request. But the backing
+        // allocator may have allocated from this heap during the request, and so installed another
+        // front.
         self.give_up_front(env);
         env.sub_live(unit.live());
         unit.set_state(UnitState::Front);
@@ -47,8 +47,8 @@ impl UnitHeap {
         self.open_to_guests(env);
     }
 
-    /// Counts the free slots of the front: linked ones, and those that were never used. A guest is
-    /// not one of them. Only the owner may call this.
+    /// Returns the number of free slots of the front: those that are linked, and those that were
+    /// never used. A guest does not count. Only the owner may call this.
     #[inline]
     pub(crate) fn free_in_front(&self) -> usize {
         let (mut cursor, mut aside) = (self.cursor.get(), 0);
@@ -67,14 +67,14 @@ impl UnitHeap {
         if self.scope_of_front.get() == FrontScope::Aside { self.front() } else { None }
     }
 
-    /// Returns the bytes of the front.
+    /// Returns the size of the front in bytes.
     #[inline]
     fn front_bytes(&self, front: UnitPtr) -> usize {
         self.end.get().addr() - front.as_ptr().addr()
     }
 
-    /// Sets the front aside, if the current scope allocated from it and the unit has at most `most`
-    /// bytes. Returns the bytes of the unit, or `None` if the front stays as it was.
+    /// Sets the front aside, unless it already is aside or has more than `most` bytes. Returns the
+    /// size of the front, or `None` if the front stays as it was.
     pub(super) fn set_front_aside(&self, most: usize) -> Option<usize> {
         let unit = self.front()?;
         let bytes = self.front_bytes(unit);
@@ -87,9 +87,9 @@ impl UnitHeap {
         Some(bytes)
     }
 
-    /// Keeps the front aside if the current scope has not inherited it and its unit has at most
-    /// `most` bytes. Slots that were freed into it since are set aside too. Returns the bytes of
-    /// the unit, or `None` if the front does not stay aside.
+    /// Keeps the front aside if the current scope has not inherited the front and the front has at
+    /// most `most` bytes. Also sets aside the slots that were freed while the front was aside.
+    /// Returns the size of the front, or `None` if the front may not stay aside.
     pub(super) fn leave_front_aside(&self, most: usize) -> Option<usize> {
         let unit = self.front_aside()?;
         if !self.local.free.get().is_null() && !cfg!(ephemera_weaken = "freed_slots_are_not_set_aside") {
@@ -100,13 +100,14 @@ impl UnitHeap {
     }
 
     /// Moves the free slots of a front that is set aside back to the heap. Slots that were freed
-    /// into the front since then are on the heap's list already.
+    /// while the front was aside are already on the heap's list.
     #[cold]
     fn take_front_back(&self, unit: UnitPtr) {
         let aside = unit.free().replace(ptr::null_mut());
         match linked(self.local.free.get()).last() {
             Some(_) if cfg!(ephemera_weaken = "slots_aside_are_lost") => {}
-            // SAFETY: H3: the last linked slot is free, and the caller owns the heap.
+            // SAFETY: H1: the caller owns the heap. H3: the last linked slot is free, and links to
+            // nothing.
             Some(last) => unsafe { write_link(last, aside) },
             None => self.local.free.set(aside),
         }
@@ -114,8 +115,8 @@ impl UnitHeap {
         self.scope_of_front.set(FrontScope::Own);
     }
 
-    /// Allows the current scope to allocate from a front that an earlier one set aside. From then
-    /// on the unit counts for the current scope.
+    /// Lets the current scope allocate from a front that an earlier scope set aside. If the front
+    /// has a free slot, its unit counts for the current scope from now on.
     #[inline]
     pub(super) fn inherit_front<E: PoolEnv>(&self, env: E) {
         if let Some(unit) = self.front_aside() {
@@ -129,8 +130,8 @@ impl UnitHeap {
         }
     }
 
-    /// Subtracts an inherited front from the bytes that the scope holds, when the scope ends. The
-    /// live slots of the unit may all be of earlier scopes.
+    /// Subtracts an inherited front from the bytes of the scope that ends. All live slots of the
+    /// unit may belong to earlier scopes.
     pub(super) fn disown_front<E: PoolEnv>(&self, env: E) {
         if let Some(unit) = self.front().filter(|_| self.scope_of_front.get() == FrontScope::Earlier) {
             env.uncount_unit(self.front_bytes(unit), unit.birth());
@@ -183,8 +184,8 @@ impl UnitHeap {
     /// Queues every full unit that has a free slot.
     ///
     /// Each visit takes a unit off the list of full units, and only a unit that runs full is added
-    /// to it. So scrapes visit at most as many units as ran full. The next free of a slot queues a
-    /// visited unit that had no free slot.
+    /// to it. So scrapes visit at most as many units as ran full. A visited unit without a free
+    /// slot is queued by the next free of one of its slots.
     #[inline]
     pub(super) fn scrape(&self) {
         while let Some(unit) = self.pop_full() {

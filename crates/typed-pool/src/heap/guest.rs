@@ -1,10 +1,10 @@
 //! Guests: freed slots that a heap allocates next although their units are not the front.
 //!
-//! A program that replaces blocks frees one, and then allocates one of the same class. The freed
-//! slot is in the caches of the core. Often its unit is not the front, though, and the slots of the
-//! front were freed long ago. So a heap that is *open* to guests may *host* the freed slot. It
-//! moves the free list of the front to `behind`, and pushes the guest to the list that allocations
-//! pop. A heap that is *closed* gives each freed slot to its unit.
+//! A program that replaces blocks frees a block and then allocates one of the same class. The freed
+//! slot is in the caches of the core. But its unit often is not the front, and the slots of the
+//! front were freed long ago. So a heap that is *open* to guests may *host* the freed slot. The
+//! heap moves the free list of the front to `behind`, and pushes the guest to the list that
+//! allocations pop. A heap that is *closed* returns each freed slot to its unit.
 //!
 //! ```text
 //!   open                free --> f1 --> f2 --> null     behind: null     slots of the front
@@ -13,18 +13,18 @@
 //!   a free of h         free --> h --> null             behind --> f1 --> f2
 //! ```
 //!
-//! While the heap hosts, the list has at most one guest, because a free adds one only to an empty
-//! list. The list may also have slots of the front that were freed since. The unit of a guest
-//! counts it as live.
+//! While the heap hosts, the free list has at most one guest, because a free adds a guest only to
+//! an empty list. The list may also have slots of the front that were freed after the guest. The
+//! unit of a guest counts it as live.
 //!
-//! `install` opens a heap. `give_up_front` and `take_scraped` dismiss the guest before the front
-//! changes, and no backing allocator runs in between. `host` has the frees and allocations of an
-//! open heap. The invariants are H3, H5, H8 and H9.
+//! `install` opens a heap. `give_up_front`, `take_scraped` and `trim_keeping` dismiss the guest
+//! before the front changes or is set aside, and no backing allocator runs in between. `host` has
+//! the frees and allocations of an open heap. The invariants are H3, H5, H8 and H9.
 //!
-//! Guests pay only if a free is usually followed by an allocation of its class. They do harm if
-//! most units are sparse: a heap that reuses the slots of sparse units keeps these units from
-//! becoming empty. [`GuestCredit`](super::guest_credit::GuestCredit) says whether guests pay, and
-//! when to look for sparse units.
+//! Guests pay only if an allocation of the same class usually follows a free. They do harm if most
+//! units are sparse: a heap that reuses the slots of sparse units keeps these units from becoming
+//! empty. [`GuestCredit`](super::guest_credit::GuestCredit) says whether guests pay, and when to
+//! look for sparse units.
 
 use core::ptr::{self, NonNull};
 
@@ -35,22 +35,22 @@ use super::{PoolEnv, UnitHeap};
 use crate::local_frees::{LINK, Reach, link_of, linked, write_link};
 use crate::unit::{Unit, UnitPtr};
 
-/// The largest unit, in bytes, whose slots may be guests. A guest keeps its unit from being freed
-/// until the next allocation of its class, or a trim.
+/// The size in bytes of the largest units with slots that may be guests. A guest pins its unit
+/// until the next allocation of its class or the next trim.
 const LARGEST_UNIT: usize = if cfg!(ephemera_weaken = "guests_of_any_size") { usize::MAX } else { 64 << 10 };
 
 /// A unit is sparse if less than 1/`SPARSE` of its slots are live.
 const SPARSE: usize = 4;
 
 impl UnitHeap {
-    /// Returns whether the fast path of a free may link a slot in the unit with this owner word:
-    /// this heap owns the unit, and is closed to guests.
+    /// Returns whether the fast path of a free may push a slot to a unit with this owner word. It
+    /// may if this heap owns the unit and is closed to guests.
     #[inline]
     pub(crate) fn frees_to(&self, owner: *const ()) -> bool {
         self.direct.get() == owner
     }
 
-    /// Returns whether the heap is closed to guests. A heap that never had a front is not.
+    /// Returns whether the heap is closed to guests. A heap that never had a front is open.
     #[inline]
     pub(crate) fn is_closed_to_guests(&self) -> bool {
         !self.direct.get().is_null()
@@ -66,9 +66,9 @@ impl UnitHeap {
         self.direct.set(ptr::from_ref(self).cast());
     }
 
-    /// Opens the heap to guests after a unit became the front, unless they do not pay. A front with
-    /// slots that were never used hosts none, because the program does not need the free slots of
-    /// other units yet.
+    /// Opens the heap to guests after a unit became the front, if the heap may host and guests pay.
+    /// If the front has slots that were never used, the heap stays closed, because the program does
+    /// not need the free slots of other units yet.
     #[inline]
     pub(super) fn open_to_guests<E: PoolEnv>(&self, env: E) {
         let is_used_up = self.cursor.get() == self.end.get();
@@ -77,15 +77,15 @@ impl UnitHeap {
         }
     }
 
-    /// Makes room for a guest. Returns `false` if the heap does not host one now.
+    /// Makes room for a guest in the free list. Returns `false` if the heap cannot host a guest
+    /// now.
     #[inline]
     pub(super) fn makes_room<E: PoolEnv>(&self, env: E) -> bool {
         let first = self.local.free.get();
         if self.is_hosting() {
             return first.is_null() || cfg!(ephemera_weaken = "guests_of_any_number");
         }
-        // A front without a free slot cannot host: `behind` would be null, as in a heap without
-        // guests.
+        // If the free list is empty, `behind` would stay null, as in a heap that does not host.
         if self.is_closed_to_guests() || first.is_null() || !env.may_host() {
             return false;
         }
@@ -94,8 +94,8 @@ impl UnitHeap {
         true
     }
 
-    /// Inspects a unit. Closes the heap if the unit is sparse, for a long pause, or if a limit was
-    /// set.
+    /// Inspects a unit. If the unit is sparse, closes the heap for a long pause. Also closes the
+    /// heap if it may not host any more, because its family got a limit.
     pub(super) fn close_if_sparse<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         self.guests.inspected();
         let is_sparse = unit.live() < unit.slots() / SPARSE;
@@ -107,12 +107,12 @@ impl UnitHeap {
         }
     }
 
-    /// Handles a miss: moves one slot of the front to the empty free list, or all of them if the
-    /// heap closes. It closes without a pause if one slot is left. `first` is the first in
-    /// `behind`.
+    /// Handles a miss: moves `first`, the first slot in `behind`, to the empty free list. If guests
+    /// do not pay, moves all slots and closes the heap. If `first` is the only slot, closes the
+    /// heap without a pause.
     pub(super) fn move_from_behind(&self, first: *mut u8) {
         self.local.free.set(first);
-        // SAFETY: H3: the slots in this list are free, and the caller owns the heap.
+        // SAFETY: H1: the caller owns the heap. H3: the slots in `behind` are free.
         let second = unsafe { link_of(first) };
         if second.is_null() || !self.guests.misses() {
             self.close_to_guests();
@@ -124,7 +124,7 @@ impl UnitHeap {
         self.behind.set(second);
     }
 
-    /// Returns the guest, if the free list has one. Only the owner may call this.
+    /// Returns the guest, if there is one. Only the owner may call this.
     pub(crate) fn guest(&self) -> Option<NonNull<u8>> {
         let is_hosting = self.is_hosting() && !cfg!(ephemera_weaken = "guests_count_as_live");
         let mut slots = linked(if is_hosting { self.local.free.get() } else { ptr::null_mut() });
@@ -145,9 +145,9 @@ impl UnitHeap {
         self.front().is_some_and(|front| self.is_in(front, slot))
     }
 
-    /// Closes the heap to guests, and gives the guest to its unit. The slots behind the guest
-    /// return to the free list. This calls no backing allocator: if the unit becomes empty, the
-    /// heap keeps it.
+    /// Closes the heap to guests, and returns the guest to its unit. The slots in `behind` return
+    /// to the free list. This calls no backing allocator: if the unit becomes empty, the heap keeps
+    /// it.
     #[inline]
     pub(super) fn dismiss_guest<E: PoolEnv>(&self, env: E) {
         if self.is_hosting() {
@@ -185,15 +185,16 @@ impl UnitHeap {
         let header = unsafe { header_of::<Unit>(guest, self.spec.unit) };
         // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
         let unit = unsafe { UnitPtr::new(header) };
-        // SAFETY: H1: the caller owns the unit. H3: the guest is free and on no list any more. The
-        // pointers of a list may access their whole slots.
+        // SAFETY: H1: the caller owns the unit. H3: the guest is free and is on no list any more.
+        // The pointers in a free list may access their whole slots.
         let until = unsafe { unit.push(guest, (LINK, Reach::Slot)) };
         env.sub_live(1);
         let live = unit.live();
         if until == 0 && live != 0 {
             self.enqueue(unit, live);
         } else if until == 0 {
-            // The next unit that becomes empty frees the surplus.
+            // If the heap has too many empty units, the next unit that becomes empty frees the
+            // surplus.
             self.unlist(unit);
             unit.rewind(self.spec);
             self.push_empty(unit);

@@ -1,27 +1,30 @@
-//! The credit of a heap that hosts guests. It says whether guests pay, and when to inspect the unit
-//! of one.
+//! The credit of a heap that hosts guests. It says whether guests pay, and when the heap *inspects*
+//! a unit: checks whether the unit is sparse.
 
 use core::cell::Cell;
 
-/// The credits that a *miss* takes: an allocation that finds no guest.
+/// The credits that a *miss* takes. A miss is an allocation that finds no guest.
 const MISS: u16 = 16;
-/// The most credits that a heap has after a miss.
+/// The most credits that a miss leaves, unless it makes an inspection due.
 const MOST: u16 = 3 * MISS;
-/// A heap that has this number of credits at a miss hosts with success. Its next pause is short.
+/// A heap that has at least this number of credits at a miss is successful: its next pause is
+/// short.
 const SUCCESS: u16 = 4 * MISS;
-/// A heap with this number of credits inspects the unit of the next slot that it frees outside the
-/// front. A miss makes an inspection due once `taken` reaches the same number. Miri inspects
-/// sooner, so that its tests reach an inspection.
+/// A heap with this number of credits inspects the unit of the next slot that is freed outside the
+/// front. A miss also makes an inspection due once `taken` stands for this number of credits. Under
+/// Miri the number is smaller, so that the tests reach an inspection.
 const INSPECTION: u16 = if cfg!(miri) { 2 * SUCCESS } else { 4096 };
-/// After this number of pauses in a row, they stop doubling. The longest lasts for 4,095 fronts.
+/// The number of pauses in a row after which pauses stop doubling. The longest pause lasts for
+/// 4,095 fronts.
 const MOST_PAUSES: u8 = 12;
-/// A pause for sparse units is at least as long as that after this number of pauses in a row: it
-/// lasts for 63 fronts.
+/// A pause for sparse units is at least as long as the sixth pause in a row, which lasts for 63
+/// fronts.
 const SPARSE_PAUSES: u8 = 6;
 
-/// Decides whether a heap hosts guests. Each guest earns a credit. Each miss takes [`MISS`] credits
-/// and leaves at most [`MOST`]. A miss that finds fewer than [`MISS`] closes the heap for the rest
-/// of its front and begins a pause: one front at first, about twice as many each time.
+/// The credits by which a heap decides whether it hosts guests. Each guest earns a credit. Each
+/// miss takes [`MISS`] credits and leaves at most [`MOST`]. A miss that finds fewer than [`MISS`]
+/// closes the heap for the rest of its front, and begins a pause. The first pause lasts for one
+/// front, and each further pause is about twice as long.
 #[derive(Debug)]
 pub(super) struct GuestCredit {
     credit: Cell<u16>,
@@ -39,7 +42,7 @@ impl GuestCredit {
         Self { credit: Cell::new(0), pauses: Cell::new(0), taken: Cell::new(0), left: Cell::new(0) }
     }
 
-    /// Counts a new front, and returns whether it may host guests.
+    /// Counts a new front. Returns whether the heap may host guests while it has this front.
     pub(super) fn begins(&self) -> bool {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));
@@ -58,7 +61,7 @@ impl GuestCredit {
         self.credit.get() >= INSPECTION
     }
 
-    /// Starts to count the credits to the next inspection.
+    /// Starts the count of credits to the next inspection.
     pub(super) fn inspected(&self) {
         self.credit.set(SUCCESS);
         self.taken.set(0);
@@ -70,13 +73,14 @@ impl GuestCredit {
         self.left.set((1 << self.pauses.get()) - 1);
     }
 
-    /// Begins a pause in which the slots of sparse units gather in their units and in the fronts.
+    /// Begins a long pause. During the pause, freed slots return to their units, so sparse units
+    /// become empty.
     pub(super) fn pause_for_sparse_units(&self) {
         self.pauses.set(self.pauses.get().max(SPARSE_PAUSES - 1));
         self.pause();
     }
 
-    /// Counts a miss, and returns whether the heap goes on hosting. If not, a pause begins.
+    /// Counts a miss. Returns whether the heap continues to host. If not, begins a pause.
     pub(super) fn misses(&self) -> bool {
         let credit = self.credit.get();
         if credit >= SUCCESS {
@@ -98,8 +102,8 @@ impl GuestCredit {
 mod tests {
     use super::{GuestCredit, INSPECTION, MISS, MOST_PAUSES, SUCCESS};
 
-    /// Hosts `guests` guests before each of `misses` misses, and returns the number of misses after
-    /// which the heap closes.
+    /// Earns credits for `guests` guests before each of `misses` misses. Returns the number of the
+    /// miss that closes the heap.
     fn misses_until_closed(credit: &GuestCredit, guests: u16, misses: usize) -> Option<usize> {
         (1..=misses).find(|_| {
             (0..guests).for_each(|_| credit.earn());
@@ -117,7 +121,7 @@ mod tests {
             let fronts = (0..).take_while(|_| !credit.begins()).count();
             assert_eq!(fronts, pause);
             credit.left.set(0);
-            // No inspection is due in this test.
+            // Keeps inspections from becoming due.
             credit.taken.set(0);
         }
     }

@@ -1,4 +1,4 @@
-//! Tests of guests: which frees are hosted, and that no slot is lost or counted twice.
+//! Tests of guests: which freed slots are hosted, and that no slot is lost or counted twice.
 
 use core::alloc::Layout;
 use core::cell::{Cell, RefCell};
@@ -14,8 +14,8 @@ use crate::{TypedBox, TypedPool};
 /// A unit has 63 slots for values of this type.
 type Value = [u64; 64];
 
-/// A pool whose front has no slots that were never used, and some free slots. All other units are
-/// full.
+/// A pool in which all slots of the front were used, and some of them are free. The other units are
+/// full at first.
 struct Replacing<'p, T, A: Allocator = Global> {
     pool: &'p TypedPool<T, A>,
     /// The live values of the front.
@@ -31,8 +31,8 @@ struct Replacing<'p, T, A: Allocator = Global> {
 const UNITS: usize = 3;
 
 impl<'p, T: Copy, A: Allocator> Replacing<'p, T, A> {
-    /// Fills [`UNITS`] units and one more, frees a quarter of the first one, and makes it the front
-    /// again.
+    /// Fills one unit and [`UNITS`] more. Then frees a quarter of the first unit, which becomes the
+    /// front again.
     fn new(pool: &'p TypedPool<T, A>, value: T) -> Self {
         Self::with_units(pool, value, UNITS)
     }
@@ -75,7 +75,7 @@ fn unit_of<T, A: Allocator>(pool: &TypedPool<T, A>, value: &TypedBox<'_, T, A>) 
     addr(value) & !(pool.heap.spec().unit - 1)
 }
 
-/// Returns the number of slots in a unit: those of a whole unit, or fewer under Miri.
+/// Returns the number of slots in a unit of these tests: a whole unit, or less under Miri.
 fn slots<T>() -> usize {
     let whole = TypedPool::<T>::SPEC.expect("these values have units").slots;
     if cfg!(miri) { whole.min(16) } else { whole }
@@ -185,7 +185,7 @@ fn a_front_with_slots_that_were_never_used_hosts_no_guest() {
     let pool = pool::<Value>();
     let mut full: Vec<_> = (0..slots::<Value>()).map(|_| pool.alloc([5; 64])).collect();
     let mut front: Vec<_> = (0..4).map(|_| pool.alloc([5; 64])).collect();
-    // So the list of the front is not empty.
+    // The heap could host, because the free list of the front is not empty.
     drop(front.pop());
     drop(full.pop());
     assert!(!pool.heap.is_hosting());
@@ -193,7 +193,8 @@ fn a_front_with_slots_that_were_never_used_hosts_no_guest() {
 
 type Above = Rc<TypedPool<Value, Refuses>>;
 
-/// A backing allocator that uses the pool above it in one request, which it then refuses.
+/// A backing allocator that uses the pool above it during one request, and then refuses this
+/// request.
 struct Refuses {
     pool: Rc<Cell<Option<Above>>>,
     /// The live slots of the pool.
@@ -206,12 +207,12 @@ unsafe impl Allocator for Refuses {
         let Some(pool) = self.pool.take() else { return Global.allocate(layout) };
         let (slots, unit) = (&mut *self.slots.borrow_mut(), slots::<Value>());
         // A new unit becomes the front and runs full. Then a quarter of the first unit is freed,
-        // and this unit is the front.
+        // and the first unit becomes the front.
         fill(&pool, slots, unit);
         free(&pool, slots.drain(..unit / 4));
         fill(&pool, slots, 1);
-        // The first of these slots is a guest. It is the only one of its unit that counts as live,
-        // and the unit is in the queue.
+        // The first of these slots becomes a guest. It is the only slot of its unit that counts as
+        // live, and the unit is in the queue.
         let first = unit - unit / 4;
         free(&pool, slots.drain(first..first + unit));
         assert_eq!(pool.heap.guests(), 1);
@@ -228,7 +229,7 @@ unsafe impl Allocator for Refuses {
 fn fill(pool: &Above, slots: &mut Vec<NonNull<Value>>, count: usize) {
     for _ in 0..count {
         let slot = pool.allocate().expect("memory");
-        // SAFETY: the slot is fresh.
+        // SAFETY: the slot was just allocated and has room for a value.
         unsafe { slot.write([slot.addr().get() as u64; 64]) };
         slots.push(slot);
     }
@@ -274,7 +275,7 @@ fn units_with_few_live_values_become_empty_while_values_are_replaced() {
     let pool = pool::<Value>();
     let mut values = Replacing::with_units(&pool, [1; 64], sparse);
     let slots = values.slots;
-    // One value of each unit stays.
+    // Keeps one value of each unit.
     let mut at = 0;
     values.others.retain(|_| {
         at += 1;
@@ -284,7 +285,7 @@ fn units_with_few_live_values_become_empty_while_values_are_replaced() {
     for round in 0..rounds {
         drop(values.others.remove(0));
         values.others.push(pool.alloc([6; 64]));
-        // Sometimes an allocation misses.
+        // In one of 1,000 rounds, an allocation misses.
         if round % 1_000 == 0 {
             drop(values.others.drain(..2));
             values.others.extend((0..2).map(|_| pool.alloc([6; 64])));
@@ -301,7 +302,8 @@ fn empty_units_that_are_not_needed_are_freed_while_values_are_replaced() {
     let (surplus, rounds) = (12, 600_000);
     let pool = pool::<Value>();
     let kept = UNITS + 1 + 4 + surplus;
-    // The pool frees units after the first round, and needs them again. So it learns to keep them.
+    // The pool frees units in the first round and needs them in the second. So it learns to keep
+    // them.
     for _ in 0..2 {
         let all: Vec<_> = (0..kept * slots::<Value>()).map(|_| pool.alloc([8; 64])).collect();
         drop(all);
@@ -316,7 +318,7 @@ fn empty_units_that_are_not_needed_are_freed_while_values_are_replaced() {
     values.assert_counts();
 }
 
-/// A backing allocator that counts its calls while a heap has a front.
+/// A backing allocator that counts how often it frees memory while `heap` has a front.
 struct CallsBeside {
     heap: Cell<*const UnitHeap>,
     calls: Cell<usize>,
@@ -337,13 +339,13 @@ unsafe impl Allocator for &CallsBeside {
     }
 }
 
-/// A backing allocator may use the pool above it. It would make the heap host another guest if it
-/// were called while the heap gives up its front.
+/// A backing allocator may use the pool above it. If a heap called its backing allocator while it
+/// gives up its front, this use could make the heap host another guest.
 #[test]
 fn a_trim_calls_the_backing_allocator_after_the_heap_gave_up_its_front() {
     let backing = CallsBeside { heap: Cell::new(ptr::null()), calls: Cell::new(0) };
     let pool = TypedPool::<Value>::builder().chunk_len(slots::<Value>()).build_in(&backing);
-    // More units than the heap keeps when they become empty.
+    // These are more units than the heap keeps when they become empty.
     let mut values = Replacing::with_units(&pool, [1; 64], 6);
     values.free_in_unit(5);
     values.others.clear();

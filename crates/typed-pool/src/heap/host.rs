@@ -1,6 +1,6 @@
 //! Frees and allocations of a heap that is open to guests. `AllocEnv::give_back` calls
-//! [`UnitHeap::host_or_give`] for each local free to a unit that is not the front. The slow paths
-//! call [`UnitHeap::take_from_behind`] first; it returns `None` for a closed heap.
+//! [`UnitHeap::host_or_give`] for each local free to a unit other than the front. The slow paths
+//! first call [`UnitHeap::take_from_behind`], which returns `None` unless the heap hosts.
 
 use core::ptr::NonNull;
 
@@ -12,13 +12,12 @@ use crate::local_frees::Reach;
 use crate::unit::UnitPtr;
 
 impl UnitHeap {
-    /// Frees a slot of this heap that is not a slot of the front: hosts it, or gives it to its
-    /// unit.
+    /// Frees a slot of this heap outside of the front: hosts the slot, or returns it to its unit.
     ///
     /// # Safety
     /// `block` is a live slot of `unit`, for a value of `size` bytes. `unit` is a unit of this heap
-    /// and not the front. The slot is marked as free, and nothing uses it after this call. `reach`
-    /// describes its pointer.
+    /// and not the front. `mark_free` has poisoned the slot, and nothing uses it after this call.
+    /// `reach` describes its pointer.
     #[inline]
     pub(crate) unsafe fn host_or_give<E: AllocEnv>(
         &self,
@@ -51,9 +50,9 @@ impl UnitHeap {
         }
     }
 
-    /// Inspects the unit of a slot, and frees the slot as [`Self::host_or_give`] does. Then does
-    /// the work of a slow path for other threads: a thread that only replaces blocks takes no slow
-    /// path.
+    /// Inspects the unit of a slot, then frees the slot by [`Self::host_or_give`]. Also does the
+    /// work of a slow path for other threads, because a thread that only replaces blocks takes no
+    /// slow path.
     ///
     /// # Safety
     /// The contract of [`Self::host_or_give`] holds.
@@ -78,8 +77,8 @@ impl UnitHeap {
         }
     }
 
-    /// Takes a slot of the front for a value of `size` bytes, after an allocation found no guest.
-    /// Returns `None` if the heap does not host.
+    /// Takes a slot of the front for a value of `size` bytes, after a miss. Returns `None` if the
+    /// heap does not host.
     #[inline]
     pub(crate) fn take_from_behind(&self, size: usize) -> Option<NonNull<u8>> {
         let first = self.behind.get();

@@ -1,9 +1,9 @@
 //! Finds the empty units that a heap learned to keep and no longer needs.
 //!
-//! A heap keeps one more empty unit each time it needs a unit after it freed one. So it must also
-//! keep fewer after the load has changed. Over a number of slow paths, the heap notes the lowest
-//! number of empty units that it had: the load did not need these units. Each of the next slow
-//! paths frees one of them.
+//! A heap keeps one more empty unit each time it needs a unit after it freed one. So it must keep
+//! fewer after the load has changed. Over a number of new fronts, the heap notes the lowest number
+//! of empty units that it had: the load did not need these units. Each further new front frees one
+//! of them.
 
 use core::cell::Cell;
 
@@ -20,7 +20,7 @@ pub(super) struct KeptUnits {
     lowest: Cell<usize>,
     /// The number of units that the heap keeps because it freed and then needed them.
     learned: Cell<usize>,
-    /// The number of units that the load does not need and that are not freed yet.
+    /// The number of units that the load does not need and that the heap has not freed yet.
     surplus: Cell<usize>,
 }
 
@@ -40,32 +40,32 @@ impl KeptUnits {
         self.learned.set(self.learned.get() + 1);
     }
 
-    /// Notes that the heap keeps no more units than it always keeps.
+    /// Notes that the heap keeps no learned units any more.
     pub(super) fn forget_all(&self) {
         self.learned.set(0);
         self.surplus.set(0);
     }
 
-    /// Notes that the heap took an empty unit and has `left` more of them.
+    /// Notes that the heap took an empty unit, and that `left` empty units remain.
     #[inline]
     pub(super) fn note_taken(&self, left: usize) {
         self.lowest.set(self.lowest.get().min(left));
     }
 
-    /// Counts a new front.
+    /// Counts a new front or an inspection.
     #[inline]
     pub(super) fn note_front(&self) {
         self.fronts.set(self.fronts.get() + 1);
     }
 
-    /// Returns whether the heap should now find the units that the load does not need.
+    /// Returns whether the heap should call [`Self::find_unneeded`] now.
     #[inline]
     pub(super) fn is_look_due(&self) -> bool {
         self.fronts.get() >= LOOK_EVERY
     }
 
-    /// Once the heap has had twice as many new fronts as it has `units`, finds out how many units
-    /// the load does not need. A load that repeatedly rises to all units reaches its peak in that
+    /// Computes how many units the load does not need, once the heap has had twice as many new
+    /// fronts as it has `units`. A load that repeatedly rises to all units reaches its peak in that
     /// time.
     ///
     /// The heap keeps up to `keep` empty units and has `empties` of them.
@@ -88,8 +88,7 @@ impl KeptUnits {
     }
 
     /// Notes that the heap is about to free one unit that the load does not need. Returns `false`
-    /// if there is no such unit any more: the heap then has only the `empties` that it always
-    /// keeps.
+    /// if there is no such unit: the heap has no more `empties` than it always keeps.
     pub(super) fn unlearn(&self, keep: usize, empties: usize) -> bool {
         let learned = self.learned.get();
         if empties <= keep - learned {

@@ -9,7 +9,7 @@ use ephemera_prim::claim::Contents;
 use super::UnitHeap;
 use crate::unit::{Unit, UnitPtr, UnitState};
 
-/// Returns the unit that an end or a link of a list points at, or `None` for null.
+/// Returns the unit that an end or a link of a list names, or `None` for null.
 ///
 /// # Safety
 /// `unit` is null, or on a list of a heap (H6).
@@ -18,22 +18,22 @@ unsafe fn listed(unit: *mut Unit) -> Option<UnitPtr> {
     unsafe { UnitPtr::from_raw(unit) }
 }
 
-/// Empty units that are on no list of their heap, while a function decides what to do with them.
+/// A stack of empty units that are on none of the owner's lists.
 #[derive(Debug, Default)]
 pub(super) struct UnlistedUnits(Option<UnitPtr>);
 
 impl UnlistedUnits {
-    /// Adds an empty unit that is on no list of its owner.
+    /// Pushes an empty unit that is on none of the owner's lists.
     pub(super) fn push(&mut self, unit: UnitPtr) {
         unit.after().set(self.0.map_or(ptr::null_mut(), UnitPtr::as_ptr));
         self.0 = Some(unit);
     }
 
-    /// Takes the unit that was added last.
+    /// Pops the unit that was pushed last.
     pub(super) fn pop(&mut self) -> Option<UnitPtr> {
         let unit = self.0?;
-        // SAFETY: U1: the unit was not among the empties, so it was not freed, and it links to
-        // another such unit.
+        // SAFETY: U1: the link is null or names another unit of this stack. Only units among the
+        // empties are freed, so that unit was not freed.
         self.0 = unsafe { UnitPtr::from_raw(unit.after().get()) };
         Some(unit)
     }
@@ -53,7 +53,7 @@ impl UnitHeap {
         self.empties_len.set(self.empties_len.get() + 1);
     }
 
-    /// Pops the empty unit that was pushed last. It is the likeliest to be in the caches.
+    /// Pops the empty unit that was pushed last, which is the most likely to be in the caches.
     #[inline]
     pub(super) fn pop_empty(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is among the empties.
@@ -65,7 +65,8 @@ impl UnitHeap {
         Some(unit)
     }
 
-    /// Queues a unit with `live` live slots and at least one free slot, unless it is in the queue.
+    /// Sets the counts of a unit with `live` live slots and at least one free slot. Queues the
+    /// unit, unless it is in the queue.
     #[inline]
     pub(super) fn enqueue(&self, unit: UnitPtr, live: usize) {
         unit.set_live(live, live);
@@ -119,7 +120,7 @@ impl UnitHeap {
         }
     }
 
-    /// Takes a unit off the list with this head and, if the list has one, this end.
+    /// Removes a unit from the list with this head and, if the list has an end pointer, this end.
     #[inline]
     fn unlink(unit: UnitPtr, head: &Cell<*mut Unit>, end: Option<&Cell<*mut Unit>>) {
         let (before, after) = (unit.before().get(), unit.after().get());
@@ -158,14 +159,14 @@ impl UnitHeap {
         Some(unit)
     }
 
-    /// Returns the unit that has waited longest in the queue.
+    /// Returns the first unit of the queue.
     #[inline]
     pub(super) fn first_in_queue(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is in the queue.
         unsafe { listed(self.queue.get()) }
     }
 
-    /// Takes the unit that has waited longest in the queue, of those that may become the front now.
+    /// Takes the first unit of the queue that may become the front now.
     #[inline]
     pub(super) fn pop_queue(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is in the queue.
@@ -183,7 +184,8 @@ impl UnitHeap {
         Some(first)
     }
 
-    /// Does what [`Self::pop_queue`] does, and adopts the unit if it is abandoned.
+    /// Continues [`Self::pop_queue`] if the first unit is abandoned, or claimed by another thread.
+    /// Adopts an abandoned unit before it returns that unit.
     #[cold]
     #[inline]
     fn pop_adopted(&self) -> Option<UnitPtr> {
@@ -205,11 +207,12 @@ impl UnitHeap {
         (unit.state() != UnitState::Abandoned || adopt(unit)) && self.may_use_slots(unit)
     }
 
-    /// Returns whether this heap may use the slots of a unit of its queue. If another thread has
-    /// claimed the slots at this moment, the heap may not, and the unit stays in the queue.
+    /// Returns whether this heap may use the slots of a unit that is not the front. It may not
+    /// while another thread claims them. If it may, the unit's state becomes `Front`, and the unit
+    /// is rebuilt if it was purged.
     #[inline]
     pub(super) fn may_use_slots(&self, unit: UnitPtr) -> bool {
-        // C2. A thread that claims the slots later reads this state and gives up.
+        // C2: a thread that claims the slots after this store reads the state `Front` and gives up.
         unit.set_state(UnitState::Front);
         match unit.claim().enter() {
             Contents::Kept => true,
@@ -217,7 +220,7 @@ impl UnitHeap {
         }
     }
 
-    /// Handles a claimed or purged unit of the queue. Returns whether the heap may use its slots.
+    /// Handles a claimed or purged unit. Returns whether the heap may use its slots.
     #[cold]
     #[inline(never)]
     fn meet_claim(&self, unit: UnitPtr, contents: Contents) -> bool {
@@ -234,12 +237,12 @@ impl UnitHeap {
     }
 }
 
-/// Turns an abandoned unit into an ordinary one of the queue. Returns `false` if a countdown is
-/// complete and not booked: the unit then stays abandoned until it is booked.
+/// Makes an abandoned unit an ordinary unit of the queue. Returns `false` if a countdown is
+/// complete and not booked: the unit then stays abandoned until that countdown is booked.
 ///
-/// The word of a complete countdown does not say which slots were freed during it. Only the `home`
-/// bits do, and they change when the unit becomes the front. So the countdown must be booked before
-/// that.
+/// The word of a complete countdown has all bits set, so only the `home` bits tell which slots were
+/// freed during the countdown. These bits change when the unit becomes the front, so the countdown
+/// must be booked before that.
 fn adopt(unit: UnitPtr) -> bool {
     let (mut live, mut complete) = (unit.live(), false);
     for group in unit.groups() {

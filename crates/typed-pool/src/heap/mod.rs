@@ -1,25 +1,26 @@
-//! The heap: the units and free slots of one owner, all of one kind.
+//! The heap: the units of one owner, which all have the same layout, and their free slots.
 //!
 //! ```text
-//!   free, cursor, end        the free slots of the front, linked and never used; and the guest
-//!   behind                   slots of the front that are behind a guest
+//!   free, cursor, end        the guest, and the free slots of the front: linked, and never used
+//!   behind                   the linked slots of the front while the heap hosts
 //!   front    --> unit        the heap allocates from it until no slot is free
-//!   queue    --> units       the next fronts, oldest first: a share of each is free (`SHARE`)
-//!   full     --> units       less than that share of each is free
-//!   empties  --> units       no slot is live
+//!   queue    --> units       the next fronts: each unit has a free slot
+//!   full     --> units       full units: too few of their slots are free again (`SHARE`)
+//!   empties  --> units       units without a live slot
 //!   units    <-> all units, whether they are on another list or not
 //! ```
 //!
-//! Each file uses this file, and the files to its left in this drawing:
+//! Each file uses `mod.rs` and the files to its left:
 //!
 //! ```text
 //!   kept, guest_credit, list   guest   front   supply   abandon, next, fast   host   slow
 //! ```
 //!
-//! `fast` has the fast paths, and `slow` the slow path of an allocation. `next` chooses the next
-//! front. `supply` requests units and frees them, and `kept` counts those that the load needs.
-//! `list` has the owner's lists, `front` the unit that the heap allocates from, `guest` and `host`
-//! the slot of another unit that is allocated next, and `abandon` the units of ended threads.
+//! `fast` has the fast paths, and `slow` has the slow path of an allocation. `next` chooses the
+//! next front. `supply` requests units and frees them, and `kept` finds empty units that the load
+//! does not need. `list` has the owner's lists. `front` manages the unit that the heap allocates
+//! from. `guest`, `guest_credit` and `host` let an allocation take a freed slot of another unit.
+//! `abandon` handles the units of ended threads.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;
@@ -58,18 +59,19 @@ use kept::KeptUnits;
 /// The number of slots of each request to the backing allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChunkLen {
-    /// 64 at first. The number doubles with each unit held, up to a whole unit.
+    /// 64 slots at first. The number doubles with each unit that the heap holds, up to a whole
+    /// unit.
     Grows,
     /// A fixed number of slots; 0 means 1. The request is for one unit, or for several whole units
     /// if the slots do not fit in one.
     Fixed(usize),
 }
 
-/// Whether an earlier scope left a heap's front, and whether the current scope allocates from it.
-/// It is [`Own`](Self::Own) in heaps outside of scopes.
+/// How a heap's front relates to the current scope. A heap outside of scopes always has
+/// [`Own`](Self::Own).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FrontScope {
-    /// The current scope made the unit its front, or the heap is of no scope, or has no front.
+    /// The current scope made this unit the front. A heap without a front has this value too.
     Own,
     /// An earlier scope set the front aside, and the current one has not allocated from it.
     Aside,
@@ -77,13 +79,13 @@ enum FrontScope {
     Earlier,
 }
 
-/// The maximum number of units of one request.
+/// The maximum number of units in one request.
 pub(crate) const CHUNK_UNITS: usize = 64;
 
 /// The number of slots in the first unit of a growing pool.
 pub(crate) const FIRST_LEN: usize = 64;
 
-/// The state of a heap. Its drop frees no unit, because its owner frees the units before that.
+/// The state of a heap. Dropping it frees no unit, so the owner must free all units first.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitHeap {
@@ -92,13 +94,13 @@ pub(crate) struct UnitHeap {
     cursor: Cell<*mut u8>,
     end: Cell<*mut u8>,
     front: Cell<*mut Unit>,
-    /// The owner word of the units whose words a local free writes: the address of this heap, or
-    /// null while the heap is open to guests and before its first front. A pool for one thread has
-    /// one owner, and moves. It only compares the word with null.
+    /// The owner word of the units to which the fast path of a free may push a slot: the address of
+    /// this heap. It is null while the heap is open to guests, and before the first front. A
+    /// `TypedPool` may move and has one owner, so it only compares this word with null.
     direct: Cell<*const ()>,
     spec: UnitSpec,
     // The words of the slow path.
-    /// The free slots of the front that are behind a guest, or null unless the heap hosts.
+    /// The list of the front's free slots while the heap hosts, otherwise null.
     behind: OwnerPtr<u8>,
     guests: GuestCredit,
     scope_of_front: Cell<FrontScope>,
@@ -108,25 +110,26 @@ pub(crate) struct UnitHeap {
     queue_end: Cell<*mut Unit>,
     empties: Cell<*mut Unit>,
     empties_len: Cell<usize>,
-    /// The number of empty units to keep: those of the spec, those of the initial capacity, and one
-    /// more for each unit that the heap freed and then needed again (`kept`).
+    /// The number of empty units to keep: [`UnitSpec::kept`], plus the units that [`reserve`]
+    /// requested, plus those that the heap learned to keep (`kept`). A trim resets it to
+    /// [`UnitSpec::kept`].
     keep: Cell<usize>,
-    /// The number of units freed since the last trim, less the number that the heap needed again.
+    /// The number of units freed since the last trim, minus those that the heap needed again.
     given_back: Cell<usize>,
     kept: KeptUnits,
     units_len: Cell<usize>,
     /// The number of slots of all units.
     slots_len: Cell<usize>,
     chunk_len: ChunkLen,
-    /// The largest number of units that the heap had when a scope was dropped. A trim resets it,
-    /// and so does a scope that leaves the heap without units.
+    /// The largest number of units that the heap had when a scope was dropped. A trim resets it to
+    /// zero. So does the end of a scope that leaves the heap without units.
     grown: Cell<usize>,
     units: UnitList<Unit>,
     /// The number of full units that scrapes have visited.
     #[cfg(test)]
     pub(crate) scraped: Cell<usize>,
-    /// The witness of the words above. A model fails if an owner's writes are not ordered after
-    /// those of the last owner.
+    /// Stands for the words above in models. A model fails if an owner's writes are not ordered
+    /// after those of the previous owner.
     owned: Witness,
 }
 
@@ -164,10 +167,10 @@ impl UnitHeap {
         }
     }
 
-    /// Calls `visit` for every unit, on any thread. Returns `false` if it missed some units,
-    /// because another walker was in the way for too long or the list changed too fast.
+    /// Calls `visit` for every unit. Any thread may call this. Returns `false` if the walk missed
+    /// some units, because another walker blocked it for too long or the list changed too fast.
     pub(crate) fn walk(&self, mut visit: impl FnMut(UnitPtr)) -> bool {
-        // SAFETY: U1: a unit is not freed while it is visited (W2).
+        // SAFETY: U1: the walk protects the unit that it visits, so that unit is not freed (W2).
         self.units.walk(|unit| visit(unsafe { UnitPtr::new(unit) }))
     }
 
@@ -176,13 +179,13 @@ impl UnitHeap {
         self.slots_len.get()
     }
 
-    /// Returns the number of live slots of the front, or 0 without one. Only the owner may call
-    /// this.
+    /// Returns the number of live slots of the front, or 0 if there is no front. Only the owner may
+    /// call this.
     pub(crate) fn live_in_front(&self) -> usize {
         self.front().map_or(0, |unit| unit.slots() - self.free_in_front())
     }
 
-    /// Returns the layout of the heap's slots in their units.
+    /// Returns the layout of the heap's units.
     pub(crate) fn spec(&self) -> UnitSpec {
         self.spec
     }
@@ -193,7 +196,7 @@ impl UnitHeap {
         unsafe { UnitPtr::from_raw(self.front.get()) }
     }
 
-    /// Returns the number of slots in each unit of the next request, and the number of its units.
+    /// Returns the number of slots in each unit of the next request, and the number of units.
     #[inline]
     fn next_chunk(&self) -> (usize, usize) {
         let whole = self.spec.slots;
@@ -217,8 +220,8 @@ mod tests;
 ///
 /// # Safety
 /// `heap` always returns the same heap, which the calling thread owns (H1), and all of its units
-/// came from `backing`. `frees_to` is true for units of that heap only. `backing` stays valid and
-/// equivalent throughout.
+/// came from `backing`. `frees_to` is true for units of that heap only. The allocator that
+/// `backing` returns stays valid, and is always the same or an equivalent one.
 pub(crate) unsafe trait PoolEnv: Copy {
     type Backing: Allocator;
     type Account: Account;
@@ -226,38 +229,38 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn heap(&self) -> &UnitHeap;
     fn backing(&self) -> &Self::Backing;
     fn account(&self) -> &Self::Account;
-    /// Returns the identity that units of this heap carry.
+    /// Returns the owner word of this heap's units.
     fn identity(&self) -> *const ();
-    /// Counts a unit of this number of bytes for the scope of this heap, if it has one. Returns the
-    /// number of that scope, which the unit carries as its birth.
+    /// Counts a unit of this size for the heap's scope, if the heap has one. Returns the number of
+    /// that scope, which becomes the unit's birth.
     fn count_unit(&self, _bytes: usize) -> u64 {
         0
     }
-    /// Subtracts a unit of this number of bytes, with this birth, from the scope that it counted
-    /// for.
+    /// Subtracts a unit of this size and birth from the scope that the unit counts for.
     fn uncount_unit(&self, _bytes: usize, _birth: u64) {}
     /// Returns whether a unit with this birth counts for the scope of this heap.
     #[inline]
     fn is_current(&self, _birth: u64) -> bool {
         true
     }
-    /// Returns whether the heap may allocate from a unit with this birth that has live slots.
+    /// Returns whether the heap may allocate from a unit that has this birth and live slots.
     #[inline]
     fn serves(&self, _birth: u64) -> bool {
         true
     }
-    /// Adds `slots` to the number of live slots outside the front, guests included, if the owner
-    /// keeps that count.
+    /// Adds to the number of live slots outside the front, including a guest, if the owner keeps
+    /// that count.
     #[inline]
     fn add_live(&self, _slots: usize) {}
-    /// Subtracts `slots` from the number of live slots outside the front, guests included, if the
-    /// owner keeps that count.
+    /// Subtracts from the number of live slots outside the front, including a guest, if the owner
+    /// keeps that count.
     #[inline]
     fn sub_live(&self, _slots: usize) {}
-    /// Returns whether the fast path of a free may link a slot in `unit`: this heap owns the unit,
-    /// and is closed to guests.
+    /// Returns whether the fast path of a free may push a slot to `unit`. It may if this heap owns
+    /// the unit and is closed to guests.
     fn frees_to(&self, unit: UnitPtr) -> bool;
-    /// Returns whether the heap may host guests. A guest keeps a unit that another thread may need.
+    /// Returns whether the heap may host guests. A guest pins its unit, which another thread may
+    /// need.
     #[inline]
     fn may_host(&self) -> bool {
         true
@@ -268,10 +271,11 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)>;
 }
 
-/// The environment of a heap from which a program allocates. It adds operations on other heaps.
+/// The environment of a heap from which a program allocates. The trait adds operations on other
+/// heaps.
 pub(crate) trait AllocEnv: PoolEnv {
-    /// Returns whether a unit of this number of bytes would exceed the limit of the heap's scope,
-    /// and a trim may help.
+    /// Returns whether a unit of this size would exceed the limit of the heap's scope, and a trim
+    /// may help.
     fn is_at_limit(&self, _bytes: usize) -> bool {
         false
     }
@@ -286,7 +290,7 @@ pub(crate) trait AllocEnv: PoolEnv {
     ///
     /// # Safety
     /// `block` is a live slot of `unit`, for a value of `freed.0` bytes, and `freed.1` describes
-    /// its pointer. The slot is marked as free, and nothing uses it after this call. The unit is
-    /// not the front, and `frees_to(unit)` is false.
+    /// its pointer. `mark_free` has poisoned the slot, and nothing uses it after this call. The
+    /// unit is not the front, and `frees_to(unit)` is false.
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach));
 }

@@ -3,21 +3,21 @@
 use super::PoolEnv;
 use crate::unit::{UnitPtr, UnitState};
 
-/// Takes the unit that has waited longest in the queue. If there is none, takes the empty unit that
-/// was kept last, if the heap has more than `stay` empty units.
+/// Takes the first unit of the queue. If the queue has none, takes the empty unit that was kept
+/// last, provided that the heap has more than `stay` empty units.
 #[inline]
 pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     let heap = env.heap();
     if heap.first_in_queue().is_some_and(|unit| unit.state() == UnitState::Abandoned) {
-        // A unit with a complete countdown is not adopted until the countdown is booked.
+        // An abandoned unit with a complete countdown can be adopted only after that countdown is
+        // booked.
         env.book_mail();
     }
     pop_queue(env).or_else(|| if heap.empties_len.get() > stay { pop_empty(env) } else { None })
 }
 
-/// Takes the unit that has waited longest in the queue, of those that the heap may allocate from.
-/// The units in front of it leave the queue. Each of these is on no list until its last live slot
-/// is freed.
+/// Takes the first unit of the queue that the heap may allocate from. The units before it leave the
+/// queue. Each of these units is on none of the owner's lists until its last live slot is freed.
 #[inline]
 fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     loop {
@@ -29,9 +29,9 @@ fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     }
 }
 
-/// Queues all full units with a free slot, then takes a unit of the queue. If the backing allocator
-/// used the pool before it refused a request, the heap may have a guest. The guest goes to its unit
-/// first: otherwise that unit could become empty while it is the next front.
+/// Queues all full units with a free slot, then takes a unit of the queue. The heap may have a
+/// guest here, if the backing allocator used the pool before it refused a request. The guest is
+/// dismissed first. Otherwise its unit could become empty after it was chosen as the next front.
 pub(super) fn take_scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     if !cfg!(ephemera_weaken = "units_are_taken_before_their_guest") {
         env.heap().dismiss_guest(env);
@@ -40,8 +40,8 @@ pub(super) fn take_scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     pop_queue(env)
 }
 
-/// Takes the empty unit that was kept last. If an earlier scope left the unit, the unit counts from
-/// now on for the current scope.
+/// Takes the empty unit that was kept last. If an earlier scope left the unit, the unit counts for
+/// the current scope from now on.
 #[inline]
 fn pop_empty<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     let unit = env.heap().pop_empty()?;

@@ -10,14 +10,14 @@ use super::supply::{acquire, acquire_under, keep_empty, note_new_front};
 use super::{AllocEnv, PoolEnv};
 use crate::unit::UnitPtr;
 
-/// Allocates a slot for a value of `size` bytes after the fast path found none.
+/// Allocates a slot for a value of `size` bytes, after the fast path found none.
 ///
-/// The function tries the front again, which may have free slots by now or have some behind a
-/// guest, then a unit of the queue, then an empty unit. If there are none, it books remote frees
-/// and tries again. Booking comes second, because it takes each group's cache line from other
-/// cores. Empty units that the heap learned to keep come after that: otherwise the heap would
-/// rotate through them, and `kept` would find all of them needed. Finally, the function requests a
-/// unit from the backing allocator.
+/// Tries the front again, then a unit of the queue, then an empty unit. The front may have free
+/// slots in `behind`, from an earlier scope, or from remote frees that this visit booked. If no
+/// unit serves, `refill` books remote frees and tries again. Booking comes second, because it takes
+/// the cache line of each group from another core. Empty units that the heap learned to keep come
+/// only after the booking. Otherwise the heap would rotate through them, and `kept` would find all
+/// of them needed. Finally, `refill` requests a unit from the backing allocator.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
@@ -47,7 +47,7 @@ fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     heap.take(size).ok_or(AllocError)
 }
 
-/// Takes a slot of the front, or of the next front. Leaves `stay` empty units on their stack.
+/// Takes a slot of the front, or of the next front. Does not take the last `stay` empty units.
 #[inline]
 fn take_or_install<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNull<u8>> {
     let heap = env.heap();
@@ -64,8 +64,8 @@ const BEYOND_LEN: usize = 8;
 /// The maximum size in bytes of such a unit, unless it has a single slot.
 const BEYOND_BYTES: usize = 9 << 10;
 
-/// Allocates a slot for a block that shrinks, after [`refill`] failed. The unit of the slot is
-/// short, and may exceed the limit.
+/// Allocates a slot for a block that shrinks, after [`refill`] failed. Requests a short unit for
+/// it, which may exceed the limit.
 #[cold]
 pub(crate) fn refill_beyond<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
@@ -91,8 +91,8 @@ pub(crate) fn reserve<E: PoolEnv>(env: E, slots: usize) -> Result<(), AllocError
     Ok(())
 }
 
-/// Requests units from the backing allocator. Returns one of them. The other units of the request
-/// become empties.
+/// Requests units from the backing allocator. Returns one of them, and keeps the others as empties.
+/// At a limit or after a refusal, may return a unit that the heap already had.
 fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
     let heap = env.heap();
     let (mut slots, units) = heap.next_chunk();
@@ -109,19 +109,19 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
     let first = match acquire(env, slots) {
         Ok(unit) => unit,
         Err(AllocError) => {
-            // Full units with a free slot come first: taking one costs other heaps nothing.
+            // Try full units with a free slot first: taking one of them costs other heaps nothing.
             if let Some(unit) = take_scraped(env) {
                 return Ok(unit);
             }
             env.last_resort();
-            // The call of `last_resort` has also booked remote frees.
+            // `last_resort` also booked remote frees.
             match next_front(env, 0).or_else(|| take_scraped(env)) {
                 Some(unit) => return Ok(unit),
                 None => acquire_shorter(env, slots)?,
             }
         }
     };
-    // A heap learns to keep one more unit each time it needs a unit after it freed one.
+    // The heap learns to keep one more unit each time it needs a unit after it freed one.
     if let Some(given_back) = heap.given_back.get().checked_sub(1) {
         heap.given_back.set(given_back);
         if heap.keep.get() < heap.spec.kept_at_most() {
@@ -132,8 +132,8 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
     if units == 1 {
         return Ok(first);
     }
-    // `first` is among the empties during the requests, because the backing allocator may unwind or
-    // allocate from this heap.
+    // Keep `first` among the empties during the further requests, because the backing allocator may
+    // unwind or allocate from this heap.
     heap.push_empty(first);
     for _ in 1..units {
         match acquire(env, slots) {
@@ -144,8 +144,8 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
     heap.pop_empty().ok_or(AllocError)
 }
 
-/// Requests a unit of `slots` slots, then of half as many, down to one: there may be room for a
-/// shorter unit.
+/// Requests a unit of `slots` slots. After each refusal, requests one of half as many slots, down
+/// to a single slot.
 fn acquire_shorter<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
     match acquire(env, slots) {
         Err(AllocError) if slots > 1 => acquire_shorter(env, slots / 2),

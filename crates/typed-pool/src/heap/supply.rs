@@ -1,5 +1,4 @@
-//! The units of a heap: requests to the backing allocator, and frees to it. A unit that became
-//! empty is kept or freed.
+//! Requests units from the backing allocator, and keeps or frees units that become empty.
 
 use core::ptr::NonNull;
 
@@ -13,13 +12,13 @@ use super::{PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr, UnitState};
 
-/// Requests one unit of `slots` slots under the limit. It is empty and only on the list of all
-/// units.
+/// Requests one unit of `slots` slots under the limit. The new unit is empty, and on no list but
+/// that of all units.
 pub(super) fn acquire<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
     acquire_under(env, Limit::Applies, slots)
 }
 
-/// Requests one unit as [`acquire`] does. `limit` says whether the limit applies.
+/// Requests one unit like [`acquire`]. `limit` says whether the limit applies.
 pub(super) fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> Result<UnitPtr, AllocError> {
     let spec = env.heap().spec;
     let layout = spec.layout(slots);
@@ -35,8 +34,8 @@ pub(super) fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> R
     Ok(unit)
 }
 
-/// Handles a unit after `until` of its slots were freed: a full unit is queued, and a unit without
-/// live slots is kept or freed.
+/// Handles a unit after its `until` reached zero. Queues the unit if it has live slots. Otherwise
+/// keeps or frees it.
 #[cold]
 #[inline(never)]
 pub(super) fn reclassify<E: PoolEnv>(env: E, unit: UnitPtr) {
@@ -55,20 +54,20 @@ enum Emptied {
     Remotely,
 }
 
-/// If a remote free empties a unit, its slots are linked if their stride is at most this number of
-/// bytes.
+/// The slots of a unit that a remote free emptied are linked if their stride is at most this number
+/// of bytes.
 const LINKED_STRIDE: usize = 256;
 
 /// Keeps a unit that became empty, or frees it and other surplus units. The unit must not be the
 /// front.
 ///
-/// If another thread freed the slots, their cache lines are in another core. When such a unit
-/// becomes the front, one loop links all slots, and this core waits for several lines at a time.
-/// With the slots after the cursor instead, each allocation would wait for a line of its own. Slots
-/// of more than [`LINKED_STRIDE`] bytes are not linked, because a link may touch a page that the
-/// user never wrote.
+/// If another thread freed the slots, their cache lines are in another core. When the unit becomes
+/// the front, one loop links all of its slots, and this core waits for several lines at a time. If
+/// the slots were after the cursor instead, each allocation would wait for its own line. Slots of
+/// more than [`LINKED_STRIDE`] bytes are not linked, because a link may touch a page that the user
+/// never wrote.
 ///
-/// The surplus includes units that could not be freed before, because a walker protected them.
+/// The surplus includes units that an earlier call could not free because a walker protected them.
 fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     let heap = env.heap();
     heap.owned.write();
@@ -77,7 +76,8 @@ fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     if heap.empties_len.get() < heap.keep.get() {
         let links = emptied == Emptied::Remotely && heap.spec.stride <= LINKED_STRIDE;
         if links && !cfg!(ephemera_weaken = "remote_empties_are_rewound") {
-            // All slots become bits. `take_free` links them when the unit becomes the front.
+            // `fold` turns all slots into `home` bits. `take_free` links them when the unit becomes
+            // the front.
             unit.fold(heap.spec);
         }
         return keep_empty(env, unit);
@@ -93,8 +93,8 @@ fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     }
 }
 
-/// Keeps an empty unit, and notes it in the account: a thread whose request was refused may want
-/// it.
+/// Keeps an empty unit, and notes this in the account: a thread that got a refusal may need the
+/// unit.
 pub(super) fn keep_empty<E: PoolEnv>(env: E, unit: UnitPtr) {
     env.heap().push_empty(unit);
     env.account().spare();
@@ -120,7 +120,8 @@ fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
     heap.given_back.set(heap.given_back.get() + 1);
     let layout = heap.spec.layout(unit.slots());
     env.uncount_unit(layout.size(), unit.birth());
-    // Releases the bytes after the deallocation: another thread may request them at once.
+    // This guard releases the bytes after the deallocation, because another thread may request them
+    // at once.
     let _booked = Leaving::new(env.account(), layout.size());
     // SAFETY: the unit came from `backing` with this layout. It has no live slot and is on no list
     // (H4, H6), so no pointer to it is left.
@@ -139,8 +140,8 @@ pub(crate) fn trim<E: PoolEnv>(env: E) -> bool {
     give_back_empties(env)
 }
 
-/// Frees all empty units, and waits a bounded time for walkers. Returns `false` if some units
-/// stayed.
+/// Frees all empty units, and waits a bounded time for walkers. Also resets the number of empty
+/// units to keep. Returns `false` if some units stayed.
 pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
     let heap = env.heap();
     let mut stay = UnlistedUnits::default();
@@ -165,8 +166,8 @@ fn forget_kept(heap: &UnitHeap) {
     heap.kept.forget_all();
 }
 
-/// Books the remote frees of one group, given its foreign word from the inbox. Returns whether the
-/// unit still is the front or has a live slot.
+/// Books the remote frees of one group. `given` is the foreign word that the inbox yielded for it.
+/// Returns whether the unit is the front or has a live slot.
 pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool {
     let (heap, unit) = (env.heap(), group.unit());
     heap.owned.write();
@@ -193,8 +194,8 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
     true
 }
 
-/// Counts a new front, or an inspection of a heap that hosts guests. If the load no longer needs
-/// some empty units, frees one of them.
+/// Counts a new front, or an inspection of a heap that hosts guests. Frees one empty unit if the
+/// load does not need it.
 #[inline]
 pub(super) fn note_new_front<E: PoolEnv>(env: E) {
     let heap = env.heap();
@@ -213,14 +214,14 @@ fn find_unneeded(heap: &UnitHeap) {
     heap.kept.find_unneeded(heap.units_len.get(), heap.keep.get(), heap.empties_len.get());
 }
 
-/// Frees an empty unit and lowers the number of units to keep by one, unless the load needs the
-/// units again by now.
+/// Frees an empty unit and lowers the number of units to keep by one, unless the load needs these
+/// units again.
 #[cold]
 #[inline(never)]
 fn free_unneeded<E: PoolEnv>(env: E) {
     let heap = env.heap();
     let keep = heap.keep.get();
-    // The backing allocator may allocate from this heap, so the numbers change before it is called.
+    // Change the numbers before calling the backing allocator, which may allocate from this heap.
     if !heap.kept.unlearn(keep, heap.empties_len.get()) {
         return;
     }
@@ -231,21 +232,21 @@ fn free_unneeded<E: PoolEnv>(env: E) {
     }
 }
 
-/// Says which units a scope leaves for the next one when it ends.
+/// The units that a scope leaves for the next one when it ends.
 #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeftUnits {
-    /// Whether the heap sets its front aside, because the program does not ask for the bytes that
-    /// the scope holds. To compute these bytes, the heap would follow the link of each freed slot
-    /// of the front.
+    /// Whether the heap sets its front aside, uncounted. A finished scope counts its fronts,
+    /// because the program learns how many bytes the scope still holds. To count a front, the heap
+    /// follows the link of each of its freed slots.
     pub(crate) aside: bool,
-    /// Whether units that the scope did not use stay too.
+    /// Whether kept units that the scope did not use stay too.
     pub(crate) unused: bool,
 }
 
-/// Trims a heap at the end of its scope as [`trim`] does, but keeps up to `most` bytes of units:
-/// the front if it is set aside, and empty units. These units count for no scope until the next one
-/// allocates from them. Returns their bytes, and whether all other empty units were freed.
+/// Trims a heap at the end of its scope, but keeps up to `most` bytes of units: the front if it is
+/// set aside, and empty units. These units count for no scope until the next scope allocates from
+/// them. Returns their bytes, and whether all other empty units were freed.
 #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
 pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> (usize, bool) {
     env.book_mail();
@@ -259,7 +260,7 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
         aside = aside.or_else(|| heap.leave_front_aside(most));
     }
     if aside.is_some() {
-        // The unit may be empty, so a thread whose request was refused may want it.
+        // The unit may be empty, so a thread that got a refusal may need it.
         if !cfg!(ephemera_weaken = "fronts_aside_are_no_spares") {
             env.account().spare();
         }
@@ -269,9 +270,9 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
         }
         heap.give_up_front(env);
     }
-    // A dropped scope keeps only units with at least as many slots as the next request, so that the
-    // heap needs fewer units. A finished scope counts all slots again, which takes longer for long
-    // units.
+    // After a dropped scope, the heap continues to request units of the length that it grew to, and
+    // keeps no shorter ones. So the next scope needs fewer units. A finished scope counts the slots
+    // of its fronts, which takes longer for long units.
     let units = heap.units_len.get();
     if units == 0 && !cfg!(ephemera_weaken = "unused_classes_stay_grown") {
         heap.grown.set(0);

@@ -1,4 +1,5 @@
-//! Tests of refusals at a limit, and of the number of units that the heap visits for them.
+//! Tests of a heap's lists and counts: scrapes before a refusal, full units, and units that a
+//! walker protected.
 
 use std_alloc::vec::Vec;
 
@@ -11,7 +12,7 @@ type Value = [u64; 128];
 
 const UNITS: usize = if cfg!(miri) { 3 } else { 40 };
 
-/// Creates a pool whose limit is `UNITS` units.
+/// Creates a pool with a limit of `UNITS` units.
 fn full() -> TypedPool<Value> {
     let spec = TypedPool::<Value>::SPEC.expect("these values have units");
     let limit = UNITS * spec.layout(spec.slots).size();
@@ -45,7 +46,7 @@ fn scrapes_visit_at_most_one_unit_for_each_fill_at_the_limit() {
         all.push(pool.try_alloc([9; 128]).expect("the slot that was freed"));
         assert!(pool.try_alloc([9; 128]).is_err());
     }
-    // Each round fills one unit: the one whose slot it freed.
+    // Each round fills only the unit in which it freed a slot.
     assert!(pool.heap.scraped.get() - before <= rounds, "{}", pool.heap.scraped.get());
     assert_eq!(pool.len(), all.len());
 }
@@ -60,7 +61,7 @@ fn a_large_heap_reuses_a_full_unit_after_a_few_frees() {
     let mut all: Vec<_> = (0..units * slots).map(|number| Some(pool.alloc([number as u64; 4]))).collect();
     all.extend((all.len()..pool.capacity()).map(|number| Some(pool.alloc([number as u64; 4]))));
     let held = pool.stats().bytes_held;
-    // The first units ran full while the heap was small.
+    // Uses the last units, because the first ones ran full while the heap was small.
     let late = all.len() - 20 * slots;
     for unit in all[late..].chunks_mut(slots) {
         unit.iter_mut().step_by(slots / few).take(few).for_each(|value| drop(value.take()));
@@ -75,7 +76,8 @@ fn a_large_heap_reuses_a_full_unit_after_a_few_frees() {
 fn a_full_unit_whose_slots_are_all_freed_leaves_the_list_of_full_units() {
     let pool = TypedPool::<Value>::with_chunk_len(2);
     let mut all: Vec<_> = (0..8).map(|number| pool.alloc([number; 128])).collect();
-    // The middle, first, and last of the three full units. The fourth unit is the front.
+    // Frees the middle, the first, and the last of the three full units. The fourth unit is the
+    // front.
     for pair in [2, 0, 0] {
         drop(all.drain(pair..pair + 2));
     }
@@ -88,8 +90,8 @@ fn a_unit_that_a_walker_protected_is_freed_with_the_next_empty_one() {
     let pool = TypedPool::<Value>::with_chunk_len(1);
     let mut all: Vec<_> = (0..20).map(|number| Some(pool.alloc([number; 128]))).collect();
     let mut visits = 0;
-    // The newest unit is visited first. At the fifth visit, the walker protects that unit and the
-    // one before it.
+    // The walker visits the newest unit first. At its fifth visit, it protects the unit that it
+    // visits and the unit of the fourth visit.
     assert!(pool.heap.walk(|_| {
         visits += 1;
         if visits == 5 {

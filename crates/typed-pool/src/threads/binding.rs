@@ -12,12 +12,12 @@ use super::this_thread::{self, remember};
 use super::visit;
 use crate::class;
 
-/// Allocates a slot for a value of `size` bytes from the heap with this index, after the thread's
-/// front had none.
+/// Allocates a slot for a value of `size` bytes from the heap with this index, after the fast path
+/// found none.
 ///
-/// The first allocation of a thread binds a record to it, and its first allocation in a family
-/// makes a table on that record. After its exit guard has run, a thread leases a record for each
-/// such call.
+/// The first allocation of a thread binds a record to it. The first allocation of a thread in a
+/// family makes a table on that record, unless the record has one. After its exit guard has run, a
+/// thread leases a record for each call.
 ///
 /// # Safety
 /// The family has more than `heap` heaps.
@@ -69,8 +69,8 @@ fn with_record<R>(work: impl FnOnce(&Held<PoolRecord>) -> R) -> Option<R> {
     local::hold::<PoolRecord>().map(|held| run_then_release(held, work))
 }
 
-/// Calls `work`, then ends a momentary lease. Other threads may have pushed to the record during
-/// the lease, so its end drains the inboxes, even if `work` failed.
+/// Calls `work`, then releases a momentary lease. Other threads may have pushed to the record
+/// during the lease, so the release drains the inboxes, even if `work` failed.
 fn run_then_release<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecord>) -> R) -> R {
     let result = work(&held);
     if !cfg!(ephemera_weaken = "momentary_lease_ends_without_a_look") {
@@ -79,7 +79,8 @@ fn run_then_release<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecor
     result
 }
 
-/// Makes a table of the family on this thread's record, if the thread may have one.
+/// Binds a record to this thread if needed, and makes a table of the family on it. Does nothing
+/// after the thread's exit guard has run.
 #[cold]
 pub(super) fn bind(family: &'static Family) {
     if ptr::eq(this_thread::this_record(), PoolRecord::statics().gone) {
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn conc_a_remote_free_during_a_momentary_lease_is_drained_at_its_release() {
-        // The tests take turns, since a thread of another test could lease the record.
+        // The tests take turns, because a thread of another test could lease the record.
         ephemera_testkit::suite::take_turn();
         struct Value(u64);
         crate::pooled!(Value);
@@ -139,11 +140,11 @@ mod tests {
         let record = REGISTRY.records().find(|record| Heaps::find(record, Value::__family()).is_some());
         let lease = record.and_then(Record::try_lease).expect("its thread ended");
         assert_eq!(value.0, 7);
-        // Without pages of the system, as under Miri, nothing refuses the table.
+        // If no pages come from the system, as under Miri, nothing refuses the table.
         let refuses = pages::usage().bytes_mapped != 0;
         let (heaps, before) = run_then_release(Held::Leased(lease), |held| {
             pages::refuse_call(usize::MAX);
-            // Uses up the permanent memory that is left, because a table would fit it.
+            // Uses up the rest of the permanent memory, in which a table would fit.
             while refuses && pages::permanent(Layout::new::<[u64; 8]>()).is_ok() {}
             // SAFETY: this thread holds the record; records and families are never freed.
             let heaps = unsafe { Heaps::find_or_make(held.record(), Other::__family()) };

@@ -1,16 +1,16 @@
-//! The counts of large blocks, which are in no unit: `LargeTally` has the counts of one table, and
-//! `Books` is a family's account together with the tally of the calling thread.
+//! Counts large blocks, which are in no unit. `LargeTally` has the counts of one table. `Books`
+//! combines a family's account with the tally of the calling thread.
 //!
-//! With the tally, an allocation of a large block takes one atomic exchange, on the word that the
-//! limit is compared with. Two shared counters, of blocks and of bytes, would take two more.
+//! With the tally, an allocation of a large block takes one atomic exchange, on the word with the
+//! bytes that the limit bounds. Shared counters of blocks and of bytes would take two more.
 
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::account::{Account, Booked, SharedAccount, changed};
 use ephemera_prim::word::OwnerUsize;
 
-/// Allocations minus frees of large blocks, as counted by the holders of one record. The difference
-/// is negative, and wrapped, if they freed blocks that other threads allocated. The sum over all
-/// records and the family's own account is the number of live blocks.
+/// Allocations minus frees of large blocks by the holders of one record. The difference is below
+/// zero, and wraps, if the holders freed blocks that other threads allocated. The sum of all
+/// tallies and the family's account is the number of live blocks and their bytes.
 #[derive(Debug)]
 pub(super) struct LargeTally {
     blocks: OwnerUsize,
@@ -24,22 +24,22 @@ impl LargeTally {
         }
     }
 
-    /// Counts blocks that were allocated or freed, or that changed their size by `bytes`. Adds both
-    /// numbers if `adds`, else subtracts them. Only the holder of the record may call this.
+    /// Counts the allocation, free or resize of blocks. Adds both numbers if `adds`, else subtracts
+    /// them. A resize passes 0 blocks. Only the holder of the record may call this.
     #[cfg(not(ephemera_loom))]
     pub(super) fn change(&self, blocks: usize, bytes: usize, adds: bool) {
         self.blocks.set(changed(self.blocks.get(), blocks, adds));
         self.bytes.set(changed(self.bytes.get(), bytes, adds));
     }
 
-    /// Adds this tally to a number of blocks and their bytes.
+    /// Returns a number of blocks and their bytes, plus this tally.
     pub(super) fn add_to(&self, (blocks, bytes): (usize, usize)) -> (usize, usize) {
         (blocks.wrapping_add(self.blocks.get()), bytes.wrapping_add(self.bytes.get()))
     }
 }
 
-/// A family's account, in which the tally of the calling thread's table counts the large blocks.
-/// Without a table, the account itself counts them.
+/// A family's account, together with the tally of the calling thread's table, which counts the
+/// large blocks. If the thread has no table, the account itself counts them.
 #[cfg(not(ephemera_loom))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Books<'w> {

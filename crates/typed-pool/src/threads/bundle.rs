@@ -4,10 +4,10 @@
 //! several slots of one group in a row collects their bits in its bundle and publishes them by one
 //! read-modify-write.
 //!
-//! Until the thread publishes them, the slots count as live in their unit. So a bundle is as sound
-//! as a program that frees the slots a little later: whatever the owner does, the unit is not
-//! freed. In this example, a thread frees three slots of group A, then two of group B. Each column
-//! shows the state after one free:
+//! Until the thread publishes its bundle, the slots in it count as live in their unit. So a bundle
+//! is as sound as a program that frees the slots a little later: whatever the owner does, the unit
+//! is not freed. In this example, a thread frees three slots of group A, then two of group B. Each
+//! column shows the state after one free:
 //!
 //! ```text
 //!   free of       A1      A2      A3       B1        B2
@@ -16,13 +16,13 @@
 //!   the bundle    closed  A: 2    A: 2,3   closed    B: 2
 //! ```
 //!
-//! A bundle opens at the second free in a row to a group whose owner has not booked the first one.
-//! So frees in random order cost one read-modify-write each, as without bundles. A thread publishes
-//! its bundle with its first free to another group, in its slow path, when it trims, and when it
-//! ends.
+//! A bundle opens at the second remote free in a row to one group, if the owner has not booked the
+//! first. So frees in random order cost one read-modify-write each, as without bundles. A thread
+//! publishes its bundle with its first free to another group, in its slow path, when it trims, and
+//! when it ends.
 //!
-//! The bundles of threads are in records of their own. The holder of a record with heaps has to
-//! drain the heaps' inboxes, but a thread that only frees takes no slow path in which to do so.
+//! Bundles have their own records. The holder of a record with heaps must drain the inboxes of
+//! these heaps, but a thread that only frees never takes the slow path that drains.
 
 use core::ptr::{self, NonNull};
 
@@ -45,16 +45,16 @@ use crate::unit_header::SlotGroup;
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Bundle {
-    /// The group whose slots wait, or null if the bundle is closed.
+    /// The group of the waiting slots, or null if the bundle is closed.
     group: OwnerPtr<SlotGroup>,
     bits: OwnerU64,
     heap: OwnerPtr<ThreadHeap>,
-    /// The address of the group to which the thread last freed. It is only compared, because the
-    /// group may be gone.
+    /// The address of the group of the thread's last remote free. It is only compared, because the
+    /// group's unit may have been freed.
     last: OwnerUsize,
 }
 
-/// The slots that were taken out of a bundle. The thread that took them must publish them.
+/// Slots that a thread took out of its bundle and must publish.
 pub(super) struct TakenSlots {
     pub(super) heap: &'static ThreadHeap,
     pub(super) group: NonNull<SlotGroup>,
@@ -74,7 +74,7 @@ impl Bundle {
     }
 
     /// Adds a slot that the caller is freeing, if the bundle is open for the slot's group. Returns
-    /// whether it is. The bundle must be that of the calling thread.
+    /// whether the slot was added. The bundle must be that of the calling thread.
     #[inline]
     pub(super) fn add(&self, group: NonNull<SlotGroup>, bit: u64) -> bool {
         if !ptr::eq(self.group.get(), group.as_ptr()) {
@@ -135,8 +135,8 @@ impl Bundle {
 pub(super) static REGISTRY: Registry<Bundle> =
     Registry::new([const { Record::new(Bundle::new()) }; FIRST], Bundle::new);
 
-/// Returns the bundle of this thread. A thread without one gets a bundle that is never open. In a
-/// model, it gets none.
+/// Returns the bundle of this thread. For a thread without a bundle, returns one that is never
+/// open, or `None` in a model.
 #[inline]
 pub(super) fn current() -> Option<&'static Bundle> {
     #[cfg(not(ephemera_loom))]
@@ -145,7 +145,7 @@ pub(super) fn current() -> Option<&'static Bundle> {
     model::current()
 }
 
-/// Returns the bundles of all threads. In a model, it returns only that of the calling thread.
+/// Returns the bundles of all threads, or only that of the calling thread in a model.
 pub(super) fn all() -> impl Iterator<Item = &'static Bundle> {
     #[cfg(not(ephemera_loom))]
     return REGISTRY.records().map(Record::data);
@@ -153,7 +153,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Bundle> {
     model::current().into_iter()
 }
 
-/// The bundle of a thread of a model. Loom has no statics.
+/// The bundle of each thread of a model. Loom has no statics.
 #[cfg(ephemera_loom)]
 pub(super) mod model {
     use core::cell::Cell;

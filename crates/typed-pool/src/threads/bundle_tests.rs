@@ -1,4 +1,4 @@
-//! Tests which frees wait in a bundle, and when a thread publishes them.
+//! Tests of bundles: which frees wait in a bundle, and when a thread publishes them.
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -6,8 +6,8 @@ use std::thread;
 use std_alloc::vec::Vec;
 
 use allocator_api2::boxed::Box;
-// The tests run one at a time, because they share a pool, and because a thread of one test may hold
-// the record with the heaps of another test.
+// The tests run one at a time, because they share a pool. Also, a thread of one test may hold the
+// record that has the heaps of another test.
 use ephemera_testkit::suite::take_turn;
 
 use super::bundle;
@@ -20,13 +20,13 @@ pooled_allocator! {
 
 type Value = Box<[usize; 4], BundlePool>;
 
-/// Makes values for several units, or for several groups under Miri.
+/// Makes enough values to fill several units, or several groups under Miri.
 fn values() -> Vec<Value> {
     let count = if cfg!(miri) { 150 } else { 5_000 };
     (0..count).map(|number| Box::new_in([number; 4], BundlePool)).collect()
 }
 
-/// Drops values, those of the owner's front first.
+/// Drops values, beginning with those of the owner's front.
 fn drop_front_first<V>(mut values: Vec<V>) {
     drop(values.split_off(values.len() / 2));
     drop(values);
@@ -37,8 +37,8 @@ fn is_open() -> bool {
     bundle::current().is_some_and(bundle::Bundle::is_open)
 }
 
-/// Calls `work` with the values that another thread makes. That thread sleeps meanwhile, then calls
-/// `later` and ends.
+/// Calls `work` with the values that another thread makes. That thread sleeps during the call, then
+/// calls `later` and ends.
 fn while_owner_sleeps<V: Send>(
     make: impl FnOnce() -> Vec<V> + Send,
     work: impl FnOnce(Vec<V>),
@@ -49,7 +49,7 @@ fn while_owner_sleeps<V: Send>(
     thread::scope(|threads| {
         let owner = threads.spawn(move || {
             send.send(make()).expect("the test receives");
-            // A test that fails drops the sender, which also ends the wait.
+            // A failed test drops the sender too, which ends the wait.
             let _ = sleep.recv();
             later();
         });
@@ -75,7 +75,7 @@ fn slots_in_a_bundle_count_as_freed() {
 }
 
 /// Returns the bytes that are held after this thread has freed the values of another thread, and
-/// that thread has trimmed and ended. This thread takes no slow path meanwhile.
+/// the other thread has then trimmed and ended. This thread takes no slow path in between.
 fn held_by_sleeper<V: Send>(make: impl FnOnce() -> Vec<V> + Send) -> usize {
     while_owner_sleeps(make, drop_front_first, || BundlePool.trim());
     BundlePool.stats().bytes_held
@@ -166,7 +166,8 @@ fn frees_that_alternate_between_groups_do_not_wait() {
     assert_eq!(BundlePool.stats().bytes_held, 0);
 }
 
-/// An owner that sends values one by one, and waits until each is freed, reuses each slot.
+/// An owner that sends values one by one, and waits for the free of each value, can book each free
+/// at once.
 #[test]
 fn slot_of_a_group_whose_frees_are_booked_does_not_wait() {
     take_turn();

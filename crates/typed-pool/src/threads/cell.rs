@@ -11,8 +11,8 @@ use super::state::{FamilyCell, PoolRecord, ThisCell, ThreadHeap};
 use super::table::Heaps;
 use crate::class::CLASSES;
 
-/// The heaps of threads that own nothing. There are as many as the largest family has. They have no
-/// front and are never written.
+/// The heaps of threads that own nothing: as many as the largest family has. They have no front and
+/// are never written.
 static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
 
 /// The content of a [`FamilyCell`].
@@ -34,7 +34,7 @@ impl CellState {
         Self { heaps: heaps.as_ptr(), counting: ptr::null() }
     }
 
-    /// Returns the table that the thread allocated from, or null if it had none.
+    /// Returns the table that this content names, or null if it names none.
     #[inline]
     pub(super) fn table(self) -> *const ThreadHeap {
         if ptr::eq(self.heaps, NOTHING) { self.counting } else { self.heaps }
@@ -54,7 +54,7 @@ impl CellState {
         Self { heaps: heaps.get(), counting: counting.get() }
     }
 
-    /// Stores this content as that of the holder's cell before the holder entered this record's
+    /// Stores this content, which the holder's cell had before the holder entered this record's
     /// scope.
     #[inline]
     fn keep_outside(self, record: &PoolRecord) {
@@ -63,7 +63,7 @@ impl CellState {
         counting.set(self.counting.cast_mut());
     }
 
-    /// Returns whether the table of this content belongs to this record.
+    /// Returns whether this content names a table of this record.
     #[inline]
     fn is_of(self, record: &Record<PoolRecord>) -> bool {
         // SAFETY: T1: the pointer is null or names a table, which is never freed.
@@ -72,8 +72,9 @@ impl CellState {
 }
 
 impl PoolRecord {
-    /// Returns the record of the enclosing scope: the one that the holder was in when it entered
-    /// the scope of this record. The calling thread holds both records.
+    /// Returns the record that the holder allocated from before it entered the scope of this
+    /// record, if any. That record belongs to the outer scope, or is the thread's own. The calling
+    /// thread holds both records.
     pub(super) fn outer(&self) -> Option<&Record<Self>> {
         self.ledger()?;
         // SAFETY: T1: the pointer is null or names a table, which is never freed.
@@ -145,11 +146,11 @@ impl ThisCell {
         }
     }
 
-    /// Returns the heaps whose fronts serve this thread.
+    /// Returns the heaps that the fast paths of this thread use.
     #[inline]
     pub(crate) fn heaps(self) -> Heaps<'static> {
         let first = self.cell().map_or(NOTHING, |cell| cell.heaps.get());
-        // SAFETY: T1 and T2: neither tables nor the static heaps are ever freed.
+        // SAFETY: T1 and T2: tables and the static heaps are never freed.
         unsafe { Heaps::new(first) }
     }
 
@@ -163,8 +164,8 @@ impl ThisCell {
     }
 
     /// Stores this content. The thread must hold the record of the table that the content names, if
-    /// any. Returns the former content, or `None` if the cell is destroyed; each allocation then
-    /// takes the slow path.
+    /// any. Returns the former content. Returns `None` if the cell is destroyed: each allocation
+    /// then takes the slow path.
     #[inline]
     pub(super) fn set(self, new: CellState) -> Option<CellState> {
         Some(self.cell()?.replace(new))
@@ -184,9 +185,13 @@ impl ThisCell {
     /// Makes the thread allocate from the table that it had before it entered the scope of this
     /// record.
     ///
-    /// If the thread does not allocate from this record now, it leaves its scopes out of order. Its
-    /// former table may then belong to a record that another thread holds, so the process ends.
     /// Thread exit resets the cell, and this function changes nothing in a cell that was reset.
+    ///
+    /// # Aborts
+    ///
+    /// Ends the process if the thread allocates from another record now, because it then leaves its
+    /// scopes out of order. Another thread may hold the record of the table that this function
+    /// would restore.
     #[inline]
     pub(super) fn leave(self, record: &Record<PoolRecord>) {
         let Some(cell) = self.cell() else { return };

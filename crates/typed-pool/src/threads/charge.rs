@@ -1,9 +1,9 @@
 //! The *charge* of a block without a size class: the scope that the block counts for.
 //!
-//! Such a block is in no unit, so a note by its address names its scope. Only the paths of these
-//! blocks write and read it. A block that grows counts for the scope in which it grows, as if it
-//! had moved to a new block. A block that shrinks stays in its scope, unless it gets a size class:
-//! it then counts for the scope in which it shrinks.
+//! Such a block is in no unit, so a note for its address names its scope. Only the paths of these
+//! blocks write and read the note. A block that grows counts from then on for the scope in which it
+//! grew, as if it had moved to a new block. A block that shrinks continues to count for its scope.
+//! But a block that gets a size class by the shrink counts for the scope in which it shrank.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -25,7 +25,7 @@ impl Charge {
         Some(Self(Note { whose: NonNull::from(ledger).cast(), number: ledger.birth() }))
     }
 
-    /// Takes the charge of a block, if it has one.
+    /// Removes the charge of a block and returns it, if the block has one.
     ///
     /// # Safety
     /// The caller owns the block. It has this layout, came from the operating system's pages and is
@@ -59,7 +59,7 @@ impl Charge {
     /// Each path that frees the block must take its charge first.
     pub(super) unsafe fn count_block(self, block: NonNull<u8>, layout: Layout) {
         let ledger = self.ledger();
-        // SAFETY: G6: the caller owns the block, whose frees take the note first.
+        // SAFETY: G6: the caller owns the block, and each path that frees it takes the note first.
         if layout.size() != 0 && unsafe { notes::set(block, layout, self.0) } {
             ledger.add_large(1, layout.size());
             if ledger.is_counting() {
@@ -83,7 +83,7 @@ impl Charge {
     /// # Safety
     /// The contract of [`count_block`](Self::count_block) holds, and the block is not of size zero.
     pub(super) unsafe fn put_back(self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: G6: the caller owns the block, whose frees take the note first.
+        // SAFETY: G6: the caller owns the block, and each path that frees it takes the note first.
         if !unsafe { notes::set(block, layout, self.0) } {
             self.count_free(layout.size());
         }

@@ -1,4 +1,4 @@
-//! Families: the pools of one type, or of the size classes of one allocator.
+//! Families: the pools of one type, or the size classes of one allocator, on all threads.
 
 use core::alloc::Layout;
 
@@ -20,10 +20,10 @@ use crate::heap::ChunkLen;
 
 #[cfg(not(ephemera_loom))]
 impl Family {
-    /// Creates the family of one type. Without a `chunk_len`, chunks grow.
+    /// Creates the family of one type. If `chunk_len` is empty, the size of requests grows.
     ///
     /// # Safety
-    /// `cell` is the thread-local of these pools alone.
+    /// The thread-local that `cell` reads belongs to this family alone.
     #[must_use]
     pub const unsafe fn of_type<T>(chunk_len: &[usize], cell: FamilyKey) -> Self {
         let chunk_len = match *chunk_len {
@@ -36,7 +36,7 @@ impl Family {
     /// Creates the family of an allocator with size classes.
     ///
     /// # Safety
-    /// `cell` is the thread-local of this allocator alone.
+    /// The thread-local that `cell` reads belongs to this family alone.
     #[must_use]
     pub const unsafe fn of_classes(cell: FamilyKey) -> Self {
         Self::new(FamilyKind::Classes, ChunkLen::Grows, cell)

@@ -1,5 +1,5 @@
-//! Tests of guests in heaps of threads: what statistics of other threads say, and when the unit of
-//! a guest is freed.
+//! Tests of guests in heaps of threads: limits, statistics of other threads, and when the unit of a
+//! guest is freed.
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
 use core::alloc::Layout;
@@ -8,8 +8,8 @@ use std::thread;
 use std_alloc::vec::Vec;
 
 use allocator_api2::boxed::Box;
-// The tests run one at a time, because a thread of one test may hold the record with the heaps of
-// another test.
+// The tests run one at a time, because a thread of one test may hold the record that has the heaps
+// of another test.
 use ephemera_testkit::suite::take_turn;
 
 use super::this_thread;
@@ -23,7 +23,7 @@ pooled_allocator! {
 
 type Value = Box<[usize; 16], GuestPool>;
 
-/// The number of values: those of several units, or of two short units under Miri.
+/// The number of values: enough for several units, or for two short units under Miri.
 const VALUES: usize = if cfg!(miri) { 150 } else { 2_000 };
 
 /// Calls `ask` with the heap of this thread for these values.
@@ -41,7 +41,7 @@ fn value(number: usize) -> Value {
     Box::new_in([number; 16], GuestPool)
 }
 
-/// Makes values and replaces them until every unit has run full and become the front again.
+/// Makes values and replaces them, until each unit has run full and become the front again.
 fn replaced() -> Vec<Value> {
     let mut values: Vec<_> = (0..VALUES).map(value).collect();
     for round in 0..if cfg!(miri) { 2 } else { 10 } * VALUES {
@@ -99,7 +99,7 @@ fn another_thread_counts_one_slot_of_a_hosting_heap_as_unsettled() {
         free_until_guest(&mut values);
         let in_front = ask_heap(UnitHeap::live_in_front);
         send.send((values.len(), in_front, GuestPool.stats())).expect("the test receives");
-        // A test that fails drops the sender, which also ends the wait.
+        // A failed test drops the sender too, which ends the wait.
         let _ = sleep.recv();
     });
     let (live, in_front, own) = receive.recv().expect("the owner sends");
@@ -141,7 +141,7 @@ fn a_thread_that_replaces_values_does_the_work_of_the_slow_path() {
         let at = round % values.len();
         drop(values.swap_remove(at));
         values.push(value(round));
-        // Sometimes an allocation misses.
+        // In one of 1,000 rounds, an allocation misses.
         if round % 1_000 == 0 {
             let pair = (values.pop(), values.pop());
             drop(pair);

@@ -1,12 +1,12 @@
 //! Purges the units of an idle owner that have no live slot left after remote frees.
 //!
-//! The groups of slots that other threads free wait in the heap's inbox. `ephemera_prim::idle`
-//! decides which thread looks at them, and when. The look borrows the groups of the inbox, purges
-//! the slots of the units without a live slot, and puts the groups back.
+//! Groups with slots that other threads freed wait in the heap's inbox. `ephemera_prim::idle`
+//! decides which thread looks at them, and when. A look borrows the groups from the inbox, purges
+//! the slots of units without a live slot, and puts the groups back.
 //!
-//! For its owner, a purged unit is still a unit whose remote frees are not booked. The unit's
-//! header is not purged, so the OS page that it is on stays resident. `ephemera_prim::claim` has
-//! the protocol between the purging thread and an owner that wakes up.
+//! To the owner, a purged unit looks like a unit with unbooked remote frees. The header of the unit
+//! is not purged, so the OS page with the header stays resident. `ephemera_prim::claim` has the
+//! protocol between the purging thread and an owner that wakes up.
 
 use ephemera_prim::barrier;
 use ephemera_prim::idle::{IdleBy, Purged};
@@ -18,8 +18,8 @@ use crate::heap::UnitHeap;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::UnitPtr;
 
-/// The bounds of one call of [`purge_units`]: the groups that it looks at, and the units that it
-/// claims. The bounds are smaller in tests, so that one look does not see all groups.
+/// The maximum number of groups that one call of [`purge_units`] looks at. It is smaller in tests,
+/// so that one look does not see all groups.
 const GROUPS: usize = if cfg!(miri) {
     2
 } else if cfg!(test) {
@@ -27,10 +27,11 @@ const GROUPS: usize = if cfg!(miri) {
 } else {
     512
 };
+/// The maximum number of units that one call of [`purge_units`] claims.
 const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
 
-/// Purges units of this heap that have no live slot and whose remote frees the owner has not booked
-/// yet. Only one thread at a time may call this.
+/// Purges units of this heap that have no live slot, but have remote frees that the owner has not
+/// booked. Only one thread at a time may call this.
 pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     let mut lent = heap.mail.lend();
     if by == IdleBy::Bytes {
@@ -41,15 +42,16 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     while units < UNITS && groups < GROUPS {
         let Some(group) = lent.look() else { break };
         groups += 1;
-        // SAFETY: U1: the group is lent, so its unit is not freed. The inbox has groups only.
+        // SAFETY: U1: the group is lent, so its unit is not freed. The inbox holds only groups of
+        // this heap.
         let unit = unsafe { SlotGroupPtr::new(group, heap.heap.spec().unit) }.unit();
         if unit.claim().is_kept() && seems_free(unit) && unit.claim().claim() {
             claimed[units] = Some(unit);
             units += 1;
         }
     }
-    // The owner may need the groups that were not looked at, so they go back now. One group of each
-    // claimed unit stays lent, so the unit is not freed.
+    // The owner may need the groups that this thread did not look at, so they go back now. One
+    // group of each claimed unit stays lent, so the unit is not freed.
     lent.put_rest_back();
     // C3: the fence comes after the claims and before the checks that decide.
     let fenced = units != 0 && barrier::heavy();
@@ -57,8 +59,9 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     for unit in claimed.into_iter().flatten() {
         let purges = fenced && unit.all_free();
         if purges {
-            // SAFETY: the unit has no live slot and is not the front. Its owner sees the claim
-            // before it uses the slots (C2), because this thread did not see it use them (C3).
+            // SAFETY: the unit has no live slot and is not the front. The owner sees the claim
+            // before it uses the slots (C2), because this thread, after its fence, did not see the
+            // owner use them (C3).
             unsafe { purge(&heap.heap, unit) };
             purged += 1;
         }
@@ -69,24 +72,25 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     Purged { units: purged, more: purged != 0 && (units == UNITS || groups == GROUPS) }
 }
 
-/// Returns whether a claim on a unit's slots is likely to succeed. Nothing relies on the answer.
+/// Returns whether a claim on a unit's slots is likely to lead to a purge. Nothing relies on the
+/// answer.
 fn seems_free(unit: UnitPtr) -> bool {
-    // This check would hide a control that weakens the check after the claim, so such builds skip
-    // it.
+    // This check would hide a weakening of the check after the claim, so a build with that
+    // weakening skips it.
     let controlled =
         cfg!(any(ephemera_weaken = "bits_before_live", ephemera_weaken = "observe_word_relaxed"));
     controlled || unit.all_free()
 }
 
 /// Returns the pages of a unit's slots to the operating system. The unit counts as purged even if
-/// the system refuses, because it may have taken some of the pages.
+/// the system refuses, because the system may have taken some of the pages.
 ///
 /// # Safety
 /// The calling thread has claimed the slots. None of them is live, and the owner does not use them.
 unsafe fn purge(heap: &UnitHeap, unit: UnitPtr) {
     unit.note_purge();
     let (start, len) = unit.slot_bytes(heap.spec());
-    // SAFETY: the caller ensures that nothing uses or needs the slots, which are the last part of a
+    // SAFETY: the caller ensures that nothing uses or needs the slots. They are the last part of a
     // live block of `Pages`.
     unsafe { pages::purge_tail(start, len) };
 }

@@ -1,5 +1,5 @@
-//! The queue of this crate's heaps whose owners may be idle. A thread *looks* at these heaps: it
-//! purges the units without a live slot whose owners are idle.
+//! The queue of this crate's heaps that may have idle owners. A thread that *looks* at the queue
+//! purges units of idle owners, if they have no live slot.
 
 use ephemera_prim::idle::{self, IdleBy, IdleHeaps, IdleQueue, Purged, PushedBytes};
 
@@ -15,7 +15,7 @@ pub(super) const IDLE_MS: usize = if cfg!(any(test, miri)) { 0 } else { idle::ID
 /// The queue for the heaps of all families.
 pub(super) static QUEUE: IdleQueue<ThreadHeap> = IdleQueue::new(IDLE_MS);
 
-/// The heaps of all families, as a thread that looks for idle owners sees them.
+/// The operations on heaps that [`QUEUE`] needs, for the heaps of all families.
 struct ThreadHeaps;
 
 impl IdleHeaps for ThreadHeaps {
@@ -47,15 +47,15 @@ impl IdleHeaps for ThreadHeaps {
     }
 }
 
-/// Makes sure that a heap to which this thread has pushed is in the queue. On some pushes, the
-/// thread also looks at this heap or at the queue.
+/// Makes sure that a heap to which this thread has pushed is in the queue. Some of these calls also
+/// look at the heap or at the queue.
 #[inline]
 pub(super) fn note_push(heap: &ThreadHeap) {
     // SAFETY: T1: heaps are parts of tables, which are never freed.
     unsafe { QUEUE.note_push(&ThreadHeaps, heap, heap.group_bytes) };
 }
 
-/// Visits a few heaps of the queue, and purges units of those whose owners are idle.
+/// Visits a few heaps of the queue, and purges units of those with idle owners.
 #[inline]
 pub(super) fn look() {
     QUEUE.look(&ThreadHeaps);

@@ -1,4 +1,4 @@
-//! Allocates, resizes and frees large blocks, which have no size class, and counts them for scopes.
+//! Allocates, resizes and frees large blocks, which have no size class. Counts them for scopes.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -17,12 +17,13 @@ use super::this_thread::{books, own_pages};
 use super::visit::{refill_beyond, visit};
 use crate::class;
 
-/// Returns the scope that the thread is in, if a block of this family counts for it.
+/// Returns the charge of blocks that the thread allocates now, or `None` if they count for no
+/// scope.
 fn scope_of_thread(family: &'static Family) -> Option<Charge> {
     (family.cell)().table().and_then(Charge::of_table)
 }
 
-/// Frees the empty units of this table if `bytes` more would exceed the limit of its scope.
+/// Frees the empty units of this table if `bytes` more would exceed the limit of the table's scope.
 ///
 /// # Safety
 /// The calling thread holds the table's record.
@@ -47,7 +48,7 @@ pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
     }
 }
 
-/// Allocates a block of a layout without units, even if that exceeds the limit.
+/// Allocates a block of a layout without units, even beyond the limit.
 fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     let block = large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false)?;
     if let Some(charge) = scope_of_thread(family) {
@@ -88,8 +89,8 @@ pub(crate) fn allocate_large(
     Ok(block)
 }
 
-/// Allocates as [`allocate_large`] does, on a thread without a table of the family. Makes the table
-/// first if the thread may have one.
+/// Allocates a block like [`allocate_large`], on a thread without a table of the family. First
+/// makes the table, if the thread may have one.
 #[cold]
 #[inline(never)]
 fn allocate_large_unbound(
@@ -124,8 +125,8 @@ pub(super) fn allocate_or_make_room(
     })
 }
 
-/// Frees a block of a layout without units. It is not inlined: it would add register pressure to
-/// the fast path of other layouts.
+/// Frees a block of a layout without units. This function is not inlined, because it would add
+/// register pressure to the fast path of other layouts.
 ///
 /// # Safety
 /// `block` is a live block of this layout from the operating system's pages and on the family's
@@ -138,15 +139,14 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
     }
     // SAFETY: the caller owns the block, which came from pages and is not of size zero.
     let charge = unsafe { Charge::take(block, layout) };
-    // SAFETY: the block is live, came from pages, and has no note any more (G6).
+    // SAFETY: the block is live and came from pages, and `Charge::take` removed its note (G6).
     unsafe { large::deallocate(&own_pages(), &books(family), block, layout) };
     if let Some(charge) = charge {
         charge.count_free(layout.size());
     }
 }
 
-/// Grows a block whose layout has no units. If that fails, frees empty units and tries again, as
-/// [`allocate_large`] does.
+/// Grows a block of a layout without units. If that fails, frees empty units and tries again.
 ///
 /// # Safety
 /// The contract of `Allocator::grow` holds. The block came from the operating system's pages and is
@@ -165,12 +165,12 @@ pub(crate) unsafe fn grow_large(
         unsafe { trim_at_limit(heaps, new.size() - old.size()) };
     }
     let (pages, books) = (own_pages(), books(family));
-    // This takes the note of the old address first: once the block has moved, another thread may
-    // have a block at that address.
+    // Take the note of the old address first: once the block has moved, another thread may have a
+    // block at that address.
     // SAFETY: the caller owns the block, which came from pages and is not of size zero.
     let before = unsafe { Charge::take(block, old) };
-    // SAFETY: the block is live, came from pages, and has no note now (G6). If it does not grow, it
-    // is unchanged.
+    // SAFETY: the block is live and came from pages, and `Charge::take` removed its note (G6). If
+    // it does not grow, it is unchanged.
     let grow = || unsafe { large::grow(&pages, &books, block, layouts, zeroed) };
     let grown = grow().or_else(|AllocError| {
         make_room_for_thread(family);
@@ -212,10 +212,10 @@ pub(crate) unsafe fn shrink_large(
     block: NonNull<u8>,
     layouts: (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
-    // This takes the note of the old address first, as `grow_large` does.
+    // Take the note of the old address first, as in `grow_large`.
     // SAFETY: the caller owns the block, which came from pages and is not of size zero.
     let charge = unsafe { Charge::take(block, layouts.0) };
-    // SAFETY: the block is live, came from pages, and has no note now (G6).
+    // SAFETY: the block is live and came from pages, and `Charge::take` removed its note (G6).
     let shrunk = unsafe { large::shrink(&own_pages(), &books(family), block, layouts) };
     if let Some(charge) = charge {
         let (old, new) = layouts;

@@ -1,5 +1,6 @@
-//! The search for memory before a request is refused. It frees the empty units of the thread's own
-//! table and of records that no thread holds. Running threads free theirs at their next slow path.
+//! The search for memory before a refusal. The searching thread frees the empty units of its own
+//! table and of records that no thread holds. It asks running threads to free theirs at their next
+//! slow path.
 
 use ephemera_prim::record::Record;
 
@@ -11,12 +12,13 @@ use super::table::Heaps;
 use super::this_thread;
 
 /// Frees the empty units of this table and of the records that no thread holds, and asks running
-/// threads to free theirs at their next slow path. Until then, a running thread may keep the memory
-/// that this thread needs.
+/// threads to free theirs. Until its next slow path, a running thread may keep the memory that this
+/// thread needs.
 ///
-/// Under a limit, the search for memory outside this thread's tables is not repeated until a heap
-/// of the family keeps another empty unit or the limit changes. Until then it would find nothing:
-/// all other freed memory is released to the account, where the next request finds it.
+/// Under a limit, a thread repeats a search outside its own tables only after one of two events: a
+/// heap of the family kept another empty unit, or the limit changed. Without these events, a search
+/// would find nothing. All other freed memory is released to the account, where the next request
+/// finds it.
 ///
 /// # Safety
 /// The calling thread holds the table's record.
@@ -27,21 +29,22 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     let trim = || unsafe { heaps.trim() };
     let memory = heap_that_remembers(heaps);
     let waited = &memory.waited;
-    // A preempted walker is no reason for a refusal, so this thread waits for it. The thread does
-    // not wait again for a walker that did not move on, because that walker may not have survived a
+    // A preempted walker is no reason for a refusal, so this thread waits for walkers. It does not
+    // wait again for a walker that did not move on, because that walker may not have survived a
     // fork.
     let waits = if waited.get() == 0 { WALKER_WAITS } else { 0 };
     let all = trim() || (0..waits).any(|_| wait_for_walkers(trim));
     waited.set(usize::from(!all));
     let looked = &memory.looked;
     if spares == Some(looked.get()) && !cfg!(ephemera_weaken = "refusal_is_forgotten") {
-        // A running thread may have an empty front that no count of spare units shows. So this asks
-        // it to trim again, which costs one read-modify-write.
+        // A running thread may have an empty front, which `spares` does not count. So this thread
+        // asks the others to trim again, which costs one read-modify-write.
         if !cfg!(ephemera_weaken = "refusal_asks_once") {
             family.epoch.raise();
         }
         heaps.take_trim_request();
-        // In a scope, the thread may have freed blocks of its other tables since.
+        // If the thread is in a scope, it may have freed blocks of its other tables since the last
+        // search.
         #[cfg(not(ephemera_loom))]
         if !cfg!(ephemera_weaken = "refusal_trims_one_table") {
             this_thread::trim_outside(family);
@@ -50,13 +53,13 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     }
     looked.set(spares.unwrap_or(0));
     make_room_elsewhere(family);
-    // The raised epoch also asks this thread to trim, which it has just done.
+    // The raised epoch also asks this thread to trim, but it has just done so.
     heaps.take_trim_request();
 }
 
-/// Returns the heap that remembers a fruitless search: the first one of the thread's own table, if
-/// the thread has one. If each scope remembered its own searches, each scope that the thread enters
-/// would search once.
+/// Returns the heap that remembers a fruitless search: the first one of the thread's own table, or
+/// that of `heaps` if the thread has none. If each scope remembered its own searches, a thread
+/// would search once in each scope that it enters.
 fn heap_that_remembers(heaps: Heaps<'_>) -> &ThreadHeap {
     #[cfg(not(ephemera_loom))]
     if heaps.first().ledger().is_some() && !cfg!(ephemera_weaken = "each_scope_searches") {
@@ -67,7 +70,8 @@ fn heap_that_remembers(heaps: Heaps<'_>) -> &ThreadHeap {
     heaps.first()
 }
 
-/// The number of times that a thread waits for walkers before a refusal, one millisecond each.
+/// The number of times that a thread waits for walkers before a refusal. Each wait takes one
+/// millisecond.
 const WALKER_WAITS: usize = if cfg!(any(ephemera_loom, miri)) { 1 } else { 50 };
 
 /// Gives walkers time to move on, then trims again. Returns the result of `trim`.
@@ -78,7 +82,8 @@ fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
     trim()
 }
 
-/// Asks running threads to free their empty units, and frees those of records that no thread holds.
+/// Asks running threads to free their empty units. Frees those of this thread's other tables, and
+/// those of records that no thread holds.
 pub(super) fn make_room_elsewhere(family: &Family) {
     #[cfg(all(test, not(ephemera_loom)))]
     family.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
@@ -109,7 +114,7 @@ pub(super) fn trim_free_records(family: &Family) {
 
 #[cfg(not(ephemera_loom))]
 /// Frees the empty units of this thread and of records that no thread holds, and asks running
-/// threads to free theirs. A caller uses this before it refuses a request.
+/// threads to free theirs. For a caller that is about to refuse a request.
 pub(super) fn make_room_for_thread(family: &Family) {
     match (family.cell)().table() {
         // SAFETY: T2: the thread holds the record of the table in its cell.

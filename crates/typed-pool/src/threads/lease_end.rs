@@ -1,5 +1,5 @@
-//! Releases records, with the drains and trims that go with a release: at thread exit, after a
-//! momentary lease, when a thread leaves a scope, and when a scope ends.
+//! Releases records, with the drains and trims that belong to a release. Records are released at
+//! thread exit, after a momentary lease, and when a thread leaves a scope or ends it.
 
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{Ordering, fence};
@@ -12,8 +12,8 @@ use crate::heap;
 use crate::heap::supply::LeftUnits;
 
 // ORDERING: Acquire. Pairs with the fence that separates a push from `mark_mail`: sees the pushes
-// of all threads that marked the record, since each exchange continues the release sequences of
-// those before it.
+// of all threads that marked the record, because each exchange continues the earlier release
+// sequences.
 const UNMARK: Ordering =
     if cfg!(ephemera_weaken = "mail_unmark_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
@@ -36,7 +36,8 @@ pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
     }
 }
 
-/// Trims all tables of a record that this thread is about to release.
+/// Trims all tables of a record that this thread is about to release, and frees the record's cached
+/// spans.
 pub(super) fn trim_record(record: &Record<PoolRecord>) {
     let mut rest = false;
     for heaps in Heaps::of_record(record) {
@@ -51,21 +52,20 @@ pub(super) fn trim_record(record: &Record<PoolRecord>) {
     }
 }
 
-/// Returns whether the last holder of a record may have left empty units.
+/// Returns whether a former holder of the record may have left empty units.
 #[inline]
 fn has_rest(data: &PoolRecord) -> bool {
     data.rest.get() != 0 || has_ended(data)
 }
 
-/// Frees the empty units that the last holder of a record left: those that a walker protected,
-/// those that became empty when a momentary holder booked their frees, and those of a scope that
-/// ended while the record was held. The last holder calls this function after it releases its
-/// lease. So do a walker after its walk, the thread that ends the scope, and a thread that drained
-/// the record.
+/// Frees the empty units that a former holder of the record left. A walker protected these units,
+/// or they became empty when a momentary holder booked their frees, or their scope ended while a
+/// thread held the record. The former holder calls this function after it releases its lease. So do
+/// a walker after its walk, the thread that ends the scope, and a thread that drained the record.
 ///
-/// A fence separates the release from the reads of `walks` and `ended`. Another fence separates the
-/// writes of these words from the check of the lease. So either the former holder sees the write
-/// and trims again, or the other thread sees a free record and trims it.
+/// A fence separates the release from the reads of `walks` and `ended`. On the other thread, a
+/// fence separates the writes of these words from the check of the lease. So either the former
+/// holder sees the write and trims again, or the other thread sees a free record and trims it.
 #[cold]
 #[inline(never)]
 pub(super) fn trim_rest(record: &Record<PoolRecord>) {
@@ -86,9 +86,10 @@ pub(super) fn trim_rest(record: &Record<PoolRecord>) {
 }
 
 /// Frees the empty units of a scope's record at the end of the scope. Keeps up to `bytes` bytes of
-/// units, which the next scope of the same heaps probably needs, and returns the rest of `bytes`.
+/// units, which the next scope on the same heaps probably needs. Returns the rest of `bytes`.
 ///
-/// If another thread holds the record for a moment, that thread frees all empty units.
+/// If another thread holds the record, that thread frees all empty units when it releases the
+/// record.
 #[cfg(not(ephemera_loom))]
 pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, left: LeftUnits) -> usize {
     let Some(lease) = record.try_lease() else {
@@ -96,8 +97,8 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, l
         return bytes;
     };
     let mut all = true;
-    // The heaps of small slots come first. Their units are the shortest, so this order lets the
-    // most heaps keep one.
+    // The heaps of small slots come first. Their units are the smallest, so in this order the most
+    // heaps can keep a unit.
     for heap in Heaps::of_record(record).flat_map(Heaps::used) {
         // SAFETY: the lease makes this thread the holder.
         let (kept, freed) = heap::supply::trim_keeping(unsafe { HeapOwner::new(heap) }, bytes, left);
@@ -109,14 +110,14 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, l
     bytes
 }
 
-/// Returns whether the record's scope ended and its empty units are still to be freed.
+/// Returns whether the record's scope ended and no thread has freed the record's empty units yet.
 #[inline]
 fn has_ended(data: &PoolRecord) -> bool {
     data.ended.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "ended_scope_is_not_trimmed")
 }
 
-/// Frees the empty units of a scope's record: at once, or when the thread that holds the record
-/// releases it.
+/// Frees the empty units of a scope's record. If another thread holds the record, that thread frees
+/// them at its release.
 pub(super) fn end_scope(record: &Record<PoolRecord>) {
     record.data().ended.store(1, Ordering::Relaxed);
     // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the holder sees that
@@ -132,8 +133,9 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
 }
 
 /// Drains the record of a heap to which this thread has pushed, if no thread holds the record.
-/// Without this call, the inbox would wait until a thread leases the record. Frees the empty units
-/// too, because no thread needs them. A fence separates the push from this call.
+/// Without this call, the units in the inbox would wait until a thread leases the record. Also
+/// frees the empty units, because no thread allocates from them. A fence separates the push from
+/// this call.
 #[inline]
 pub(super) fn drain_free_record(heap: &ThreadHeap) {
     let record = heap.record();
@@ -146,16 +148,16 @@ pub(super) fn drain_free_record(heap: &ThreadHeap) {
     }
 }
 
-/// Marks the record of a scope to which this thread has pushed, for the thread that releases it. A
-/// fence separates the push from this call.
+/// Marks a scope's record to which this thread has pushed. The thread that releases the record
+/// looks at the mark. A fence separates the push from this call.
 #[cold]
 #[inline(never)]
 fn mark_mail(data: &PoolRecord) {
     if cfg!(ephemera_weaken = "mail_mark_is_stored") {
         data.mailed.store(1, Ordering::Relaxed);
     } else if !cfg!(ephemera_weaken = "scope_has_no_mail_mark") {
-        // Relaxed: the fence before this call publishes the push. A store instead of the exchange
-        // would end the release sequence of another thread's mark.
+        // Relaxed: the fence before this call publishes the push. This is an exchange because a
+        // store would end the release sequence of another thread's mark.
         data.mailed.swap(1, Ordering::Relaxed);
     }
     if !cfg!(ephemera_weaken = "mail_mark_without_fence") {
@@ -165,8 +167,8 @@ fn mark_mail(data: &PoolRecord) {
     }
 }
 
-/// Frees the empty units that an earlier scope left on a record that this thread has just leased.
-/// If another thread held the record while that scope ended, it may not have freed them yet.
+/// Frees the empty units that an earlier scope left on a record that this thread has just leased. A
+/// thread that held the record when that scope ended may not have freed them.
 #[cfg(not(ephemera_loom))]
 #[inline]
 pub(super) fn trim_ended(record: &Record<PoolRecord>) {
@@ -176,7 +178,7 @@ pub(super) fn trim_ended(record: &Record<PoolRecord>) {
     }
 }
 
-/// Returns whether the inbox of any heap of the record may hold a group.
+/// Returns whether any heap of the record may have mail.
 #[inline]
 pub(super) fn has_mail(data: &PoolRecord) -> bool {
     if data.is_of_scope() { data.mailed.load(Ordering::Relaxed) != 0 } else { any_has_mail(data) }
@@ -186,12 +188,13 @@ fn any_has_mail(data: &PoolRecord) -> bool {
     Heaps::of_data(data).flat_map(Heaps::used).any(ThreadHeap::has_mail)
 }
 
-/// Drains the inboxes of a record that this thread leases only for that. The record's units with
-/// live slots become abandoned, because no thread allocates from them.
+/// Drains the inboxes of a record that this thread leases only for that. A unit that still has a
+/// live slot becomes abandoned, because no thread allocates from it.
 pub(super) fn drain(record: &Record<PoolRecord>) {
     let mailed = &record.data().mailed;
     if mailed.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "mail_is_unmarked_last") {
-        // ORDERING: `UNMARK`. Pairs with `mark_mail`. A later push marks the record again.
+        // ORDERING: `UNMARK`. Pairs with the fence before `mark_mail`. A later push marks the
+        // record again.
         mailed.swap(0, UNMARK);
     }
     for heap in Heaps::of_record(record).flat_map(Heaps::used) {

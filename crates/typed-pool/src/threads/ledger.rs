@@ -1,11 +1,12 @@
 //! `Ledger`: the bytes that a scope holds, its limit, and its counts.
 //!
-//! All records of a scope share one ledger. Only slow paths change it: a request for a unit, the
-//! release of one, and large blocks. A counting scope also counts each allocation and each free.
+//! All records of a scope share one ledger. Only slow paths change it: those that request or free
+//! units, and those of large blocks. A counting scope also counts each allocation and each free.
 //!
-//! Heaps of scopes are reused, and their ledger with them. So scopes of one ledger are numbered.
-//! Each unit and each large block has the number of the scope that it counts for, its *birth*. A
-//! free of a block of an earlier scope then changes no figure of the current one.
+//! When a scope ends, its heaps and their ledger serve later scopes. So the scopes of one ledger
+//! are numbered. Each unit and each large block has a *birth*: the number of the scope that it
+//! counts for. The birth ensures that the free of an earlier scope's block changes no figure of the
+//! current scope.
 
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::account::Booked;
@@ -16,13 +17,13 @@ use super::tagged::TaggedSum;
 /// The value of `limit` that stands for no limit.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
 
-/// The most times that threads trim a scope before it exceeds its limit.
+/// The maximum number of trims that threads make to keep one scope within its limit.
 const TRIMS: usize = 64;
 
-/// A scope with a higher peak than usual raises the average by 1/`RISE` of the difference, and one
-/// with a lower peak lowers it by 1/`FALL` of the difference. So a program whose scopes are all
-/// large frees the memory of the first three only, and one large scope in a thousand does not count
-/// as usual.
+/// A scope with a higher peak than usual raises the usual peak by 1/`RISE` of the difference. A
+/// scope with a lower peak lowers it by 1/`FALL` of the difference. So if all scopes of a program
+/// are large, only the first three count as bursts. If one scope in a thousand is large, it always
+/// counts as a burst.
 #[cfg(not(ephemera_loom))]
 const RISE: usize = 8;
 #[cfg(not(ephemera_loom))]
@@ -35,9 +36,10 @@ const BURST: usize = 4;
 #[cfg(not(ephemera_loom))]
 const BURST_LEAST: usize = 8 << 20;
 
-/// The figures of a scope. Any thread may add to them, so each step is one atomic operation.
+/// The figures of a scope. Several threads may change them at once, so each change is one atomic
+/// operation.
 ///
-/// The ledger belongs to one scope at a time. It outlives the scope, because threads that free the
+/// A ledger belongs to one scope at a time. It outlives the scope, because threads that free the
 /// scope's last units still subtract from it.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -47,7 +49,7 @@ pub(crate) struct Ledger {
     birth: AtomicU64,
     /// The bytes of the units and large blocks that count for the scope.
     held: TaggedSum,
-    /// The live large blocks that count for the scope, and their bytes.
+    /// The number of live large blocks that count for the scope, and their bytes.
     large_blocks: TaggedSum,
     large_bytes: TaggedSum,
     /// The most bytes that the scope held at the same time.
@@ -60,15 +62,15 @@ pub(crate) struct Ledger {
     streak: AtomicUsize,
     /// A moving average of the peaks of the scopes on these heaps, in bytes.
     usual: AtomicUsize,
-    /// The number of times that threads trimmed the scope before it exceeded its limit.
+    /// The number of trims that threads made to keep the scope within its limit.
     trims: AtomicUsize,
     allocations: AtomicUsize,
     allocated: AtomicUsize,
     frees: TaggedSum,
-    /// Bytes of live blocks.
+    /// The bytes of live blocks.
     live: TaggedSum,
     live_peak: AtomicUsize,
-    /// Whether each allocation and each free is counted. It never changes.
+    /// Whether the scope counts each allocation and each free. Never changes.
     counting: bool,
 }
 
@@ -107,7 +109,7 @@ impl Ledger {
         }
     }
 
-    /// Returns whether each allocation and each free is counted.
+    /// Returns whether the scope counts each allocation and each free.
     pub(crate) fn is_counting(&self) -> bool {
         self.counting
     }
@@ -131,8 +133,8 @@ impl Ledger {
         }
     }
 
-    /// Counts the end of a scope. Returns whether at least `scopes` scopes ended on these heaps
-    /// before it, since the last [`Self::forget_streak`]. The next scope then probably needs the
+    /// Counts the end of a scope. Returns whether at least `scopes` other scopes have ended on
+    /// these heaps since the last [`Self::forget_streak`]. The next scope then probably needs the
     /// same units.
     #[cfg(not(ephemera_loom))]
     pub(crate) fn note_end(&self, scopes: usize) -> bool {
@@ -154,13 +156,13 @@ impl Ledger {
         (is_burst && !cfg!(ephemera_weaken = "scopes_keep_bursts")).then_some(peak)
     }
 
-    /// Resets the count of ended scopes. The caller must free the units that they left.
+    /// Resets the count of ended scopes. The caller must free the units that those scopes left.
     pub(crate) fn forget_streak(&self) {
         self.streak.store(0, Ordering::Relaxed);
     }
 
-    /// Adds bytes to the current scope, even if the sum exceeds the limit; the scope then counts as
-    /// over its limit. Only a thread in the scope may call this.
+    /// Adds bytes to the current scope. If the sum exceeds the limit, marks the scope as over its
+    /// limit. Only a thread in the scope may call this.
     pub(crate) fn add(&self, bytes: usize) {
         let held = self.held.add(bytes);
         self.peak.fetch_max(held, Ordering::Relaxed);
@@ -169,7 +171,7 @@ impl Ledger {
         }
     }
 
-    /// Returns whether these bytes would exceed the limit and the thread should first free its
+    /// Returns whether `bytes` more would exceed the limit, and the thread should first free its
     /// empty units of the scope. Returns `true` at most [`TRIMS`] times for each scope.
     #[inline]
     pub(crate) fn may_trim_for(&self, bytes: usize) -> bool {
@@ -190,16 +192,16 @@ impl Ledger {
         }
     }
 
-    /// Adds `blocks` large blocks of `bytes` bytes, as [`Self::add`] does. A block that grows
-    /// passes 0 blocks.
+    /// Adds `blocks` large blocks of `bytes` bytes in total, under the rules of [`Self::add`]. The
+    /// growth of a block adds 0 blocks.
     pub(crate) fn add_large(&self, blocks: usize, bytes: usize) {
         self.large_blocks.add(blocks);
         self.large_bytes.add(bytes);
         self.add(bytes);
     }
 
-    /// Subtracts large blocks with this birth. A block that shrinks passes 0 blocks. Any thread may
-    /// call this.
+    /// Subtracts large blocks with this birth. A shrink of a block subtracts 0 blocks. Any thread
+    /// may call this.
     pub(crate) fn sub_large(&self, blocks: usize, bytes: usize, birth: u64) {
         if self.is_current(birth) {
             self.large_blocks.sub_for(blocks, birth);
@@ -220,7 +222,8 @@ impl Ledger {
     }
 
     /// Returns whether the scope with this number is the current one. The next scope may begin
-    /// right after this check, so each change of a sum compares the last bits of the number again.
+    /// right after this check. So each subtraction from a sum compares the low bits of the number
+    /// again.
     pub(crate) fn is_current(&self, birth: u64) -> bool {
         self.birth() == birth
     }
@@ -231,13 +234,13 @@ impl Ledger {
         self.count_growth(bytes);
     }
 
-    /// Counts bytes by which a block of a counting scope grew.
+    /// Counts the bytes by which a block of a counting scope grew.
     pub(crate) fn count_growth(&self, bytes: usize) {
         self.allocated.fetch_add(bytes, Ordering::Relaxed);
         self.live_peak.fetch_max(self.live.add(bytes), Ordering::Relaxed);
     }
 
-    /// Counts the free of a block with this birth in a counting scope.
+    /// Counts the free of a block with this birth, in a counting scope.
     pub(crate) fn count_free(&self, bytes: usize, birth: u64) {
         if self.is_current(birth) {
             self.frees.add_for(1, birth);
@@ -245,7 +248,7 @@ impl Ledger {
         self.count_shrink(bytes, birth);
     }
 
-    /// Counts bytes by which a block with this birth shrank in a counting scope.
+    /// Counts the bytes by which a block with this birth shrank, in a counting scope.
     pub(crate) fn count_shrink(&self, bytes: usize, birth: u64) {
         if self.is_current(birth) {
             self.live.sub_for(bytes, birth);

@@ -1,8 +1,8 @@
-//! Pools that all threads may use: each thread has heaps of its own for each family.
+//! Pools that all threads may use. Each thread has its own heaps for each family.
 //!
-//! A *family* is the pools of one type, or of the size classes of one allocator, on all threads. A
-//! *record* is the identity of a thread for its allocators, see `ephemera_prim::record`. The heaps
-//! of a family on one record are a *table*.
+//! A *family* is the pools of one type, or the size classes of one allocator, on all threads. A
+//! *record* is the identity of a thread for its allocators (see `ephemera_prim::record`). A *table*
+//! is the heaps of one family on one record.
 //!
 //! ```text
 //!   thread-local of a family --> table: its heaps on this thread's record
@@ -11,11 +11,11 @@
 //! ```
 //!
 //! Each family has its own thread-local, so a thread reaches its heap by one load. All families
-//! share one `Tenant`, `PoolRecord`, and its exit hook. The bundles of remote frees are a second
-//! tenant. Tables, like records, are never freed.
+//! share the tenant `PoolRecord` and its exit hook. A second tenant has the bundles of remote
+//! frees. Tables and records are never freed.
 //!
 //! `DESIGN.md` lists these files in rows. Each file uses only files in the rows above it, or to its
-//! left.
+//! left in its own row.
 
 #[cfg(not(ephemera_loom))]
 mod binding;

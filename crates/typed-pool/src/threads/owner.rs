@@ -1,4 +1,4 @@
-//! A thread as the owner of a heap on its record.
+//! `HeapOwner`: a thread as the owner of one heap.
 
 use core::ptr;
 
@@ -39,7 +39,7 @@ impl<'w> HeapOwner<'w> {
 }
 
 impl<'w> Heaps<'w> {
-    /// Returns the heap with this index, for a thread that owns it.
+    /// Returns the calling thread as the owner of the heap with this index.
     ///
     /// # Safety
     /// The family has more than `heap` heaps. The calling thread holds the record, or these are the
@@ -48,16 +48,17 @@ impl<'w> Heaps<'w> {
     pub(crate) unsafe fn owner(self, heap: usize) -> HeapOwner<'w> {
         // SAFETY: the family has more than `heap` heaps.
         let heap = unsafe { self.heap(heap) };
-        // SAFETY: the calling thread holds the record, or the heap belongs to no thread.
+        // SAFETY: the calling thread holds the record, or the heap is one of threads that own
+        // nothing.
         unsafe { HeapOwner::new(heap) }
     }
 
-    /// Returns the heap that owns a unit, if that heap is in this table and this thread may write
-    /// the words of the unit.
+    /// Returns the calling thread as the owner of a unit's heap, if that heap is in this table and
+    /// the thread may write the unit's words.
     ///
     /// # Safety
-    /// These are the heaps of an allocator with size classes: a table on a record that the calling
-    /// thread holds, or the heaps of threads that own nothing.
+    /// These are the heaps of an allocator with size classes. They are a table on a record that the
+    /// calling thread holds, or the heaps of threads that own nothing.
     #[cfg(not(ephemera_loom))]
     #[inline]
     pub(crate) unsafe fn owner_of(self, unit: UnitPtr) -> Option<HeapOwner<'w>> {
@@ -89,8 +90,8 @@ impl<'w> Heaps<'w> {
     }
 }
 
-// SAFETY: the holder of a record owns its heaps (L1). Units carry the address of their heap as
-// identity, and all of them come from the operating system's pages.
+// SAFETY: the holder of a record owns its heaps (L1). The owner word of a unit is the address of
+// its heap, and all units come from `Pages`.
 unsafe impl PoolEnv for HeapOwner<'_> {
     type Backing = Pages;
     type Account = SharedAccount;
@@ -131,8 +132,8 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         self.heap.ledger().is_none_or(|ledger| ledger.is_current(birth))
     }
 
-    /// A slot has no birth of its own. So a counting scope allocates from its own units only, and
-    /// the birth of a unit tells which scope a freed slot counts for.
+    /// A slot has no birth. So a counting scope allocates from its own units only, and the birth of
+    /// a unit tells which scope a freed slot counts for.
     #[inline]
     fn serves(&self, birth: u64) -> bool {
         let shared = cfg!(ephemera_weaken = "counting_scopes_share_units");
@@ -159,8 +160,8 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)> {
         // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
         let taken = unsafe { self.heap.mail.take() };
-        // SAFETY: U1: the inboxes have groups of this heap only, and a unit whose frees are not all
-        // booked is not freed (F3).
+        // SAFETY: U1: the inboxes have groups of this heap only, and a unit with unbooked remote
+        // frees is not freed (F3).
         taken.map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
     }
 }

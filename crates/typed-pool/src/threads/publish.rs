@@ -1,4 +1,4 @@
-//! Publishes remote frees to the owner of their unit: those of a bundle, and single ones.
+//! Publishes remote frees, from a bundle or one by one, to the owner of their unit.
 
 #[cfg(not(ephemera_loom))]
 use core::ptr;
@@ -16,13 +16,13 @@ use super::lease_end;
 use super::state::ThreadHeap;
 use crate::unit_header::SlotGroup;
 
-/// Frees these slots of a group to the heap of the group.
+/// Publishes the frees of these slots to the heap of their group.
 ///
 /// # Safety
 /// The slots belong to a group of this heap. The program freed each of them once, and no foreign
 /// word and no bundle has them, so they still pin their unit (F3).
 pub(super) unsafe fn publish_bits(heap: &ThreadHeap, group: NonNull<SlotGroup>, bits: u64) {
-    // SAFETY: the slots pin their unit, which therefore is not freed (F3). No other free sets their
+    // SAFETY: the unit is not freed, because these slots pin it (F3). No other free sets their
     // bits.
     let pushed = unsafe { heap.mail.inbox.give_back_bits(group, bits) };
     if pushed {
@@ -43,12 +43,12 @@ pub(super) fn publish_bundle(bundle: &Bundle) {
 #[cold]
 #[inline(never)]
 fn publish_taken(taken: &TakenSlots) {
-    // SAFETY: the program freed the slots of the group, and no word has them (B1). The bundle is
-    // closed, so they are published once.
+    // SAFETY: the program freed these slots of the group, and no foreign word has them (B1). The
+    // bundle is closed, so no other call publishes them.
     unsafe { publish_bits(taken.heap, taken.group, taken.bits) };
 }
 
-/// Publishes the remote frees of this thread that wait in its bundle.
+/// Publishes the remote frees that wait in this thread's bundle.
 #[inline]
 pub(super) fn publish_own() {
     if let Some(bundle) = bundle::current().filter(|_| !cfg!(ephemera_weaken = "slow_path_publishes_nothing"))
@@ -57,7 +57,7 @@ pub(super) fn publish_own() {
     }
 }
 
-/// Returns the bundle of this thread, and makes it if there is none. Returns `None` if the thread's
+/// Returns the bundle of this thread. Makes it if there is none. Returns `None` if the thread's
 /// exit guard has run, or if there is no memory.
 pub(super) fn find_or_make_bundle() -> Option<&'static Bundle> {
     #[cfg(not(ephemera_loom))]
@@ -92,7 +92,7 @@ impl Tenant for Bundle {
         }
     }
 
-    /// A bundle has no inbox, so its release drains nothing.
+    /// Only drops the lease: a bundle has no inbox to drain.
     fn release(lease: Lease<'static, Self>) {
         drop(lease);
     }

@@ -1,5 +1,5 @@
-//! Tests that the owner of purged units can use them after it wakes up. Here an owner is idle at
-//! once.
+//! Tests that the owner of purged units can use them after it wakes up. In these tests, an owner is
+//! idle at once.
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,8 @@ use std::thread;
 use std_alloc::vec::Vec;
 
 use allocator_api2::boxed::Box;
-// The tests run one at a time, because a thread of one test may hold the record with the heaps of
-// another test.
+// The tests run one at a time, because a thread of one test may hold the record that has the heaps
+// of another test.
 use ephemera_testkit::suite::take_turn;
 
 use ephemera_prim::idle::LOOKS;
@@ -24,10 +24,11 @@ pooled_allocator! {
     struct IdlePool;
 }
 
-/// A block that fills a size class, with the same number in all of its words.
+/// A block that fills its size class and has the same number in all of its words.
 type Value = Box<[u64; 16], IdlePool>;
 
-/// More than four units of 255 slots, or a few groups under Miri.
+/// The number of values: enough for more than four units of 255 slots, or for a few groups under
+/// Miri.
 const VALUES: usize = if cfg!(miri) { 200 } else { 1_200 };
 
 fn value(number: usize) -> Value {
@@ -47,7 +48,8 @@ fn look_until_purged() {
     panic!("no unit was purged");
 }
 
-/// Publishes the slots that this thread freed last. They keep one unit at most.
+/// Publishes the slots that this thread freed last. Before that, checks that they pin one unit at
+/// most.
 fn publish_bundle_of_this_thread() {
     let held = IdlePool.stats().bytes_held;
     assert!(held <= UNIT_MIN, "{held} bytes are held");
@@ -55,8 +57,8 @@ fn publish_bundle_of_this_thread() {
 }
 
 /// The owner allocates values and drops those that `keeps` does not select. The test's thread drops
-/// the selected ones and purges the units. Then the owner allocates again, and no slot has two
-/// users.
+/// the selected values and purges the units. Then the owner allocates again, and no slot may have
+/// two users.
 fn purged_after(keeps: fn(usize) -> bool) {
     take_turn();
     assert_eq!(IDLE_MS, 0);
@@ -83,7 +85,7 @@ fn purged_after(keeps: fn(usize) -> bool) {
         owner.join().expect("no panic");
     });
     publish_bundle_of_this_thread();
-    // A lost slot would keep its unit from being freed.
+    // A lost slot would pin its unit.
     assert_eq!((IdlePool.stats().bytes_held, IdlePool.stats().purged_units), (0, 0));
 }
 
@@ -124,8 +126,8 @@ fn a_thread_that_ends_leaves_no_purged_unit() {
     assert_eq!(IdlePool.stats().bytes_held, 0);
 }
 
-/// A look that purges nothing must wait for the next clock tick: a sleeping owner may have any
-/// number of units with a live slot.
+/// After a look that purges nothing, the next look must wait for a clock tick. A sleeping owner may
+/// have any number of units with a live slot.
 #[test]
 fn a_look_that_purges_nothing_waits_for_the_clock() {
     take_turn();
@@ -138,15 +140,15 @@ fn a_look_that_purges_nothing_waits_for_the_clock() {
             awake.wait();
         });
         asleep.wait();
-        // One value in 32 stays, so each group keeps at least one.
+        // One value in 32 stays, so each group has at least one live slot.
         let mut number = 0;
         let mut values = values.recv().expect("the owner sends");
         values.retain(|_| {
             number += 1;
             number % 32 == 0
         });
-        // An earlier test may have left permission for a number of looks without a pause. Each look
-        // reduces that number.
+        // After an earlier test, a number of looks may still run without a pause. Each look reduces
+        // that number.
         for _ in 0..2 * LOOKS {
             look();
             #[cfg(not(miri))]
@@ -161,7 +163,7 @@ fn a_look_that_purges_nothing_waits_for_the_clock() {
     });
 }
 
-/// Reads the values that it receives, then drops them.
+/// Checks the values that it receives, then drops them.
 fn drops(values: Receiver<(usize, Value)>) {
     for (number, value) in values {
         assert!(value.iter().all(|word| *word == number as u64), "a live slot was purged");

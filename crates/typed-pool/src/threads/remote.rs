@@ -1,5 +1,5 @@
-//! The work of a heap's owner on other heaps: it frees slots of other threads, and it searches for
-//! memory before a refusal.
+//! The work of a heap's owner on other heaps: frees of slots that other threads own, and the search
+//! for memory before a refusal.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -57,7 +57,7 @@ impl AllocEnv for HeapOwner<'_> {
     }
 }
 
-/// Frees a slot to the heap of its unit, or adds it to this thread's bundle.
+/// Publishes the free of a slot to the heap of its unit, or adds the slot to this thread's bundle.
 ///
 /// # Safety
 /// `unit` belongs to a heap of a table. `block` is a live slot of `unit`, and nothing uses it after
@@ -96,17 +96,17 @@ unsafe fn give_past_bundle(group: SlotGroupPtr, bit: u64) {
     unsafe { publish_bits(heap, group.as_non_null(), bit) };
 }
 
-/// The largest unit, in bytes, whose slots may wait in bundles. Models allow every unit, because
-/// their slots are large.
+/// The size in bytes of the largest units with slots that may wait in bundles. Models allow every
+/// unit, because their slots are large.
 const LARGEST_UNIT: usize =
     if cfg!(any(ephemera_loom, ephemera_weaken = "bundle_of_any_size")) { UNIT_MAX } else { UNIT_MIN };
 
-/// Returns whether slots of this group may wait in a bundle. They may if an earlier free to the
-/// group waits for a running owner, the unit is not large, and neither a limit nor the figures of a
-/// scope depend on its slots.
+/// Returns whether slots of this group may wait in a bundle. An earlier free to the group must
+/// still wait for a running owner. The unit must not be large. No limit and no figure of a scope
+/// may depend on the slots.
 ///
-/// An owner that has already booked the earlier free probably waits for the next free too, so this
-/// thread publishes the next one at once.
+/// An owner that has already booked the earlier free probably waits for the next one too, so this
+/// thread publishes the next free at once.
 fn may_wait(heap: &ThreadHeap, group: SlotGroupPtr) -> bool {
     let is_served = heap.record().is_bound() && group.awaits_owner();
     let is_unwatched = heap.ledger().is_none() && !heap.family().account().is_limited();
@@ -124,7 +124,8 @@ fn count_free(heap: &ThreadHeap, birth: u64) {
     }
 }
 
-/// Frees a slot by its layout alone, on a thread that holds the record `own`, if any.
+/// Frees a slot of any family, given the layout of its value. `own` is the calling thread's record,
+/// or null.
 ///
 /// # Safety
 /// `block` is a live slot of a family's heap for a value of this layout, and nothing uses it after
@@ -133,7 +134,7 @@ fn count_free(heap: &ThreadHeap, birth: u64) {
 pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<u8>, layout: Layout) {
     let unit_size = crate::geometry::unit_of(layout);
     // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
-    // created; a unit with a live slot is not freed (H4).
+    // created. A unit with a live slot is not freed (H4).
     let header = unsafe { ephemera_prim::header::header_of::<Unit>(block, unit_size) };
     // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
     let unit = unsafe { UnitPtr::new(header) };

@@ -15,7 +15,7 @@ use super::table::Heaps;
 use super::{lease_end, statistics};
 use crate::stats::Stats;
 
-/// A counted reference to the heaps of a scope. The drop of the last one ends the scope.
+/// A counted reference to the heaps of a scope. Dropping the last reference ends the scope.
 #[derive(Debug)]
 pub(crate) struct ScopeRef(&'static ScopeHeaps);
 
@@ -50,7 +50,7 @@ impl ScopeRef {
         Some(Self(heaps))
     }
 
-    /// Lets the calling thread allocate from the scope as [`try_enter`](Self::try_enter) does.
+    /// Lets the calling thread allocate from the scope, like [`try_enter`](Self::try_enter).
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if there is no memory for the scope's heaps.
@@ -66,8 +66,8 @@ impl ScopeRef {
     /// already allocates from the scope, this does nothing, or lets the thread use another record
     /// of the scope.
     ///
-    /// Returns `None` if the thread-local cannot be written, because it is under destruction. That
-    /// happens only on targets that build thread-locals on keys of the operating system.
+    /// Returns `None` if the thread-local is being destroyed and cannot be written. That happens
+    /// only on targets that build thread-locals on keys of the operating system.
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory for the scope's heaps. The thread then does not
@@ -104,9 +104,9 @@ impl ScopeRef {
         Ok(Some(Entered { lease: Some(lease), thread: PhantomData }))
     }
 
-    /// Frees the scope's empty units. A thread that still holds a record frees that record's units
-    /// when it leaves the scope. If this is the only reference, some units may stay for the next
-    /// scope.
+    /// Frees the scope's empty units. A thread that still holds a record of the scope frees that
+    /// record's units when it leaves the scope. If this is the only reference, some empty units may
+    /// stay for the next scope.
     pub(crate) fn finish(&self) {
         if self.0.users.is_one() {
             self.0.free_units(false);
@@ -115,22 +115,22 @@ impl ScopeRef {
         }
     }
 
-    /// Returns the blocks and bytes of the scope's heaps, including units that earlier scopes left.
+    /// Returns the units and slots of the scope's heaps, including units that earlier scopes left,
+    /// and the large blocks and bytes that count for the scope.
     pub(crate) fn stats(&self) -> Stats {
         statistics::stats_of_scope(pooled_family(), self.0.records(), self.0.ledger())
     }
 }
 
-/// The presence of a thread in a scope. It stays on the stack of its thread.
+/// A guard that keeps a thread in a scope. It never leaves its thread.
 ///
 /// # Aborts
-/// Dropping it ends the process if the thread is still in a scope that it entered later.
+/// Dropping the guard ends the process if the thread is still in a scope that it entered later.
 #[derive(Debug)]
 pub(crate) struct Entered {
-    /// The record of the scope that the thread entered. `None` if the thread was in the scope
-    /// already.
+    /// The lease of the scope's record, or `None` if the thread was in the scope already.
     lease: Option<Lease<'static, PoolRecord>>,
-    /// Keeps the presence on its thread: a pointer is not `Send`.
+    /// Keeps the guard on its thread, because a pointer is not `Send`.
     thread: PhantomData<NonNull<()>>,
 }
 

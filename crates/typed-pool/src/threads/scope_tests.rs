@@ -1,4 +1,4 @@
-//! Tests of scopes that threads enter and leave, in order and out of order.
+//! Tests of scopes: threads enter and leave them, in order and out of order, and reuse their heaps.
 
 use core::alloc::Layout;
 use core::mem;
@@ -27,7 +27,8 @@ fn enter(scope: &ScopeRef) -> Entered {
     scope.enter().expect("the cell is alive")
 }
 
-/// Runs `act` in a child process, which must end without unwinding, and say `said`.
+/// Runs `act` in a child process. The process must fail without unwinding, and its output must
+/// contain `said`.
 fn ends_the_process(test: &str, said: &str, act: impl FnOnce() + core::panic::UnwindSafe) {
     if child::part().is_some() {
         child::end_unless_it_ends(act);
@@ -57,7 +58,7 @@ fn too_many_references_to_a_scope_end_the_process() {
     ends_the_process(NAME, "too many references", || {
         let scope = start();
         scope.users.set(isize::MAX as usize);
-        // This reference is within the bound, and the next one exceeds it.
+        // This reference is within the bound. The next one exceeds the bound.
         mem::forget(scope.clone());
         mem::forget(scope.clone());
     });
@@ -70,7 +71,7 @@ fn leaving_a_scope_after_the_thread_exit_hook_restores_nothing() {
     let (first, second) = (start(), start());
     let outer = enter(&first);
     let inner = enter(&second);
-    // Resets the cell, as the thread's exit hook does.
+    // Resets the cell, like the thread's exit hook.
     cell.set(CellState::NOTHING).expect("the cell is alive");
     drop(inner);
     assert!(cell.table().is_none());
@@ -84,7 +85,8 @@ fn a_thread_in_a_counting_scope_owns_no_unit() {
     let scope = ScopeRef::start(UNLIMITED, true).expect("memory");
     let inside = enter(&scope);
     let block = PooledAllocator.allocate(Layout::new::<u64>()).expect("memory").cast::<u8>();
-    // SAFETY: the block is a live slot, whose unit is aligned to the size of units of its class.
+    // SAFETY: the block is a live slot of class 0, and units are aligned to the `unit_size` of
+    // their class.
     let unit = unsafe { header_of::<Unit>(block, class::unit_size(0)) };
     // SAFETY: the block is a live slot of this unit.
     assert!(!unsafe { give_to_own_unit(pooled_cell(), unit.cast(), block) });
@@ -93,7 +95,7 @@ fn a_thread_in_a_counting_scope_owns_no_unit() {
     drop(inside);
 }
 
-/// Several threads were in the scope at the same time, so it has several records.
+/// Three leases at the same time give the scope three records.
 #[test]
 fn the_first_record_of_a_scope_serves_its_next_visits() {
     let scope = ScopeHeaps::make(false).expect("memory");
@@ -170,7 +172,7 @@ fn a_thread_returns_to_its_own_record_of_a_scope_that_others_are_in() {
         told.recv().expect("the other thread answers")
     };
     let theirs = ask();
-    // A search tries this thread's record first, and finds it free from now on.
+    // A search tries this thread's record first. From here on that record is free.
     let own = ptr::from_ref(first.record()).addr();
     drop(first);
     assert_ne!(own, theirs);
@@ -185,7 +187,7 @@ fn a_thread_returns_to_its_own_record_of_a_scope_that_others_are_in() {
 fn a_fruitless_search_is_remembered_by_the_thread_and_not_by_each_scope() {
     take_turn();
     let family = pooled_family();
-    // This allocation gives the thread a table of its own.
+    // This allocation gives the thread its own table.
     drop(Box::new_in(1_u8, PooledAllocator));
     PooledAllocator.trim_all();
     let looks = || family.looks.load(core::sync::atomic::Ordering::Relaxed);
@@ -206,10 +208,10 @@ fn a_refused_thread_finds_an_empty_front_that_was_set_aside_since() {
     take_turn();
     let value = || Box::<[u8; 20_000], _>::try_new_uninit_in(PooledAllocator);
     let large = || Box::<[u8; 60_000], _>::try_new_uninit_in(PooledAllocator);
-    // This allocation gives the thread a table of its own.
+    // This allocation gives the thread its own table.
     drop(Box::new_in(1_u8, PooledAllocator));
     PooledAllocator.trim_all();
-    // After this number of scopes, each one leaves its front to the next.
+    // After this number of scopes, each scope leaves its front to the next one.
     for _ in 0..if cfg!(miri) { 6 } else { 300 } {
         let scope = start();
         let inside = enter(&scope);
@@ -221,7 +223,7 @@ fn a_refused_thread_finds_an_empty_front_that_was_set_aside_since() {
     let live = value().expect("memory");
     PooledAllocator.set_limit(PooledAllocator.stats().bytes_held);
     let first = large().is_err();
-    // The refused request trimmed the heap, so this one makes the unit the front again.
+    // The refused request trimmed the heap, so this allocation makes the unit the front again.
     drop((value().expect("a free slot"), live));
     drop(inside);
     drop(scope);

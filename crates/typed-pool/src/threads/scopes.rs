@@ -1,18 +1,19 @@
 //! The heaps of scopes, and how a thread enters and leaves them.
 //!
 //! ```text
-//!   ScopeHeaps --> ledger                       one for each scope that is alive
-//!        '-------> record --> record --> ...    one for each thread that is in the scope
+//!   ScopeHeaps --> ledger                       used by one scope at a time
+//!        '-------> record --> record --> ...    each leased by one thread at a time
 //! ```
 //!
-//! A thread that enters a scope leases one of its records and stores that record's table in the
-//! thread-local of `PooledAllocator`. When it leaves, it restores the former table and releases the
-//! lease. So the fast path does not change, and a block of a scope is an ordinary block.
+//! A thread that enters a scope leases one of the scope's records and stores that record's table in
+//! the thread-local of `PooledAllocator`. When the thread leaves, it restores the former table and
+//! releases the lease. So the fast path does not change, and a block of a scope is an ordinary
+//! block.
 //!
-//! Heaps of scopes are never freed. When a scope ends, its heaps go to a pool with the units
-//! that escaped blocks keep, and the next scope allocates from the free slots of those units. The
-//! pool has 64 places, of which each thread uses one, so a thread usually gets the heaps that it
-//! used last.
+//! Heaps of scopes are never freed. When a scope ends, its heaps go to a pool, together with the
+//! units that escaped blocks pin. The next scope allocates from the free slots of those units. The
+//! pool has 64 places. Each thread uses one of them, so it usually gets the heaps that it used
+//! last.
 
 use core::alloc::Layout;
 use core::ptr;
@@ -34,7 +35,8 @@ use crate::heap::supply::LeftUnits;
 /// The heaps of one scope.
 ///
 /// # Invariant
-/// **S1** These heaps and their records are permanent memory, and all records name this ledger.
+/// **S1** These heaps and their records are permanent memory, and all of the records name this
+/// ledger.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct ScopeHeaps {
@@ -50,14 +52,14 @@ pub(crate) struct ScopeHeaps {
     freed: AtomicUsize,
 }
 
-/// The scope has not ended.
+/// No empty units of the scope were freed yet.
 const FREED_NONE: usize = 0;
 /// All empty units of the scope were freed.
 const FREED: usize = 1;
 /// All empty units of the scope were freed, except for those that the next scope probably needs.
 const FREED_MOST: usize = 2;
 
-/// A record of a scope. It is in no registry, so no thread takes it for its own.
+/// A record of a scope. It is in no registry, so no thread takes it as its own.
 #[derive(Debug)]
 #[repr(C)]
 struct ScopeRecord {
@@ -68,36 +70,37 @@ struct ScopeRecord {
 /// The list of all heaps of scopes, the newest first.
 static ALL: AtomicPtr<ScopeHeaps> = AtomicPtr::new(ptr::null_mut());
 
-/// The number of places for heaps that a thread used last.
+/// The number of places for the heaps that threads used last.
 const PLACES: usize = 64;
 
 /// The heaps that threads used last, by a hash of the thread.
 static PLACE: [CachePadded<UnusedPlace<ScopeHeaps>>; PLACES] =
     [const { CachePadded::new(UnusedPlace::new()) }; PLACES];
 
-/// Other heaps that no scope uses: those of ordinary scopes, and those of counting scopes.
+/// The unused heaps that are in no place: those of ordinary scopes, and those of counting scopes.
 pub(super) static UNUSED: [UnusedList<ScopeHeaps>; 2] = [UnusedList::new(), UnusedList::new()];
 
-/// The number of scopes that end on the same heaps before the heaps keep units for the next one.
+/// The number of scopes that must end on the same heaps before these heaps keep units for the next
+/// scope.
 const STREAK: usize = if cfg!(miri) { 4 } else { 256 };
 
-/// After every `UNUSED_EVERY`th scope on the same heaps, the kept units that this scope did not use
-/// are freed. The other scopes leave them, because not every scope of a program uses the same
-/// classes.
+/// Every `UNUSED_EVERY`th scope on the same heaps frees the kept units that it did not use. The
+/// other scopes leave these units, because not every scope of a program uses the same classes.
 const UNUSED_EVERY: u64 = 16;
 
-/// The bytes of units that the heaps in a thread's place keep. The small classes come first.
+/// The maximum bytes of units that the heaps in a thread's place keep. The small classes come
+/// first.
 const KEPT_BYTES: usize = 2 << 20;
 
-/// The number of times that a thread waits for a record before it makes another one. Each try costs
+/// The number of times that a thread waits for a record before it makes another one. A wait costs
 /// little compared with the table of a new record.
 const WAITS: usize = if cfg!(miri) { 2 } else { 50 };
 
-// ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the item that is pushed, and
-// all that was written to it.
+// ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the pushed item, and all writes
+// to it.
 const PUSH: Ordering = Ordering::Release;
 
-/// Returns the item at an end or a link of a list of permanent items.
+/// Returns the item that the head or a link of a list of permanent items names.
 #[inline]
 fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     // ORDERING: Acquire. Pairs with the Release in `add_to`: sees the item complete.
@@ -113,7 +116,7 @@ fn add_to<T>(head: &AtomicPtr<T>, item: &'static T, link: &AtomicPtr<T>) {
     push(head, ptr::from_ref(item).cast_mut(), None, PUSH, set);
 }
 
-/// Puts a value into permanent memory. Returns `None` if there is no memory.
+/// Moves a value to permanent memory. Returns `None` if there is no memory.
 fn permanent<T>(value: T) -> Option<&'static T> {
     let place = pages::permanent(Layout::new::<T>()).ok()?.cast::<T>();
     // SAFETY: the memory is unused and has this layout.
@@ -122,7 +125,7 @@ fn permanent<T>(value: T) -> Option<&'static T> {
     Some(unsafe { place.as_ref() })
 }
 
-/// Returns the records of all scopes, if `family` is the one that scopes have heaps of.
+/// Returns the records of all scopes, or none if scopes have no heaps of `family`.
 pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Record<PoolRecord>> + use<> {
     let mut at = if ptr::eq(family, pooled_family()) { follow(&ALL) } else { None };
     core::iter::from_fn(move || {
@@ -140,8 +143,8 @@ fn place() -> &'static UnusedPlace<ScopeHeaps> {
     &PLACE[hash as usize % PLACES]
 }
 
-/// Frees the units that the heaps in the calling thread's place keep for its next scope. If the
-/// thread `ends`, the heaps leave the place.
+/// Frees the units that the heaps in the calling thread's place keep for the thread's next scope.
+/// If the thread `ends`, moves the heaps from the place to the list.
 pub(super) fn trim_place(ends: bool) {
     if let Some(heaps) = place().take() {
         heaps.free_kept_units();
@@ -158,8 +161,8 @@ impl ListedItem for ScopeHeaps {
 }
 
 impl ScopeHeaps {
-    /// Returns heaps that no scope uses, or new ones, and begins a scope on them. Returns `None` if
-    /// there is no memory.
+    /// Takes unused heaps or makes new ones, and begins a scope on them. Returns `None` if there is
+    /// no memory.
     pub(super) fn take(limit: usize, counting: bool) -> Option<&'static Self> {
         let heaps = Self::take_unused(counting).or_else(|| Self::make(counting))?;
         heaps.ledger.begin(limit);
@@ -170,7 +173,8 @@ impl ScopeHeaps {
         if counting {
             return UNUSED[1].take();
         }
-        // Heaps in other places serve too, because the threads of those places may have ended.
+        // Heaps in the places of other threads serve too, because these threads may start no
+        // further scope.
         let full = |place: &&CachePadded<UnusedPlace<Self>>| !place.is_empty();
         let of_others = || PLACE.iter().filter(full).find_map(|place| place.take());
         place().take().or_else(|| UNUSED[0].take()).or_else(of_others)
@@ -178,8 +182,8 @@ impl ScopeHeaps {
 
     #[cold]
     pub(super) fn make(counting: bool) -> Option<&'static Self> {
-        // This call registers the fork handler: a forked child must distinguish its memory from
-        // that of its parent's threads.
+        // This call registers the fork handler. A forked child must distinguish its memory from
+        // that of the parent's other threads.
         let _ = ephemera_prim::fork::generation();
         let heaps = permanent(Self {
             ledger: Ledger::new(counting),
@@ -202,8 +206,9 @@ impl ScopeHeaps {
         })
     }
 
-    /// Leases a record that no thread holds. If threads hold all records, this waits for a moment
-    /// and then makes another record, which is never freed.
+    /// Leases a record that no thread holds. If threads hold all records, waits for a moment and
+    /// then makes another record, which is never freed. Returns `None` if there is no memory for
+    /// that record.
     pub(super) fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
         self.lease_or_wait(core::hint::spin_loop)
     }
@@ -214,8 +219,8 @@ impl ScopeHeaps {
         follow(&self.records)?.record.try_lease()
     }
 
-    /// Leases a record as [`lease`](Self::lease) does, and calls `wait` between tries. A short wait
-    /// often suffices: threads that drain a record or read its statistics soon release it.
+    /// Leases a record like [`lease`](Self::lease), and calls `wait` between tries. A short wait
+    /// often suffices, because threads that drain a record or read its statistics soon release it.
     pub(super) fn lease_or_wait(&'static self, mut wait: impl FnMut()) -> Option<Lease<'static, PoolRecord>> {
         let mut first = self.try_lease();
         if follow(&self.records).is_some() {
@@ -230,9 +235,9 @@ impl ScopeHeaps {
         first.or_else(|| self.add())
     }
 
-    /// Leases the first record if no thread holds it, else the one that this thread leased last,
-    /// else any other. So a thread usually looks at two records, however many threads are in the
-    /// scope.
+    /// Leases the first record if no thread holds it, else the record that this thread remembers,
+    /// else any other. So a thread usually tries two records at most, even if many threads are in
+    /// the scope.
     fn try_lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
         if let Some(lease) = self.lease_first() {
             return Some(lease);
@@ -257,14 +262,15 @@ impl ScopeHeaps {
         let new = permanent(ScopeRecord { record, later: AtomicPtr::new(ptr::null_mut()) })?;
         let lease = new.record.try_lease();
         pooled_cell().remember(&new.record);
-        // The first record stays the first, so that threads prefer the record with the most units.
+        // The new record follows the first record in the list. So threads still prefer the first
+        // one, which has the most units.
         let list = follow(&self.records).map_or(&self.records, |first| &first.later);
         add_to(list, new, &new.later);
         lease
     }
 
-    /// Returns a lease of a scope's record together with the record's table. Makes the table if
-    /// there is none. Releases the record if there is no memory.
+    /// Returns the lease together with the table on the leased record of a scope. Makes the table
+    /// if there is none. If there is no memory for it, releases the record and returns `None`.
     #[inline]
     pub(super) fn table_of(
         lease: Lease<'static, PoolRecord>,
@@ -282,14 +288,14 @@ impl ScopeHeaps {
         }
     }
 
-    /// Frees the empty units of the scope at its end. If the heaps go to the thread's place and
-    /// many scopes have ended there, they keep up to `KEPT_BYTES` of units for the next scope.
+    /// Frees the empty units of the scope at its end. If many scopes have ended on these heaps and
+    /// the thread's place is empty, the heaps keep up to `KEPT_BYTES` of units for the next scope.
     /// `aside` says whether they also set their fronts aside.
     pub(super) fn free_units(&'static self, aside: bool) {
         let counting = self.ledger.is_counting();
         let mut kept = 0;
-        // The exit hook of a thread frees the units in its place. A thread without a record has no
-        // such hook, so its heaps keep no units.
+        // The exit hook of a thread frees the units that the heaps in its place keep. A thread
+        // without a record has no such hook, so its heaps keep no units.
         let is_bound = local::bound::<PoolRecord>().is_some();
         let keeps = !counting && is_bound && self.ledger.note_end(STREAK) && place().is_empty();
         if keeps && !cfg!(ephemera_weaken = "scopes_keep_no_units") {
@@ -324,7 +330,7 @@ impl ScopeHeaps {
         }
     }
 
-    /// Frees the units that ended scopes left for the next one.
+    /// Frees the units that ended scopes left for the next scope.
     fn free_kept_units(&'static self) {
         self.ledger.forget_streak();
         self.records().for_each(lease_end::end_scope);

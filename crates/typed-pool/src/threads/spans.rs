@@ -1,9 +1,9 @@
 //! The spans that a thread keeps for its next large blocks, and the short paths of such blocks.
 //!
 //! The spans are on the thread's own record, even while the thread is in a scope. The short paths
-//! are for a thread in no scope and for blocks that count for no scope. They serve an allocation or
-//! a free from the thread's own spans, and the growth of a block in its span. In all other cases
-//! they call the functions of `large`.
+//! serve threads in no scope, and blocks that count for no scope. They allocate from the thread's
+//! own spans, free to these spans, and grow a block in its span. In all other cases they call the
+//! functions of `large`.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -21,11 +21,11 @@ use super::state::Family;
 use super::table::Heaps;
 use super::visit::visit;
 
-/// Returns the pages with the cache of a thread that allocates from its own table. Returns `None`
-/// if the thread has no table or is in a scope.
+/// Returns the process's pages with this thread's own cache of spans. Returns `None` if the thread
+/// has no table or is in a scope.
 ///
 /// # Safety
-/// The heaps are those that this thread's cell of the family names.
+/// `heaps` are those that this thread's cell of the family names.
 #[inline]
 unsafe fn pages_outside_scopes(heaps: Heaps<'static>) -> Option<CachedPages> {
     if ptr::eq(heaps.as_ptr(), NOTHING) {
@@ -44,7 +44,7 @@ unsafe fn pages_outside_scopes(heaps: Heaps<'static>) -> Option<CachedPages> {
 ///
 /// # Safety
 /// `block` is a live block of the first layout, from the process's pages and on the family's
-/// account. The second layout is not smaller. The heaps are those that this thread's cell of the
+/// account. The second layout is not smaller. `heaps` are those that this thread's cell of the
 /// family names.
 #[inline]
 unsafe fn grow_in_span(
@@ -53,7 +53,7 @@ unsafe fn grow_in_span(
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
 ) -> bool {
-    // SAFETY: the caller passes the heaps that its cell names.
+    // SAFETY: `heaps` are those that this thread's cell names.
     let outside = unsafe { pages_outside_scopes(heaps) }.is_some();
     // SAFETY: the caller passes a live block, which is not of size zero.
     if !outside || unsafe { Charge::is_noted(block, old) } {
@@ -71,10 +71,10 @@ unsafe fn grow_in_span(
     is_within
 }
 
-/// Allocates a block of a layout without units, as [`allocate_large`] does.
+/// Allocates a block of a layout without units, like [`allocate_large`].
 ///
 /// # Safety
-/// The heaps are those that this thread's cell of the family names.
+/// `heaps` are those that this thread's cell of the family names.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn allocate_block(
@@ -82,7 +82,7 @@ pub(crate) unsafe fn allocate_block(
     family: &'static Family,
     layout: Layout,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the caller passes the heaps that its cell names.
+    // SAFETY: `heaps` are those that this thread's cell names.
     let Some(pages) = (unsafe { pages_outside_scopes(heaps) }) else {
         return allocate_large(family, layout, false);
     };
@@ -106,11 +106,11 @@ pub(crate) unsafe fn allocate_block(
     allocate_large(family, layout, false)
 }
 
-/// Frees a block of a layout without units, as [`deallocate_large`] does.
+/// Frees a block of a layout without units, like [`deallocate_large`].
 ///
 /// # Safety
 /// `block` is a live block of this layout, from the process's pages and on the family's account.
-/// The heaps are those that this thread's cell of the family names.
+/// `heaps` are those that this thread's cell of the family names.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn deallocate_block(
@@ -119,7 +119,7 @@ pub(crate) unsafe fn deallocate_block(
     block: NonNull<u8>,
     layout: Layout,
 ) {
-    // SAFETY: the caller passes the heaps that its cell names.
+    // SAFETY: `heaps` are those that this thread's cell names.
     let pages = unsafe { pages_outside_scopes(heaps) };
     // SAFETY: the caller passes a live block of the process's pages, and its size is not zero.
     let Some(pages) = pages.filter(|_| layout.size() == 0 || !unsafe { Charge::is_noted(block, layout) })
@@ -136,10 +136,10 @@ pub(crate) unsafe fn deallocate_block(
     unsafe { large::deallocate(&Pages, &Books::new(family.account(), Some(heaps.tally())), block, layout) };
 }
 
-/// Grows a block of a layout without units, as [`grow_large`] does.
+/// Grows a block of a layout without units, like [`grow_large`].
 ///
 /// # Safety
-/// The contract of [`grow_large`] holds. The heaps are those that this thread's cell of the family
+/// The contract of [`grow_large`] holds. `heaps` are those that this thread's cell of the family
 /// names.
 #[cold]
 #[inline(never)]

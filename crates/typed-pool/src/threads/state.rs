@@ -6,8 +6,8 @@
 //!                      '--------> Family     --> FamilyCell         of each thread
 //! ```
 //!
-//! These types name each other, so one file defines all of them and their constructors. The other
-//! files of `threads` have the functions that use them.
+//! These types refer to each other, so one file defines all of them and their constructors. The
+//! other files of `threads` have the functions that use these types.
 
 use core::alloc::Layout;
 #[cfg(not(ephemera_loom))]
@@ -35,47 +35,48 @@ use crate::geometry::UnitSpec;
 use crate::heap::{ChunkLen, UnitHeap};
 use crate::unit_header::SlotGroup;
 
-/// The data of this crate in a record: its tables, and the words that all of them share.
+/// The data of this crate in a record: the record's tables, and the words that all of these tables
+/// share.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct PoolRecord {
-    /// The newest table, or null. Each table has a link to the one made before it.
+    /// The newest table, or null. Each table has a link to the table made before it.
     pub(super) tables: OwnerPtr<ThreadHeap>,
     /// The number of visits of the record's holders to the slow path.
     pub(super) visits: OwnerUsize,
     /// Not zero if a holder of the record may have left empty units, for example because a walker
     /// protected them. The next release of the record frees them.
     pub(super) rest: OwnerUsize,
-    /// The number of walks by statistics over these heaps while another thread held the record.
+    /// The number of times that statistics walked these heaps while another thread held the record.
     pub(super) walks: AtomicUsize,
-    /// The ledger of the scope that has this record, or null if it is a record of threads. It never
-    /// changes after the record was made.
+    /// The ledger of the scope that has this record, or null in a record for threads. Never changes
+    /// after the record was made.
     pub(super) ledger: OwnerPtr<Ledger>,
     /// The content that the holder's [`FamilyCell`] had before the holder entered the scope of this
-    /// record. If that content names a table, the holder also holds the table's record, for as long
-    /// as it holds this one.
+    /// record. If that content names a table, the holder also holds the table's record for as long
+    /// as it holds this record.
     #[cfg(not(ephemera_loom))]
     pub(super) outer: [OwnerPtr<ThreadHeap>; 2],
     /// Not zero if the record's scope ended while another thread held the record. That thread then
     /// trims it.
     pub(super) ended: AtomicUsize,
     /// Not zero if another thread pushed to a heap of this record since the last drain. Only
-    /// records of scopes use this mark: it saves a thread that leaves a scope from checking each
-    /// heap.
+    /// records of scopes use this mark. With the mark, a thread that leaves a scope need not check
+    /// each heap.
     pub(super) mailed: AtomicUsize,
-    /// The freed spans of large blocks, of all families, that the record's thread keeps for its
-    /// next large blocks. The cache of a scope's record stays empty, because a thread in a scope
-    /// uses the cache of its own record.
+    /// The freed spans that the record's thread keeps for its next large blocks, of all families.
+    /// The cache of a scope's record stays empty, because a thread in a scope uses the cache of its
+    /// own record.
     pub(super) spans: SpanCache,
-    /// The bytes that other threads pushed to these heaps. Those threads write this count, so it
-    /// has its own cache line.
+    /// The bytes that other threads pushed to these heaps. The pushing threads write this count, so
+    /// it has its own cache line.
     #[cfg(not(ephemera_loom))]
     pub(super) pushed: CachePadded<PushedBytes>,
 }
 
 impl PoolRecord {
     ephemera_prim::const_unless_loom! {
-        /// Creates the data of a record without tables, for threads.
+        /// Creates the data of a record for threads, without tables.
         pub(crate) fn new() -> Self {
             Self {
                 tables: OwnerPtr::null(),
@@ -94,7 +95,7 @@ impl PoolRecord {
         }
     }
 
-    /// Creates the data of a record without tables, for a scope.
+    /// Creates the data of a record for a scope, without tables.
     ///
     /// # Safety
     /// The ledger outlives the record (S1).
@@ -116,20 +117,20 @@ impl PoolRecord {
     }
 }
 
-// `UnitHeap::frees_to` takes the address of a `UnitHeap` for that of its `ThreadHeap`.
+// `UnitHeap::frees_to` treats the address of a `UnitHeap` as that of its `ThreadHeap`.
 const _: () = assert!(core::mem::offset_of!(ThreadHeap, heap) == 0);
-// A shift finds a heap in its table.
+// With a power of two, a shift turns an index into an offset in the table.
 #[cfg(all(target_arch = "x86_64", not(test), not(ephemera_loom)))]
 const _: () = assert!(size_of::<ThreadHeap>().is_power_of_two());
 
-/// One heap of a record. The heaps of one family are adjacent and form a table.
+/// One heap of a record. The record's heaps of one family are adjacent and form a table.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct ThreadHeap {
     pub(super) heap: UnitHeap,
     pub(super) family: *const Family,
     pub(super) record: *const Record<PoolRecord>,
-    /// The bytes of the slots of one group. A push stands for the remote frees of at most that many
+    /// The bytes of all slots of one group. A push publishes remote frees of at most this number of
     /// bytes.
     #[cfg(not(ephemera_loom))]
     pub(super) group_bytes: usize,
@@ -137,11 +138,11 @@ pub(crate) struct ThreadHeap {
     pub(super) later: OwnerPtr<ThreadHeap>,
     /// The trim epoch that the table's holder last obeyed. Only the first heap of a table uses it.
     pub(super) epoch_seen: OwnerUsize,
-    /// The account's `spares` at the last search for room outside this table; zero before the first
-    /// search. Only the first heap of a table uses it.
+    /// The account's `spares` at the last search for room outside this table, or zero before the
+    /// first search. Only the first heap of a table uses it.
     pub(super) looked: OwnerUsize,
-    /// Not zero if the last refusal waited for a walker that did not move on. Only the first heap
-    /// of a table uses it.
+    /// Not zero if an empty unit stayed before the last refusal, because a walker protected it.
+    /// Only the first heap of a table uses it.
     pub(super) waited: OwnerUsize,
     /// The counts of large blocks by the record's holders. Only the first heap of a table uses
     /// them.
@@ -152,12 +153,14 @@ pub(crate) struct ThreadHeap {
     /// The number of times that a thread leased the record to drain this heap.
     #[cfg(all(test, not(ephemera_loom)))]
     pub(super) drains: OwnerUsize,
-    /// The mail has its own cache line, because other threads push here while the owner allocates.
+    /// The mail has its own cache line, because other threads write these words while the owner
+    /// allocates.
     pub(super) mail: CachePadded<HeapMail>,
 }
 
-// SAFETY: only the owner uses the cells (H1). There is one owner at a time, ordered after the last
-// one by the record's lease (L2). Other threads use atomics, and fields that never change.
+// SAFETY: only the owner uses the cells (H1). There is one owner at a time, and the record's lease
+// orders it after the previous owner (L2). Other threads only use atomics and fields that never
+// change.
 unsafe impl Sync for ThreadHeap {}
 
 impl ThreadHeap {
@@ -215,16 +218,15 @@ impl ThreadHeap {
     }
 }
 
-/// The remote frees of a heap that are not booked. Other threads write these words, so they have
-/// their own cache line.
+/// The remote frees of a heap that are not booked.
 pub(super) type HeapMail = Mail<SlotGroup, ThreadHeap>;
 
 /// A function that returns the calling thread's cell of a family.
 #[cfg(not(ephemera_loom))]
 pub(super) type FamilyKey = fn() -> ThisCell;
 
-/// The common state of the pools of a family, on all threads. The macros of this crate define it as
-/// a `static`.
+/// The state that all threads share for the pools of a family. The macros of this crate define it
+/// as a `static`.
 ///
 /// Not public API: the macros expand to its name.
 #[doc(hidden)]
@@ -233,11 +235,11 @@ pub(super) type FamilyKey = fn() -> ThisCell;
 pub struct Family {
     pub(super) kind: FamilyKind,
     pub(super) chunk_len: ChunkLen,
-    /// The bytes that the family holds, and the limit on them. It has cache lines of its own,
+    /// The bytes that the family holds, and the limit on them. The account has its own cache lines,
     /// because each thread that requests or frees units writes it.
     pub(super) account: CachePadded<SharedAccount>,
     pub(super) epoch: Epoch,
-    /// The number of times that a thread searched for room outside its own table.
+    /// The number of searches by threads for room outside their own tables.
     #[cfg(all(test, not(ephemera_loom)))]
     pub(super) looks: core::sync::atomic::AtomicUsize,
     /// The model's own registry, because loom has no statics.
@@ -258,11 +260,11 @@ pub(super) enum FamilyKind {
 }
 
 #[cfg(ephemera_loom)]
-// SAFETY: all fields but the pointer are `Sync`. The pointer is to a registry, which is `Sync` and
+// SAFETY: all fields but `registry` are `Sync`. `registry` points to a registry that is `Sync` and
 // outlives the family.
 unsafe impl Sync for Family {}
 #[cfg(ephemera_loom)]
-// SAFETY: no field is tied to a thread, and the registry outlives the family.
+// SAFETY: no field belongs to a thread, and the registry outlives the family.
 unsafe impl Send for Family {}
 
 #[cfg(not(ephemera_loom))]
@@ -274,16 +276,16 @@ unsafe impl Send for Family {}
 /// # Invariant
 /// **T2** `heaps` points at the family's table on a record that the thread holds: its own, or that
 /// of the scope that it entered last. Or it points at the heaps of threads that own nothing.
-/// `counting` is null, or points at the table of a counting scope that the thread entered last.
-/// `heaps` then points at the heaps of threads that own nothing, so that each allocation and each
-/// free takes a path that counts.
+/// `counting` is null, or points at the table of the counting scope that the thread entered last.
+/// While `counting` is not null, `heaps` points at the heaps of threads that own nothing. So each
+/// allocation and each free takes a path that counts.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct FamilyCell {
     pub(super) heaps: Cell<*const ThreadHeap>,
     pub(super) counting: Cell<*const ThreadHeap>,
-    /// A record of a scope that the thread leased, or null. If the thread enters that scope again,
-    /// it tries to lease this record, because the record has the thread's own blocks.
+    /// A scope's record that the thread leased earlier, or null. If the thread enters that scope
+    /// again, it tries to lease this record, because the record has the thread's own blocks.
     pub(super) last: Cell<*const Record<PoolRecord>>,
 }
 
@@ -292,8 +294,8 @@ pub struct FamilyCell {
 /// Not public API: the macros expand to its name.
 ///
 /// # Invariant
-/// **T3** The pointer points at the cell of the thread that uses it, or is `None` if that cell is
-/// destroyed. No function keeps the pointer after its call.
+/// **T3** The pointer points at the cell of the thread that uses the pointer, or is `None` if that
+/// cell is destroyed. No function keeps the pointer after its call.
 #[cfg(not(ephemera_loom))]
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]

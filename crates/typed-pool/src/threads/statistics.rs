@@ -11,7 +11,7 @@ use super::state::{Family, PoolRecord, ThreadHeap};
 use super::table::Heaps;
 use crate::stats::Stats;
 
-/// Returns the bytes that a family holds and its live slots. `holds` says whether the calling
+/// Returns the bytes that a family holds, and its live slots. `holds` returns whether the calling
 /// thread holds a record.
 pub(super) fn stats_of(family: &Family, holds: impl Fn(&Record<PoolRecord>) -> bool) -> Stats {
     let mut stats = Stats::of_account(family.account().now());
@@ -28,7 +28,7 @@ pub(super) fn stats_of(family: &Family, holds: impl Fn(&Record<PoolRecord>) -> b
 }
 
 /// Adds the units and live slots of a table. `owned` says whether the calling thread holds the
-/// table's record. If no thread holds the record, this leases it for the walk.
+/// table's record. If no thread holds the record, this function leases it for the walk.
 fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
     let record = heaps.first().record();
     let lease = if owned { None } else { record.try_lease() };
@@ -37,7 +37,7 @@ fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
         Some(lease) => release(lease),
         None if !owned => {
             record.data().walks.fetch_add(1, Ordering::Relaxed);
-            // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread
+            // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`. Either the thread
             // that releases the record sees that this walk is over, or this thread sees the units
             // that the other thread left.
             fence(Ordering::SeqCst);
@@ -49,8 +49,8 @@ fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
     }
 }
 
-/// Returns the units and live slots of a scope's tables, which are on these records, and the large
-/// blocks and bytes that count for the scope.
+/// Returns the units and live slots of a scope with these records. Also returns the large blocks
+/// and bytes that count for the scope.
 #[cfg(not(ephemera_loom))]
 pub(super) fn stats_of_scope<'w>(
     family: &'w Family,

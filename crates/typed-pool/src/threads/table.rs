@@ -18,7 +18,7 @@ use crate::stats::Stats;
 /// **T1** `first` points at the first of the family's heaps, which never move and are never freed.
 /// All of them name their family and their record, except the heaps of threads that own nothing.
 ///
-/// `first` is a pointer because a reference could access the first heap only.
+/// `first` is a pointer, because a reference to the first heap could not access the other heaps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Heaps<'w> {
     first: *const ThreadHeap,
@@ -26,7 +26,7 @@ pub(crate) struct Heaps<'w> {
 }
 
 impl<'w> Heaps<'w> {
-    /// Creates the pointer.
+    /// Creates the value from a pointer to the first heap.
     ///
     /// # Safety
     /// T1: `first` is the first heap of a table, or of the heaps of threads that own nothing.
@@ -57,7 +57,7 @@ impl<'w> Heaps<'w> {
         unsafe { self.heap(0) }
     }
 
-    /// Returns the tally of large blocks. The caller must not call this on the heaps of threads
+    /// Returns the tally of large blocks. These heaps must be a table, not the heaps of threads
     /// that own nothing.
     #[cfg(not(ephemera_loom))]
     pub(super) fn tally(self) -> &'w LargeTally {
@@ -71,8 +71,8 @@ impl<'w> Heaps<'w> {
         (0..self.first().family().heaps()).map(move |heap| unsafe { self.heap(heap) })
     }
 
-    /// Returns the heaps that may have units, those of the smallest slots first. The others never
-    /// had a unit, so they have no mail.
+    /// Returns the heaps that may have units, in ascending order of their slot sizes. The others
+    /// never had a unit, so they have no mail.
     pub(super) fn used(self) -> impl Iterator<Item = &'w ThreadHeap> {
         let mut used = self.first().used.get();
         core::iter::from_fn(move || {
@@ -86,7 +86,7 @@ impl<'w> Heaps<'w> {
         })
     }
 
-    /// Marks a heap that is about to have units. Only the holder of the record may call this.
+    /// Marks a heap that is about to get a unit. Only the holder of the record may call this.
     #[inline]
     pub(super) fn mark_used(self, heap: usize) {
         let used = &self.first().used;
@@ -126,8 +126,8 @@ impl<'w> Heaps<'w> {
         Self::of_record(record).find(|heaps| heaps.first().is_of(family))
     }
 
-    /// Returns the table of a family on a record, and makes it if there is none. Returns `None` if
-    /// there is no memory for the table.
+    /// Returns the table of a family on a record. Makes the table if there is none. Returns `None`
+    /// if there is no memory for it.
     ///
     /// # Safety
     /// The calling thread holds the record. The record and the family outlive all use of the table.
@@ -183,7 +183,7 @@ impl<'w> Heaps<'w> {
     }
 
     /// Adds the units and live slots of these heaps. `owned` says whether the calling thread holds
-    /// the record and so may count the slots of fronts.
+    /// the record, and so may count the slots of fronts.
     pub(super) fn gather(self, stats: &mut Stats, owned: bool) {
         self.used().for_each(|heap| {
             let bundles = || bundle::all().filter(|bundle| bundle.is_open_for(heap));

@@ -1,9 +1,9 @@
 //! `TaggedSum`: a sum that belongs to one scope at a time.
 //!
-//! The next scope of the same heaps uses the same word. Other threads may still free blocks of the
-//! earlier scope at that moment, and must not subtract their bytes from the new sum. So the word
-//! also has the last bits of the scope's number, and each subtraction compares them in the same
-//! atomic step.
+//! Scopes that use the same heaps one after the other use the same word. When the next scope
+//! begins, other threads may still free blocks of the earlier scope. These frees must not subtract
+//! from the new sum. So the word also has the low bits of the scope's number, and each subtraction
+//! compares these bits in the same atomic step.
 
 use ephemera_prim::sync::{AtomicU64, Ordering, change_if};
 
@@ -11,7 +11,7 @@ use ephemera_prim::sync::{AtomicU64, Ordering, change_if};
 const TAG_BITS: u32 = 16;
 const TAG: u64 = (1 << TAG_BITS) - 1;
 
-/// A sum of up to 2^48, tagged with the scope that it belongs to.
+/// A sum below 2^48, tagged with the scope that it belongs to.
 #[derive(Debug)]
 pub(super) struct TaggedSum(AtomicU64);
 
@@ -23,13 +23,13 @@ impl TaggedSum {
         }
     }
 
-    /// Begins a sum of zero, for the scope with this number.
+    /// Begins a sum of zero for the scope with this number.
     pub(super) fn begin(&self, birth: u64) {
         self.0.store(birth & TAG, Ordering::Relaxed);
     }
 
     /// Adds to the sum of the current scope, and returns the new sum. Only a thread in that scope
-    /// may call this, so no other scope begins meanwhile.
+    /// may call this, so no other scope begins during the call.
     pub(super) fn add(&self, more: usize) -> usize {
         let more = (more as u64) << TAG_BITS;
         let before = if cfg!(ephemera_weaken = "scope_adds_in_two_steps") {

@@ -1,5 +1,4 @@
-//! Operations on all heaps of a thread: its exit hook and its trims. Also the statistics of all
-//! threads.
+//! The exit hook of a thread, trims of all its heaps, and statistics of a family.
 
 use core::ptr;
 
@@ -25,7 +24,7 @@ impl Tenant for PoolRecord {
 
     fn enter(&self) {}
 
-    /// Frees empty units, then resets the thread's cells. From here on each free of this thread is
+    /// Frees empty units, then resets the thread's cells. After that, each free of this thread is
     /// remote.
     fn leave(record: &'static Record<Self>) {
         lease_end::trim_record(record);
@@ -43,8 +42,8 @@ impl Tenant for PoolRecord {
     }
 }
 
-/// Frees this thread's empty units of the family, and those of the scopes that it is in. Also
-/// publishes the thread's bundle and frees the spans that the thread keeps.
+/// Frees this thread's empty units of the family, and those of the scopes that the thread is in.
+/// Also publishes the thread's bundle and frees the spans that the thread keeps.
 pub(crate) fn trim_here(family: &'static Family) {
     publish_own();
     if let Some(heaps) = (family.cell)().table() {
@@ -58,7 +57,7 @@ pub(crate) fn trim_here(family: &'static Family) {
     }
 }
 
-/// Trims this thread and the records that no thread holds, and asks the holders of the others to
+/// Trims this thread and the records that no thread holds. Asks the holders of the other records to
 /// trim at their next slow path.
 pub(crate) fn trim_all(family: &'static Family) {
     trim_here(family);

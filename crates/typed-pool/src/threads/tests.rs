@@ -1,5 +1,5 @@
-//! Tests that count the work of threads for each other: searches before a refusal, and drains of
-//! records without a holder.
+//! Tests that count the work that threads do for each other: searches before a refusal, and drains
+//! of records without a holder.
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
 use core::alloc::Layout;
@@ -10,8 +10,8 @@ use std_alloc::collections::BTreeSet;
 use std_alloc::vec::Vec;
 
 use allocator_api2::boxed::Box;
-// The tests run one at a time, because a thread of one test may hold the record with the heaps of
-// another test.
+// The tests run one at a time, because a thread of one test may hold the record that has the heaps
+// of another test.
 use ephemera_testkit::suite::take_turn;
 
 use super::Family;
@@ -94,7 +94,7 @@ fn an_empty_unit_kept_by_another_thread_allows_another_search() {
     assert_eq!(Limited.stats().bytes_held, 0);
 }
 
-// On a target of 32 bits there may be memory for any layout, and Miri has memory for this one.
+// On a 32-bit target there may be memory for any layout. Miri has memory for this layout.
 #[cfg(all(target_pointer_width = "64", not(miri)))]
 #[test]
 fn a_refusal_without_a_limit_is_not_remembered() {
@@ -111,8 +111,8 @@ fn a_refusal_without_a_limit_is_not_remembered() {
     assert_eq!(looks(family), 3);
 }
 
-/// Returns the number of a family's empty units, and the number of those whose slots will all be
-/// linked when they become the front. No other thread uses the family.
+/// Returns the number of a family's empty units. Also returns how many of these link all of their
+/// slots when they become the front. No other thread may use the family during the call.
 fn empties(family: &'static Family) -> (usize, usize) {
     let (mut all, mut bits) = (0, 0);
     let tables = family.registry().records().filter_map(|record| Heaps::find(record, family));
@@ -143,7 +143,7 @@ fn slots_of_a_unit_that_another_thread_emptied_are_linked_in_one_pass() {
     };
     let blocks: Vec<_> = (0..count).map(|_| make()).collect();
     thread::spawn(move || drop(blocks)).join().expect("the thread only frees");
-    // Once the front has no free slot, the thread books the frees.
+    // This thread books the frees once its front has no free slot.
     let mut others = Vec::new();
     while empties(family).0 == 0 && others.len() < count {
         others.push(make());
@@ -159,7 +159,7 @@ fn slots_of_a_unit_that_another_thread_emptied_are_linked_in_one_pass() {
     assert!(units != 0 && linked == units, "{linked} of {units} empty units link their slots");
 }
 
-/// Returns how often a remote free to a record without a holder drained one of these heaps.
+/// Returns the number of drains of these heaps by remote frees to records without a holder.
 fn drains(family: &'static Family) -> usize {
     let tables = family.registry().records().filter_map(|record| Heaps::find(record, family));
     tables.flat_map(Heaps::all).map(|heap| heap.drains.get()).sum()
@@ -189,8 +189,8 @@ fn frees_after_thread_exit_lease_the_record_twice_for_each_group() {
     assert_eq!(Blocks.stats().bytes_held, 0, "the last free freed the last unit");
 }
 
-/// The thread that takes over an ended thread's record reuses freed slots while other groups count
-/// down.
+/// A thread that takes over the record of an ended thread reuses freed slots while other groups
+/// count down.
 #[test]
 fn slots_of_ended_threads_are_reused_while_others_are_freed() {
     take_turn();
@@ -200,7 +200,7 @@ fn slots_of_ended_threads_are_reused_while_others_are_freed() {
     let count = if cfg!(miri) { 100 } else { 3_000 };
     let mut held: Vec<Box<[usize; 4], Blocks>> = Vec::new();
     for round in 0..if cfg!(miri) { 2 } else { 20 } {
-        // This thread frees half of the blocks after their own thread ended.
+        // The thread that allocated these blocks has ended. This thread frees half of them.
         let mut keep = false;
         held.retain(|_| {
             keep = !keep;

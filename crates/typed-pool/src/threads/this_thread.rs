@@ -1,4 +1,4 @@
-//! The calling thread's own record: its tables, and the spans that it keeps.
+//! The calling thread's own record: the tables on it, and the spans that the thread keeps.
 
 use core::ptr;
 
@@ -27,7 +27,7 @@ pub(super) fn forget(family: &Family) {
     let _ = (family.cell)().set(CellState::NOTHING);
 }
 
-/// Returns the record that this thread holds. It may be NOWHERE or GONE, which no unit names.
+/// Returns the record that is bound to this thread, or else NOWHERE or GONE, which no unit names.
 #[inline]
 pub(crate) fn this_record() -> *const Record<PoolRecord> {
     local::current::<PoolRecord>()
@@ -38,7 +38,7 @@ pub(super) fn own_heaps(family: &Family) -> Option<Heaps<'_>> {
     record().and_then(|record| Heaps::find(record, family))
 }
 
-/// Returns the records of the scopes that this thread is in, the innermost first.
+/// Returns the records of the scopes that this thread is in, from the innermost to the outermost.
 fn scopes(family: &Family) -> impl Iterator<Item = &'static Record<PoolRecord>> {
     let inside = (family.cell)().table().map(|heaps| heaps.first().record());
     let all = core::iter::successors(inside, |record| record.data().outer());
@@ -51,8 +51,8 @@ pub(super) fn holds(family: &Family, of: &Record<PoolRecord>) -> bool {
     record().into_iter().chain(scopes(family).take(outer)).any(|record| ptr::eq(record, of))
 }
 
-/// If the thread is in a scope, frees the empty units of the scopes around it and of the thread's
-/// own table.
+/// If the thread is in a scope, frees the empty units of the outer scopes and of the thread's own
+/// table.
 pub(super) fn trim_outside(family: &Family) {
     let outer = scopes(family).skip(1).filter(|_| !cfg!(ephemera_weaken = "outer_scopes_are_not_trimmed"));
     for heaps in outer.filter_map(|record| Heaps::find(record, family)) {
@@ -67,8 +67,8 @@ pub(super) fn trim_outside(family: &Family) {
     }
 }
 
-/// Returns the family's account, with the tally of large blocks in this thread's table if it has
-/// one.
+/// Returns the family's account, together with the tally of this thread's table, if the thread has
+/// a table.
 pub(super) fn books(family: &'static Family) -> Books<'static> {
     Books::new(family.account(), (family.cell)().table().map(Heaps::tally))
 }

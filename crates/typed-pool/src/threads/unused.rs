@@ -1,23 +1,24 @@
-//! Heaps of scopes that no scope uses: a list from which threads take them, places that hold one
-//! each, and the count of a scope's users. The *items* are such heaps, in permanent memory. An item
-//! without a user is *unused*.
+//! Stores the heaps of ended scopes for later scopes, on a list or in places. Also counts the users
+//! of a scope. An *item* is the heaps of one scope, in permanent memory. An item without a user is
+//! *unused*. A *place* holds one item.
 //!
 //! ```text
 //!               put                             take, at the gate
 //!   UNLISTED ----------> LISTED, unused ------------------------------> UNLISTED, in use
 //!   in use                |        ^                                       ^
-//!             take,       v        | put                                   | unlist: goes on
+//!             take,       v        | put                                   | unlist: not taken
 //!             gate shut  LISTED, in use -----------------------------------'
 //! ```
 //!
 //! The *gate* is a lock that no thread waits for without end. Only the thread at the gate removes
-//! items from the list, so an item that is on the list keeps its link. If that thread is preempted,
-//! other threads do not make new heaps: they take an item and leave it on the list.
+//! items from the list, so an item on the list keeps its link. If the thread at the gate is
+//! preempted, other threads do not make new heaps: they take an unused item and leave it on the
+//! list.
 //!
 //! # Invariant
-//! **S5** An item is permanent memory. It has one user at a time: the thread that changed its word
-//! from unused to in use, or that took it out of a place. An item is pushed only while it is on no
-//! list and in no place.
+//! **S5** An item is permanent memory. It has one user at a time. The user is the thread that
+//! changed the item's word from unused to in use, or that took the item out of a place. An item is
+//! pushed only while it is on no list and in no place.
 
 use core::ptr;
 
@@ -56,7 +57,7 @@ const LISTED: usize = 1;
 /// The item is in use, and on the list.
 const LISTED_IN_USE: usize = 2;
 
-/// The number of items that a thread looks at when the gate is shut.
+/// The maximum number of items that a thread looks at while the gate is shut.
 const LOOKS: usize = if cfg!(ephemera_loom) { 2 } else { 64 };
 
 /// The part of an item that its list uses.
@@ -79,20 +80,20 @@ impl<T> Listing<T> {
         }
     }
 
-    /// Marks the item as unused. Returns whether it must be pushed, because it is on no list.
+    /// Marks the item as unused. Returns whether the caller must push it, because it is on no list.
     fn mark_unused(&self) -> bool {
         // ORDERING: `MARK_UNUSED`. Pairs with `Listing::take_listed` and `Listing::unlist`.
         self.word.swap(LISTED, MARK_UNUSED) == UNLISTED
     }
 
-    /// Takes the item, which stays on the list, if it is unused.
+    /// Takes the item if it is unused, and leaves it on the list. Returns whether it was unused.
     fn take_listed(&self) -> bool {
         // ORDERING: `TAKE_LISTED`. Pairs with `Listing::mark_unused`.
         self.word.compare_exchange(LISTED, LISTED_IN_USE, TAKE_LISTED, Ordering::Relaxed).is_ok()
     }
 
-    /// Marks the item as being on no list. Returns whether it was unused. If so, this thread is its
-    /// user.
+    /// Marks the item as being on no list. Returns whether the item was unused. If so, this thread
+    /// is its user from now on.
     fn unlist(&self) -> bool {
         // ORDERING: `UNLIST`. Pairs with `Listing::mark_unused`.
         self.word.swap(UNLISTED, UNLIST) == LISTED
@@ -121,7 +122,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         unsafe { first.as_ref() }
     }
 
-    /// Ends the use of an item. It is on the list when this returns.
+    /// Ends the use of an item, and pushes it unless it is on the list.
     pub(super) fn put(&self, item: &'static T) {
         let listing = item.listing();
         if listing.mark_unused() {
@@ -139,7 +140,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         }
     }
 
-    /// Takes an item as [`take`](Self::take) does, on the thread at the gate.
+    /// Takes an item like [`take`](Self::take), on the thread at the gate.
     pub(super) fn take_at_gate(&self, _pass: &Pass<'_>) -> Option<&'static T> {
         loop {
             let item = self.first()?;
@@ -149,19 +150,20 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         }
     }
 
-    /// Removes the first item from the list. Only the thread at the gate may call this. Returns
-    /// `false` if another thread has pushed an item since.
+    /// Removes `first` from the list. Returns `false` if another thread has pushed an item since
+    /// the caller read `first`. Only the thread at the gate may call this.
     fn remove(&self, first: &'static T) -> bool {
-        // The item keeps its link, because it is on the list. Relaxed: `first` saw the items below
-        // too, since each exchange continues the release sequences of the earlier pushes.
+        // The item keeps its link, because it is on the list. Relaxed: the Acquire in
+        // `UnusedList::first` also sees the items below, since each exchange continues the release
+        // sequences of the earlier pushes.
         let below = first.listing().below.load(Ordering::Relaxed);
         let item = ptr::from_ref(first).cast_mut();
         self.first.compare_exchange(item, below, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes one of the first items without the gate and leaves it on the list. Another thread may
-    /// remove items from the list meanwhile, so this may follow old links. Each of them still
-    /// points to an item, because items are never freed.
+    /// Takes one of the first items without the gate, and leaves it on the list. The thread at the
+    /// gate may remove items from the list at the same time, so this function may follow old links.
+    /// Each old link still points to an item, because items are never freed.
     #[cold]
     pub(super) fn take_beside_gate(&self) -> Option<&'static T> {
         if cfg!(ephemera_weaken = "shut_gate_hides_unused_heaps") {
@@ -180,7 +182,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         None
     }
 
-    /// Shuts the gate until the result is dropped, as a preempted thread does.
+    /// Shuts the gate until the result is dropped, like a thread that is preempted at the gate.
     #[cfg(test)]
     pub(super) fn shut(&self) -> Option<Pass<'_>> {
         self.gate.enter()
@@ -237,11 +239,12 @@ impl Users {
         self.0.store(users, Ordering::Relaxed);
     }
 
-    /// Returns whether the caller is the only user. If so, no other thread becomes one.
+    /// Returns whether the caller is the only user. If so, no other thread can become a user,
+    /// because only a user can add one.
     #[cfg(not(ephemera_loom))]
     pub(super) fn is_one(&self) -> bool {
-        // ORDERING: Acquire. Pairs with the Release in `Users::remove`: sees the work of the
-        // others.
+        // ORDERING: Acquire. Pairs with the Release in `Users::remove`: sees the work of the former
+        // users.
         self.0.load(Ordering::Acquire) == 1
     }
 
@@ -256,7 +259,8 @@ impl Users {
         }
     }
 
-    /// Removes a user. Returns whether it was the last user, which sees the work of all others.
+    /// Removes a user. Returns whether it was the last one. The last user sees the work of all
+    /// others.
     pub(super) fn remove(&self) -> bool {
         // ORDERING: `REMOVE`. Pairs with the fence in `Users::remove`.
         let last = self.0.fetch_sub(1, REMOVE) == 1;

@@ -1,4 +1,4 @@
-//! The slow path of an allocation, and the work for other threads that goes with it.
+//! The slow path of an allocation, and the work that it does for other threads.
 
 use core::ptr::NonNull;
 
@@ -19,15 +19,16 @@ use crate::heap::{self, PoolEnv};
 /// record.
 const ROUND: usize = 64;
 
-/// Takes the slow path on a thread that holds the table's record: allocates a slot from the heap
-/// with this index.
+/// Allocates a slot from the heap with this index by the slow path, on a thread that holds the
+/// table's record.
 ///
 /// # Safety
 /// The calling thread holds the record, and the family has more than `heap` heaps.
 pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the caller holds the record, and the index is in the table.
     let owner = unsafe { heaps.owner(heap) };
-    // A heap that hosts does its work for other threads at inspections instead.
+    // A miss of a heap that hosts is no visit: the thread works for other threads at inspections
+    // instead.
     if let Some(slot) = owner.heap().take_from_behind(size) {
         return Ok(slot);
     }
@@ -38,8 +39,8 @@ pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Resul
 }
 
 /// Counts a visit to the slow path, and does the work that other threads leave to this one. Each
-/// visit obeys a requested trim. Every [`ROUND`]th visit books the remote frees of all heaps of the
-/// record, and every `LOOK_EVERY`th visit looks for idle owners.
+/// visit publishes the bundle and obeys a requested trim. Every [`ROUND`]th visit books the remote
+/// frees of all heaps of the record, and every `LOOK_EVERY`th visit looks for idle owners.
 ///
 /// # Safety
 /// The calling thread holds the table's record.
@@ -75,8 +76,8 @@ unsafe fn trim_on_request(heaps: Heaps<'_>) {
     this_thread::clear_spans();
 }
 
-/// Does what [`refill`] does, for a block that shrinks: if the limit refuses, it uses a unit that
-/// exceeds the limit.
+/// Allocates a slot like [`refill`], for a block that shrinks. If the limit refuses the request,
+/// allocates from a new unit that exceeds the limit.
 ///
 /// # Safety
 /// The calling thread holds the record, and the family has more than `heap` heaps.
@@ -93,13 +94,13 @@ pub(super) unsafe fn refill_beyond(
     })
 }
 
-/// The number of outer scopes whose remote frees a thread books at once.
+/// The maximum number of outer scopes for which a thread books remote frees in one visit.
 #[cfg(not(ephemera_loom))]
 const OUTER: usize = 8;
 
-/// Books the remote frees of all heaps of the record. If the thread is in scopes, also books those
-/// of the next [`OUTER`] outer scopes and of the thread's own record: while the thread is in the
-/// inner scope, it takes no slow path in the heaps of the others.
+/// Books the remote frees of all heaps of the record. If it is the record of a scope, also books
+/// those of the next [`OUTER`] outer scopes and of the thread's own record. In those heaps, a
+/// thread takes no slow path while it is in an inner scope.
 #[cold]
 pub(super) fn look_after_all(record: &Record<PoolRecord>) {
     look_after(record);
@@ -116,8 +117,8 @@ pub(super) fn look_after_all(record: &Record<PoolRecord>) {
 }
 
 /// Books the remote frees of all heaps of the record, and trims the tables for which a trim was
-/// requested. The thread may use only some of these tables: earlier holders of the record made the
-/// others.
+/// requested. The thread may not use all of these tables, because earlier holders of the record
+/// made some of them.
 fn look_after(record: &Record<PoolRecord>) {
     for heaps in Heaps::of_record(record) {
         if heaps.take_trim_request() {
@@ -128,8 +129,8 @@ fn look_after(record: &Record<PoolRecord>) {
             heaps.used().for_each(|heap| unsafe { HeapOwner::new(heap) }.book_mail());
         }
     }
-    // If the record is only leased for a moment, no later slow path frees the units that became
-    // empty here, so the release frees them. A scope keeps its empty units until it ends.
+    // If the thread leases the record only for a moment, no later slow path frees the units that
+    // became empty here. So the release frees them. A scope keeps its empty units until it ends.
     if record.data().ledger().is_none() {
         record.data().rest.set(1);
     }

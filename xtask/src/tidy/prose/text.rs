@@ -51,8 +51,8 @@ pub(super) fn comments(file: &SourceFile) -> impl Iterator<Item = Option<&str>> 
     })
 }
 
-/// Returns the paragraphs of a file. Each item of a list and each cell of a table is a paragraph of
-/// its own. Skips blocks of code.
+/// Returns the paragraphs of a file. Each item of a list and each cell of a table is a separate
+/// paragraph. Skips blocks of code.
 pub(super) fn paragraphs(file: &SourceFile) -> Vec<Paragraph> {
     let page = file.path.ends_with(".md");
     let prose: Vec<Option<&str>> = if page {
@@ -96,7 +96,7 @@ fn begins_paragraph(line: &str) -> bool {
     numbered || ["* ", "- ", "#", "|"].iter().any(|mark| line.starts_with(mark))
 }
 
-/// Replaces the contents of backticks by underscores, so that offsets stay the same.
+/// Replaces the contents of backticks with underscores, so that offsets stay the same.
 fn without_code(text: &str) -> String {
     let mut inside = false;
     let mut plain = String::with_capacity(text.len());

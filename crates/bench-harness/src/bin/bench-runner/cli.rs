@@ -47,7 +47,7 @@ pub(crate) struct RunnerArguments {
     /// Run only workloads whose name matches this regular expression
     #[arg(long, value_name = "RE")]
     pub(crate) filter: Option<Regex>,
-    /// Run only these contenders, besides the reference and the loop; with --icount only these
+    /// Run only these contenders, the reference and the loop; with --icount, only these contenders
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
     /// The directory of the report
@@ -76,8 +76,8 @@ pub(crate) struct RunnerArguments {
     pub(crate) child: Option<String>,
 }
 
-/// A task other than a comparison. It is part of this program, since another program of the same
-/// contenders would take as long to build again.
+/// A task other than a comparison. It is part of this program, because a second program with the
+/// same contenders would take as long to build.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunnerTask {
     /// Replay the trace of a program over every general allocator
@@ -100,7 +100,8 @@ impl RunnerArguments {
         Ok(specs)
     }
 
-    /// Returns the workloads that a quick run of everything leaves out.
+    /// Returns the names of the workloads that a quick run leaves out. The list is empty with
+    /// `--full` or `--filter`.
     pub(crate) fn left_to_full(&self) -> Vec<String> {
         if self.full || self.filter.is_some() {
             return Vec::new();

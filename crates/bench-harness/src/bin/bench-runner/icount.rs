@@ -33,8 +33,8 @@ const REGION: &str = "ephemera_measured";
 const OURS: [&str; 9] =
     ["ring", "one-ring", "ringal", "pool", "arena", "shared", "typed-pool", "pooled-box", "pooled-allocator"];
 
-/// The least length, in bytes, of the document that R1 parses. The document is generated, so that
-/// it is the same on every host.
+/// The least length, in bytes, of the document that R1 parses. The document is generated, so it is
+/// the same on every host.
 const DOCUMENT: usize = 40_000;
 
 /// The counted region: one call of a cell, the same call that the runner times.
@@ -89,7 +89,7 @@ fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
 }
 
 /// Counts all workloads that can be counted and writes `icount.json`. Before each workload, calls
-/// `step` with the total number of these workloads and the name of the one that follows.
+/// `step` with the total number of these workloads and the name of the next one.
 pub(crate) fn run(
     specs: &[WorkloadSpec],
     peers: &[String],
@@ -165,8 +165,8 @@ fn not_there(error: std::io::Error) -> String {
     }
 }
 
-/// Returns a valgrind command with a minimal environment. The environment lies on the stack, so its
-/// length would shift the addresses of everything above it.
+/// Returns a valgrind command with a minimal environment. The environment lies at the base of the
+/// stack, so its length would shift the address of every stack frame.
 fn valgrind() -> Command {
     let mut command = Command::new(VALGRIND);
     command.env_clear();
@@ -184,7 +184,7 @@ fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result
         return Err("this program does not know where it is".into());
     };
     let units = spec.check_units().max(spec.least_units);
-    // Callgrind takes a percent sign in a name for a directive.
+    // Callgrind interprets a percent sign in a file name as a directive.
     let path = file.to_string_lossy();
     let output = valgrind()
         .arg("--tool=callgrind")
@@ -209,8 +209,7 @@ fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result
     let slope = twice.checked_sub(once).filter(|slope| *slope > 0).ok_or_else(|| {
         format!("{once} instructions in {units} units and {twice} in twice as many: nothing was counted")
     })?;
-    // Rounds to the digits that an integer count of this many operations supports, which keeps the
-    // file readable.
+    // Rounds to three decimals, which keeps the file readable.
     Ok((slope as f64 / (units * ops_per_unit) as f64 * 1000.0).round() / 1000.0)
 }
 

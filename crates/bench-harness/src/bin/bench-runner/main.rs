@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 impl RunnerArguments {
-    /// Runs the command. Returns whether it found no fault.
+    /// Runs the command. Returns `true` if it found no fault.
     fn run(&self) -> Result<bool, Box<dyn Error>> {
         if let Some(job) = &self.child {
             runner::serve(&serde_json::from_str(job)?, &mut BufWriter::new(stdout().lock()))?;
@@ -111,7 +111,7 @@ impl RunnerArguments {
     }
 
     fn compare(&self, mut plan: RunPlan) -> Result<bool, Box<dyn Error>> {
-        // The baseline is read before anything is measured, so that an error is reported at once.
+        // The baseline is read before the measurements start, so an error is reported at once.
         let baseline = self.baseline.as_deref().map(Baseline::load).transpose()?;
         let host = Host::here(&plan.entries);
         // The calibration has its own thread, because it pins that thread, and children inherit the
@@ -176,8 +176,8 @@ impl RunnerArguments {
             measured.as_secs_f64(),
             self.out.display()
         );
-        // The report has a cell for a contender that crashed or gave wrong results, so such a
-        // contender fails the run only with `--smoke`.
+        // A contender that crashed or gave wrong results has a cell in the report. It fails the run
+        // only with `--smoke`.
         for outcome in &outcomes {
             complain(outcome);
         }
@@ -205,7 +205,7 @@ impl RunnerArguments {
     }
 }
 
-/// Prints each contender of a workload that crashed or was wrong. Returns whether there was none.
+/// Prints each contender of a workload that crashed or was wrong. Returns `true` if there was none.
 fn complain(outcome: &WorkloadOutcome) -> bool {
     let mut good = true;
     for (key, state) in &outcome.states {

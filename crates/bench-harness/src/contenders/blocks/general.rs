@@ -1,4 +1,4 @@
-//! General allocators: zero-sized contenders. The harness calls them directly; none of them is the
+//! General allocators: zero-sized contenders. The harness calls them directly. None of them is the
 //! global allocator of the process.
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -23,7 +23,7 @@ pub(crate) trait Library: Copy + 'static {
 pub(crate) struct Global<L>(PhantomData<L>);
 
 impl<L: Library> Global<L> {
-    /// Moves a block to a layout with another alignment, which `realloc` cannot do.
+    /// Moves a block to a layout with a different alignment, which `realloc` cannot do.
     ///
     /// # Safety
     ///
@@ -79,7 +79,7 @@ unsafe impl<L: Library> RawAlloc for Global<L> {
 }
 
 /// Defines a zero-sized contender. `$lent` is the type that a workload holds. `$below` is the heap
-/// that workloads fill with holes.
+/// that workloads litter.
 macro_rules! stateless {
     ($(#[$doc:meta])* $name:ident: $lent:ty = $value:expr, over $below:ty, $info:expr) => {
         $(#[$doc])*
@@ -116,7 +116,7 @@ macro_rules! library {
 }
 
 /// Defines a contender for a general allocator that implements `Allocator` of allocator-api2 0.2.
-/// Its chunks come from the system's heap.
+/// Workloads litter the system's heap.
 macro_rules! chunked {
     ($(#[$doc:meta])* $name:ident = $alloc:path, $info:expr) => {
         stateless! { $(#[$doc])* $name: Api02<$alloc> = Api02($alloc), over System, $info }
@@ -157,7 +157,7 @@ chunked! {
     Info::new("PooledAllocator", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::GENERAL, "")
 }
 chunked! {
-    /// The published `OneRingAlloc`. At thread exit it writes to memory that it has freed, which
+    /// Upstream's `OneRingAlloc`. At thread exit it writes to memory that it has freed, which
     /// corrupts the heap of the whole process.
     UpstreamOneRing = upstream_ring_alloc::OneRingAlloc,
     Info::new(

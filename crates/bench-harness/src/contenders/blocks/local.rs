@@ -1,5 +1,6 @@
-//! Allocators for one thread: rings, and bump arenas, which reuse everything after a reset. Most
-//! accept a backing allocator, so the memory pass gives them one that counts the bytes they hold.
+//! Allocators for one thread: rings, multitude, and bump arenas, which free their blocks together
+//! in a reset. Most accept a backing allocator, so in the memory pass they run over one that counts
+//! the bytes they hold.
 
 use allocator_api2::alloc::{Allocator, Global};
 use allocator_api2_04::alloc as v04;
@@ -50,7 +51,7 @@ local! {
     Info::counted("RingAlloc", env!("EPHEMERA_VERSION_RING_ALLOC"), Caps::LOCAL, "one thread")
 }
 local! {
-    /// The published `RingAlloc`.
+    /// Upstream's `RingAlloc`.
     UpstreamRing<A: Allocator = Global> =
         upstream_ring_alloc::RingAlloc<A>, upstream_ring_alloc::RingAlloc::new_in, Api02,
     Info::counted(
@@ -61,7 +62,7 @@ local! {
     )
 }
 local! {
-    /// bump-scope with its default settings. It reuses the last block at once.
+    /// bump-scope with its default settings. It can reuse the last block once that block is freed.
     BumpScope<A: Allocator = Global> =
         bump_scope::Bump<Compat<A>>, |backing| bump_scope::Bump::new_in(Compat(backing)), Api02,
     Info::counted("bump-scope", env!("EPHEMERA_VERSION_BUMP_SCOPE"), Caps::ARENA, "reuses only its last block; reset"),
@@ -80,7 +81,8 @@ local! {
     Info::counted("multitude", env!("EPHEMERA_VERSION_MULTITUDE"), Caps::LOCAL, "one thread; frees by the chunk")
 }
 
-/// bumpalo, which reuses the last block at once. It accepts no backing allocator.
+/// bumpalo, which can reuse the last block once that block is freed. It accepts no backing
+/// allocator.
 pub(crate) struct Bumpalo(bumpalo::Bump);
 
 impl Contender for Bumpalo {

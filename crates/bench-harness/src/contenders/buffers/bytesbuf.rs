@@ -11,8 +11,8 @@ use crate::contenders::blocks::System;
 pub(crate) struct BytesBufPool(GlobalPool);
 
 impl Readable for BytesBuf {
-    /// Returns the address of the handle, because the address of the bytes needs a view, which
-    /// costs reference counts.
+    /// Returns the address of the handle. To get the address of the bytes, this function would have
+    /// to create a view and change reference counts.
     #[inline(always)]
     fn start(&self) -> *const u8 {
         (&raw const *self).cast()

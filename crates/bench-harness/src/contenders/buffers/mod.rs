@@ -36,7 +36,7 @@ mod tests {
     use super::{OurBufferRing, UpstreamBufferRing};
     use crate::buffers::{Demand, OrHeap, Readable, Source, give};
 
-    /// Takes buffers from a source until it refuses.
+    /// Takes buffers from a source until the source refuses one, then drops them and takes another.
     fn exhaust<S: Source>() {
         let mut source = S::create(&Demand::of(1, 1024));
         let mut held = Vec::new();

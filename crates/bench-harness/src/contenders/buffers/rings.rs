@@ -1,4 +1,4 @@
-//! Rings of byte buffers: the ring of this workspace and the published version, which share an API.
+//! Rings of byte buffers: the ring of this workspace and upstream's, which share an API.
 //!
 //! A ring is bounded and refuses requests that do not fit. The workloads then take a buffer from
 //! the heap, as users do. The table shows the share of refused requests.
@@ -113,7 +113,7 @@ ring! {
     OurBufferRing, OurRingWriting, ringal, "RingAl", env!("EPHEMERA_VERSION_RINGAL")
 }
 ring! {
-    /// The ring of the published crate, and the number of its refusals.
+    /// Upstream's ring, and the number of its refusals.
     UpstreamBufferRing, UpstreamRingWriting, upstream_ringal,
     "upstream RingAl", env!("EPHEMERA_VERSION_UPSTREAM_RINGAL")
 }

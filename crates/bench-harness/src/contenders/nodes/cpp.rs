@@ -1,6 +1,6 @@
 //! The hash set of S2 in C++: `std::unordered_set` over three allocators, called in this process.
-//! It exists if the build found a C++ compiler. Its nodes have other links than those of the set in
-//! Rust, so compare the three allocators with one another first.
+//! The set is built in if the build found a C++ compiler. Its nodes are linked differently from
+//! those of the set in Rust, so compare the three allocators with one another first.
 
 use crate::card::{Caps, ContenderClass, Info};
 use crate::contenders::Entry;
@@ -8,7 +8,8 @@ use crate::contenders::Entry;
 use crate::workloads::Workload;
 use crate::workloads::{Cell, Context, WorkloadSpec};
 
-/// The build script's reason why the C++ set is not built in. `None` if it is.
+/// The reason why the C++ set is not built in, as the build script states it. `None` if the set is
+/// built in.
 const ABSENT: Option<&str> = option_env!("EPHEMERA_CPP_ABSENT");
 
 /// Returns the entries of the three allocators.

@@ -9,7 +9,7 @@ use crate::nodes::Owned;
 use crate::objects::{Maker, Object};
 use crate::pools::{RawPool, look_through};
 
-/// A pool over a handle of an allocator, with one allocation for each value.
+/// A pool that borrows an allocator and makes one allocation for each value.
 pub(crate) struct Lent<R>(pub(crate) R);
 
 // SAFETY: by the contract of `RawAlloc`, each block is exclusive to one value until the block is

@@ -1,6 +1,6 @@
-//! The textbook free list: last in, first out, linked through the free slots of chunks. It is the
-//! bar that every pool has to beat. One contender uses it on one thread, and another behind a
-//! mutex.
+//! The textbook free list: last in, first out, linked through the free slots of chunks. It shows
+//! what a simple pool costs. One contender uses the list on a single thread, and another guards it
+//! with a mutex.
 
 use core::cell::{Cell, RefCell};
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -12,8 +12,8 @@ use crate::pools::{RawPool, look_through};
 /// The number of slots in a chunk.
 const CHUNK: usize = 64;
 
-/// A slot, which holds an object or the link to the next free slot. The union only provides the
-/// size and alignment; each access casts to the type of one field.
+/// A slot, which holds an object or the link to the next free slot. The union provides nothing but
+/// the size and alignment. Each access casts to the type of one field.
 union ListSlot<T> {
     _object: ManuallyDrop<T>,
     _next: *mut ListSlot<T>,

@@ -12,12 +12,12 @@ use crate::objects::{Maker, Object};
 use crate::pools::RawPool;
 
 objects! {
-    /// `slab` behind a `RefCell`, so that it works through a shared reference like the other pools.
+    /// `slab` in a `RefCell`, so it works through a shared reference like the other pools.
     PlainSlab = RefCell<Slab<T>>, RefCell::new(Slab::new()),
     Info::new("slab", env!("EPHEMERA_VERSION_SLAB"), Caps::LOCAL, "keys; objects move when it grows")
 }
 objects! {
-    /// `slab` behind a mutex.
+    /// `slab` in a mutex.
     LockedSlab = Mutex<Slab<T>>, Mutex::new(Slab::new()),
     Info::new("slab and a mutex", env!("EPHEMERA_VERSION_SLAB"), Caps::GENERAL, "keys; a lock")
 }
@@ -30,9 +30,9 @@ objects! {
 /// Implements `RawPool` for a slab. `$read` and `$write` borrow or lock it.
 macro_rules! slab {
     ($slab:ty, $this:ident => $read:expr, $write:expr) => {
-        // SAFETY: a key names its own object until the object is removed, on one thread or on all
-        // threads that take the lock. Objects move when the slab grows. That is sound here, because
-        // workloads of this class access objects only through their keys.
+        // SAFETY: a key names one object until the object is removed. The slab is used on one
+        // thread, or by all threads that take the lock. Objects move when the slab grows. That is
+        // sound here, because workloads of this class access objects only through their keys.
         unsafe impl<T: Object> RawPool<T> for $slab {
             type Handle = usize;
 
@@ -64,7 +64,7 @@ fn locked<T>(slab: &Mutex<Slab<T>>) -> MutexGuard<'_, Slab<T>> {
     slab.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-// SAFETY: a key names its own object until the object is removed, on all threads.
+// SAFETY: a key names one object until the object is removed, on all threads.
 unsafe impl<T: Object> RawPool<T> for Sharded<T> {
     type Handle = usize;
 
@@ -81,8 +81,8 @@ unsafe impl<T: Object> RawPool<T> for Sharded<T> {
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: usize) {
-        // As in a program that does not need the value, the object is marked as removed and dropped
-        // in place.
+        // `remove` marks the object as removed, and the slab drops it in place. A program that does
+        // not need the value would call `remove` too.
         self.remove(handle);
     }
 }

@@ -71,17 +71,17 @@ macro_rules! handles {
 }
 
 handles! {
-    /// The published `Pool`.
+    /// Upstream's `Pool`.
     UpstreamPool = upstream::Pool<T>, upstream::Pool::new(), alloc -> upstream::PoolBox<T>,
     Info::new("upstream Pool", env!("EPHEMERA_VERSION_UPSTREAM_SHARED_ARENA"), Caps::LOCAL, "one thread")
 }
 handles! {
-    /// The published `Arena`.
+    /// Upstream's `Arena`.
     UpstreamArena = upstream::Arena<T>, upstream::Arena::new(), alloc -> upstream::ArenaBox<T>,
     Info::new("upstream Arena", env!("EPHEMERA_VERSION_UPSTREAM_SHARED_ARENA"), Caps::MAKES_HERE, "one thread makes")
 }
 handles! {
-    /// The published `SharedArena`.
+    /// Upstream's `SharedArena`.
     UpstreamShared = upstream::SharedArena<T>, upstream::SharedArena::new(), alloc -> upstream::ArenaBox<T>,
     Info::new("upstream SharedArena", env!("EPHEMERA_VERSION_UPSTREAM_SHARED_ARENA"), Caps::GENERAL, "")
 }
@@ -225,7 +225,7 @@ objects! {
     Info::new("PooledBox", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::GENERAL, "")
 }
 
-/// The pools of all types behind `PooledBox`. Each thread has its own pools.
+/// The pools that `PooledBox` uses, one for each type. Each thread has its own pools.
 pub(crate) struct EveryPool;
 
 pooled!(WordObject<1>);

@@ -1,7 +1,7 @@
 //! Pools that recycle objects. A returned object stays initialised, and the next user gets it with
-//! its old contents. Here these pools hold boxes, so that objects do not move, and a workload
-//! overwrites the old object with its own. The pools do not allocate objects themselves: if a pool
-//! is empty, a new box comes from the heap.
+//! its old contents. Here these pools hold boxes, so objects do not move, and a workload overwrites
+//! the old object with its own. The pools do not allocate objects themselves: if a pool is empty, a
+//! new box comes from the heap.
 
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -15,7 +15,7 @@ use crate::objects::{Maker, Object};
 use crate::pools::{RawPool, look_through};
 
 objects! {
-    /// `object-pool` with boxes: a vector behind a lock.
+    /// `object-pool` with boxes: a vector with a lock.
     ObjectPool = Stack<Box<T>>, Stack::from_vec(Vec::new()),
     Info::new(
         "object-pool",
@@ -55,10 +55,10 @@ impl<T: Object> PoolAllocator<Box<T>> for Fresh {
     }
 }
 
-/// The capacity of a pool whose user announces none, in objects.
+/// The capacity of a pool whose number of objects is not announced.
 const DEFAULT: usize = 1024;
 
-/// A pool of `opool` in a box of its own, because guards point to the pool.
+/// A boxed pool of `opool`. Guards point to the pool, so it must not move.
 pub(crate) struct Kept<P>(NonNull<P>);
 
 impl<P> Drop for Kept<P> {
@@ -70,7 +70,7 @@ impl<P> Drop for Kept<P> {
 }
 
 /// Defines a contender for one of `opool`'s two pools, whose interfaces differ only in their names.
-/// Only the pool that made a guard drops it, while the pool still exists.
+/// A guard is dropped only by the pool that made it, and only while that pool exists.
 macro_rules! contender {
     ($(#[$doc:meta])* $name:ident, $pool:ident, $guard:ident, $info:expr) => {
         $(#[$doc])*

@@ -1,5 +1,5 @@
-//! The section of the page that shows contenders in processes of their own: a table for each
-//! workload, and resident memory over time in panels.
+//! The section of the workloads that run each contender in its own process: a table for each
+//! workload, and a panel of resident memory over time for each contender.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write as _;
@@ -41,18 +41,18 @@ pub(super) fn alone(report: &BenchReport) -> Option<Section> {
     })
 }
 
-/// Returns the largest value that `get` has in a reading of any row, and at least 2 MiB.
+/// Returns the largest value of `get` over the readings of all rows, or 2 MiB if that is larger.
 fn most(of: &AloneTable, get: fn(&ResidentAt) -> u64) -> f64 {
     let runs = of.rows.iter().flat_map(|row| &row.runs);
     runs.flat_map(|run| &run.held).map(get).max().unwrap_or(0).max(1 << 21) as f64
 }
 
-/// Returns the position of a moment on the axis of a burst, whose labels are powers of ten.
+/// Returns the position of a moment on the axis of a burst, which is logarithmic.
 fn place(seconds: f64) -> f64 {
     seconds.log10()
 }
 
-/// Returns the scales of a burst: powers of ten of seconds, and even steps of MiB.
+/// Returns the scales of a burst: a logarithmic one of seconds, and a linear one of MiB.
 fn after_burst(of: &AloneTable) -> Panel {
     let runs = of.rows.iter().flat_map(|row| &row.runs);
     let last = runs.flat_map(|run| &run.held).map(|held| held.at).fold(1.0, f64::max);
@@ -68,7 +68,7 @@ fn after_burst(of: &AloneTable) -> Panel {
     }
 }
 
-/// Returns the scales of a heap that ages: the share of the requests, and powers of two of bytes.
+/// Returns the scales of an ageing heap: the share of the requests, and powers of two of bytes.
 fn ageing(of: &AloneTable) -> Panel {
     let least = of.rows.iter().flat_map(|row| &row.runs).flat_map(|run| &run.held).map(|held| held.live);
     let least = (least.min().unwrap_or(1).max(2) as f64 / 2.0).log2().floor().exp2();
@@ -88,7 +88,7 @@ fn picture(out: &mut String, of: &AloneTable, row: &AloneRow, scale: &Panel) {
     let (curve, beside, figures): (Curve, Curve, String) = if of.burst {
         let points = |after: AfterBurst| -> Curve {
             let held = row.run(Some(after)).map(|run| run.held.as_slice()).unwrap_or_default();
-            // The scale begins after the first reading, which the table shows.
+            // The scale begins after the reading at moment 0, which the table shows.
             let shown = held.iter().filter(|held| held.at > 0.0);
             shown.map(|held| (place(held.at), mib(held.taken))).collect()
         };

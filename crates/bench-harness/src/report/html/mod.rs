@@ -35,8 +35,8 @@ impl Section {
     }
 }
 
-/// Returns the report as a page, with the changes since an earlier run if there is one to compare
-/// with.
+/// Returns the report as a page. With a `comparison`, the page also shows the changes since an
+/// earlier run.
 #[must_use]
 pub fn html(report: &BenchReport, comparison: Option<&Comparison>) -> String {
     let sections = [

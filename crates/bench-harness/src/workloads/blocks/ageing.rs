@@ -1,11 +1,11 @@
 //! S13, ageing: requests that allocate short-lived blocks and replace random entries of a cache,
 //! while the sizes of the entries drift.
 //!
-//! A request allocates half of its short-lived blocks, replaces some entries of the cache,
-//! allocates the other half, and frees the blocks. So entries lie between garbage. The sizes of new
-//! entries grow and shrink twice in a run. An allocator whose size classes each keep their peak
-//! memory then holds the peaks of all classes. The draws are made in the loop, which costs each
-//! contender the same.
+//! A request allocates half of its short-lived blocks, replaces two entries of the cache, allocates
+//! the other half, and frees the blocks. So entries lie between short-lived blocks. The sizes of
+//! new entries grow and shrink twice in a run. If each size class of an allocator keeps its peak
+//! memory, the allocator ends up with the peaks of all classes. The draws are made in the loop, at
+//! the same cost for every contender.
 
 use std::time::Instant;
 
@@ -26,8 +26,8 @@ const LEAST: f64 = 64.0;
 const DOUBLINGS: f64 = 4.0;
 /// The number of times that sizes grow and shrink again in a run.
 const DRIFTS: f64 = 2.0;
-/// The number of short-lived blocks in an ordinary request, that in a heavy request, and the
-/// average number of requests for each heavy one.
+/// The number of short-lived blocks in an ordinary request and in a heavy one. One request in
+/// `HEAVY_ONE_IN` is heavy, on average.
 const GARBAGE: usize = 40;
 const HEAVY: usize = 16 * GARBAGE;
 const HEAVY_ONE_IN: u64 = 64;
@@ -35,8 +35,8 @@ const HEAVY_ONE_IN: u64 = 64;
 const REPLACED: usize = 2;
 /// The number of sizes of garbage in the table.
 const TABLE: usize = 8000;
-/// The number of calls for each one that is timed. This number shares no factor with the number of
-/// calls in a request.
+/// One call in this many is timed. The number shares no factor with the number of calls in a
+/// request.
 const TIMED_ONE_IN: u32 = 31;
 
 /// A live block.
@@ -53,7 +53,8 @@ struct CallClock {
     calls: Histogram<u64>,
 }
 
-/// The allocator under test, and the count of the calls to it. With a clock, some calls are timed.
+/// The allocator under test, with counters of its calls and bytes. With a clock, one call in
+/// [`TIMED_ONE_IN`] is timed.
 struct AgeingHeap<C: Contender> {
     alloc: C,
     clock: Option<CallClock>,
@@ -122,7 +123,7 @@ struct AgeingCell<C: Contender> {
     heap: AgeingHeap<C>,
 }
 
-/// Returns the centre of the sizes of new entries when this share of the requests is done.
+/// Returns the centre of the sizes of new entries after this share of the requests.
 fn centre(share: f64) -> u64 {
     let phase = (share * DRIFTS).fract();
     let up = 1.0 - (2.0 * phase - 1.0).abs();
@@ -141,7 +142,7 @@ impl<C: Contender> AgeingCell<C> {
         }
     }
 
-    /// Draws the size of an entry: from half of the centre to one and a half times the centre.
+    /// Draws the size of an entry, between half of the centre and one and a half times the centre.
     fn entry(&mut self, centre: u64) -> u16 {
         (centre / 2 + self.rng.random_range(0..centre)) as u16
     }
@@ -164,7 +165,7 @@ impl<C: Contender> AgeingCell<C> {
         }
     }
 
-    /// Serves a request while entries have sizes around `centre`.
+    /// Serves a request. The sizes of new entries lie around `centre`.
     fn request(&mut self, centre: u64) {
         let count = if self.rng.random_range(0..HEAVY_ONE_IN) == 0 { HEAVY } else { GARBAGE };
         self.make_garbage(count / 2);

@@ -1,10 +1,10 @@
 //! S11, frames: the pattern of a game or a simulation. A frame has twenty-five steps. Each step
-//! allocates about two hundred blocks and frees them at its end, newest first, except for one in
-//! twenty, which lives two or three frames longer. In addition, a list grows to some tens of
-//! kilobytes, is read, and is dropped with the frame.
+//! allocates about two hundred blocks and frees most of them at its end, newest first. One block in
+//! twenty lives two or three frames longer. In addition, a list grows to tens of kilobytes, is
+//! read, and is dropped with the frame.
 //!
-//! An arena that cannot free block by block is used as in such programs: there is one for each of
-//! the last frames, and it is reset when its turn comes again.
+//! An arena that cannot free block by block is used as in real programs: there is one for each of
+//! the last four frames, and an arena is reset when its turn comes again.
 
 use core::hint::black_box;
 use std::time::Instant;
@@ -22,14 +22,15 @@ use crate::workloads::{Cell, Context, Load, load, mix};
 const STEPS: usize = 25;
 /// The average number of blocks that a step allocates.
 const BLOCKS: f64 = 200.0;
-/// The average number of blocks for each one that outlives its frame.
+/// One block in this many outlives its frame, on average.
 const KEPT_ONE_IN: u64 = 20;
-/// The number of turns that frames take. A block is freed before its turn comes again.
+/// The number of turns, which the frames take in rotation. A block is freed before its turn comes
+/// again.
 pub(crate) const TURNS: usize = 4;
-/// The length of the tables of sizes and lifetimes, then that of the tables of counts.
+/// The length of the tables of sizes and lifetimes, and that of the tables of counts.
 const TABLE: usize = 4096;
 const COUNTS: usize = 1000;
-/// The bytes by which the list grows at a time, and the least and the largest number of times.
+/// The unit of the list's length in bytes, and the least and the largest final length in units.
 const CHUNK: usize = 512;
 const CHUNKS: (u16, u16) = (20, 80);
 
@@ -39,25 +40,26 @@ struct FrameBlock {
     at: *mut u8,
     size: u16,
     tag: u8,
-    /// The turn in which it was allocated.
+    /// The turn in which the block was allocated.
     turn: u8,
 }
 
-/// The tables of the allocations of each frame.
+/// The tables that determine the allocations of each frame.
 #[derive(Debug)]
 struct Tables {
     sizes: Box<[u16; TABLE]>,
-    /// The number of further frames that a block lives, which is mostly 0.
+    /// The number of frames for which a block outlives its own frame, mostly 0.
     lives: Box<[u8; TABLE]>,
     counts: Box<[u16; COUNTS]>,
     chunks: Box<[u16; COUNTS]>,
 }
 
-/// The frames so far: the tables, the blocks that live on, and room for the others.
+/// The state of the frames: the tables, the blocks that outlive their frame, and room for the other
+/// blocks of a step.
 #[derive(Debug)]
 pub(crate) struct Frames {
     tables: Tables,
-    /// The blocks that live on, by the turn in which they end.
+    /// The blocks that outlive their frame, by the turn in which they are freed.
     kept: [Vec<FrameBlock>; TURNS],
     scratch: Vec<FrameBlock>,
     frame: usize,
@@ -124,13 +126,13 @@ pub(crate) unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut 
             until.push(block);
         }
         for block in state.scratch.drain(..).rev() {
-            // SAFETY: `alloc` returned the block in this step, which touched the block with its tag
-            // and does not use it again.
+            // SAFETY: `alloc` returned the block in this step. The step touched the block with its
+            // tag and does not use it again.
             unsafe { end(alloc, block, &mut sum) };
         }
         list.resize((step + 1) * chunks / STEPS * CHUNK, step as u8);
     }
-    // The list is read once, as its owner would read it.
+    // The list is read once, as a program would read it.
     sum = mix(sum, list.iter().map(|&byte| u64::from(byte)).sum());
     drop(list);
     for block in state.kept[turn].drain(..) {
@@ -142,7 +144,8 @@ pub(crate) unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut 
     sum
 }
 
-/// The frames, over one allocator. If it cannot free block by block, there is one for each turn.
+/// The frames over one contender. It has one allocator, or one for each turn if it cannot free
+/// block by block.
 struct Loop<C: Contender> {
     state: Frames,
     allocs: Vec<C>,

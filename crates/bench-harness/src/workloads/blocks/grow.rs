@@ -1,4 +1,4 @@
-//! S5, grow: fills an empty vector, which grows by itself or by one element at a time.
+//! S5, grow: fills an empty vector, which grows by amortized doubling or by one element at a time.
 
 use core::hint::black_box;
 
@@ -21,8 +21,8 @@ pub(crate) fn push<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
     finish::<R>(&vec)
 }
 
-/// Does the same as [`push`], but calls `reserve_exact(1)` before each element, so that every
-/// element is one growth.
+/// Pushes like [`push`], but calls `reserve_exact(1)` before each element, so every element grows
+/// the vector.
 #[inline(never)]
 pub(crate) fn reserve_exact<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
     let mut vec = Vec::new_in(BlockHandle(alloc));

@@ -1,9 +1,9 @@
 //! S12, idle: the resident memory that stays after a burst of blocks, while the threads sleep or
 //! one of them does a little work.
 //!
-//! The thread of the cell allocates the burst. This thread or another one frees it. The second
-//! thread starts before the first reading and lives until the last, so that no allocator can rely
-//! on the end of a thread.
+//! The thread of the cell allocates the burst, and that thread or a second one frees it. The second
+//! thread starts before the first reading and lives until the last, so no allocator can rely on the
+//! end of a thread.
 
 use core::ptr::null_mut;
 use core::time::Duration;
@@ -23,9 +23,9 @@ use crate::{os, tally};
 const SIZES: (u16, u16) = (16, 1024);
 /// The mean size of a block, in bytes.
 pub(crate) const MEAN: u16 = (SIZES.0 + SIZES.1) / 2;
-/// The number of sizes in the table. It is no multiple of the distance between survivors.
+/// The number of sizes in the table. It is not a multiple of the distance between survivors.
 const TABLE: usize = 8000;
-/// The number of blocks for each one that survives, so that about one survives in each 64 KiB.
+/// One block in this many survives, which is about one in each 64 KiB.
 const ONE_IN: usize = 127;
 /// The number of blocks that a working thread replaces in a millisecond.
 const LITTLE: usize = 16;
@@ -46,8 +46,8 @@ pub(crate) enum BurstEnd {
 /// The blocks of a burst, by number. The pointer of a freed block is null.
 type BurstBlocks = Arc<Mutex<Travelling<*mut u8>>>;
 
-/// The order to the second thread to free the burst. Any other order is the number of milliseconds
-/// for which it works.
+/// The order by which the second thread frees the burst. Any other order is the number of
+/// milliseconds for which the thread works.
 const FREE: u64 = 0;
 
 /// A burst and the threads that take part.
@@ -165,7 +165,7 @@ impl<C: Contender> BurstCell<C> {
         blocks.0.resize(units as usize, null_mut());
     }
 
-    /// Allocates a burst and returns its bytes.
+    /// Allocates a burst and returns its size in bytes.
     fn burst(&self) -> u64 {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         let alloc = self.alloc.by_ref();
@@ -211,7 +211,7 @@ impl<C: Contender> BurstCell<C> {
         }
     }
 
-    /// Sleeps or works, as `after` says, until the moment `until`.
+    /// Sleeps or works until the moment `until`, depending on `after`.
     fn pass(&mut self, until: Instant, after: AfterBurst) {
         let left = until.saturating_duration_since(Instant::now());
         match (after, &self.other) {
@@ -235,7 +235,8 @@ impl<C: Contender> BurstCell<C> {
     /// Frees the survivors on this thread.
     fn clear(&mut self) -> u64 {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: `burst` filled the list from this contender, and other threads wait.
+        // SAFETY: `burst` filled the list from this contender, and the other thread waits for an
+        // order.
         unsafe { free_burst(self.alloc.by_ref(), &mut blocks.0, &self.sizes, BurstEnd::Local) }
     }
 }
@@ -352,7 +353,8 @@ mod tests {
         AloneOrder { units: (32 << 20) / u64::from(MEAN), after: Some(after), until: 0.03, lane: 0 }
     }
 
-    /// Reads the resident memory of the process, so it runs in a process without other tests.
+    /// This test reads the resident memory of the process, so it runs in a process without other
+    /// tests.
     #[test]
     #[cfg(target_os = "linux")]
     fn conc_kept_memory_is_seen_whoever_frees_it() {

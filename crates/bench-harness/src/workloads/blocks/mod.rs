@@ -25,7 +25,7 @@ use crate::tally;
 #[inline(always)]
 fn layout(size: usize, align: usize) -> Layout {
     debug_assert!(Layout::from_size_align(size, align).is_ok(), "size {size}, alignment {align}");
-    // SAFETY: all callers pass a power of two of at most 64 and sizes of at most 64 KiB.
+    // SAFETY: all callers pass an alignment of 4 or 8 and a size of at most 64 KiB.
     unsafe { Layout::from_size_align_unchecked(size, align) }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn slots<C: Contender>(count: u16, spread: SizeSpread, context: &Cont
     Box::new(Lasting::new(BlockStock(C::create()), fill))
 }
 
-/// Builds a cell of S6. One block in `one_in` is late; 0 means none.
+/// Builds a cell of S6. One block in `one_in` is late, or none if `one_in` is 0.
 pub(crate) fn stragglers<C: Contender>(one_in: usize, context: &Context) -> Box<dyn Cell> {
     stragglers::cell(BlockStock(C::create()), context.seed, one_in)
 }

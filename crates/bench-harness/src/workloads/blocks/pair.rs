@@ -1,6 +1,5 @@
 //! S1, pair: allocate one block, touch it and free it. This is the fast path alone. Arenas take
-//! part too: some reuse the block that was allocated last, and all are reset every few hundred
-//! pairs.
+//! part too. Some reuse the block that was allocated last, and all are reset every 256 pairs.
 
 use super::{layout, touch, verify};
 use crate::blocks::{Contender, RawAlloc};
@@ -21,7 +20,7 @@ pub(crate) fn pair<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, ops: u64) ->
         let block = unsafe { alloc.alloc(layout) };
         // SAFETY: the block has this size, and only this loop uses it.
         unsafe { touch(block, SIZE, i as u8) };
-        // SAFETY: the block was written in the line before.
+        // SAFETY: `touch` wrote the block in the line before, with this size and tag.
         unsafe { verify::<R>(block, SIZE, i as u8, &mut sum) };
         // SAFETY: this allocator returned the block for this layout, and this is its last use.
         unsafe { alloc.dealloc(block, layout) };

@@ -1,7 +1,7 @@
-//! S4, pareto: draws a slot, and empties it if it holds a block, or fills it. Every byte is written
-//! and read. A fifth of the slots gets four fifths of the draws. A fifth of those slots gets four
-//! fifths of these draws, and so on for six levels. So blocks in a few slots are short-lived, and
-//! most of the initial blocks stay live until the end.
+//! S4, pareto: draws a slot, and empties it if it holds a block, or fills it otherwise. Every byte
+//! is written and read. A fifth of the slots gets four fifths of the draws. A fifth of those slots
+//! gets four fifths of these draws, and so on for six levels. So blocks in a few slots are
+//! short-lived, and most of the initial blocks stay live until the end.
 
 use core::ptr::null_mut;
 
@@ -24,7 +24,7 @@ const PLACES: usize = 1 << 17;
 const SIZES: usize = 8000;
 /// The size of the largest block, in bytes.
 const LARGEST: u16 = 1024;
-/// The number of levels of fifths.
+/// The number of nested levels. Each level is a fifth of the slots of the level before.
 const LEVELS: u32 = 6;
 
 #[derive(Clone, Copy)]
@@ -44,13 +44,14 @@ struct ParetoSlots {
     size_at: usize,
 }
 
-/// Draws a slot: with a probability of four fifths from a fifth of them, and so on in this fifth.
+/// Draws a slot: with a probability of four fifths from the first fifth of the slots, and in the
+/// same way within that fifth.
 fn draw(rng: &mut SplitMix64) -> u32 {
     let (mut from, mut count) = (0.0, SLOTS as f64);
     for _ in 0..LEVELS {
         let fifth = count / 5.0;
         if rng.random_range(0..5_u64) == 0 {
-            // The draw is uniform among the others of this level.
+            // The draw is uniform among the other slots of this level.
             from += fifth;
             count -= fifth;
             break;
@@ -65,7 +66,7 @@ impl ParetoSlots {
     fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64) -> Self {
         let mut rng = stream(seed, 11);
         let mut order: Vec<u32> = (0..SLOTS as u32).collect();
-        // Slots that are drawn often are far apart, as in a program.
+        // The shuffle places slots that are drawn often far apart, as in a program.
         order.shuffle(&mut rng);
         let places = (0..PLACES).map(|_| order[draw(&mut rng) as usize]).collect();
         let slots = vec![ParetoSlot { block: null_mut(), size: 0, tag: 0 }; SLOTS].into();

@@ -2,9 +2,9 @@
 //! and on one thread. The traces are part of the harness, so everybody replays the same calls.
 //! `data/README.md` describes the traces and how they were made.
 //!
-//! A block is written as in every replay of a trace: the first byte of each line, up to a quarter
-//! of a kilobyte. A counted run, such as that of the memory pass, also writes one byte of every
-//! page, so that the whole block counts. Blocks that the program never freed are freed at the end.
+//! A block is written as in every replay of a trace: the first byte of each cache line in its first
+//! 256 bytes. A counted run, such as that of the memory pass, also writes one byte of every page,
+//! so the whole block becomes resident. Blocks that the program never freed are freed at the end.
 
 use core::alloc::Layout;
 use core::hint::black_box;
@@ -25,8 +25,8 @@ use crate::workloads::{Cell, Context, StateCell, each, mix};
 const LINE: usize = 64;
 /// The number of bytes at the start of a block of which every [`LINE`]th is touched.
 const TOUCHED: usize = 256;
-/// In a check run, the distance between touched bytes after the first [`TOUCHED`] bytes of a block,
-/// in bytes.
+/// In a counted run, the distance between touched bytes after the first [`TOUCHED`] bytes of a
+/// block, in bytes.
 const PAGE: usize = 4096;
 
 /// A trace that is part of the harness.
@@ -67,7 +67,7 @@ impl RecordedHeap {
     ///
     /// # Panics
     ///
-    /// Panics if the file, which is part of the harness, is missing or is no trace.
+    /// Panics if the file, which is part of the harness, is missing or is not a trace.
     pub(crate) fn program(self) -> &'static ReplayProgram {
         static PROGRAMS: [OnceLock<ReplayProgram>; RecordedHeap::ALL.len()] =
             [const { OnceLock::new() }; RecordedHeap::ALL.len()];
@@ -86,7 +86,7 @@ impl RecordedHeap {
     }
 }
 
-/// Returns the operations of a program of one thread. The traces that are part of the harness are
+/// Returns the operations of a single-threaded program. The traces that are part of the harness are
 /// short, so all of their operations are in memory.
 fn ops(program: &ReplayProgram) -> &[ProgramOp] {
     program.lanes().first().map_or(&[], |lane| lane.whole().expect("a short trace"))
@@ -103,7 +103,7 @@ unsafe fn touch<R: RawAlloc>(block: *mut u8, from: u32, size: u32, tag: u8) {
     let write = |at| {
         // SAFETY: the offsets of both loops are below the size.
         let place = unsafe { block.add(at) };
-        // SAFETY: as above, and the block is the caller's.
+        // SAFETY: as above, and the caller owns the block.
         unsafe { place.write(tag) };
     };
     let (from, size) = (from as usize, size as usize);
@@ -113,7 +113,8 @@ unsafe fn touch<R: RawAlloc>(block: *mut u8, from: u32, size: u32, tag: u8) {
     }
 }
 
-/// In a check run, reads the touched bytes, reports a difference, and folds them into `sum`.
+/// In a check run, reads the touched bytes of the first [`TOUCHED`], reports a difference, and
+/// folds them into `sum`.
 ///
 /// # Safety
 ///
@@ -185,7 +186,7 @@ unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mu
                 // SAFETY: the block has the new size.
                 unsafe { touch::<R>(slots[slot], op.old, op.size, tag) };
             }
-            // There is only one thread, so nothing waits.
+            // There is only one thread, which never waits for another.
             Action::Epoch => {}
         }
     }
@@ -212,7 +213,7 @@ unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: *mut u8, layout: Layout, tag:
     unsafe { alloc.dealloc(block, layout) };
 }
 
-/// Returns `block`. Panics if it is null.
+/// Returns `block`, or panics if it is null.
 #[inline(always)]
 fn came(block: *mut u8, layout: Layout) -> *mut u8 {
     if block.is_null() { refused(layout) } else { block }

@@ -33,7 +33,8 @@ struct BlockGenerations<C: Contender> {
 }
 
 impl<C: Contender> BlockGenerations<C> {
-    /// Runs one thread for each array at the same time. Each leaves its array to the next one.
+    /// Runs one thread for each array, all at the same time. The next call passes each array to a
+    /// new thread.
     fn next(&mut self) -> u64 {
         let meeting = Arc::new(Meeting::new(self.arrays.len()));
         let start = |(index, array): (usize, Array)| {
@@ -81,6 +82,7 @@ pub(crate) fn cell<C: Contender>(threads: usize, context: &Context) -> Box<dyn C
     };
     let arrays = (0..threads as u64).map(fill).collect();
     let state = BlockGenerations { arrays, alloc, second_cpu: context.second_cpu };
-    // A time is the cost of one thread's replacement while the others do the same.
+    // The time per operation is that of one thread's replacement while the other threads do the
+    // same.
     StateCell::boxed(LIFE as usize, state, |state, units| each(units, || state.next()))
 }

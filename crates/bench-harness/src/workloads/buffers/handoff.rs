@@ -1,7 +1,7 @@
 //! S8 over buffers.
 //!
-//! The consumer reads the first byte and the last. It could read all, as the check run does. But
-//! then the table would compare the time that a processor takes to fetch another one's writes.
+//! The consumer reads only the first and the last byte in a timed run. If it read all bytes, the
+//! table would compare the time that a processor takes to fetch another processor's writes.
 
 use std::sync::Arc;
 

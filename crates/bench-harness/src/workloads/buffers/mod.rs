@@ -16,7 +16,8 @@ use crate::buffers::{Demand, OrHeap, Readable, Source, give};
 use crate::tally;
 use crate::workloads::draws::stream;
 
-/// The number of offsets at which pieces of a payload start, so that consecutive pieces differ.
+/// The number of offsets at which pieces of a payload start. Consecutive pieces start at different
+/// offsets, so they differ.
 const PLACES: usize = 32;
 
 /// The bytes that are written to buffers. They exist before the loop.
@@ -120,7 +121,7 @@ fn most_bytes(seed: u64) -> usize {
     let places = draws::places::<DRAWN>(seed, SLOTS);
     let mut held = [0; SLOTS as usize];
     let (mut bytes, mut most) = (0, 0);
-    // The loop covers one common period of both tables, and all slots once more.
+    // The loop fills all slots, then covers one common period of both tables.
     for at in 0..SIZES * DRAWN / 64 + held.len() {
         let size = usize::from(sizes[at % SIZES]);
         let place = if at < held.len() { at } else { usize::from(places[at % DRAWN]) };
@@ -140,7 +141,7 @@ pub(crate) fn slots<S: Source>(context: &Context) -> Box<dyn Cell> {
     Box::new(Lasting::new(stock, |stock| Slots::fill(stock, context.seed, SLOTS, SPREAD, count)))
 }
 
-/// Builds a cell of S6. One buffer in `one_in` is late; 0 means none.
+/// Builds a cell of S6. One buffer in `one_in` is late, or none if `one_in` is 0.
 pub(crate) fn stragglers<S: Source>(one_in: usize, context: &Context) -> Box<dyn Cell> {
     let demand = Demand::of(WINDOW + 1 + most_late(one_in), usize::from(stragglers::SIZES.1));
     stragglers::cell(BufferStock::<S>::new(&demand, context.seed), context.seed, one_in)
@@ -158,7 +159,7 @@ mod tests {
     fn changed_contents_are_detected() {
         let mut source = Counted::<Vectors<System>>::create(&Demand::of(1, 64));
         let before = tally::read().damaged;
-        // SAFETY: one buffer at a time, as demanded.
+        // SAFETY: there is one buffer at a time, of the announced size.
         let mut buffer = unsafe { source.take(64) }.expect("a vector is not bounded");
         buffer.write(b"what was written");
         let mut sum = 0;

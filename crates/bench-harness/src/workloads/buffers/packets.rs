@@ -1,6 +1,6 @@
-//! S7, packets: a fixed number of live buffers. Each step drops the oldest buffer, and takes and
-//! fills a new one of another length: by one write into a buffer of that length, or by many writes
-//! into a buffer that grows.
+//! S7, packets: a fixed number of live buffers. Each step drops the oldest buffer, then takes and
+//! fills a new one of a different length. One write fills a buffer of that length, or many writes
+//! fill a buffer that grows.
 
 use rand::RngExt;
 
@@ -58,12 +58,12 @@ fn packets<S: Source, const CHUNKED: bool>(source: &mut S, state: &mut Packets<S
         let length = state.length(index);
         let piece = state.payload.piece(index, length);
         state.held[place] = Some(if CHUNKED {
-            // SAFETY: no more buffers are live than was announced, and they are dropped in the
-            // order in which they were taken.
+            // SAFETY: no more buffers are live than announced, and they are dropped in the order in
+            // which they were taken.
             unsafe { source.grown(piece, CHUNK) }
         } else {
-            // SAFETY: no more buffers are live than was announced, and they are dropped in the
-            // order in which they were taken.
+            // SAFETY: no more buffers are live than announced, and they are dropped in the order in
+            // which they were taken.
             unsafe { source.filled([piece]) }
         });
     }
@@ -71,8 +71,8 @@ fn packets<S: Source, const CHUNKED: bool>(source: &mut S, state: &mut Packets<S
     sum
 }
 
-/// Builds a cell of `held` buffers of up to `longest` bytes, filled at once or by `CHUNKED` writes.
-/// The cell starts with all slots filled.
+/// Builds a cell of `held` buffers of up to `longest` bytes. A buffer is filled by many writes if
+/// `CHUNKED` is `true`, and by one otherwise. The cell starts with all slots filled.
 pub(crate) fn cell<S: Source, const CHUNKED: bool>(
     held: usize,
     longest: usize,

@@ -1,5 +1,5 @@
-//! S1: one buffer at a time, in three forms: taken, written in part and dropped; grown by many
-//! writes; frozen and shared.
+//! S1: one buffer at a time, in three forms. A fixed buffer is written in part and dropped. An
+//! extendable buffer grows by many writes. A frozen buffer is shared.
 
 use super::verify;
 use crate::buffers::{Buffer, Demand, Growing, Source, give};
@@ -48,8 +48,8 @@ fn fixed<S: Source, const CAPACITY: usize>(source: &mut S, ops: u64) -> u64 {
     sum
 }
 
-/// Writes 16 times 64 bytes to a buffer that starts with 64, ends its growth and drops it, `ops`
-/// times.
+/// Writes 16 times 64 bytes to a buffer whose first capacity is 64 bytes, finishes it and drops it,
+/// `ops` times.
 #[inline(never)]
 fn extend<S: Source>(source: &mut S, ops: u64) -> u64 {
     let mut sum = 0;
@@ -75,8 +75,8 @@ fn extend<S: Source>(source: &mut S, ops: u64) -> u64 {
 
 /// Writes into a buffer, freezes it, clones its handle four times and drops all handles.
 ///
-/// The clones are no array: depending on the build, the compiler would copy an array of them from
-/// place to place on the stack, which costs as much as the clones.
+/// The clones are not in an array. In some builds the compiler would copy that array from place to
+/// place on the stack, which costs as much as the clones.
 #[inline(always)]
 fn share_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
     buffer.write(&mark(tag));

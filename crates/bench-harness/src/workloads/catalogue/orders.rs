@@ -1,4 +1,4 @@
-//! The processes of a workload that gives each contender a process of its own.
+//! The processes of a workload that runs each contender in its own process.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::workloads::alone::{AfterBurst, AloneOrder};
 use crate::workloads::blocks::idle::MEAN;
 
 impl WorkloadSpec {
-    /// Returns whether each contender runs in a process of its own, without rounds.
+    /// Returns whether each contender runs in its own process, without rounds.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         matches!(self.workload, Workload::Idle(_) | Workload::Ageing)
@@ -40,8 +40,8 @@ impl WorkloadSpec {
     }
 
     /// Returns the largest number of processes that measure at the same time. The processes of S12
-    /// mostly sleep, so their number is limited by the available memory for their bursts. Each
-    /// process of S13 has its own processor, and a full run has one at a time.
+    /// mostly sleep, so up to 16 run at a time if there is enough memory for their bursts. Each
+    /// process of S13 has its own processor, and a full run has one process at a time.
     #[must_use]
     pub fn lanes(&self, full: bool, cpus: usize) -> usize {
         const MOST: u64 = 16;
@@ -56,7 +56,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Returns an estimate of the time that one process of such a workload takes.
+    /// Returns an estimate of the time that one process takes.
     #[must_use]
     pub fn alone_time(&self, full: bool) -> Duration {
         let orders = self.alone_orders(full);

@@ -1,5 +1,5 @@
 //! The corpus of R4 and R5: files of the standard library's sources, chosen by a hash of their
-//! names. If they are not installed, a few files of this harness take their place.
+//! names. If the sources are not installed, a few files of this harness take their place.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,15 +31,15 @@ pub struct Corpus {
 }
 
 impl Corpus {
-    /// Returns the library's directory below the active toolchain, or else below any other that has
-    /// it.
+    /// Returns the directory of the sources below the active toolchain, or else below any other
+    /// toolchain that has them.
     #[must_use]
     pub fn find() -> Option<PathBuf> {
         toolchains().iter().map(|root| root.join(SOURCES)).find(|path| path.is_dir())
     }
 
-    /// Reads `files` files below `root`. Takes the sample if there is no such directory, or if it
-    /// is empty.
+    /// Reads `files` files below `root`. Takes the sample instead if the directory does not exist
+    /// or has no Rust file.
     #[must_use]
     pub fn load(root: Option<&Path>, files: usize) -> Self {
         let mut found = Vec::new();
@@ -65,13 +65,13 @@ fn described(of: &str, files: &[String]) -> String {
     format!("{} files of {of}, {bytes} bytes, fingerprint {fingerprint:016x}", files.len())
 }
 
-/// Returns the fingerprint of `bytes` and of the bytes whose fingerprint is `sum`.
+/// Continues the fingerprint `sum` with `bytes`. The first `sum` is 0.
 pub(super) fn fingerprint(sum: u64, bytes: &[u8]) -> u64 {
     workloads::fingerprint(sum ^ FINGERPRINT, bytes)
 }
 
 /// Collects the Rust files below a directory, each with a hash of its path from the root. The hash
-/// decides the choice.
+/// decides which files are chosen.
 fn collect(root: &Path, directory: &Path, found: &mut Vec<(u64, PathBuf)>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {

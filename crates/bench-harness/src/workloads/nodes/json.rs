@@ -1,5 +1,5 @@
 //! R1 over nodes: parses the document of R1, walks its tree and drops it. The nodes are in the
-//! contender; strings and lists are in the system's heap. The parser and the walk are those of R1.
+//! contender. Strings and lists are in the system's heap. The parser and the walk are those of R1.
 
 use core::alloc::Layout;
 use core::mem;
@@ -28,7 +28,7 @@ impl<F: NodeFamily> NodeStorage<F> {
         Self(Rc::new(family.pool()))
     }
 
-    /// Frees all nodes below a node, and drops it.
+    /// Frees all nodes below `node`, and drops `node` itself.
     ///
     /// # Safety
     ///
@@ -96,13 +96,12 @@ fn round_trip<F: NodeFamily>(pool: &NodeStorage<F>, text: &[u8]) -> Result<u64, 
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let document = Arc::clone(&context.document);
     if littered {
-        // The root has no node of its own.
+        // The root is not in a node.
         let held = || vec![(Layout::new::<JsonNode<NodeStorage<F>>>(), document.nodes - 1)];
         litter::scatter::<F::Backing>(held, context.seed);
     }
     let nodes = document.nodes as usize;
-    // The pool is present except during a reset. It is dropped before the family, which it belongs
-    // to.
+    // The pool is made on first use and again after each reset. It is dropped before its family.
     let state = (None::<NodeStorage<F>>, F::create(), document);
     StateCell::boxed(nodes, state, |(pool, family, document), units| {
         let mut sum = 0;

@@ -2,7 +2,7 @@
 //! `std::unordered_set`.
 //!
 //! The buckets are in the system's heap and exist from the start. Only the nodes are from the
-//! contender. A node has a link and a number, 16 bytes.
+//! contender. A node consists of a link and a number, and takes 16 bytes.
 
 use core::alloc::Layout;
 
@@ -37,7 +37,7 @@ impl<F: NodeFamily> Set<F> {
         Self { buckets, len: 0, pool: family.pool() }
     }
 
-    /// Returns the bucket of a key: the upper bits of its product with an odd number.
+    /// Returns the bucket of a key, from the upper half of its product with an odd number.
     #[inline(always)]
     fn bucket(&self, key: u32) -> usize {
         let hash = u64::from(key).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -111,8 +111,8 @@ fn drain<F: NodeFamily>(set: &mut Set<F>, keys: &[u32]) -> u64 {
     keys.iter().map(|&key| u64::from(set.erase(key))).sum()
 }
 
-/// Folds a unit into the checksum: the numbers of erased keys, of inserted keys and of elements
-/// left.
+/// Folds a unit into the checksum: the numbers of erased keys, of inserted keys and of remaining
+/// elements.
 pub(crate) fn fold(sum: u64, erased: u64, inserted: u64, len: u64) -> u64 {
     mix(sum, erased << 40 ^ inserted << 20 ^ len)
 }
@@ -133,7 +133,7 @@ pub(crate) fn cell<F: NodeFamily>(n: usize, again: bool, context: &Context) -> B
     if again {
         fill(&mut set, &keys);
     }
-    // The set is dropped before the family, which the set's pool belongs to.
+    // The set is dropped before the family of its pool.
     StateCell::boxed(n, (set, family, keys, again), |(set, _, keys, again), units| {
         let mut sum = 0;
         for _ in 0..units {
@@ -161,7 +161,7 @@ mod tests {
 
     fn agrees_with_std<F: NodeFamily>() {
         let family = F::create();
-        // There are few buckets for many keys, so that chains are long.
+        // There are few buckets for many keys, so chains are long.
         let mut set = Set::<F>::new(&family, 64);
         let mut oracle = HashSet::new();
         let mut rng = stream(11, 0);

@@ -9,8 +9,8 @@ use super::words::SourceWords;
 use crate::workloads::buffers::csv::CsvTable;
 use crate::workloads::{Workload, WorkloadSpec};
 
-/// The number of files in the corpus. Their tree exceeds the first-level caches, and a quick run
-/// remains quick.
+/// The number of files in the corpus. Their syntax tree exceeds the first-level caches, but is
+/// small enough for a quick run.
 const FILES: usize = 60;
 
 /// The inputs of R4 and R5, made from the corpus on first use.
@@ -22,19 +22,19 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Returns the sources below `root`, or else the sample.
+    /// Creates the inputs from the corpus below `root`, or else from the sample.
     #[must_use]
     pub fn new(root: Option<&Path>) -> Self {
         Self { root: root.map(Path::to_path_buf), ..Self::default() }
     }
 
-    /// Makes the input of a workload, if the workload has one that is made once per process.
+    /// Makes the input of a workload if that input is made once per process.
     pub(crate) fn prepare(&self, spec: &WorkloadSpec, seed: u64) {
         match spec.workload {
             Workload::Ast(_) | Workload::Visit(_) => drop(self.syntax()),
             Workload::Store(_) => drop(self.words(seed)),
-            // The first call of `program` reads the trace and keeps the program. It is made here,
-            // so that no measurement includes it.
+            // The first call of `program` reads the trace and keeps the program. This is that call,
+            // so no measurement includes the reading.
             Workload::Replay(recorded, _) => _ = recorded.program(),
             Workload::Csv(_) => drop(CsvTable::shared()),
             _ => {}

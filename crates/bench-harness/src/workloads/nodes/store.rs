@@ -1,9 +1,9 @@
-//! R5, store: looks up every identifier of some sources, in order of occurrence, in an ordered
-//! tree. It inserts new identifiers, and one access in ten replaces the value. At the end it
-//! deletes all keys.
+//! R5, store: looks up every identifier of the corpus, in order of occurrence, in an ordered tree.
+//! It inserts new identifiers, and one access in ten replaces the value. At the end it deletes all
+//! keys.
 //!
-//! The tree is a treap, whose shape follows from the keys alone. The node of a key has 48 bytes,
-//! that of its value 32.
+//! The tree is a treap, whose shape follows from the keys alone. The node of a key takes 48 bytes,
+//! and the node of its value 32.
 
 use core::alloc::Layout;
 use core::cmp::Ordering;
@@ -56,7 +56,8 @@ impl<F: NodeFamily> Treap<F> {
         None
     }
 
-    /// Stores a value in its own node and frees the old one. Returns whether the key was there.
+    /// Stores a value in a new node and frees the node of the old value. Returns whether the key
+    /// was there.
     fn put(&mut self, key: Key, value: TreapValue) -> bool {
         let mut link = &mut self.root;
         while let Some(node) = link {
@@ -78,8 +79,8 @@ impl<F: NodeFamily> Treap<F> {
         false
     }
 
-    /// Inserts a new key below all nodes of a higher priority on its path. The rest of the path is
-    /// split below it.
+    /// Inserts a new key below all nodes on its path whose priority is at least as high. The
+    /// subtree at that point is split, and its two parts become the children of the new node.
     fn insert(&mut self, key: Key, value: TreapValue) {
         let priority = key.priority();
         let mut link = &mut self.root;
@@ -104,7 +105,7 @@ impl<F: NodeFamily> Treap<F> {
         }
         let mut node = link.take()?;
         *link = merge::<F>(node.left.take(), node.right.take());
-        // SAFETY: the entry is from this store, and it has just left the tree.
+        // SAFETY: the entry is from this store, and the line above removed it from the tree.
         unsafe { self.give_back(node) }
     }
 
@@ -119,7 +120,7 @@ impl<F: NodeFamily> Treap<F> {
         unsafe { self.entries.take(node) };
         let value = value?;
         let was = *value;
-        // SAFETY: this store made the value of its entry in this pool.
+        // SAFETY: this store took the entry's value from this pool.
         unsafe { self.values.take(value) };
         Some(was)
     }
@@ -155,7 +156,7 @@ fn split<F: NodeFamily>(tree: TreapLink<F>, key: Key) -> (TreapLink<F>, TreapLin
     }
 }
 
-/// Joins two trees. All keys of the first are below those of the second.
+/// Joins two trees. All keys of the first must be below those of the second.
 fn merge<F: NodeFamily>(left: TreapLink<F>, right: TreapLink<F>) -> TreapLink<F> {
     match (left, right) {
         (Some(mut left), Some(right)) if left.priority >= right.priority => {
@@ -189,7 +190,7 @@ fn serve<F: NodeFamily>(store: &mut Treap<F>, words: &SourceWords) -> u64 {
     sum
 }
 
-/// Builds a cell over the context's corpus. Its store is filled and emptied again and again.
+/// Builds a cell over the context's corpus. Each unit fills the store and empties it.
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     const { assert!(mem::size_of::<TreapEntry<F>>() == 48, "three links, a key and its priority, for all alike") };
     let words = context.sources.words(context.seed);
@@ -200,7 +201,7 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
     }
     let family = F::create();
     let accesses = words.accesses.len() + words.sweep.len();
-    // The store is dropped before the family, which the store's pools belong to.
+    // The store is dropped before the family of its pools.
     StateCell::boxed(accesses, (Treap::new(&family), family, words), |(store, _, words), units| {
         each(units, || serve(store, words))
     })

@@ -1,11 +1,12 @@
-//! The time-stamp counter. The lecture behind S2 states its figures in ticks.
+//! The rate of the time-stamp counter. The lecture from which the set of S2 comes states its
+//! figures in ticks.
 
 use core::time::Duration;
 use std::time::Instant;
 
-/// Returns the ticks of the counter per nanosecond, measured for a few milliseconds. `None` if the
-/// processor has no such counter. Ticks are not cycles: the rate of the counter is fixed, and that
-/// of the processor is not.
+/// Returns the ticks of the counter per nanosecond, measured for a few milliseconds. Returns `None`
+/// if the processor has no such counter. Ticks are not cycles: the counter's rate is fixed, and the
+/// processor's rate is not.
 #[must_use]
 pub fn ticks_per_ns() -> Option<f64> {
     let (start, first) = (Instant::now(), ticks()?);

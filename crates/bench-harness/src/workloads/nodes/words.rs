@@ -9,9 +9,9 @@ use rand::seq::SliceRandom;
 use super::corpus::fingerprint;
 use crate::workloads::draws::stream;
 
-/// The largest number of accesses. Words of the corpus after these are left out.
+/// The largest number of accesses. Later words of the corpus are left out.
 const ACCESSES: usize = 20_000;
-/// The average number of accesses for each one that puts a value.
+/// One access in this many puts a value, on average.
 const PUT_ONE_IN: u64 = 10;
 
 /// An identifier, ordered by its first eight letters, then by its number.
@@ -30,7 +30,8 @@ impl Key {
         Self { prefix: u64::from_be_bytes(prefix), id }
     }
 
-    /// Returns a number that does not follow the order of the keys, so that a treap is balanced.
+    /// Returns a hash of the key. The order of the hashes is unrelated to that of the keys, which
+    /// keeps a treap balanced.
     pub(super) fn priority(self) -> u32 {
         (fingerprint(self.prefix, &self.id.to_le_bytes()) >> 32) as u32
     }
@@ -54,7 +55,8 @@ pub(super) struct SourceWords {
 }
 
 impl SourceWords {
-    /// Takes the words of some files. `seed` decides which accesses put, and the order of deletion.
+    /// Collects the words of `files`. `seed` decides which accesses put a value, and the order of
+    /// deletion.
     pub(super) fn new(files: &[String], seed: u64) -> Self {
         let mut rng = stream(seed, 10);
         let mut numbers: HashMap<&str, u32> = HashMap::new();

@@ -1,5 +1,4 @@
-//! S2, batch: makes `n` objects, then drops all of them, the oldest first, like the elements of a
-//! vector.
+//! S2, batch: makes `n` objects, then drops them oldest first, like the elements of a vector.
 
 use super::{by_words, verify};
 use crate::objects::{Maker, Object};

@@ -29,7 +29,7 @@ fn hand_over<T: Object, P: RawPool<T>>(
     })
 }
 
-/// Makes a pool for at most `most` objects.
+/// Makes a pool for at most `most` live objects.
 fn pool<T: Object, M: Maker>(most: usize) -> AcrossThreads<impl RawPool<T>> {
     let mut pool = M::make_for::<T>(most);
     pool.expect_live(most);

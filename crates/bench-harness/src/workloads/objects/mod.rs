@@ -79,7 +79,7 @@ impl<T: Object, P: RawPool<T>> Stock for ObjectStock<T, P> {
     }
 }
 
-/// Makes a stock of objects of 64 bytes, of which at most `most` are live.
+/// Makes a stock for at most `most` live objects of 64 bytes.
 fn stock<M: Maker>(most: usize) -> ObjectStock<WordObject<8>, M::Pool<WordObject<8>>> {
     ObjectStock(M::make_for(most), PhantomData)
 }
@@ -90,7 +90,8 @@ pub(crate) fn slots<M: Maker>(context: &Context) -> Box<dyn Cell> {
     Box::new(Lasting::new(stock::<M>(usize::from(SLOTS)), fill))
 }
 
-/// Builds a cell of S6 with objects of 64 bytes. One in `one_in` is late; 0 means none.
+/// Builds a cell of S6 with objects of 64 bytes. One object in `one_in` is late, or none if
+/// `one_in` is 0.
 pub(crate) fn stragglers<M: Maker>(one_in: usize, context: &Context) -> Box<dyn Cell> {
     let most = WINDOW + (WINDOW * LONGER).checked_div(one_in).unwrap_or(0);
     stragglers::cell(stock::<M>(most), context.seed, one_in)

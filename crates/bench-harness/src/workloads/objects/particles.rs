@@ -1,6 +1,6 @@
-//! S11, particles: ten thousand objects of a simulation. In each frame a random fiftieth dies, as
-//! many are made, and all live objects are read in order. The frame shows how well a pool places
-//! its objects for that read, besides the cost of deaths and births.
+//! S11, particles: ten thousand objects of a simulation. In each frame a random fiftieth of them
+//! dies, the same number is made, and all live objects are read in order. The time of a frame
+//! includes the deaths and births. It also shows how well a pool places its objects for that read.
 
 use rand::seq::SliceRandom;
 
@@ -12,9 +12,9 @@ use crate::workloads::{Cell, Context, StateCell, each};
 
 /// The number of live objects.
 pub(crate) const ALIVE: u16 = 10_000;
-/// The number of births in a frame, and of deaths.
+/// The number of births in a frame, which equals the number of deaths.
 pub(crate) const BORN: usize = ALIVE as usize / 50;
-/// The number of times that each index is in the table of deaths.
+/// The number of times that each index occurs in the table of deaths.
 const TIMES: usize = 4;
 
 type Particle = WordObject<8>;
@@ -23,8 +23,8 @@ type Particle = WordObject<8>;
 struct Particles<P: RawPool<Particle>> {
     /// The objects with their tags. An entry is empty only between a death and a birth.
     alive: Vec<Option<(P::Handle, u64)>>,
-    /// Random orders of all indices of `alive`, [`TIMES`] of them one after the other. So the
-    /// indices of one frame differ.
+    /// [`TIMES`] random orders of all indices of `alive`, one after the other. A frame takes its
+    /// indices from one order, so they differ.
     dying: Vec<u16>,
     born: u64,
     pool: P,

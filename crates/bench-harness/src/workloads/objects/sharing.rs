@@ -1,12 +1,12 @@
-//! S10, false sharing: objects of eight bytes, in which two threads count at the same time.
+//! S10, false sharing: two threads count at the same time, each in an object of eight bytes.
 //!
 //! The threads count by atomic additions. A processor may keep plain writes in its store buffer
-//! until the line arrives, so that a shared line costs almost nothing in such a short loop.
+//! until the line arrives. In a short loop a shared line would then cost almost nothing.
 //!
-//! Passive: one thread makes the objects of both threads, which may be on one line. Then each
-//! thread replaces its object, as in the test known as cache-scratch. An allocator does well if the
-//! replacement is on a line of the thread's own. Active: each thread makes its own object from the
-//! start.
+//! Passive: one thread makes the first objects of both threads, which may be on one cache line.
+//! Then each thread replaces its object, as in the benchmark known as cache-scratch. An allocator
+//! does well if the replacements are on different lines. Active: each thread makes its own objects
+//! from the start.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const OBJECTS: u64 = 64;
 const WRITES: u64 = 100;
 
 /// Makes `objects` objects one after the other, counts to a hundred in each, and drops it. If there
-/// is a `first` object, drops that one before.
+/// is a `first` object, drops it before all others.
 fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64) -> u64 {
     let mut current = first;
     let mut sum = 0;
@@ -52,7 +52,8 @@ fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64
     sum
 }
 
-/// Builds a cell of the passive variant if `passive`, and else of the active one.
+/// Builds a cell of the passive variant if `passive` is `true`, and of the active variant
+/// otherwise.
 pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> {
     let pool = AcrossThreads(Arc::new(M::make_for::<Counter>(4)));
     let [meeting, mut theirs] = MeetingSide::two();
@@ -66,8 +67,8 @@ pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> 
             scratch(&*pool.0, first, units * OBJECTS)
         }
     });
-    // These fields are dropped in order. The thread ends once it cannot receive gifts, and the pool
-    // is dropped last.
+    // These fields are dropped in order. Without `gifts` the thread cannot wait for an object, so
+    // the drop of `mate` can join it. The pool is dropped last.
     let state = (gifts, mate, meeting, passive, pool);
     StateCell::boxed(OBJECTS as usize, state, |(gifts, mate, meeting, passive, pool), units| {
         // SAFETY: `scratch` drops the object before the pool ends.

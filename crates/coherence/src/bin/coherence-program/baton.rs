@@ -9,7 +9,7 @@ use ephemera_coherence::marks::{Fact, Phase};
 use crate::trace;
 use crate::traced::TracedRun;
 
-/// The least number of rounds in the warm-up.
+/// The minimum number of rounds in the warm-up.
 const WARM: u64 = 16;
 
 /// The turn, and the threads that wait for it.
@@ -32,7 +32,7 @@ impl Baton {
         }
     }
 
-    /// Gives the turn to a thread.
+    /// Passes the turn to the thread of a core.
     fn pass(&self, core: usize) {
         // ORDERING: Release. Pairs with the Acquire in `Baton::wait`. Publishes: the work of this
         // thread.
@@ -45,7 +45,7 @@ impl Baton {
 
 /// Runs all rounds of a workload. In each round, each thread has one turn. `start` runs on each
 /// thread and returns the function of a turn, which takes the round and returns the number of
-/// operations. A warm-up comes before the rounds that count.
+/// operations. A warm-up comes before the counted rounds.
 pub(crate) fn in_turns<T: FnMut(u64) -> u64>(run: &TracedRun, start: impl Fn(usize) -> T + Sync) {
     let (baton, start, warm) = (&Baton::default(), &start, run.rounds.div_ceil(2).max(WARM));
     trace::tell_statics();
@@ -68,7 +68,7 @@ pub(crate) fn in_turns<T: FnMut(u64) -> u64>(run: &TracedRun, start: impl Fn(usi
             }
             baton.pass((core + 1) % run.threads);
         }
-        // Threads also end one after the other, because each thread frees its remaining blocks
+        // Threads also end one after another, because each thread frees its remaining blocks
         // here.
         baton.wait(core);
         drop(turn);

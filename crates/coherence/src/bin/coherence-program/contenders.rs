@@ -16,7 +16,7 @@ use crate::traced::{LARGEST, TracedAllocator, TracedRun};
 use crate::workloads;
 
 /// Runs a workload over the contender with this key. Returns `None` if the program was built
-/// without it.
+/// without the contender.
 pub(crate) fn run(key: &str, run: &TracedRun) -> Option<()> {
     match key {
         "glibc" => workloads::run(&Global(System), run),
@@ -200,7 +200,7 @@ impl TracedAllocator for ArenaSlots {
     }
 }
 
-/// The contender `ringal`: each thread has a ring of its own for byte buffers.
+/// The contender `ringal`: each thread has its own ring of byte buffers.
 struct Rings;
 
 impl TracedAllocator for Rings {

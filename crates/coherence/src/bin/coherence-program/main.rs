@@ -1,4 +1,5 @@
-//! The program that `cargo xtask coherence` traces: a workload on some threads over one allocator.
+//! The program that `cargo xtask coherence` traces. It runs a workload over one allocator, on a
+//! given number of threads.
 //!
 //! Its arguments are a contender, a workload, a number of threads and a number of rounds. Threads
 //! take turns, and marks tell the reader which thread runs and whether it is in the allocator.
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the workload that the arguments name. Returns `None` if they name none.
+/// Runs the workload that the arguments name. Returns `None` if the arguments are invalid.
 fn run(arguments: &[String]) -> Option<()> {
     let [contender, workload, threads, rounds] = arguments else { return None };
     let run = TracedRun {

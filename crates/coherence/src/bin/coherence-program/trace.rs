@@ -32,7 +32,7 @@ pub(crate) fn within<R>(phase: Phase, core: usize, work: impl FnOnce() -> R) -> 
 /// Prints a fact. One call writes the whole line: the log goes to the same file and could otherwise
 /// split it.
 pub(crate) fn tell(fact: &Fact) {
-    // A write fails if nobody reads the log, and then nobody needs the fact.
+    // Best effort: a write fails only if nothing reads the log, and then nothing needs the fact.
     let _ = stderr().write_all(fact.line().as_bytes());
 }
 

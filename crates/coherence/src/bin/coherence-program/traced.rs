@@ -2,7 +2,7 @@
 
 use ephemera_coherence::catalogue::TracedWorkload;
 
-/// The workload of a run, its number of threads, and its number of rounds that count.
+/// The workload of a run, its number of threads, and its number of counted rounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TracedRun {
     pub(crate) workload: TracedWorkload,
@@ -17,7 +17,7 @@ pub(crate) const LARGEST: usize = 512;
 pub(crate) trait TracedAllocator: Sync {
     /// A block, a value or a buffer, which is freed when it is dropped.
     type Item: Send;
-    /// The heap that each thread owns, or `()` if threads have none of their own.
+    /// The heap that each thread owns; `()` if threads own no heaps.
     type Heap;
 
     /// Creates the heap of a thread.

@@ -23,7 +23,7 @@ const STAY: u64 = 4;
 /// The number of blocks that `fan` allocates in a turn for each freeing thread.
 const SHARE: u64 = 8;
 
-/// The items that are on their way to each thread. The lists have enough room for all turns, so the
+/// The items that are on their way to each thread. The lists have room for all turns, so the
 /// program itself allocates nothing while the model counts.
 struct ItemMail<I>(Vec<Mutex<Vec<I>>>);
 
@@ -70,7 +70,7 @@ impl<'a, C: TracedAllocator> Core<'a, C> {
         within(Phase::Allocator, self.index, || drop(item));
     }
 
-    /// Replaces a random item and returns 1, the operation.
+    /// Replaces a random item. Returns 1, the number of operations.
     fn replace(&mut self, items: &mut [C::Item]) -> u64 {
         let slot = self.rng.random_range(0..items.len());
         let old = std::mem::replace(&mut items[slot], self.make());

@@ -1,4 +1,4 @@
-//! Tests with a signal handler that runs after every instruction of a note and records an event
+//! A test with a signal handler that runs after every instruction of a note and records an event
 //! each time. The events and the note must not overwrite each other.
 
 use core::arch::asm;
@@ -24,7 +24,7 @@ fn write(stream: &Stream) {
     assert!(stream.write(THREAD, 0, &SEQUENCE, &call), "the packet has room");
 }
 
-/// Records an event as a call of `malloc` in a signal handler does.
+/// Records an event, like a call of `malloc` in a signal handler.
 extern "C" fn records(_: i32) {
     let words = tls::take();
     if words.stream == BUSY {
@@ -39,14 +39,14 @@ extern "C" fn records(_: i32) {
     tls::set_stream(words.stream);
 }
 
-/// Calls `body`, and runs the handler after each instruction of `body`.
+/// Calls `body` and runs the handler after each instruction of `body`.
 fn stepwise(body: impl FnOnce()) {
     // SAFETY: the structure is plain data, and zeros are valid.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = records as *const () as usize;
-    // SAFETY: the structure is valid, and the handler has the type that its flags say.
+    // SAFETY: the structure is valid, and the handler has the type that `sa_flags` requires.
     assert_eq!(unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) }, 0);
-    // SAFETY: the trap flag only makes the kernel send SIGTRAP, which has a handler.
+    // SAFETY: the trap flag only raises `SIGTRAP`, which has a handler.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
     body();
     // SAFETY: clearing the trap flag only ends the signals.

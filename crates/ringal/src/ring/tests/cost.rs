@@ -1,5 +1,5 @@
-//! Tests of the cost of an allocation, counted in guards that the allocation loads, where
-//! long-lived buffers leave little room.
+//! Tests of the cost of an allocation in a ring where long-lived buffers leave little room. The
+//! cost is the number of guards that the allocation loads.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use crate::geometry::{GRANULE, OVERHEAD, region_of};
 use crate::guard::LOOKS;
 use crate::{FixedBufMut, RingAl};
 
-/// A buffer size that is a whole number of granules, so its region has no rounding.
+/// A buffer size that is a multiple of the granule, so its region has no rounding.
 const SMALL: usize = 2 * GRANULE;
 const UNIT: usize = region_of(SMALL);
 
@@ -20,7 +20,8 @@ const REGIONS: usize = 3_000;
 
 const CALLS: usize = 1_000;
 
-/// The most guards that one request may load in a steady state, however many guards the ring has.
+/// The maximum number of guards that one request may load in a steady state, however many guards
+/// the ring has.
 const MOST: usize = 40;
 
 /// Returns a ring full of long-lived buffers, except for `window`, which is free.
@@ -39,8 +40,8 @@ fn looks(during: impl FnOnce()) -> usize {
     LOOKS.get() - before
 }
 
-/// Returns how many guards [`CALLS`] requests load: the most of one request, and the total. Some
-/// requests run first, uncounted, to reach a steady state.
+/// Runs [`CALLS`] requests in a steady state, after other requests that do not count. Returns the
+/// maximum number of guards that one of them loads, and the total.
 fn steady(mut request: impl FnMut() -> usize) -> (usize, usize) {
     for _ in 0..CALLS / 4 {
         request();
@@ -51,8 +52,8 @@ fn steady(mut request: impl FnMut() -> usize) -> (usize, usize) {
     })
 }
 
-/// Returns a function that allocates a buffer of `size()` bytes and frees the oldest buffer, so
-/// that `kept` buffers stay live between calls. It returns how many guards the allocation loads.
+/// Returns a function that allocates a buffer of `size()` bytes and frees the oldest buffer if more
+/// than `kept` buffers are live. That function returns how many guards the allocation loads.
 fn first_in_first_out(
     ring: &mut RingAl,
     kept: usize,
@@ -70,8 +71,8 @@ fn first_in_first_out(
     }
 }
 
-/// A request loads at most [`MOST`] guards, at each of these positions and sizes of the window. Up
-/// to one buffer fewer than the window holds stays live between the requests.
+/// A request loads at most [`MOST`] guards, at every tested position and size of the window.
+/// Between requests, `kept` buffers are live, at most one less than the window can hold.
 #[test]
 fn small_window_is_found_again_without_a_full_round() {
     for start in [0, 1, 7, 50, 100, REGIONS / 2, REGIONS - 30, REGIONS - 20] {
@@ -102,8 +103,8 @@ fn buffers_of_mixed_sizes_reuse_a_small_window() {
     }
 }
 
-/// If almost no region is free, a request may need a full round at times. The average cost of a
-/// buffer stays low.
+/// If almost no region is free, a request may sometimes need a full round. The average cost of a
+/// request stays low.
 #[test]
 fn frees_in_random_order_amortize_the_cost_of_full_rounds() {
     for start in [3, 50, REGIONS - 40] {
@@ -121,7 +122,7 @@ fn frees_in_random_order_amortize_the_cost_of_full_rounds() {
     }
 }
 
-/// A refused request loads all guards; the served request after it does not.
+/// A refused request loads all guards, but the next request does not.
 #[test]
 fn refusal_does_not_slow_down_the_next_request() {
     for start in [3, 50, REGIONS / 2] {
@@ -149,8 +150,8 @@ fn growing_buffer_moves_within_a_small_window() {
     }
 }
 
-/// A buffer fills the longest free run and asks for more. The ring remembers that refusal like
-/// those of other requests.
+/// The ring remembers the refusal of an extendable buffer that cannot grow, like the refusals of
+/// other requests.
 #[test]
 fn growth_refused_again_loads_a_few_guards() {
     const WINDOW: usize = REGIONS / 12;

@@ -1,5 +1,5 @@
-//! Tests of the end of a ring that use internals: the cost in loaded guards, and the stores that an
-//! early release leaves parked.
+//! Tests of the end of a ring that use internals. They cover the number of loaded guards, and the
+//! stores that early releases leave parked.
 
 use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
@@ -14,20 +14,20 @@ fn ring_in(parked: &'static ParkedStores) -> RingAl {
     unsafe { RingAl::builder(256).try_build_in(parked) }.unwrap()
 }
 
-/// Returns `count` buffers, each the only one of a ring that was dropped.
+/// Returns `count` buffers, each from a ring that was dropped and has no other buffer.
 fn parked_buffers(parked: &'static ParkedStores, count: usize) -> Vec<FixedBufMut> {
     (0..count).map(|_| ring_in(parked).fixed(1).unwrap()).collect()
 }
 
-/// An early release, which read `closed` before its ring was dropped and has not stored its word
-/// yet.
+/// An early release in progress. It has read `closed` before its ring was dropped, and has not
+/// stored its word yet.
 struct UnderWay {
     guard: GuardPtr,
     region: usize,
 }
 
 impl UnderWay {
-    /// Starts a release, then drops its ring.
+    /// Starts a release, then drops the ring of its buffer.
     fn new(parked: &'static ParkedStores) -> Self {
         let mut ring = ring_in(parked);
         let guard = ring.chain.guard(0);
@@ -82,8 +82,8 @@ fn store_left_by_an_early_release_is_freed_when_another_store_is_freed() {
     assert_eq!(parked.count(), 999);
 }
 
-/// However slow the early releases are, the stores that wait for a sweep are a bounded part of the
-/// parked stores.
+/// The stores that wait for a sweep are a bounded part of the parked stores, however slow the early
+/// releases are.
 #[test]
 fn stores_that_wait_for_a_sweep_are_a_bounded_part_of_the_parked_ones() {
     const HELD: usize = 400;
@@ -92,7 +92,7 @@ fn stores_that_wait_for_a_sweep_are_a_bounded_part_of_the_parked_ones() {
     let _held = parked_buffers(parked, HELD);
     for round in 0..4 * HELD {
         let slow = UnderWay::new(parked);
-        // All sweeps of these two rings run before the release ends.
+        // The sweeps that these two rings cause run before the release ends.
         drop((ring_in(parked), ring_in(parked)));
         slow.end();
         let waiting = parked.count() - HELD;
@@ -102,14 +102,15 @@ fn stores_that_wait_for_a_sweep_are_a_bounded_part_of_the_parked_ones() {
             parked.count()
         );
     }
-    // A full round of sweeps frees the stores that still wait, whatever the order of the lists.
+    // A full round of sweeps frees the stores that still wait, regardless of the order of the
+    // lists.
     for _ in 0..HELD.div_ceil(8) + 1 {
         drop(ring_in(parked));
     }
     assert_eq!(parked.count(), HELD);
 }
 
-/// The last late release of a store does not free it while an early release has not ended.
+/// The last late release does not free the store while an early release is in progress.
 #[test]
 fn unfinished_early_release_keeps_its_store() {
     static PARKED: ParkedStores = ParkedStores::new();
@@ -127,7 +128,7 @@ fn unfinished_early_release_keeps_its_store() {
     assert_eq!(parked.count(), 0);
 }
 
-/// Each drop of a ring and each last release loads a few guards, however many stores are parked.
+/// Each drop of a ring and each last release loads few guards, however many stores are parked.
 #[test]
 fn dropping_rings_with_live_buffers_takes_linear_work() {
     for count in [100, 4_000] {
@@ -143,8 +144,8 @@ fn dropping_rings_with_live_buffers_takes_linear_work() {
     }
 }
 
-/// The last buffer frees its store even while another thread sweeps. A later sweep makes up for the
-/// sweeps that this thread skips.
+/// The last buffer frees its store even during a sweep by another thread. A later sweep makes up
+/// for the sweeps that this thread skips.
 #[test]
 fn last_buffers_free_their_stores_during_a_sweep() {
     static PARKED: ParkedStores = ParkedStores::new();
@@ -162,7 +163,7 @@ fn last_buffers_free_their_stores_during_a_sweep() {
     assert_eq!(parked.count(), 0);
 }
 
-/// A store of many regions is swept in parts. Each call continues where the last one stopped.
+/// A store of many regions is swept in parts. Each sweep continues where the previous one stopped.
 #[test]
 fn large_store_is_swept_in_parts() {
     const REGIONS: usize = 5_000;

@@ -1,5 +1,5 @@
-//! Tests of the chain's internals: where it restarts, the refusals that it remembers, and the marks
-//! that a merge moves.
+//! Tests of the chain's internals: restarts, remembered refusals, and the marks (`head`, `low` and
+//! `frontier`) that a merge moves.
 
 #[cfg(all(feature = "std", not(miri)))]
 mod cost;
@@ -20,10 +20,10 @@ fn fill(ring: &mut RingAl, bytes: usize, count: usize) -> Vec<FixedBufMut> {
     (0..count).map(|_| ring.fixed(bytes).unwrap()).collect()
 }
 
-/// The size in bytes of a ring with many intervals.
+/// The size in bytes of a ring that spans many intervals.
 const LARGE: usize = if cfg!(miri) { 16 << 10 } else { 1 << 20 };
 
-/// A buffer size that is a whole number of granules, so its region has no rounding.
+/// A buffer size that is a multiple of the granule, so its region has no rounding.
 const SMALL: usize = 2 * GRANULE;
 
 fn guards_are_in_order(ring: &RingAl) {
@@ -62,8 +62,8 @@ fn restarted_head_continues_at_the_frontier_after_taken_regions() {
     let mut held = fill(&mut ring, SMALL, per_interval);
     let left_off = ring.chain.head;
     assert!(left_off >= ring.chain.stop);
-    // The first region is free, and the next nine are taken: the first request is served in the
-    // first region, the next one at the frontier.
+    // The first region is free, and the regions after it are taken. So the first request is served
+    // in the first region, and the next request at the frontier.
     drop(held.remove(0));
     let first = ring.fixed(SMALL).unwrap();
     assert_eq!((ring.chain.head, ring.chain.frontier), (unit, left_off));
@@ -87,7 +87,7 @@ fn merge_moves_the_marks_that_it_covers() {
         held.swap_remove(0);
     }
     drop(held);
-    // The request spans from the restarted head to far beyond the frontier.
+    // The request needs the memory from the restarted head to far beyond the frontier.
     assert!(ring.fixed(2 * frontier).is_some());
     guards_are_in_order(&ring);
     assert!(ring.fixed(ring.capacity()).is_some());
@@ -102,8 +102,8 @@ fn low_moves_when_its_region_stays_taken_for_long() {
     let kept = ring.fixed(SMALL).unwrap();
     let interval = ring.chain.interval;
     let laps = |intervals| intervals * interval / 4 / region_of(SMALL);
-    // `low` does not move soon, although the memory after it is used again: the buffer at `low` may
-    // just be the one of several that is freed last.
+    // `low` does not move soon, although the memory after it is reused. The buffer at `low` may
+    // only be the last of several buffers to be freed.
     (0..laps(100)).for_each(|_| drop(fill(&mut ring, SMALL, 4)));
     assert_eq!(ring.chain.low, 0);
     assert!(ring.chain.high < 30 * interval, "{:?}", ring.chain);
@@ -119,8 +119,8 @@ fn low_moves_when_its_region_stays_taken_for_long() {
     assert!(ring.fixed(ring.capacity()).is_some());
 }
 
-/// Each batch of large buffers is freed while the next is filled, sometimes earlier and sometimes
-/// later.
+/// Each batch of large buffers is freed while the next batch is allocated, sometimes early and
+/// sometimes late.
 #[test]
 fn batches_of_large_buffers_reuse_the_same_addresses() {
     const BATCH: usize = if cfg!(miri) { 16 } else { 64 };
@@ -153,8 +153,8 @@ fn batches_of_large_buffers_reuse_the_same_addresses() {
 
 #[test]
 fn refusal_keeps_the_guards_that_prove_it() {
-    // At most 32 of the 160 regions are needed to block requests of a 27th of the ring. To block
-    // requests that are slightly longer than one region, more than 32 are needed.
+    // At most 32 of the 160 regions are enough to block requests of a 27th of the ring. More than
+    // 32 are necessary to block requests that are slightly longer than one region.
     let mut ring = RingAl::new(160 * region_of(SMALL));
     let held = fill(&mut ring, SMALL, 160);
     let part = 6 * region_of(SMALL) - OVERHEAD;
@@ -210,8 +210,7 @@ fn refused_growth_keeps_the_written_bytes() {
 fn open_region_keeps_its_bytes_when_it_moves_into_an_overlapping_run() {
     let mut ring = RingAl::new(12 * region_of(SMALL));
     let mut held = fill(&mut ring, SMALL, 12);
-    // Regions 3 to 6 are free. The buffer starts in region 5, and can only grow by a move to region
-    // 3.
+    // Regions 3 to 6 become free. The buffer starts in region 5, and must move to region 3 to grow.
     drop(held.drain(5..7));
     let mut at = ring.extendable(SMALL).unwrap();
     at.extend(0..SMALL as u8);
@@ -251,7 +250,7 @@ fn high_water_includes_all_that_an_extendable_buffer_wrote() {
     assert!(shortened.chain.head < region_of(100));
     reached(&shortened, 5_000);
 
-    // The buffer moves down, into the region freed in front of it.
+    // The buffer moves down into the region that was freed in front of it.
     let mut moved = ring();
     let before = moved.fixed(10_000).unwrap();
     let mut buffer = moved.extendable(16).unwrap();

@@ -8,7 +8,7 @@ use super::{Model, Sent, Thread, check};
 use crate::threads::bundle::{Bundle, model};
 use crate::threads::publish::publish_bundle;
 
-/// Frees slots on a new thread that has a bundle, and ends that thread.
+/// Starts a thread with a bundle, which frees these slots and then ends.
 fn free_on_a_thread_with_a_bundle<const N: usize>(model: &Model, slots: [Sent; N]) -> JoinHandle<()> {
     let there = model.clone();
     thread::spawn(move || {
@@ -22,8 +22,8 @@ fn free_on_a_thread_with_a_bundle<const N: usize>(model: &Model, slots: [Sent; N
     })
 }
 
-/// The second of three slots waits in a bundle, which the free of the third one publishes. The
-/// owner drains its inbox meanwhile.
+/// The second of three slots waits in a bundle, until the free of the third slot publishes it. At
+/// the same time, the owner drains its inbox.
 #[test]
 fn loom_a_bundle_is_published_during_a_drain() {
     check(|| {
@@ -38,7 +38,8 @@ fn loom_a_bundle_is_published_during_a_drain() {
     });
 }
 
-/// The owner ends while a slot waits in a bundle. The end of the other thread publishes it.
+/// The owner ends while a slot waits in the bundle of another thread. That thread publishes the
+/// slot when it ends.
 #[test]
 fn loom_the_owner_ends_while_a_bundle_is_open() {
     check(|| {

@@ -29,7 +29,7 @@ fn loom_two_threads_complete_an_abandoned_unit() {
     });
 }
 
-/// The thread exits during two remote frees to the same group.
+/// A thread exits during two remote frees to the same group.
 #[test]
 fn loom_thread_exit_during_two_remote_frees_leaves_nothing() {
     check(|| {
@@ -49,8 +49,8 @@ fn loom_thread_exit_during_two_remote_frees_leaves_nothing() {
     });
 }
 
-/// The next holder of the record adopts an abandoned unit while another thread completes its
-/// countdown.
+/// The next holder of the record adopts an abandoned unit while another thread completes a
+/// countdown of the unit.
 #[test]
 fn loom_an_abandoned_unit_is_adopted_while_a_countdown_completes() {
     check(|| {
@@ -73,8 +73,8 @@ fn loom_an_abandoned_unit_is_adopted_while_a_countdown_completes() {
     });
 }
 
-/// The next holder frees slots of an abandoned unit that it has not adopted, and the countdown
-/// counts them.
+/// The next holder frees a slot of an abandoned unit that it has not adopted. The countdown counts
+/// this free.
 #[test]
 fn loom_a_countdown_counts_the_frees_of_the_next_holder() {
     check(|| {
@@ -91,7 +91,8 @@ fn loom_a_countdown_counts_the_frees_of_the_next_holder() {
     });
 }
 
-/// Statistics protect a unit while its owner exits. One of the two threads frees the unit.
+/// A walk for statistics protects a unit while the unit's owner exits. One of the two threads frees
+/// the unit.
 #[test]
 fn loom_statistics_during_thread_exit_leave_nothing() {
     check(|| {

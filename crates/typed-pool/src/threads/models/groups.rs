@@ -1,4 +1,4 @@
-//! Models of units with two groups, and of the slow path's choice of a front.
+//! Models of units with two groups. One more model checks which front the slow path chooses.
 
 use loom::thread;
 
@@ -39,8 +39,8 @@ fn loom_slots_of_two_groups_are_reused() {
             there.free_elsewhere(last);
             there.free_elsewhere(first);
         });
-        // Three slots fill another unit, if no free was booked before. The fourth is a freed slot
-        // or lies in a third unit.
+        // If no free is booked before, the first three of these slots fill another unit. The fourth
+        // slot was freed, or lies in a third unit.
         let again = [(); 4].map(|()| thread.allocate());
         for (number, slot) in again.iter().enumerate() {
             assert!(again[..number].iter().all(|other| other.0 != slot.0));
@@ -56,15 +56,15 @@ fn loom_slots_of_two_groups_are_reused() {
     });
 }
 
-/// The slow path, which models take for each allocation, does not replace a front with free slots
-/// by an empty unit.
+/// The slow path does not replace a front with free slots by an empty unit. In models, each
+/// allocation takes the slow path.
 #[test]
 fn loom_a_front_with_free_slots_stays_the_front() {
     check(|| {
         let model = Model::with_units_of(2);
         let thread = Thread::start(&model);
         let [first, second, front] = [(); 3].map(|()| thread.allocate());
-        // These frees empty the unit of both slots, and the heap keeps the unit.
+        // These two frees empty a unit, which the heap keeps.
         thread.free(first);
         thread.free(second);
         let next = thread.allocate();

@@ -1,10 +1,10 @@
-//! Loom models of the protocol between threads, over the real heaps, units and records. Each model
-//! has its own family and registry.
+//! Loom models of the protocol between threads. They run the real heaps, units and records. Each
+//! model has its own family and registry.
 //!
-//! Each model ends with the check that all memory is freed. A lost unit leaves bytes in the
-//! account; a unit that is freed twice, or used after it is freed, trips its witness. Loom does not
-//! see accesses to raw memory, so each slot has a witness here, which the thread with the slot
-//! writes. `xtask/controls.toml` lists the orderings that each model needs.
+//! Each model ends with a check that all memory is freed. A lost unit leaves bytes on the account.
+//! A unit that is freed twice, or used after it was freed, trips its witness. Loom does not see
+//! accesses to raw memory. So each slot has a witness in the model, which the thread that owns the
+//! slot writes. `xtask/controls.toml` lists the orderings that each model needs.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -27,7 +27,7 @@ use crate::geometry::unit_of;
 use crate::heap;
 use crate::local_frees::Reach;
 
-/// The layout of a slot. A group has two slots. So has a unit, unless a model sets another number.
+/// The layout of a slot. Groups have two slots; so do units, unless a model sets another number.
 const SLOT: Layout = Layout::new::<[u64; 512]>();
 
 mod bundles;
@@ -40,7 +40,7 @@ mod unused;
 #[derive(Clone)]
 struct Model(Arc<PoolWorld>);
 
-/// The state of one run. The memory of tables outlives it, because tables are never freed.
+/// The state of one run. Tables outlive this state, because they are never freed.
 struct PoolWorld {
     registry: Registry<PoolRecord>,
     family: Family,
@@ -48,15 +48,15 @@ struct PoolWorld {
     slots: Mutex<BTreeMap<usize, Arc<UnsafeCell<u32>>>>,
 }
 
-/// A slot that is passed to another thread.
+/// A slot, or the address of a record, that is passed to another thread.
 struct Sent(NonNull<u8>);
 
-// SAFETY: a `Sent` has exclusive access to its slot.
+// SAFETY: a `Sent` has exclusive access to its slot, or names a record, which is `Sync`.
 unsafe impl Send for Sent {}
 
-// SAFETY: loom runs a model on one OS thread, and reports unordered accesses.
+// SAFETY: loom runs all threads of a model on one OS thread, and reports unordered accesses.
 unsafe impl Send for PoolWorld {}
-// SAFETY: as above.
+// SAFETY: loom runs all threads of a model on one OS thread, and reports unordered accesses.
 unsafe impl Sync for PoolWorld {}
 
 /// A thread that is bound to a record.
@@ -112,7 +112,7 @@ impl Model {
         Self::with_records(slots, |_| PoolRecord::new())
     }
 
-    /// Creates a model whose records all belong to one scope.
+    /// Creates a model in which all records belong to one scope.
     fn of_scope(slots: usize, limit: usize) -> Self {
         // SAFETY: the ledger outlives the records, which are in the same world.
         let model = Self::with_records(slots, |ledger| unsafe { PoolRecord::of_scope(ledger) });
@@ -122,9 +122,9 @@ impl Model {
 
     fn with_records(slots: usize, record: impl Fn(*const Ledger) -> PoolRecord) -> Self {
         let world = Arc::new_cyclic(|world: &std_alloc::sync::Weak<PoolWorld>| {
-            // SAFETY: the address is within the new world; no reference is made.
+            // SAFETY: the field is inside the new world's allocation; `&raw` makes no reference.
             let registry = unsafe { &raw const (*world.as_ptr()).registry };
-            // SAFETY: the address is within the new world; no reference is made.
+            // SAFETY: the field is inside the new world's allocation; `&raw` makes no reference.
             let ledger = unsafe { &raw const (*world.as_ptr()).ledger };
             let records = core::array::from_fn(|_| Record::new(record(ledger)));
             PoolWorld {
@@ -157,14 +157,14 @@ impl Model {
         unsafe { heap::give(owner, slot.0, unit_of(SLOT), SLOT.size(), Reach::Slot) };
     }
 
-    /// Frees a slot on a thread without a record (in the state NOWHERE or GONE).
+    /// Frees a slot on a thread without a record, in the state NOWHERE or GONE.
     fn free_elsewhere(&self, slot: Sent) {
         let nowhere = ThreadHeap::nowhere();
         // SAFETY: the heap belongs to no thread.
         self.free_as(unsafe { Heaps::new(&raw const nowhere).owner(0) }, slot);
     }
 
-    /// Frees a slot as a box of `AnyPool` does.
+    /// Frees a slot like the drop of a box of `AnyPool`.
     fn free_erased(&self, own: *const Record<PoolRecord>, slot: Sent) {
         self.touch(slot.0);
         // SAFETY: a `Sent` has exclusive access to its slot, and frees it here.
@@ -175,7 +175,7 @@ impl Model {
         self.0.family.account().now().held
     }
 
-    /// Checks that nothing is held. No thread trims before this check.
+    /// Checks that nothing is held, without a trim before.
     fn all_is_back(&self) {
         assert_eq!(self.held(), 0, "a unit was lost");
         let stats = statistics::stats_of(&self.0.family, |_| false);
@@ -189,7 +189,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// The holder frees one slot of a unit, and another thread frees the other one.
+/// The holder frees one slot of a unit, and another thread frees the other slot.
 #[test]
 fn loom_a_remote_and_a_local_free_in_one_unit_are_both_booked() {
     check(|| {
@@ -206,8 +206,8 @@ fn loom_a_remote_and_a_local_free_in_one_unit_are_both_booked() {
     });
 }
 
-/// Two threads free both slots of a unit through one foreign word. The second bit joins the first,
-/// or the first is already booked.
+/// Two threads free both slots of a unit through one foreign word. The second bit joins the first
+/// in the word, unless the owner has already booked the first.
 #[test]
 fn loom_two_remote_frees_in_one_unit_are_both_booked() {
     check(|| {
@@ -226,13 +226,13 @@ fn loom_two_remote_frees_in_one_unit_are_both_booked() {
     });
 }
 
-/// Two slots with remote frees are allocated again, each by one user, after their last use.
+/// Two slots that other threads freed are allocated again, each by one user after its last use.
 #[test]
 fn loom_freed_slots_are_reused_after_their_last_use() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
-        // The two slots fill their unit, so the next ones are the same two, or lie in another unit.
+        // These slots fill their unit, so the next two are the same slots, or lie in another unit.
         let (first, second) = (thread.allocate(), thread.allocate());
         let others = [first, second].map(|slot| {
             let there = model.clone();
@@ -251,8 +251,8 @@ fn loom_freed_slots_are_reused_after_their_last_use() {
     });
 }
 
-/// One slot of a unit stays live, so the trim does not free the unit. The other slot is freed
-/// remotely, and may be reused.
+/// One slot of a unit stays live, so the trim does not free the unit. Another thread frees the
+/// other slot, which the owner may reuse.
 #[test]
 fn loom_a_live_slot_keeps_its_unit() {
     check(|| {
@@ -272,7 +272,7 @@ fn loom_a_live_slot_keeps_its_unit() {
     });
 }
 
-/// The owner exits while two other threads free. No free is lost in any order.
+/// The owner exits while two other threads free slots. No order of these steps loses a free.
 #[test]
 fn loom_remote_frees_during_thread_exit_are_not_lost() {
     check(|| {
@@ -291,7 +291,7 @@ fn loom_remote_frees_during_thread_exit_are_not_lost() {
     });
 }
 
-/// After thread exit, the last free drains the inbox, since no other thread serves the record.
+/// After thread exit, the last free drains the inbox, because the record has no holder.
 #[test]
 fn loom_a_push_to_a_record_without_a_holder_is_drained() {
     check(|| {
@@ -308,12 +308,12 @@ fn loom_a_push_to_a_record_without_a_holder_is_drained() {
         }
         let stats = statistics::stats_of(&model.0.family, |_| false);
         assert_eq!(stats.slots_live, 0);
-        // Each of the two threads drained the inbox, or left the drain to the other one.
+        // Each of the two threads drained the inbox, or left the drain to the other thread.
         model.all_is_back();
     });
 }
 
-/// One thread frees the only slot, and finds the record free.
+/// A thread frees the only live slot and finds that the record has no holder.
 #[test]
 fn loom_the_last_free_after_thread_exit_frees_the_unit() {
     check(|| {
@@ -327,7 +327,7 @@ fn loom_the_last_free_after_thread_exit_frees_the_unit() {
         let heaps = Heaps::find(record, &model.0.family).expect("a table");
         let mut stats = crate::Stats::default();
         heaps.gather(&mut stats, false);
-        // The free was booked, and the unit was freed.
+        // The freeing thread booked the free and freed the unit.
         assert_eq!((stats.units, heaps.unbooked(), model.held()), (0, 0, 0));
         model.all_is_back();
     });
@@ -374,7 +374,7 @@ fn loom_erased_boxes_find_their_owner() {
     });
 }
 
-/// Statistics walk the units while their owner frees one.
+/// Statistics walk the units while the owner frees a unit.
 #[test]
 fn loom_statistics_walk_while_the_owner_frees_a_unit() {
     check(|| {

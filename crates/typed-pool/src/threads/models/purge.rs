@@ -1,6 +1,6 @@
-//! Models of units that another thread purges while their owner wakes up. Loom does not see the
-//! slots' memory, so the word of the claim and the foreign words have witnesses of it. The purge
-//! also writes zeros, which would break the list of a unit's free slots.
+//! Models of a thread that purges units while their owner wakes up. Loom does not see the memory of
+//! slots. So the claim and the foreign words of a unit have witnesses that stand for its slots. The
+//! purge also writes zeros, which destroy the links of free slots.
 
 use ephemera_prim::idle::IdleBy;
 use loom::thread;
@@ -10,7 +10,7 @@ use crate::heap::PoolEnv;
 use crate::threads::idle_owner::purge_units;
 
 impl Model {
-    /// Purges units of this record's heap, as a thread does that finds its owner idle.
+    /// Purges units of this record's heap, like a thread that finds the owner idle.
     fn purge(&self, record: Sent) {
         // SAFETY: a model keeps its records until all of its threads are joined.
         let record = unsafe { record.0.cast::<Record<PoolRecord>>().as_ref() };
@@ -46,8 +46,8 @@ impl Thread<'_> {
     }
 }
 
-/// Another thread frees the last slot of a unit in the queue and purges it, while its owner makes
-/// it the front.
+/// Another thread frees the last live slot of a unit in the queue and purges the unit, while the
+/// owner makes this unit the front.
 #[test]
 fn loom_a_unit_is_purged_while_its_owner_takes_it_from_the_queue() {
     check(|| {
@@ -84,8 +84,8 @@ fn loom_a_unit_is_purged_after_its_owners_last_use_of_it() {
     });
 }
 
-/// Two threads free slots of different groups of one unit, and one of the threads then purges the
-/// unit. The purging thread may see the other's free before the other has pushed its group.
+/// Two threads free slots of different groups of one unit, and one of them then purges the unit.
+/// The purging thread may see the other thread's free before that thread has pushed the group.
 #[test]
 fn loom_a_unit_is_purged_after_the_last_use_by_other_threads() {
     check(|| {
@@ -104,8 +104,8 @@ fn loom_a_unit_is_purged_after_the_last_use_by_other_threads() {
     });
 }
 
-/// The owner ends while another thread frees slots of both groups of a unit and purges it. If the
-/// owner books one group, it abandons the unit.
+/// The owner ends while another thread frees slots of both groups of a unit and purges the unit. An
+/// owner that books only one group abandons the unit.
 #[test]
 fn loom_a_unit_is_purged_while_its_thread_exits() {
     check(|| {
@@ -122,7 +122,7 @@ fn loom_a_unit_is_purged_while_its_thread_exits() {
     });
 }
 
-/// The owner allocates from a purged unit before it books the remote frees: no slot of the unit is
+/// The owner allocates from a purged unit before it books the remote frees. No slot of the unit is
 /// lost.
 #[test]
 fn loom_a_purged_unit_serves_all_of_its_slots() {
@@ -134,7 +134,7 @@ fn loom_a_purged_unit_serves_all_of_its_slots() {
         thread.free(second);
         model.free_elsewhere(last);
         model.purge(thread.record_to_send());
-        // The first two slots are of the front, and the other three are those of the purged unit.
+        // The first two slots come from the front, and the other three from the purged unit.
         let again = [(); 5].map(|()| thread.allocate());
         assert_eq!(model.held(), 2 * thread.unit_bytes());
         for slot in again {
@@ -147,7 +147,7 @@ fn loom_a_purged_unit_serves_all_of_its_slots() {
 }
 
 /// The owner books one group of a unit while another thread counts the remote frees of all groups.
-/// A slot of the unit stays live, so the unit's content stays.
+/// A slot of the unit stays live, so the unit is not purged.
 #[test]
 fn loom_a_unit_with_a_live_slot_is_not_purged_while_its_owner_books() {
     check(|| {

@@ -1,5 +1,5 @@
-//! Models of scopes: threads enter and leave their records, and the scope ends. No model trims
-//! before it checks that nothing is held.
+//! Models of scopes: threads enter and leave a scope, and the scope ends. No model trims before it
+//! checks that nothing is held.
 
 use ephemera_prim::account::Account;
 use ephemera_prim::record::Record;
@@ -61,8 +61,8 @@ fn loom_a_remote_free_while_a_scope_changes_its_thread_is_booked() {
     });
 }
 
-/// A thread leaves the scope while two others push to two heaps of its record. Both mark the
-/// record, and the drain sees both pushes.
+/// A thread leaves the scope while two other threads push to two heaps of its record. Both threads
+/// mark the record, and the drain sees both pushes.
 #[test]
 fn loom_pushes_to_two_heaps_while_a_thread_leaves_a_scope_are_booked() {
     check(|| {
@@ -103,8 +103,8 @@ fn loom_a_remote_free_at_the_end_of_a_scope_is_not_lost() {
     });
 }
 
-/// Statistics hold the scope's record for a moment while the scope ends. One of the two threads
-/// frees the empty unit.
+/// A thread that reads statistics holds the scope's record for a moment while another thread ends
+/// the scope. One of the two threads frees the empty unit.
 #[test]
 fn loom_a_scope_that_ends_during_statistics_leaves_nothing() {
     check(|| {
@@ -123,8 +123,8 @@ fn loom_a_scope_that_ends_during_statistics_leaves_nothing() {
     });
 }
 
-/// The next scope adopts a unit that an escaped block keeps, while another thread frees the second
-/// one of the unit's three blocks.
+/// The next scope adopts a unit that an escaped block pins, while another thread frees the second
+/// of the unit's three blocks.
 #[test]
 fn loom_the_next_scope_adopts_a_unit_during_a_remote_free() {
     check(|| {
@@ -151,8 +151,8 @@ fn loom_the_next_scope_adopts_a_unit_during_a_remote_free() {
     });
 }
 
-/// Two threads are in a scope, each within another one that does not count. Each holds less than
-/// the limit, and both together exceed it.
+/// Two threads are in a scope. Both came from another scope, and the ledger of that scope must not
+/// change. Each thread holds less than the limit, and both together exceed the limit.
 #[test]
 fn loom_two_threads_that_reach_a_limit_together_mark_the_scope() {
     check(|| {
@@ -183,7 +183,7 @@ fn loom_two_threads_that_reach_a_limit_together_mark_the_scope() {
         inside.leave();
         around.leave();
         let slots = [slot, other.join().unwrap()];
-        // A thread that entered after the other one had left found a free slot.
+        // A thread that enters after the other one left finds a free slot.
         let together = model.held() == 2 * unit;
         assert_eq!(model.0.ledger.is_over(), together);
         assert_eq!(model.0.ledger.held(), model.held());

@@ -1,6 +1,6 @@
-//! Models of the pool of heaps: scopes end, and the next ones get their heaps. Each item has a
-//! witness for each thread, which its user writes. Loom reports a second user of an item, and a
-//! user that does not see the last one's work.
+//! Models of the pool of heaps: scopes end, and other scopes take their heaps. Each item has two
+//! witnesses, which its users write. Loom reports a second user of an item, and a user that does
+//! not see the work of the previous user.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -25,14 +25,14 @@ impl ListedItem for ModelHeaps {
     }
 }
 
-/// The pool of one run: a list and a place.
+/// The pool of one run of a model: a list and a place.
 struct ModelPool {
     list: UnusedList<ModelHeaps>,
     place: UnusedPlace<ModelHeaps>,
 }
 
 impl ModelHeaps {
-    /// Writes a witness. This stands for a write to the heaps by one thread of the scope.
+    /// Writes a witness. This stands for a write to the heaps by one thread in the scope.
     fn work(&self, which: usize) {
         // SAFETY: loom reports a race before this write.
         self.work[which].with_mut(|count| unsafe { *count += 1 });
@@ -45,7 +45,7 @@ impl ModelHeaps {
     }
 }
 
-/// Runs a model with a pool and two items. Both are freed at its end.
+/// Runs a model with a pool and two items, and frees all three at the end.
 fn with_pool(model: impl Fn(&'static ModelPool, [&'static ModelHeaps; 2]) + Sync + Send + 'static) {
     check(move || {
         let pool = Box::into_raw(Box::new(ModelPool { list: UnusedList::new(), place: UnusedPlace::new() }));
@@ -57,16 +57,16 @@ fn with_pool(model: impl Fn(&'static ModelPool, [&'static ModelHeaps; 2]) + Sync
         let there = unsafe { &*pool };
         // SAFETY: the items are freed below, after all threads of the model were joined.
         model(there, items.map(|item| unsafe { &*item }));
-        // SAFETY: the box was leaked above, and the model's references are gone.
+        // SAFETY: the box was leaked above, and nothing uses the model's references any more.
         drop(unsafe { Box::from_raw(pool) });
         for item in items {
-            // SAFETY: the box was leaked above, and the model's references are gone.
+            // SAFETY: the box was leaked above, and nothing uses the model's references any more.
             drop(unsafe { Box::from_raw(item) });
         }
     });
 }
 
-/// Two scopes end, and two others start meanwhile.
+/// Two scopes end while two others start.
 #[test]
 fn loom_heaps_of_ended_scopes_have_one_user_each() {
     with_pool(|pool, [first, second]| {
@@ -92,7 +92,7 @@ fn loom_heaps_of_ended_scopes_have_one_user_each() {
     });
 }
 
-/// A thread takes an item without the gate and ends its use, while the thread at the gate takes
+/// A thread takes an item without the gate and puts it back, while the thread at the gate takes
 /// items.
 #[test]
 fn loom_heaps_that_are_taken_beside_the_gate_have_one_user_each() {
@@ -134,7 +134,7 @@ fn loom_heaps_are_taken_by_one_thread_after_the_other() {
     });
 }
 
-/// A scope ends on one thread, and its heaps go to a place, where the next scope finds them.
+/// A scope ends on one thread and puts its heaps into a place. The next scope finds them there.
 #[test]
 fn loom_heaps_in_a_place_are_seen_complete() {
     with_pool(|pool, [first, second]| {
@@ -160,7 +160,8 @@ fn loom_heaps_in_a_place_are_seen_complete() {
     });
 }
 
-/// Two threads leave a scope. The last one ends it, and the next scope sees the work of both.
+/// Two threads leave a scope. The last thread ends the scope, and the next scope sees the work of
+/// both threads.
 #[test]
 fn loom_the_last_user_of_a_scope_sees_the_work_of_the_others() {
     with_pool(|pool, [item, _]| {

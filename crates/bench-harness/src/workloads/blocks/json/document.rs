@@ -1,4 +1,5 @@
-//! The text of R1: a real document if the toolchain's sources are installed, else a generated one.
+//! The text of R1: a real document if the toolchain's sources are installed, and a generated one
+//! otherwise.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,15 +28,15 @@ pub struct Document {
 }
 
 impl Document {
-    /// Finds the real document below all installed toolchains. Returns the longest, since some
-    /// releases have a shortened file.
+    /// Looks for the real document below all installed toolchains. Returns the longest one, since
+    /// some releases have a shortened file.
     #[must_use]
     pub fn find() -> Option<PathBuf> {
         let length = |path: &PathBuf| path.metadata().map_or(0, |file| file.len());
         toolchains().iter().map(|root| root.join(REAL)).filter(|path| path.is_file()).max_by_key(length)
     }
 
-    /// Reads the document at `path`. Generates one if there is no file or no JSON in it.
+    /// Reads the document at `path`. Generates one if the file is missing or is not JSON.
     #[must_use]
     pub fn load(path: Option<&Path>, seed: u64) -> Self {
         let real = path.and_then(|path| std::fs::read(path).ok()).and_then(|text| {
@@ -62,8 +63,8 @@ impl Document {
         Some(Self { text, nodes, origin })
     }
 
-    /// Returns a fingerprint (64 bits of FNV-1a). It shows whether two reports parsed the same
-    /// text.
+    /// Returns a fingerprint of the text (64 bits of FNV-1a). It shows whether two runs parsed the
+    /// same text.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         fingerprint(FINGERPRINT, &self.text)
@@ -75,14 +76,14 @@ pub(crate) fn toolchains() -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> =
         output("rustc", &["--print", "sysroot"]).into_iter().map(PathBuf::from).collect();
     let listed = output("rustup", &["toolchain", "list", "--verbose"]);
-    // A line has a name, remarks in brackets, and the path.
+    // A line consists of a name, remarks in brackets, and the path.
     roots.extend(
         listed.iter().filter_map(|line| line.find(std::path::MAIN_SEPARATOR).map(|at| line[at..].into())),
     );
     roots
 }
 
-/// Returns the lines of a command's output. There are none if it does not run.
+/// Returns the lines of a command's output, or none if the command does not run.
 fn output(program: &str, arguments: &[&str]) -> Vec<String> {
     let Ok(done) = Command::new(program).args(arguments).output() else { return Vec::new() };
     String::from_utf8_lossy(&done.stdout).lines().map(|line| line.trim().to_owned()).collect()

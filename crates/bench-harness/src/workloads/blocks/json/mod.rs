@@ -31,7 +31,7 @@ pub(crate) fn round_trip<R: RawAlloc + Copy>(alloc: R, text: &[u8]) -> Result<u6
     Ok(walk(&tree).sum)
 }
 
-/// Returns the layouts of the blocks of the document's tree, with the number of blocks of each.
+/// Returns the layouts of the blocks in the document's tree, each with the number of blocks.
 fn held(document: &Document) -> Histogram {
     let census = Census::default();
     let tree = parse(&document.text, &census);

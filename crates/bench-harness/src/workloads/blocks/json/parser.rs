@@ -1,14 +1,14 @@
-//! A recursive JSON parser that allocates like a simple one: a box for each value, a vector for
-//! each string, and vectors that double.
+//! A recursive JSON parser that makes the allocations of a simple one: a box for each value, a
+//! vector for each string, and vectors that double.
 
 use allocator_api2::vec::Vec;
 
 use super::tree::{JsonNode, Member, Storage, Text};
 
-/// The deepest nesting that the parser follows.
+/// The deepest nesting that the parser accepts.
 const DEPTH: usize = 256;
 
-/// The offset and the reason of a failure.
+/// A parse error: its offset and its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParseError {
     /// The offset of the unexpected byte.
@@ -51,7 +51,7 @@ impl<S: Storage> Parser<'_, S> {
         }
     }
 
-    /// Skips `byte` if it is next.
+    /// Skips the next byte if it is `byte`. Returns whether it was.
     fn eat(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);
@@ -158,7 +158,7 @@ impl<S: Storage> Parser<'_, S> {
         value.map(JsonNode::Number).ok_or(ParseError { at: start, expected: "a number" })
     }
 
-    /// Parses a string. It copies the part before the first escape at once, and the rest byte by
+    /// Parses a string. Copies the part before the first escape in one call, and the rest byte by
     /// byte.
     fn string(&mut self) -> Result<Text<S::Alloc>, ParseError> {
         if !self.eat(b'"') {

@@ -1,4 +1,4 @@
-//! The tree of a simple parser, with every part in the given allocator.
+//! The tree that the parser builds. A [`Storage`] decides where its parts are.
 
 use core::ops::Deref;
 
@@ -8,7 +8,8 @@ use allocator_api2::vec::Vec;
 
 use crate::workloads::mix;
 
-/// The storage of a tree's parts: an allocator for all of them, or also a pool for the nodes.
+/// The storage of a tree's parts: one allocator for all of them, or an allocator for strings and
+/// lists and a pool for nodes.
 pub(crate) trait Storage: Sized {
     /// The allocator of strings and lists.
     type Alloc: Allocator + Copy;
@@ -38,7 +39,7 @@ impl<A: Allocator + Copy> Storage for A {
     }
 }
 
-/// The bytes of a string, without escapes.
+/// The bytes of a string, with its escapes resolved.
 pub(crate) type Text<A> = Vec<u8, A>;
 
 /// A member of an object.
@@ -65,8 +66,7 @@ pub(crate) enum JsonNode<S: Storage> {
     Map(Vec<Member<S>, S::Alloc>),
 }
 
-// The bound is written out, because a node contains nodes, and the compiler would recurse without
-// end.
+// This impl is explicit because a node contains nodes, so the compiler would recurse without end.
 impl<S: Storage> Unpin for JsonNode<S> {}
 
 /// The result of a walk.

@@ -1,6 +1,6 @@
 //! R2, CSV: rows stream through a window of a thousand. Each field that is not empty has a buffer,
 //! and a group-by counts the rows of the window by a key. The csv crate reads the rows and reuses
-//! its record, so that only the buffers are allocated.
+//! its record, so the loop allocates only the buffers.
 
 mod table;
 

@@ -13,14 +13,14 @@ use crate::workloads::draws::stream;
 
 /// The number of rows in the window.
 pub(super) const ROWS: usize = 1000;
-/// The largest number of fields that are read of a row.
+/// The largest number of fields that are read from a row.
 pub(super) const COLUMNS: usize = 16;
 
-/// The tables, with the index of the key column.
+/// The tables, each with the index of its key column.
 const FILES: [(&str, u8); 4] =
     [("game.csv", 0), ("gtfs-mbta-stop-times.csv", 3), ("nfl.csv", 4), ("worldcitiespop.csv", 0)];
-/// The number of consecutive rows from one table. The next table follows, so every window has rows
-/// of all tables.
+/// The number of consecutive rows from one table. A run of the next table follows, so every window
+/// has rows of all tables.
 const RUN: usize = 250;
 /// The directory of the tables in the package's sources.
 const FOLDER: &str = "examples/data/bench";
@@ -54,8 +54,8 @@ impl CsvTable {
         Arc::clone(SHARED.get_or_init(|| Arc::new(load())))
     }
 
-    /// Returns the origin, as a table of the report states it. It looks for the files and reads
-    /// none.
+    /// Returns the origin of the rows, as a table of the report states it. Looks for the files but
+    /// reads none.
     pub(crate) fn origin() -> &'static str {
         if folder().is_some() {
             "the csv package's own data"
@@ -76,7 +76,7 @@ impl CsvTable {
         rows.flat_map(|row| lengths(&row).collect::<Vec<_>>()).collect()
     }
 
-    /// Returns the shipped tables. `None` if a file is missing or too short.
+    /// Returns the shipped tables, or `None` if a file is missing or too short.
     fn shipped() -> Option<Self> {
         let folder = folder()?;
         let read = |(name, _): &(&str, u8)| cut(&fs::read(folder.join(name)).ok()?);
@@ -145,7 +145,7 @@ pub(super) fn reader(text: &[u8]) -> Reader<&[u8]> {
     ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text)
 }
 
-/// Returns the bytes of the fields of a row that get a buffer.
+/// Returns the lengths of the fields of a row that get a buffer.
 fn lengths(row: &ByteRecord) -> impl Iterator<Item = usize> {
     row.iter().take(COLUMNS).map(<[u8]>::len).filter(|&length| length > 0)
 }

@@ -1,5 +1,5 @@
 //! The pages that the server of R3 sends: those of the toolchain's documentation if it is
-//! installed, else generated ones of similar sizes.
+//! installed, and otherwise generated pages of similar sizes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ use crate::workloads::draws::stream;
 
 /// The number of pages.
 pub(crate) const PAGES: usize = 64;
-/// The largest length of a page, in bytes. Longer pages are cut off.
+/// The largest length of a page, in bytes. Longer pages are truncated.
 pub(super) const LONGEST: usize = 64 * 1024;
-/// The directories of the pages below those of a toolchain's documentation.
+/// The directories of the pages within a toolchain's documentation.
 const FOLDERS: [&str; 3] = ["std/collections", "std/io", "std/vec"];
 
 /// Returns the pages of this host, which are read once.
@@ -24,7 +24,8 @@ pub(super) fn shared() -> Arc<Vec<Vec<u8>>> {
     Arc::clone(SHARED.get_or_init(|| Arc::new(installed().unwrap_or_else(|| generated(4141)))))
 }
 
-/// Returns the first pages by name, in a fixed random order. `None` if there are too few.
+/// Returns the first [`PAGES`] pages by name, in a fixed random order, or `None` if there are
+/// fewer.
 fn installed() -> Option<Vec<Vec<u8>>> {
     let mut pages = toolchains().iter().find_map(|root| {
         let html = root.join("share/doc/rust/html");
@@ -47,7 +48,7 @@ fn installed() -> Option<Vec<Vec<u8>>> {
     pages.iter().map(read).collect()
 }
 
-/// Generates pages of 2 to 64 KiB, more of them short.
+/// Generates pages of 2 to 64 KiB, with more short pages than long ones.
 fn generated(seed: u64) -> Vec<Vec<u8>> {
     let mut rng = stream(seed, 25);
     let page = |_| {

@@ -1,4 +1,4 @@
-//! The client of R3: one thread, two connections, and fixed memory.
+//! The client of R3: one thread with two connections and a fixed amount of memory.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ pub(super) struct Client {
     pages: Arc<Vec<Vec<u8>>>,
     requests: Vec<String>,
     scratch: Vec<u8>,
-    /// Whether the client compares every byte.
+    /// Whether the client compares every received byte with the expected answer.
     checked: bool,
     /// Whether the client has its own processor and may spin.
     alone: bool,
@@ -53,7 +53,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads once. Returns the request whose answer is now complete, if there is one.
+    /// Reads once. Returns the request whose answer is complete after this read, if any.
     fn receive(
         &mut self,
         scratch: &mut [u8],
@@ -122,8 +122,8 @@ impl Client {
         Ok(())
     }
 
-    /// Sends `requests` requests, each after the previous answer of its connection. Returns a
-    /// number that depends on their order.
+    /// Sends `requests` requests, each after the previous answer on its connection. Returns a
+    /// checksum that depends on the order of the answers.
     ///
     /// # Errors
     ///
@@ -165,8 +165,8 @@ impl Client {
             let mut idle = true;
             if sent < requests && due <= now {
                 let (page, connection) = (sent as usize % PAGES, sent as usize % self.connections.len());
-                // A short request always fits into the socket's buffer, because few requests wait
-                // there for the server.
+                // Requests are short, and few of them wait for the server, so this one fits into
+                // the socket's buffer.
                 self.connections[connection].send(&self.requests[page], page, due)?;
                 sent += 1;
                 idle = false;

@@ -55,7 +55,7 @@ impl<S: Source> Http<S> {
                     let lengths = || pages.iter().map(Vec::len).collect();
                     litter::scatter::<S::Backing>(|| litter::of_lengths(lengths()), seed);
                 }
-                // The client sees the end of the connection and reports it.
+                // An error here ends the connection, which the client reports.
                 let _ = server::serve::<S>(stream, &pages, &refused);
             };
             servers.push(spawn(cpu, Box::new(serve)));
@@ -96,7 +96,7 @@ impl<S> Drop for Http<S> {
 
 /// Answers `requests` requests with buffers of the crate `bytes`, on one connection and on this
 /// thread, for a recording. `begin` is called when everything is ready. From then on only this
-/// thread allocates, since the client has allocated everything before.
+/// thread allocates, because the client has already allocated everything that it needs.
 ///
 /// # Errors
 ///

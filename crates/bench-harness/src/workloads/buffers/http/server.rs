@@ -1,5 +1,6 @@
-//! The server of R3: a thread for each connection until the client closes it. A request has a
-//! buffer, and its answer is assembled in another one. Both are dropped when the answer is sent.
+//! The server of R3: a thread for each connection, which ends when the client closes the
+//! connection. A request is in one buffer, and its answer is assembled in another. The request is
+//! dropped before the answer is sent, and the answer afterwards.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::io::{self, Read, Write};
@@ -13,7 +14,7 @@ use crate::buffers::{Demand, Readable, Source, give};
 const READ: usize = 4096;
 /// The end of a request's head.
 const BLANK: &[u8; 4] = b"\r\n\r\n";
-/// The length of a response's head, in bytes.
+/// The length of an answer's head, in bytes.
 pub(super) const HEAD: usize = 44;
 
 /// Returns the head of an answer, padded to a fixed length.
@@ -28,13 +29,13 @@ pub(super) fn head(mut length: usize) -> [u8; HEAD] {
     head
 }
 
-/// Returns the end of the first request in `arrived`, if it is complete.
+/// Returns the end of the first request in `arrived`, or `None` if the request is not complete.
 fn end(arrived: &[u8]) -> Option<usize> {
     let blank = arrived.windows(BLANK.len()).position(|window| window == BLANK)?;
     Some(blank + BLANK.len())
 }
 
-/// Returns the page that a request names: `GET /17 HTTP/1.1`.
+/// Returns the page that a request names, such as 17 for `GET /17 HTTP/1.1`.
 fn page(request: &impl Readable) -> Option<usize> {
     let mut page = None;
     request.read(|piece| {
@@ -49,7 +50,7 @@ fn page(request: &impl Readable) -> Option<usize> {
 ///
 /// # Errors
 ///
-/// Returns an error if the connection breaks, or if a message is no request.
+/// Returns an error if the connection breaks, or if a message is not a request.
 pub(super) fn serve<S: Source>(
     mut stream: TcpStream,
     pages: &[Vec<u8>],

@@ -1,4 +1,5 @@
-//! Converts the trees of `syn` to events. They say where each of our nodes starts and ends.
+//! Converts the trees of `syn` to events, which mark where each node of R4's own tree starts and
+//! ends.
 
 use core::hash::{Hash, Hasher};
 use core::mem::discriminant;
@@ -43,8 +44,8 @@ struct Flattener {
 }
 
 impl Flattener {
-    /// Adds a node, and by `inside` its contents. If the parent has no list for the kind, the node
-    /// is left out, and its children become the parent's.
+    /// Adds a node, and calls `inside` to add its contents. If the parent has no list for the kind,
+    /// the node is left out, and the parent gets its children.
     fn node(&mut self, kind: NodeKind, head: Head, inside: impl FnOnce(&mut Self)) {
         if self.open.last().is_some_and(|(parent, _)| !parent.holds(kind)) {
             return inside(self);
@@ -57,7 +58,7 @@ impl Flattener {
         self.open.pop();
     }
 
-    /// Gives the name `text` to the innermost open node, unless the node has a name.
+    /// Gives the name `text` to the innermost open node, unless the node already has a name.
     fn name(&mut self, text: &str) {
         if let Some(&(_, at)) = self.open.last() {
             let head = &mut self.syntax.events[at].head;
@@ -84,7 +85,7 @@ fn variant<T>(value: &T) -> Head {
     Head { variant: last.finish() as u32, name: 0 }
 }
 
-/// Overrides a method of `Visit`: the node starts, `syn` visits its contents, the node ends.
+/// Overrides methods of `Visit`. Each adds a node, and `syn` visits the node's contents.
 macro_rules! node {
     ($($method:ident($part:ty) = $kind:ident, $head:expr;)*) => {
         $(fn $method(&mut self, part: &'ast $part) {

@@ -1,9 +1,8 @@
 //! R4, AST: lowers Rust sources into a tree of twelve types of node, visits it and drops it.
 //!
-//! `syn` parses the files in advance, and the result is a list of events: a node starts, a node
-//! ends. The timed part reads the events in order, so that it pays for its own nodes and not for
-//! those of `syn`. Nodes of one kind are linked in a list below their parent. Only nodes take
-//! memory.
+//! `syn` parses the files in advance, and the result is a list of events, the starts and ends of
+//! nodes. The timed part only reads this list, so it pays for its own nodes and not for those of
+//! `syn`. Nodes of one kind are linked in a list below their parent. Only nodes take memory.
 
 mod events;
 mod tree;
@@ -17,10 +16,10 @@ use self::tree::{Item, List, Pools, lower, release, visit};
 use crate::nodes::NodeFamily;
 use crate::workloads::{Cell, Context, StateCell, each, litter};
 
-/// A tree that is visited again and again.
+/// A tree that is built once and visited in every unit.
 struct TreeVisits<F: NodeFamily> {
     roots: List<F, Item<F>>,
-    // The pools are dropped before the family, which they belong to.
+    // The pools are dropped before their family.
     pools: Pools<F>,
     _family: F,
 }
@@ -50,8 +49,8 @@ fn prepare<F: NodeFamily>(littered: bool, context: &Context) -> Arc<Syntax> {
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
     let nodes = syntax.nodes() as usize;
-    // The pools are present except during a reset. They are dropped before the family, which they
-    // belong to.
+    // The pools are made on first use and again after each reset. They are dropped before their
+    // family.
     let state = (None::<Pools<F>>, F::create(), syntax);
     StateCell::boxed(nodes, state, |(pools, family, syntax), units| {
         each(units, || {
@@ -62,7 +61,8 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
                 // SAFETY: the roots are from these pools.
                 unsafe { release(present, roots) };
             } else {
-                // Arenas are used as intended: nothing is walked, and a reset frees everything.
+                // Arenas are used as intended: no node is freed separately, and a reset frees
+                // everything.
                 mem::forget(roots);
                 *pools = None;
                 // SAFETY: the pools were dropped, and the nodes were forgotten.
@@ -73,8 +73,8 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
     })
 }
 
-/// Builds a cell that has lowered the context's sources and visits the tree. Its time shows how
-/// close to each other the nodes are.
+/// Builds a cell that has lowered the context's sources and visits the tree. The time of a visit
+/// shows how close together the nodes are.
 pub(crate) fn visits<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
     let family = F::create();

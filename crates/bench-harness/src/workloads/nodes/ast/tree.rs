@@ -1,5 +1,5 @@
-//! The tree: twelve types of node, each with its own pool. The children of a node are in one list
-//! for each kind.
+//! The tree: twelve types of node, each with its own pool. A node has one list of children for each
+//! kind.
 
 use core::alloc::Layout;
 use core::ptr::null_mut;
@@ -35,7 +35,7 @@ pub(super) trait TreePart<F: NodeFamily>: Unpin + Sized + 'static {
     /// Builds a node from the events after its start, up to its end.
     fn build(builder: &mut TreeBuilder<'_, F>, head: Head) -> F::Box<Self>;
 
-    /// Visits the node, its children, and the rest of its list.
+    /// Visits the nodes of a list and all nodes below them.
     fn visit(list: &List<F, Self>, walk: &mut TreeWalk);
 
     /// Frees the nodes of a list and all nodes below them.
@@ -70,7 +70,7 @@ impl<F: NodeFamily, T: TreePart<F>> SiblingChain<F, T> {
         if self.last.is_null() {
             self.first = Some(node);
         } else {
-            // SAFETY: nodes do not move, and only the chain reaches its nodes.
+            // SAFETY: nodes do not move, and only the chain has access to its nodes.
             let last = unsafe { &mut *self.last };
             *last.next() = Some(node);
         }
@@ -78,16 +78,16 @@ impl<F: NodeFamily, T: TreePart<F>> SiblingChain<F, T> {
     }
 }
 
-/// The facts about a node besides its children.
+/// The facts about a node other than its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     /// The variant of the node within its kind, as a number.
     pub(super) variant: u32,
-    /// The node's name as a number, or 0 without a name.
+    /// The node's name as a number, or 0 if it has none.
     pub(super) name: u32,
 }
 
-/// The start of a node. With the kind [`NodeKind::End`] it is the end of the last open node.
+/// The start of a node, or with the kind [`NodeKind::End`] the end of the innermost open node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SyntaxEvent {
     pub(super) kind: NodeKind,
@@ -101,7 +101,7 @@ macro_rules! tree {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum NodeKind {
             $($(#[$doc])* $name,)*
-            /// No node, but the end of one.
+            /// The end of a node.
             End,
         }
 
@@ -158,8 +158,8 @@ macro_rules! tree {
                                 let child = $child::build(builder, head);
                                 $list.push(child);
                             })*
-                            // This is the node's own end, since events only nest kinds that have a
-                            // list.
+                            // This is the node's own end, because a node contains only kinds for
+                            // which it has a list.
                             _ => break,
                         }
                     }
@@ -193,7 +193,7 @@ macro_rules! tree {
 }
 
 tree! {
-    /// An item, a member of one, or a file.
+    /// An item, a member of an item, or a file.
     Item: items {
         attrs: Attr, generics: Generic, fields: Field, variants: Variant, pats: Pat, types: Type,
         segments: Segment, exprs: Expr, blocks: Block, items: Item
@@ -202,7 +202,7 @@ tree! {
     Field: fields { attrs: Attr, types: Type }
     /// A variant of an enumeration.
     Variant: variants { attrs: Attr, fields: Field, exprs: Expr }
-    /// A generic parameter, or a predicate about some.
+    /// A generic parameter, or a predicate of a `where` clause.
     Generic: generics { types: Type, segments: Segment, exprs: Expr }
     /// A type.
     Type: types { types: Type, segments: Segment, exprs: Expr }
@@ -236,7 +236,8 @@ pub(super) fn lower<F: NodeFamily>(pools: &Pools<F>, events: &[SyntaxEvent]) -> 
     roots.first
 }
 
-/// Visits every node in the order of the source, kind by kind.
+/// Visits every node. The children of a node are visited kind by kind, in source order within a
+/// kind.
 #[inline(never)]
 pub(super) fn visit<F: NodeFamily>(roots: &List<F, Item<F>>) -> TreeWalk {
     let mut walk = TreeWalk::default();
