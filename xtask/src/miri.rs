@@ -8,7 +8,7 @@ mod targets;
 use anyhow::Result;
 use clap::Args;
 
-use self::gates::{GATES, MiriGate, StackedExtent};
+use self::gates::{GATES, MiriExtent, MiriGate};
 pub(crate) use self::model::BorrowModel;
 use self::targets::{targets, threaded_targets};
 use crate::libtest::{COMPILE_FAIL, THREADED, TestRun};
@@ -71,17 +71,14 @@ pub(crate) fn main(ws: &Workspace, options: &MiriOptions) -> Result<bool> {
         Some(name) => vec![ws.package(name)?],
         None => gated(ws, |_| true)?,
     };
-    Ok(run(
-        ws,
-        plan(&packages, options.model, options.seeds, MissingToolchain::Install, StackedExtent::Whole),
-    ))
+    Ok(run(ws, plan(&packages, options.model, options.seeds, MissingToolchain::Install, MiriExtent::Whole)))
 }
 
 /// Returns the steps of `test`, which should take only a few minutes: the quick unit tests, with
 /// one run of each threaded test.
 pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     let packages = gated(ws, |gate| gate.always)?;
-    Ok(plan(&packages, BorrowModel::Tree, 0, MissingToolchain::Report, StackedExtent::Units))
+    Ok(plan(&packages, BorrowModel::Tree, 0, MissingToolchain::Report, MiriExtent::Units))
 }
 
 /// Returns the steps of the packages that `ci` checks.
@@ -91,7 +88,7 @@ pub(crate) fn steps(
     seeds: u32,
     missing: MissingToolchain,
 ) -> Result<Vec<Step<'_>>> {
-    Ok(plan(&gated(ws, |gate| gate.always)?, model, seeds, missing, StackedExtent::Short))
+    Ok(plan(&gated(ws, |gate| gate.always)?, model, seeds, missing, MiriExtent::Short))
 }
 
 fn gated(ws: &Workspace, chosen: impl Fn(&MiriGate) -> bool) -> Result<Vec<&Package>> {
@@ -103,7 +100,7 @@ fn plan<'w>(
     model: BorrowModel,
     seeds: u32,
     missing: MissingToolchain,
-    extent: StackedExtent,
+    extent: MiriExtent,
 ) -> Vec<Step<'w>> {
     let models: &[BorrowModel] = match model {
         BorrowModel::Both => &[BorrowModel::Stacked, BorrowModel::Tree],
@@ -128,7 +125,7 @@ fn plan<'w>(
             let gate = GATES.iter().find(|gate| gate.dir == package.dir);
             let skipped = gate.map(|gate| gate.skipped(extent, model)).unwrap_or_default();
             let left_out =
-                gate.filter(|_| extent == StackedExtent::Short).map_or(&[][..], |gate| gate.whole_only);
+                gate.filter(|_| extent == MiriExtent::Short).map_or(&[][..], |gate| gate.whole_only);
             for name in skipped {
                 harness.extend(["--skip".to_owned(), name.to_owned()]);
             }
@@ -174,13 +171,13 @@ fn plan<'w>(
 fn chosen_tests(
     package: &Package,
     model: BorrowModel,
-    extent: StackedExtent,
+    extent: MiriExtent,
 ) -> Option<&'static [&'static str]> {
     let gate = GATES.iter().find(|gate| gate.dir == package.dir)?;
     match extent {
-        StackedExtent::Whole => None,
-        StackedExtent::Short => gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked),
-        StackedExtent::Units => Some(&[]),
+        MiriExtent::Whole => None,
+        MiriExtent::Short => gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked),
+        MiriExtent::Units => Some(&[]),
     }
 }
 
@@ -240,7 +237,7 @@ fn skip(searched: bool) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BorrowModel, GATES, QUICK, StackedExtent, chosen_tests, flags, plan, seeded, skip};
+    use super::{BorrowModel, GATES, MiriExtent, QUICK, chosen_tests, flags, plan, seeded, skip};
     use crate::toolchain::MissingToolchain;
     use crate::workspace::Workspace;
     use crate::workspace::tests::sample;
@@ -265,7 +262,7 @@ mod tests {
         let ws = sample();
         let packages = [ws.package("prim").unwrap()];
         let names = |model, seeds| -> Vec<String> {
-            plan(&packages, model, seeds, MissingToolchain::Report, StackedExtent::Whole)
+            plan(&packages, model, seeds, MissingToolchain::Report, MiriExtent::Whole)
                 .into_iter()
                 .map(|step| step.name)
                 .collect()
@@ -278,10 +275,10 @@ mod tests {
     fn ci_shortens_stacked_borrows_only_and_test_runs_unit_tests() {
         let ws = Workspace::load().unwrap();
         let pool = ws.package("typed-pool").unwrap();
-        assert!(chosen_tests(pool, BorrowModel::Stacked, StackedExtent::Short).is_some());
-        assert_eq!(chosen_tests(pool, BorrowModel::Stacked, StackedExtent::Whole), None);
-        assert_eq!(chosen_tests(pool, BorrowModel::Tree, StackedExtent::Short), None);
-        assert_eq!(chosen_tests(pool, BorrowModel::Tree, StackedExtent::Units), Some(&[][..]));
+        assert!(chosen_tests(pool, BorrowModel::Stacked, MiriExtent::Short).is_some());
+        assert_eq!(chosen_tests(pool, BorrowModel::Stacked, MiriExtent::Whole), None);
+        assert_eq!(chosen_tests(pool, BorrowModel::Tree, MiriExtent::Short), None);
+        assert_eq!(chosen_tests(pool, BorrowModel::Tree, MiriExtent::Units), Some(&[][..]));
         let steps: Vec<_> = super::steps_of_test(&ws).unwrap().into_iter().map(|step| step.what).collect();
         assert!(steps.iter().all(|what| what.starts_with("Tree Borrows: unit tests;")), "{steps:?}");
     }

@@ -2,14 +2,14 @@
 
 use super::model::BorrowModel;
 
-/// The part of a test's name by which `ci` skips tests under Stacked Borrows: the suite over one ring with
-/// standard chunks, which takes two fifths of the time. The suites with tiny chunks, and with
-/// standard chunks on all threads, still run.
+/// The part of a test's name by which `ci` skips tests under Stacked Borrows: the suite over one
+/// ring with standard chunks, which takes two fifths of the time. The suites with tiny chunks, and
+/// with standard chunks on all threads, still run.
 const SLOW_SUITE: &str = "standard_chunks";
 
 /// The part of a package's tests that Miri runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StackedExtent {
+pub(super) enum MiriExtent {
     /// All tests.
     Whole,
     /// Under Tree Borrows, all tests except those that [`MiriGate::skipped_in_ci`] and
@@ -59,14 +59,14 @@ impl MiriGate {
     };
 
     /// Returns the names of the tests that a run of `extent` under `model` skips.
-    pub(super) fn skipped(&self, extent: StackedExtent, model: BorrowModel) -> Vec<&'static str> {
+    pub(super) fn skipped(&self, extent: MiriExtent, model: BorrowModel) -> Vec<&'static str> {
         match extent {
-            StackedExtent::Whole => Vec::new(),
-            StackedExtent::Short if model == BorrowModel::Stacked && self.stacked_in_ci.is_some() => {
+            MiriExtent::Whole => Vec::new(),
+            MiriExtent::Short if model == BorrowModel::Stacked && self.stacked_in_ci.is_some() => {
                 [self.skipped_in_ci, self.slow_units, &[SLOW_SUITE]].concat()
             }
-            StackedExtent::Short => self.skipped_in_ci.to_vec(),
-            StackedExtent::Units => self.slow_units.to_vec(),
+            MiriExtent::Short => self.skipped_in_ci.to_vec(),
+            MiriExtent::Units => self.slow_units.to_vec(),
         }
     }
 }
