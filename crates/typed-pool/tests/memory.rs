@@ -46,7 +46,8 @@ fn a_producer_and_a_consumer_hold_bounded_memory() {
         dropped += values.len() as u64;
         if batch % 1_000 == 0 {
             let stats = PooledBox::<Value>::stats();
-            assert!(stats.bytes_held < 1 << 20, "{stats:?}");
+            // Up to 2 MiB of units rest, because another thread empties them.
+            assert!(stats.bytes_held < 3 << 20, "{stats:?}");
         }
     }
     joined(maker);

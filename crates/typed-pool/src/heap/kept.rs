@@ -8,14 +8,21 @@
 use core::cell::Cell;
 
 /// The least number of new fronts between two looks.
-const LOOK_EVERY: usize = 64;
+const LOOK_EVERY: u32 = 64;
+
+/// The number of looks after which a heap no longer lets units rest, if other threads have emptied
+/// none since.
+const REST_LOOKS: u8 = 2;
 
 /// Counts of a heap's empty units, and of those that it learned to keep. Only the heap's owner uses
 /// them.
 #[derive(Debug)]
 pub(super) struct KeptUnits {
     /// The number of new fronts since the last look.
-    fronts: Cell<usize>,
+    fronts: Cell<u32>,
+    /// The number of looks, the next one included, until units no longer rest if no other unit
+    /// begins to rest.
+    rests: Cell<u8>,
     /// The lowest number of empty units since the last look.
     lowest: Cell<usize>,
     /// The number of units that the heap keeps because it freed and then needed them.
@@ -26,7 +33,13 @@ pub(super) struct KeptUnits {
 
 impl KeptUnits {
     pub(super) const fn new() -> Self {
-        Self { fronts: Cell::new(0), lowest: Cell::new(0), learned: Cell::new(0), surplus: Cell::new(0) }
+        Self {
+            fronts: Cell::new(0),
+            rests: Cell::new(0),
+            lowest: Cell::new(0),
+            learned: Cell::new(0),
+            surplus: Cell::new(0),
+        }
     }
 
     /// Returns the number of units that the heap keeps because it freed and then needed them.
@@ -55,7 +68,25 @@ impl KeptUnits {
     /// Counts a new front or an inspection.
     #[inline]
     pub(super) fn note_front(&self) {
-        self.fronts.set(self.fronts.get() + 1);
+        self.fronts.set(self.fronts.get().saturating_add(1));
+    }
+
+    /// Notes that a unit that another thread emptied begins to rest.
+    #[inline]
+    pub(super) fn note_resting(&self) {
+        self.rests.set(REST_LOOKS);
+    }
+
+    /// Returns whether a unit began to rest during the last [`REST_LOOKS`] looks.
+    #[inline]
+    pub(super) fn has_resting(&self) -> bool {
+        self.rests.get() != 0
+    }
+
+    /// Returns the number of new fronts since the last look.
+    #[inline]
+    pub(super) fn fronts(&self) -> u32 {
+        self.fronts.get()
     }
 
     /// Returns whether the heap should call [`Self::find_unneeded`] now.
@@ -68,12 +99,17 @@ impl KeptUnits {
     /// fronts as it has `units`. A load that repeatedly rises to all units reaches its peak in that
     /// time.
     ///
-    /// The heap keeps up to `keep` empty units and has `empties` of them.
-    pub(super) fn find_unneeded(&self, units: usize, keep: usize, empties: usize) {
-        if self.fronts.get() / 2 < units {
+    /// The heap keeps up to `keep` empty units and has `empties` of them. While units rest, it needs
+    /// `resting` units in total.
+    pub(super) fn find_unneeded(&self, (units, resting): (usize, usize), keep: usize, empties: usize) {
+        if (self.fronts.get() as usize) / 2 < units {
             return;
         }
-        let unneeded = self.lowest.get().saturating_sub(keep - self.learned.get());
+        let mut unneeded = self.lowest.get().saturating_sub(keep - self.learned.get());
+        if let Some(looks) = self.rests.get().checked_sub(1) {
+            unneeded = unneeded.min(units.saturating_sub(resting));
+            self.rests.set(if cfg!(ephemera_weaken = "units_rest_forever") { REST_LOOKS } else { looks });
+        }
         if !cfg!(ephemera_weaken = "learned_units_stay") {
             self.surplus.set(unneeded.min(self.learned.get()));
         }

@@ -13,12 +13,12 @@
 //! Each file uses `mod.rs` and the files to its left:
 //!
 //! ```text
-//!   kept, guest_credit, list   guest   front   supply   abandon, next, fast   host   slow
+//!   kept, guest_credit, list   rest, guest   front   supply   abandon, next, fast   host   slow
 //! ```
 //!
 //! `fast` has the fast paths, and `slow` has the slow path of an allocation. `next` chooses the
 //! next front. `supply` requests units and frees them, and `kept` finds empty units that the load
-//! does not need. `list` has the owner's lists. `front` manages the unit that the heap allocates
+//! does not need. `rest` delays the reuse of units that other threads emptied. `list` has the owner's lists. `front` manages the unit that the heap allocates
 //! from. `guest`, `guest_credit` and `host` let an allocation take a freed slot of another unit.
 //! `abandon` handles the units of ended threads.
 
@@ -31,6 +31,7 @@ mod host;
 mod kept;
 mod list;
 mod next;
+mod rest;
 pub(crate) mod slow;
 pub(crate) mod supply;
 
@@ -264,6 +265,11 @@ pub(crate) unsafe trait PoolEnv: Copy {
     #[inline]
     fn may_host(&self) -> bool {
         true
+    }
+    /// Returns whether units of the heap may rest, for which the heap grows.
+    #[inline]
+    fn may_rest(&self) -> bool {
+        false
     }
     /// Books the remote frees that wait for this heap.
     fn book_mail(self);

@@ -3,11 +3,18 @@
 use super::PoolEnv;
 use crate::unit::{UnitPtr, UnitState};
 
-/// Takes the first unit of the queue. If the queue has none, takes the empty unit that was kept
-/// last, provided that the heap has more than `stay` empty units.
+/// Takes the first unit of the queue. If the queue has none, takes the first of the empty units,
+/// provided that the heap has more than `stay` of them. While units rest, takes the first of the
+/// empty units if there is one.
 #[inline]
 pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     let heap = env.heap();
+    if heap.kept.has_resting()
+        && !cfg!(ephemera_weaken = "queue_before_resting_units")
+        && let Some(unit) = pop_empty(env)
+    {
+        return Some(unit);
+    }
     if heap.first_in_queue().is_some_and(|unit| unit.state() == UnitState::Abandoned) {
         // An abandoned unit with a complete countdown can be adopted only after that countdown is
         // booked.
@@ -40,7 +47,7 @@ pub(super) fn take_scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     pop_queue(env)
 }
 
-/// Takes the empty unit that was kept last. If an earlier scope left the unit, the unit counts for
+/// Takes the first of the empty units. If an earlier scope left the unit, the unit counts for
 /// the current scope from now on.
 #[inline]
 fn pop_empty<E: PoolEnv>(env: E) -> Option<UnitPtr> {

@@ -18,14 +18,21 @@ use crate::unit::UnitPtr;
 /// the cache line of each group from another core. Empty units that the heap learned to keep come
 /// only after the booking. Otherwise the heap would rotate through them, and `kept` would find all
 /// of them needed. Finally, `refill` requests a unit from the backing allocator.
+///
+/// While units rest, all empty units come before the queue, because other threads are freeing the
+/// slots of the queued units. Now and then `refill` requests a unit at once, so that the units rest
+/// longer (`rest`).
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     heap.owned.write();
     heap.inherit_front(env);
-    if let Some(slot) = heap.take_from_behind(size) {
+    if let Some(slot) = heap.take_from_behind(size).or_else(|| heap.take(size)) {
         return Ok(slot);
+    }
+    if heap.grows_for_rest() {
+        return refill_by_request(env, size);
     }
     match take_or_install(env, size, heap.kept.learned()) {
         Some(slot) => Ok(slot),
@@ -37,13 +44,21 @@ pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
 #[cold]
 #[inline(never)]
 fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
-    let heap = env.heap();
     env.book_mail();
-    if let Some(slot) = take_or_install(env, size, 0) {
-        return Ok(slot);
+    match take_or_install(env, size, 0) {
+        Some(slot) => Ok(slot),
+        None => refill_by_request(env, size),
     }
+}
+
+/// Continues [`refill`]: requests units, and makes one of them the front.
+#[cold]
+#[inline(never)]
+fn refill_by_request<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
+    let heap = env.heap();
     heap.give_up_front(env);
     heap.install(env, request_units(env)?);
+    heap.kept.note_front();
     heap.take(size).ok_or(AllocError)
 }
 

@@ -54,18 +54,10 @@ enum Emptied {
     Remotely,
 }
 
-/// The slots of a unit that a remote free emptied are linked if their stride is at most this number
-/// of bytes.
-const LINKED_STRIDE: usize = 256;
-
 /// Keeps a unit that became empty, or frees it and other surplus units. The unit must not be the
 /// front.
 ///
-/// If another thread freed the slots, their cache lines are in another core. When the unit becomes
-/// the front, one loop links all of its slots, and this core waits for several lines at a time. If
-/// the slots were after the cursor instead, each allocation would wait for its own line. Slots of
-/// more than [`LINKED_STRIDE`] bytes are not linked, because a link may touch a page that the user
-/// never wrote.
+/// A unit that another thread emptied rests (`rest`).
 ///
 /// The surplus includes units that an earlier call could not free because a walker protected them.
 fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
@@ -74,11 +66,8 @@ fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     heap.unlist(unit);
     unit.rewind(heap.spec);
     if heap.empties_len.get() < heap.keep.get() {
-        let links = emptied == Emptied::Remotely && heap.spec.stride <= LINKED_STRIDE;
-        if links && !cfg!(ephemera_weaken = "remote_empties_are_rewound") {
-            // `fold` turns all slots into `home` bits. `take_free` links them when the unit becomes
-            // the front.
-            unit.fold(heap.spec);
+        if emptied == Emptied::Remotely && env.may_rest() {
+            heap.kept.note_resting();
         }
         return keep_empty(env, unit);
     }
@@ -201,7 +190,7 @@ pub(super) fn note_new_front<E: PoolEnv>(env: E) {
     let heap = env.heap();
     heap.kept.note_front();
     if heap.kept.is_look_due() {
-        find_unneeded(heap);
+        find_unneeded(env);
     }
     if heap.kept.has_surplus() {
         free_unneeded(env);
@@ -210,8 +199,10 @@ pub(super) fn note_new_front<E: PoolEnv>(env: E) {
 
 #[cold]
 #[inline(never)]
-fn find_unneeded(heap: &UnitHeap) {
-    heap.kept.find_unneeded(heap.units_len.get(), heap.keep.get(), heap.empties_len.get());
+fn find_unneeded<E: PoolEnv>(env: E) {
+    let heap = env.heap();
+    let units = (heap.units_len.get(), heap.units_for_rest());
+    heap.kept.find_unneeded(units, heap.keep.get(), heap.empties_len.get());
 }
 
 /// Frees an empty unit and lowers the number of units to keep by one, unless the load needs these

@@ -48,6 +48,8 @@ mod publish;
 mod purge_tests;
 mod records;
 mod remote;
+#[cfg(all(test, not(ephemera_loom)))]
+mod rest_tests;
 #[cfg(not(ephemera_loom))]
 mod scope_ref;
 #[cfg(all(test, not(ephemera_loom)))]

@@ -151,6 +151,13 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         !self.account().is_limited() || cfg!(ephemera_weaken = "limited_heaps_host")
     }
 
+    /// A limit, and the figures of a scope, depend on the units that the heap holds.
+    #[inline]
+    fn may_rest(&self) -> bool {
+        let is_unwatched = self.heap.ledger().is_none() && !self.account().is_limited();
+        is_unwatched || cfg!(ephemera_weaken = "limited_heaps_rest")
+    }
+
     fn book_mail(self) {
         for (group, given) in self.mail() {
             heap::supply::book(self, group, given);

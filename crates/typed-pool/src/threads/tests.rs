@@ -18,7 +18,6 @@ use super::Family;
 use super::table::Heaps;
 use crate::geometry::GROUP;
 use crate::pooled_allocator;
-use crate::unit::UnitState;
 
 const SMALL: Layout = Layout::new::<[u8; 32]>();
 const LARGE: Layout = Layout::new::<[u8; 60_000]>();
@@ -109,54 +108,6 @@ fn a_refusal_without_a_limit_is_not_remembered() {
         assert!(Unlimited.allocate(impossible).is_err());
     }
     assert_eq!(looks(family), 3);
-}
-
-/// Returns the number of a family's empty units. Also returns how many of these link all of their
-/// slots when they become the front. No other thread may use the family during the call.
-fn empties(family: &'static Family) -> (usize, usize) {
-    let (mut all, mut bits) = (0, 0);
-    let tables = family.registry().records().filter_map(|record| Heaps::find(record, family));
-    for heap in tables.flat_map(Heaps::all) {
-        let spec = heap.heap.spec();
-        let _ = heap.heap.walk(|unit| {
-            if unit.state() == UnitState::Empty {
-                all += 1;
-                bits += usize::from(unit.cursor().get() == unit.at(spec.end(unit.slots())));
-            }
-        });
-    }
-    (all, bits)
-}
-
-#[test]
-fn slots_of_a_unit_that_another_thread_emptied_are_linked_in_one_pass() {
-    take_turn();
-    pooled_allocator! {
-        struct Blocks;
-    }
-    let family = Blocks::__family();
-    let count = if cfg!(miri) { 150 } else { 3_000 };
-    let mut number = 0_u64;
-    let mut make = || {
-        number += 1;
-        Box::new_in([number; 4], Blocks)
-    };
-    let blocks: Vec<_> = (0..count).map(|_| make()).collect();
-    thread::spawn(move || drop(blocks)).join().expect("the thread only frees");
-    // This thread books the frees once its front has no free slot.
-    let mut others = Vec::new();
-    while empties(family).0 == 0 && others.len() < count {
-        others.push(make());
-    }
-    let (units, linked) = empties(family);
-    let mut later: Vec<_> = (0..count).map(|_| make()).collect();
-    later.append(&mut others);
-    let numbers: BTreeSet<u64> = later.iter().map(|block| block[0]).collect();
-    assert_eq!(numbers.len(), later.len(), "no slot serves twice");
-    drop(later);
-    Blocks.trim();
-    assert_eq!(Blocks.stats().bytes_held, 0);
-    assert!(units != 0 && linked == units, "{linked} of {units} empty units link their slots");
 }
 
 /// Returns the number of drains of these heaps by remote frees to records without a holder.

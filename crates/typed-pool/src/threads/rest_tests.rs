@@ -1,0 +1,128 @@
+//! Tests of units that rest: how far a heap grows for them, how long they rest, and when the heap
+//! frees them.
+#![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
+
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std_alloc::collections::BTreeMap;
+use std_alloc::vec::Vec;
+
+use allocator_api2::boxed::Box;
+use ephemera_testkit::suite::take_turn;
+
+use crate::pooled_allocator;
+
+pooled_allocator! {
+    struct RestPool;
+}
+
+type Value = Box<[usize; 8], RestPool>;
+
+/// The bytes of a unit.
+const UNIT: usize = 32 << 10;
+/// The units to which a heap grows so that units rest.
+const RESTING: usize = 64;
+/// The most units of a heap that does not grow and has at most `BATCH` live values.
+const FEW: usize = 12;
+/// The values that are handed over at a time: those of two units.
+const BATCH: usize = 1_000;
+
+/// Makes values in batches and passes each to `made`, and lets another thread free each batch
+/// before it makes the next one.
+fn hand_over(batches: usize, mut made: impl FnMut(&Value)) {
+    let (out, from) = sync_channel::<Vec<Value>>(0);
+    let (done, freed) = sync_channel(0);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for batch in from {
+                drop(batch);
+                done.send(()).expect("the first thread waits for this");
+            }
+        });
+        for _ in 0..batches {
+            let batch: Vec<Value> = (0..BATCH).map(|value| Box::new_in([value; 8], RestPool)).collect();
+            batch.iter().for_each(&mut made);
+            out.send(batch).expect("the other thread runs");
+            freed.recv().expect("the other thread runs");
+        }
+        drop(out);
+    });
+}
+
+/// Hands over values until the heap does not grow any more.
+fn grow() {
+    hand_over(1_000, |_| {});
+}
+
+fn held() -> usize {
+    RestPool.stats().bytes_held
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a heap grows after some 100,000 values, which take hours")]
+fn a_heap_whose_units_another_thread_empties_grows_to_two_mebibytes() {
+    take_turn();
+    grow();
+    grow();
+    let most = (RESTING + FEW) * UNIT;
+    assert!((RESTING * UNIT * 3 / 4..=most).contains(&held()), "{} bytes", held());
+    RestPool.trim();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a heap grows after some 100,000 values, which take hours")]
+fn a_unit_that_another_thread_emptied_rests_until_many_others_were_used() {
+    take_turn();
+    grow();
+    let (mut fronts, mut last, mut used) = (0_usize, 0, BTreeMap::new());
+    let (mut early, mut all) = (0, 0);
+    hand_over(100, |value| {
+        let unit = core::ptr::from_ref(&**value).addr() & !(UNIT - 1);
+        if unit != last {
+            last = unit;
+            fronts += 1;
+            if let Some(before) = used.insert(unit, fronts) {
+                all += 1;
+                early += usize::from(fronts - before < RESTING / 4);
+            }
+        }
+    });
+    RestPool.trim();
+    assert!(used.len() >= RESTING / 2, "{} units were used", used.len());
+    // A unit that was the front when another thread freed its slots may rest for a shorter time.
+    assert!(early * 8 <= all, "{early} of {all} units were used again early");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a heap grows after some 100,000 values, which take hours")]
+fn units_that_rested_are_freed_once_only_their_owner_frees() {
+    take_turn();
+    grow();
+    assert!(held() > 2 * FEW * UNIT, "{} bytes", held());
+    for _ in 0..2_000 {
+        drop((0..BATCH).map(|value| Box::new_in([value; 8], RestPool)).collect::<Vec<Value>>());
+    }
+    assert!(held() <= FEW * UNIT, "{} bytes", held());
+    RestPool.trim();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "64,000 values take hours")]
+fn a_heap_through_which_a_few_mebibytes_are_handed_over_stays_small() {
+    take_turn();
+    hand_over(64, |_| {});
+    assert!(held() <= 2 * FEW * UNIT, "{} bytes", held());
+    RestPool.trim();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "the heap would grow after some 100,000 values, which take hours")]
+fn a_heap_with_a_limit_does_not_grow_so_that_units_rest() {
+    take_turn();
+    RestPool.set_limit(1 << 30);
+    grow();
+    let held = held();
+    RestPool.set_limit(usize::MAX);
+    RestPool.trim();
+    assert!(held <= FEW * UNIT, "{held} bytes");
+}
