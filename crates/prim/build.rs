@@ -2,19 +2,19 @@
 //! `cfg(ephemera_std_allocator)` if this compiler offers `core::alloc::Allocator` without a feature
 //! gate.
 //!
-//! For the second cfg, the script knows no version numbers. It compiles a probe that implements the
-//! trait, with the compiler that will compile the crate, for the same target and with the same
-//! flags. If the target's `core` is still to be built (`-Zbuild-std`), the script uses the host's
-//! `core`, which belongs to the same toolchain. The answer is "no" if the probe does not compile,
-//! or if `--cfg ephemera_no_std_allocator` is among the flags.
+//! For the second cfg, the script compares no version numbers. It compiles a probe that implements
+//! the trait, with the same compiler, target and flags as the crate. If the target's `core` is
+//! still to be built (`-Zbuild-std`), the script uses the host's `core`, which belongs to the same
+//! toolchain. The answer is "no" if the probe does not compile, or if
+//! `--cfg ephemera_no_std_allocator` is among the flags.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// A source that uses the standard trait as `src/traits.rs` and `src/backing.rs` do. The probe
-/// compiles only if all the names are stable and the methods are those known today.
+/// A source that uses the standard trait in the same way as `src/traits.rs` and `src/backing.rs`.
+/// It compiles only if all the names are stable and the methods have these signatures.
 const PROBE: &str = "\
 #![no_std]
 use core::{alloc::{AllocError, Allocator, Layout}, ptr::NonNull};
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The operating systems whose calls `src/pages/os` knows.
+/// The operating systems that `src/pages/os` supports.
 const WITH_PAGES: &[&str] = &[
     "linux",
     "android",
@@ -74,8 +74,8 @@ const WITH_PAGES: &[&str] = &[
     "windows",
 ];
 
-/// Returns whether memory comes from the operating system. Miri and loom see none of the operating
-/// system's calls.
+/// Returns whether the crate takes its memory from the operating system. It does not under Miri and
+/// loom, which cannot see the operating system's calls.
 fn has_pages() -> bool {
     let list = |name| env::var(name).unwrap_or_default();
     let has = |name, wanted: &str| list(name).split(',').any(|word| word == wanted);
@@ -94,7 +94,7 @@ const CONTROL: &str = "#![no_std]\n";
 /// # Errors
 ///
 /// Returns a description of the problem if a probe cannot be written or the compiler cannot be
-/// started. So a full disk does not pass for a "no".
+/// started. So a full disk is not mistaken for a "no".
 fn trait_is_open() -> Result<bool, String> {
     if compiles(PROBE, true)? {
         return Ok(true);
@@ -110,7 +110,7 @@ fn compiles(source: &str, for_target: bool) -> Result<bool, String> {
     std::fs::write(&file, source).map_err(|error| format!("{}: {error}", file.display()))?;
 
     let rustc = required("RUSTC")?;
-    // Cargo names a wrapper for compiler caches, and for Miri, whose driver is a wrapper.
+    // Cargo sets this variable for compiler caches, and for Miri, whose driver is a wrapper.
     let mut command = match env::var_os("RUSTC_WRAPPER").filter(|wrapper| !wrapper.is_empty()) {
         Some(wrapper) => {
             let mut command = Command::new(wrapper);
@@ -134,7 +134,7 @@ fn compiles(source: &str, for_target: bool) -> Result<bool, String> {
     Ok(output.status.success())
 }
 
-/// Returns a variable that Cargo promises to build scripts.
+/// Returns an environment variable that Cargo sets for build scripts.
 fn required(name: &str) -> Result<OsString, String> {
     env::var_os(name).ok_or_else(|| format!("`{name}` is not set"))
 }

@@ -1,9 +1,9 @@
 //! The account of a pool: the bytes held from its backing allocator, and the limit on them.
 //!
 //! A pool reserves bytes on its account before it requests them, and releases them after it freed
-//! them. Only slow paths do so. A pool for one thread has a [`LocalAccount`], and a pool for all
-//! threads a [`SharedAccount`]. The account also counts *large blocks*: those that the backing
-//! allocator serves one by one (see [`large`](crate::large)).
+//! them. Only slow paths change an account. A pool for one thread has a [`LocalAccount`], and a
+//! pool for all threads a [`SharedAccount`]. The account also counts *large blocks*, which the
+//! backing allocator serves one by one (see [`large`](crate::large)).
 
 use allocator_api2::alloc::AllocError;
 
@@ -61,16 +61,16 @@ const fn within(held: usize, more: usize, limit: usize) -> Option<usize> {
     }
 }
 
-/// Returns `word + by` if `adds`, else `word - by`. A word that counts for one of several
-/// threads may wrap below zero.
+/// Returns `word + by` if `adds`, else `word - by`. The result may wrap below zero if several
+/// threads share a count and each has a word for its part.
 #[must_use]
 pub const fn changed(word: usize, by: usize, adds: bool) -> usize {
     if adds { word.wrapping_add(by) } else { word.wrapping_sub(by) }
 }
 
-/// The account of a pool for one thread. An update of one of its words, an [`OwnerUsize`], takes
-/// one instruction. The compiler would turn updates of adjacent `Cell`s into vector code, which
-/// takes more instructions.
+/// The account of a pool for one thread. Each of its words is an [`OwnerUsize`], so an update of a
+/// word takes one instruction. The compiler would turn updates of adjacent `Cell`s into vector
+/// code, which takes more instructions.
 #[derive(Debug)]
 pub struct LocalAccount {
     held: OwnerUsize,
@@ -129,8 +129,8 @@ impl Account for LocalAccount {
     }
 }
 
-/// The bytes held and the limit on them, for several threads. The sum is exact: every change is a
-/// read-modify-write, which only slow paths pay for.
+/// The bytes that a pool for several threads holds, and the limit on them. The sum is exact: every
+/// change is a read-modify-write, which only slow paths pay for.
 #[derive(Debug)]
 pub struct SharedBytes {
     held: AtomicUsize,
@@ -161,8 +161,7 @@ impl SharedBytes {
     /// Adds `bytes`, and returns the number of bytes held before.
     ///
     /// # Errors
-    /// Adds nothing if the sum would exceed the limit. Returns the number of bytes held that the
-    /// sum includes.
+    /// If the sum would exceed the limit, adds nothing and returns the number of bytes held.
     #[inline]
     pub fn reserve(&self, bytes: usize) -> Result<usize, usize> {
         let limit = self.limit();
@@ -220,8 +219,8 @@ impl SharedAccount {
     }
 
     /// Returns a number, never zero, that grows with each event after which another heap may have
-    /// an empty unit to free. Returns `None` without a limit, because the account does not count
-    /// such events then.
+    /// an empty unit to free. Returns `None` without a limit, because the account then does not
+    /// count these events.
     pub fn spares(&self) -> Option<usize> {
         self.is_limited().then(|| self.spares.load(Ordering::Relaxed))
     }
@@ -273,8 +272,8 @@ impl Account for SharedAccount {
     }
 }
 
-/// Bytes that are reserved and not granted yet. Dropping this releases them, even if the backing
-/// allocator unwinds.
+/// Bytes that are reserved and not granted yet. Dropping this value releases them, even if the
+/// backing allocator unwinds.
 #[derive(Debug)]
 pub struct Reserved<'a, A: Account> {
     account: &'a A,
@@ -310,8 +309,8 @@ impl<A: Account> Drop for Reserved<'_, A> {
     }
 }
 
-/// Bytes that are held and about to be freed. Dropping this releases them, even if the backing
-/// allocator unwinds.
+/// Bytes that are held and about to be freed. Dropping this value releases them, even if the
+/// backing allocator unwinds.
 #[derive(Debug)]
 pub struct Leaving<'a, A: Account> {
     account: &'a A,

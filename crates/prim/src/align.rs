@@ -1,10 +1,10 @@
-//! Address arithmetic: rounding to powers of two.
+//! Address arithmetic: rounding to multiples of a power of two.
 //!
-//! These functions take and return integers and read no memory, so tests cover every case and
-//! constants can use them. [`raw`](crate::raw) and the callers show why a rounded address is valid.
+//! These functions take and return integers and read no memory, so constants can use them and tests
+//! need no blocks. [`raw`](crate::raw) and the callers show why a rounded address is valid.
 //!
-//! An argument named `align` or `size_pow2` must be a power of two. With debug assertions the
-//! functions panic on any other value; without, they return a meaningless number.
+//! An argument named `align` or `size_pow2` must be a power of two. For any other value, the
+//! functions panic with debug assertions, and return a meaningless number without them.
 #![forbid(unsafe_code)]
 
 /// Returns the first multiple of `align` at or above `addr`, or `None` if that exceeds
@@ -35,8 +35,8 @@ pub const fn align_up(addr: usize, align: usize) -> Option<usize> {
 
 /// Returns the first multiple of `align` at or above `addr`, or 0 if that exceeds `usize::MAX`.
 ///
-/// This is for callers that know that `addr + align` does not overflow. This holds for an address
-/// in a block from [`raw::acquire`](crate::raw::acquire) and every `align` up to
+/// This function is for callers that know that `addr + align` does not overflow. That is so for an
+/// address in a block from [`raw::acquire`](crate::raw::acquire) and every `align` up to
 /// [`raw::TOP_GUARD`](crate::raw::TOP_GUARD), because the block ends at least that far below
 /// `usize::MAX`.
 ///

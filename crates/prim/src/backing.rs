@@ -1,17 +1,17 @@
 //! Newtypes for backing allocators that implement another `Allocator` trait.
 //!
-//! A *backing allocator* is the one that an allocator of this workspace takes its memory from. It
-//! can be any `allocator_api2::alloc::Allocator` of version 0.2. A type that implements another
-//! version of the trait is wrapped in a newtype:
+//! A *backing allocator* is the allocator from which an allocator of this workspace takes its
+//! memory. It can be any `allocator_api2::alloc::Allocator` of version 0.2. A type that implements
+//! another version of the trait is wrapped in a newtype:
 //!
 //! * `Api04<A>` for the trait of allocator-api2 0.4 (feature `allocator-api2-04`),
 //! * `Std<A>` for `core::alloc::Allocator` (where the compiler offers it without a gate, or with
 //!   feature `nightly`).
 //!
 //! A newtype forwards all six methods, so a backing allocator keeps its own way to grow in place or
-//! to return zeroed memory. All error types are empty, so errors lose no information.
+//! to return zeroed memory. The error types carry no data, so errors lose no information.
 //!
-//! The newtypes have the size and layout of the type that they wrap.
+//! A newtype has the size and layout of the type that it wraps.
 
 #[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
 use core::{alloc::Layout, ptr::NonNull};
@@ -19,13 +19,14 @@ use core::{alloc::Layout, ptr::NonNull};
 #[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
 use allocator_api2::alloc::{AllocError, Allocator};
 
-/// Implements the trait of allocator-api2 0.2 for a newtype by the methods of another trait.
+/// Implements the trait of allocator-api2 0.2 for a newtype, by forwarding to the methods of
+/// another trait.
 #[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
 macro_rules! hand_on {
     ($newtype:ident by $($foreign:ident)::+) => {
         // SAFETY: the wrapped trait has the same contract: blocks stay valid while an equivalent
-        // allocator exists, and every method accepts them. The wrapped trait does not demand that
-        // clones are equivalent; the `Clone` implementations of the newtype see to that.
+        // allocator exists, and every method accepts them. If the wrapped trait does not demand
+        // that clones are equivalent, the `Clone` implementations of the newtype ensure it.
         unsafe impl<A: $($foreign)::+> Allocator for $newtype<A> {
             #[inline]
             fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {

@@ -1,12 +1,13 @@
-//! A pair of fences. The one that runs more often takes no instruction on Linux.
+//! An asymmetric pair of fences. On Linux, the fence that runs more often takes no instruction.
 //!
-//! Two threads each store a word and then read the other's. At least one of them must see the
-//! other's store, so each needs a full fence between its store and its load. If one of the threads
-//! passes its fence far more often than the other, the other one should bear the cost. The *light*
-//! fence is for the frequent thread: on Linux it only keeps the compiler from moving the load. The
-//! *heavy* fence makes the kernel run a full fence on all threads of the process (`membarrier`).
+//! Suppose that two threads each store a word and then load the other's word. If at least one
+//! thread must see the other's store, each thread needs a full fence between its store and its
+//! load. If one thread runs its fence far more often than the other, the rare thread should bear
+//! the cost. The *light* fence is for the frequent thread: on Linux it only keeps the compiler
+//! from moving the load. The *heavy* fence is for the rare thread: it makes the kernel run a full
+//! fence on all threads of the process (`membarrier`).
 //!
-//! Elsewhere, and under Miri and loom, both are ordinary sequentially consistent fences.
+//! Elsewhere, and under Miri and loom, both fences are ordinary sequentially consistent fences.
 
 use crate::sync::{Ordering, fence};
 
@@ -17,8 +18,8 @@ pub fn light() {
     if cfg!(ephemera_weaken = "light_without_fence") {
         return;
     }
-    // ORDERING: SeqCst fence, of the compiler alone. Pairs with `heavy`, in which the kernel runs
-    // a full fence on this thread.
+    // ORDERING: SeqCst fence of the compiler only. Pairs with `heavy`, in which the kernel runs a
+    // full fence on this thread.
     #[cfg(all(ephemera_pages, target_os = "linux"))]
     core::sync::atomic::compiler_fence(Ordering::SeqCst);
     // ORDERING: SeqCst fence. Pairs with the one in `heavy`.
@@ -64,7 +65,7 @@ mod tests {
                 });
                 start.wait();
                 rare.store(1, Ordering::Relaxed);
-                // Without the kernel's call there is no order to check.
+                // If the kernel refuses the call, there is no order to check.
                 let ordered = heavy();
                 let saw = if ordered { frequent.load(Ordering::Relaxed) } else { 1 };
                 (saw, other.join().unwrap())

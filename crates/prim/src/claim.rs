@@ -1,11 +1,11 @@
 //! The claim on the contents of a unit. A thread other than the owner claims the contents to return
 //! their pages to the operating system while the owner is idle.
 //!
-//! Other threads may have freed all blocks of a unit while its owner runs nothing. The unit then
-//! waits in the owner's inbox, because only the owner may take the unit off its lists. Until then
-//! no thread can use the *contents*, the memory after the header. A thread that has borrowed the
-//! unit ([`LentUnits`](crate::foreign::LentUnits)) *claims* the contents, checks that every block
-//! is free, and returns the pages of the contents to the operating system.
+//! Other threads may free all blocks of a unit while its owner sleeps. The unit then waits in the
+//! owner's inbox, because only the owner may remove a unit from its lists. Until then no thread
+//! uses the unit's *contents*, the memory after the header. A thread that has borrowed the unit
+//! ([`LentUnits`](crate::foreign::LentUnits)) *claims* the contents, checks that every block is
+//! free, and returns the pages of the contents to the operating system.
 //!
 //! ```text
 //!   purging thread                            owner, before it uses the contents
@@ -16,18 +16,18 @@
 //!   word: CLAIMED -> PURGED, or KEPT          PURGED: nothing in the contents is valid; -> KEPT
 //! ```
 //!
-//! The two fences make sure that at least one thread sees the other. Neither waits.
+//! The two fences make sure that at least one thread sees the other's store. Neither thread waits.
 //!
 //! # Invariants
 //!
-//! * **C1** At most one thread at a time claims. The claiming thread changes the word from `KEPT`,
-//!   and no other thread writes the word until the claim ends. The owner changes the word only from
-//!   `PURGED`.
+//! * **C1** At most one thread at a time claims the contents of a unit. The claiming thread changes
+//!   the word from `KEPT`, and no other thread writes the word until the claim ends. The owner
+//!   changes the word only from `PURGED`.
 //! * **C2** The owner stores that it uses the contents before it calls [`ContentsClaim::enter`]. It
 //!   does not use the contents if `enter` returns [`Contents::Claimed`].
 //! * **C3** The purging thread reads the owner's state and counts after
-//!   [`heavy`](crate::barrier::heavy) returned `true`. It purges only if no block is live and the
-//!   owner does not use the contents.
+//!   [`heavy`](crate::barrier::heavy) has returned `true`. It purges only if no block is live and
+//!   the owner does not use the contents.
 
 use crate::barrier;
 use crate::sync::{AtomicU8, Ordering};
@@ -57,7 +57,8 @@ pub enum Contents {
     Purged,
 }
 
-/// The word of a unit that says whether its contents are claimed by another thread, or purged.
+/// The word of a unit that says whether its contents are kept, claimed by another thread, or
+/// purged.
 #[derive(Debug)]
 pub struct ContentsClaim {
     word: AtomicU8,
@@ -67,7 +68,7 @@ pub struct ContentsClaim {
 
 impl ContentsClaim {
     crate::const_unless_loom! {
-        /// Creates the word of a unit that nobody claims.
+        /// Creates the word of a unit whose contents are kept.
         #[must_use]
         pub fn new() -> Self {
             Self { word: AtomicU8::new(KEPT), contents: Witness::new() }
@@ -113,12 +114,12 @@ impl ContentsClaim {
         self.word.load(Ordering::Relaxed) == PURGED
     }
 
-    /// Claims the contents. Returns `false` if the contents were purged already, or if the claim of
-    /// a thread that did not survive a fork is still there.
+    /// Claims the contents. Returns `false` if the contents were purged already, or if a thread
+    /// that did not survive a fork had claimed them.
     ///
-    /// The caller must be the only thread that claims (C1). After a call that returns `true`, it
-    /// must call [`heavy`](crate::barrier::heavy) before it reads the owner's state and counts
-    /// (C3), and must end the claim with [`ContentsClaim::end`].
+    /// The caller must be the only thread that claims (C1). After a call that returns `true`, the
+    /// caller must call [`heavy`](crate::barrier::heavy) before it reads the owner's state and
+    /// counts (C3), and must end the claim with [`ContentsClaim::end`].
     pub fn claim(&self) -> bool {
         let kept = self.is_kept();
         if kept {

@@ -1,8 +1,8 @@
-//! The trim epoch, by which one thread asks all others to free the memory that they do not use.
+//! The trim epoch, by which one thread asks all others to free their unused memory.
 //!
-//! The asking thread raises the epoch. Every other thread compares the epoch with the last value
-//! that it has seen, in its slow path only, and trims if the two differ. A thread that takes no
-//! further slow path trims at its exit.
+//! The asking thread raises the epoch. In its slow path, every other thread compares the epoch
+//! with the last value that it saw, and trims if the two differ. A thread that takes no further
+//! slow path trims at its exit.
 
 use crate::sync::{AtomicUsize, Ordering};
 use crate::word::OwnerUsize;

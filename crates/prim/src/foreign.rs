@@ -1,15 +1,15 @@
 //! Remote frees: the foreign word of a unit and the inbox of its record.
 //!
-//! A *unit* is a chunk or a page. It belongs to one record for its whole life. The *holder*, the
-//! thread that has leased the record, counts the unit's blocks with plain loads and stores. Every
-//! other thread frees by **one** read-modify-write on the unit's *foreign word*. The thread that
-//! finds the word at zero also pushes the unit to the record's *inbox*. Later the holder takes all
-//! units out of the inbox and *books* their frees: it adds them to its own counts.
+//! A *unit* is a chunk, a page or a group of slots. It belongs to one record for its whole life.
+//! The *holder*, the thread that has leased the record, counts the unit's blocks with plain loads
+//! and stores. Every other thread frees by **one** read-modify-write on the unit's *foreign word*.
+//! The thread that finds the word at zero also pushes the unit to the record's *inbox*. Later the
+//! holder takes all units out of the inbox and *books* their frees: it adds them to its own counts.
 //!
-//! A unit whose record has no holder can count down instead. The holder of a momentary lease stores
-//! in the word how much is still live, and only the free that completes the count pushes the unit.
-//! So a thread that frees the blocks of an ended thread takes the lease twice for each unit, not
-//! once for each block.
+//! A unit whose record has no holder can count down instead. A thread that leases the record for a
+//! moment stores in the word how much is still live. Only the free that completes the countdown
+//! pushes the unit. So a thread that frees the blocks of an ended thread takes the lease twice for
+//! each unit, not once for each block.
 //!
 //! ```text
 //!   word           meaning                                    in the inbox, or about to be pushed
@@ -19,7 +19,7 @@
 //!   COMPLETE       every live block was freed                 yes
 //! ```
 //!
-//! The design page has the picture, the invariants F1 to F7, and the orderings in pairs.
+//! The design page has a picture, the invariants F1 to F7, and the pairs of orderings.
 //!
 //! A holder sets a word that is not a countdown to zero only when it dequeues the unit (F2). A
 //! thread that found zero may not have pushed the unit yet. If the word became zero again before
@@ -36,19 +36,19 @@ use core::ptr::{self, NonNull};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence, push};
 use crate::witness::Witness;
 
-/// The bit of a foreign word that marks a countdown. A unit with a bit for each slot can use the 63
-/// others.
+/// The bit of a foreign word that marks a countdown. A unit with a bit for each slot can use the
+/// other 63 bits.
 pub const COUNTDOWN: u64 = 1 << 63;
 
-/// The foreign word of a unit that counts blocks, when its countdown is complete.
+/// The word of a complete countdown, in a unit that counts blocks.
 pub const COMPLETE: u64 = 3 << 62;
 
-/// The foreign word of a unit with a bit for each slot, when its countdown is complete.
+/// The word of a complete countdown, in a unit with a bit for each slot.
 pub const COMPLETE_BITS: u64 = u64::MAX;
 
 // ORDERING: AcqRel. Pairs with `Taken::next`, in both directions. Release publishes the end of use
-// of the block. Acquire orders the pusher's write of the link after the holder's read of it, which
-// precedes the zero (F5).
+// of the block. Acquire orders the pusher's write of the link after the holder's read of the link,
+// which precedes the zero (F5).
 const GIVE: Ordering = if cfg!(ephemera_weaken = "give_relaxed") {
     Ordering::Relaxed
 } else if cfg!(ephemera_weaken = "give_release") {
@@ -57,8 +57,8 @@ const GIVE: Ordering = if cfg!(ephemera_weaken = "give_relaxed") {
     Ordering::AcqRel
 };
 // ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees the
-// end of use of every booked block, Release orders the read of the link before the zero that lets
-// the next pusher write it.
+// end of use of every booked block. Release orders the read of the link before the zero that lets
+// the next pusher write the link.
 const BOOK: Ordering = if cfg!(ephemera_weaken = "book_relaxed") {
     Ordering::Relaxed
 } else if cfg!(ephemera_weaken = "book_acquire") {
@@ -74,24 +74,24 @@ const TAKE: Ordering =
     if cfg!(ephemera_weaken = "take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
 // ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees the
-// end of use of every block that was freed during the countdown, Release orders the countdown
+// end of use of every block that was freed during the countdown. Release orders the countdown
 // before the next push.
 const COUNT_STOP: Ordering =
     if cfg!(ephemera_weaken = "stop_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
 /// The foreign word of a unit, and its link in the inbox.
 ///
-/// Keep the value on a different cache line than the words of the owner, so that remote frees do
-/// not take the owner's line away.
+/// Keep the value on a different cache line than the owner's words, so that remote frees do not
+/// invalidate the owner's line.
 #[derive(Debug)]
 pub struct Foreign<U> {
     word: AtomicU64,
     link: AtomicPtr<U>,
-    /// Stands for the unit: a freeing thread touches this witness, and the thread that frees the
-    /// unit ends it.
+    /// Stands for the unit in models. A remote free touches this witness, and the thread that frees
+    /// the unit ends it.
     witness: Witness,
-    /// Stands for the link. Loom never runs a load after a store that follows it, so the link's
-    /// value alone would not show that the next pusher's write comes after the holder's read.
+    /// Stands for the link in models. Loom never delays a load past a later store, so the link's
+    /// value alone would not show a pusher that writes before the holder's read.
     linked: Witness,
 }
 
@@ -117,12 +117,12 @@ impl<U> Foreign<U> {
     }
 
     /// Starts the countdown of a unit by storing `first` in its word. Returns `false` if a remote
-    /// free arrived since the unit was dequeued; the unit is then pushed again.
+    /// free arrived since the unit was dequeued. That free pushes the unit again.
     ///
-    /// For a unit whose word is a count, `first` is [`COMPLETE`] minus what is live. For one with a
-    /// bit for each slot it is [`COUNTDOWN`] with the bits of all slots that are **not** live. Only
-    /// the holder of the record's lease may call this, after it booked everything that it dequeued,
-    /// and while something in the unit is live.
+    /// For a unit whose word is a count, `first` is [`COMPLETE`] minus what is live. For a unit
+    /// with a bit for each slot, `first` is [`COUNTDOWN`] with the bits of all slots that are
+    /// **not** live. Only the holder of the record's lease may call this, after it booked
+    /// everything that it dequeued, and while a block or slot of the unit is live.
     pub fn start_countdown(&self, first: u64) -> bool {
         crate::invariant!(first & COUNTDOWN != 0, "a countdown that is not marked");
         // Relaxed: the exchange continues the release sequence of the swap in `Taken::next`, which
@@ -133,8 +133,7 @@ impl<U> Foreign<U> {
     /// Stops the countdown of a unit and returns the unit's word at that moment.
     ///
     /// Returns `None` if the word is zero, if it counts frees that wait in the inbox, or if the
-    /// countdown is `complete`. In the last two cases the unit is in the inbox or about to be
-    /// pushed.
+    /// countdown is `complete`. In the last two cases a later drain yields the unit (F1).
     ///
     /// Only the holder of the record's lease may call this. `complete` is [`COMPLETE`] or
     /// [`COMPLETE_BITS`].
@@ -167,8 +166,9 @@ impl<U> Foreign<U> {
         self.end_witnesses();
     }
 
-    /// Does what [`Self::end`] does, for a unit of a closable inbox. Its word is zero, or
-    /// [`CLOSED`] with the bits of the slots that were counted since the inbox was closed.
+    /// Tells the model checker that a unit of a closable inbox is about to be freed. The unit's
+    /// word is zero, or [`CLOSED`] with the bits of the slots that were counted since the inbox was
+    /// closed.
     #[inline]
     pub fn end_closable(&self) {
         let word = self.unbooked();
@@ -199,7 +199,7 @@ impl<U> Default for Foreign<U> {
 ///
 /// # Safety
 /// [`ForeignHeader::foreign`] returns the address of the same `Foreign` inside the unit for as long
-/// as the unit lives, without creating a reference to anything else in it. Any thread may free
+/// as the unit lives, and creates no reference to other parts of the unit. Any thread may free
 /// blocks of the unit, and the unit itself.
 pub unsafe trait ForeignHeader: Sized {
     /// Returns the address of the unit's foreign word.
@@ -212,8 +212,8 @@ pub unsafe trait ForeignHeader: Sized {
 /// The units of one record that have unbooked remote frees: a stack that many threads push to and
 /// the holder takes whole.
 ///
-/// Because the holder takes the stack whole, it has no ABA problem: no thread follows the link of a
-/// unit that another thread may pop.
+/// The holder takes all units at once, so the stack has no ABA problem: no thread follows the link
+/// of a unit that another thread may pop.
 #[derive(Debug)]
 pub struct Inbox<U> {
     head: AtomicPtr<U>,
@@ -251,7 +251,7 @@ impl<U: ForeignHeader> Inbox<U> {
     /// # Safety
     /// `unit` is live and belongs to the record of this inbox. `amount` is not zero and stands for
     /// blocks or bytes of the unit that the caller owned and gives up by this call. The amounts of
-    /// everything live in the unit add up to less than 2^62.
+    /// all live blocks of the unit add up to less than 2^62.
     #[inline]
     pub unsafe fn give_back_add(&self, unit: NonNull<U>, amount: u64) -> bool {
         let add = |word: &AtomicU64| {
@@ -266,7 +266,8 @@ impl<U: ForeignHeader> Inbox<U> {
 
     /// Frees slots by setting `bits` in the unit's word, for units that have a bit for each slot.
     ///
-    /// Returns whether this call pushed the unit, as [`Inbox::give_back_add`] does.
+    /// Returns whether this call pushed the unit. The caller must then do what
+    /// [`Inbox::give_back_add`] demands.
     ///
     /// # Safety
     /// `unit` is live and belongs to the record of this inbox. `bits` is not zero, excludes bit 63,
@@ -297,14 +298,14 @@ impl<U: ForeignHeader> Inbox<U> {
         // SAFETY: the unit is live, because the blocks that this call frees are not booked yet
         // (F3).
         let foreign = unsafe { U::foreign(unit) };
-        // SAFETY: as above. The reference covers the witness alone.
+        // SAFETY: as above. The reference covers only the witness.
         let witness = unsafe { &(*foreign.as_ptr()).witness };
         witness.touch();
-        // SAFETY: the unit is live (F3). The reference covers the atomic alone.
+        // SAFETY: the unit is live (F3). The reference covers only the atomic.
         let word = unsafe { &(*foreign.as_ptr()).word };
         let pushes = change(word);
         if pushes {
-            // SAFETY: this thread found zero or completed a countdown, so it is the one to push
+            // SAFETY: this thread found zero or completed a countdown, so it must push the unit
             // (F1). F3 keeps the unit live until then.
             let open = unsafe { self.push(unit, foreign) };
             crate::invariant!(open, "a remote free to a closed inbox goes through `give_back_until_closed`");
@@ -312,11 +313,11 @@ impl<U: ForeignHeader> Inbox<U> {
         pushes
     }
 
-    /// Pushes a unit, unless the inbox was closed. Returns whether it was pushed.
+    /// Pushes a unit, unless the inbox was closed. Returns whether this call pushed the unit.
     ///
     /// # Safety
-    /// `foreign` is that of `unit`, and the caller's read-modify-write found its word at zero or
-    /// completed its countdown.
+    /// `foreign` belongs to `unit`, and the caller's read-modify-write found the unit's word at
+    /// zero or completed its countdown.
     #[cold]
     unsafe fn push(&self, unit: NonNull<U>, foreign: NonNull<Foreign<U>>) -> bool {
         // SAFETY: the unit stays live until it is dequeued (F3), which happens after this push.
@@ -335,9 +336,9 @@ impl<U: ForeignHeader> Inbox<U> {
         pushed
     }
 
-    /// Takes all units that are in the inbox. The iterator yields each with its remote frees, and
-    /// the caller **must book them**: no word holds what the iterator yielded, and no list holds
-    /// the units that it did not yield.
+    /// Takes all units that are in the inbox. The iterator yields each unit with its remote frees,
+    /// and the caller **must book these frees**. No word holds frees that the iterator yielded, and
+    /// no list holds units that it did not yield.
     ///
     /// # Safety
     /// The caller holds the lease of the record (or, for a closed pool, the gate of its lot). So no
@@ -361,8 +362,8 @@ fn completes(word: u64, complete: u64) -> bool {
 /// Units that were taken from an inbox, each with its remote frees.
 ///
 /// Each unit stays live until it is yielded (F3), whichever thread holds the record by then. Only
-/// the holder may book it. Dropping the iterator early loses the rest: those units are never linked
-/// again, so they are never freed.
+/// the holder may book the unit. Dropping the iterator early loses the rest: those units are never
+/// linked again, so they are never freed.
 ///
 /// `LEAVE` is the value that the iterator leaves in each word: zero, or [`CLOSED`].
 #[derive(Debug)]
@@ -379,7 +380,7 @@ impl<U: ForeignHeader, const LEAVE: u64> Iterator for Taken<U, LEAVE> {
         // SAFETY: a unit in the inbox has a word that is not zero (F1), so it is live (F3).
         let foreign = unsafe { U::foreign(unit) };
         // SAFETY: as above. The link is read before the word becomes zero, because afterwards the
-        // next pusher writes it.
+        // next pusher writes the link.
         let link = unsafe { &(*foreign.as_ptr()).link };
         // SAFETY: the unit is live until its word becomes zero (F3).
         let word = unsafe { &(*foreign.as_ptr()).word };

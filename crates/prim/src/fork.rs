@@ -1,15 +1,17 @@
 //! The generation of the process, by which a forked child recognises locks of its parent's threads.
 //!
-//! A forked child has one thread. A lock that another thread of the parent held stays locked in the
-//! child. So a lock stores the generation of the process that took it. A child has its own
-//! generation: it sees that the holder is not in its process and takes the lock over.
+//! A forked child has one thread, so nothing in the child unlocks a lock that another thread of
+//! the parent held. A lock therefore stores the generation of the process that took it. A child
+//! has a new generation, so it recognises that the holder is not in its process, and takes over
+//! the lock.
 //!
 //! A child created without the C library's `fork` (by a bare `clone`) keeps the generation of its
 //! parent.
 
 use crate::sync::Ordering;
 
-// Not loom's atomic: a model has one process, and loom has no statics.
+// This is not loom's atomic, because a model has one process, and a static cannot hold loom's
+// atomics.
 static GENERATION: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
 
 /// Returns the number of forks that lead from the first process that called this function to the
@@ -24,7 +26,7 @@ pub fn generation() -> usize {
 #[cfg(all(unix, feature = "std", not(any(miri, ephemera_loom))))]
 pub(crate) use handler::watch;
 
-/// Does nothing: on this target no process forks, or no handler can run at a fork.
+/// Does nothing, because on this target processes do not fork, or no handler can run at a fork.
 #[cfg(not(all(unix, feature = "std", not(any(miri, ephemera_loom)))))]
 #[inline]
 pub(crate) fn watch() {}
@@ -44,7 +46,7 @@ mod handler {
     /// The handler is registered, or the C library refused it.
     const WATCHED: u8 = 2;
 
-    /// The number of times that a thread yields while another one registers the handler.
+    /// The number of times that a thread yields while another thread registers the handler.
     const WAITS: usize = 100;
 
     static STATE: AtomicU8 = AtomicU8::new(UNWATCHED);
@@ -85,7 +87,7 @@ mod handler {
             return;
         }
         // The C library may allocate for the registration, through an allocator that calls `watch`
-        // again. So the thread that registers may wait here too, and gives up.
+        // again. So the registering thread may itself arrive here, and must not wait without end.
         for _ in 0..WAITS {
             // ORDERING: Acquire. Pairs with the Release in `register`.
             if STATE.load(Ordering::Acquire) == WATCHED {
@@ -93,9 +95,9 @@ mod handler {
             }
             std::thread::yield_now();
         }
-        // No thread waits from now on: in a child that was forked during the registration, no
-        // thread completes it, so each later call would wait for the whole bounded time without
-        // effect.
+        // From now on no thread waits. In a child that was forked during the registration, no
+        // thread completes the registration, and each later call would wait the full bounded time
+        // without effect.
         STATE.store(WATCHED, Ordering::Relaxed);
     }
 }

@@ -1,40 +1,43 @@
-//! A lock that a thread tries a bounded number of times and never waits for without end.
+//! A lock with a bounded wait: a thread gives up after a fixed number of tries.
 //!
 //! Allocators run in forked children, in signal handlers and while other threads are suspended. So
-//! a path that must succeed does not wait for a lock: it tries, and continues without the lock if
-//! it fails. A gate stores the generation of the process that shut it (see [`fork`](crate::fork)).
-//! In a forked child, a gate that another thread of the parent had shut opens again. So the data
-//! behind a gate must be usable wherever its last holder stopped.
+//! a path that must succeed does not wait for a lock. It tries to enter a gate, and continues
+//! without the gate if that fails. A gate stores the generation of the process that shut it (see
+//! [`fork`](crate::fork)). In a forked child, a gate that another thread of the parent had shut
+//! opens again. So the data that a gate protects must be usable even if the last holder stopped in
+//! the middle of an update.
 
 use crossbeam_utils::Backoff;
 
 use crate::fork::generation;
 use crate::sync::{AtomicUsize, Ordering, pause};
 
-/// The word of an open gate. The word of a shut gate is the generation of its process plus one.
+/// The word of an open gate. The word of a shut gate is one more than the generation of the process
+/// that shut it.
 const OPEN_WORD: usize = 0;
 
 // ORDERING: Acquire. Pairs with the Release in `Pass::drop`: sees all that the last holder wrote
-// behind the gate.
+// while it held the gate.
 const ENTER: Ordering =
     if cfg!(ephemera_weaken = "enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 // ORDERING: Release. Pairs with the Acquire in `Gate::take`. Publishes: all that this thread wrote
-// behind the gate.
+// while it held the gate.
 const OPEN: Ordering =
     if cfg!(ephemera_weaken = "open_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 
-/// The number of times that [`Gate::enter`] tries. All tries and the pauses between them take as
-/// long as a thousand spin hints.
+/// The number of times that [`Gate::enter`] tries. All tries and the pauses after them take about
+/// as long as a thousand spin hints.
 pub const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
-/// A lock that threads try a bounded number of times.
+/// A lock that a thread tries a bounded number of times.
 #[derive(Debug)]
 pub struct Gate {
     word: AtomicUsize,
 }
 
-/// The right to use the data behind a [`Gate`]. Dropping it opens the gate, even during a panic. If
-/// a pass is forgotten, the gate stays shut. Every caller can continue without the pass.
+/// The right to use the data that a [`Gate`] protects. Dropping the pass opens the gate, even
+/// during a panic. If a pass is forgotten, the gate stays shut, and every caller continues without
+/// a pass.
 #[derive(Debug)]
 #[must_use = "the gate opens again as soon as this is dropped"]
 pub struct Pass<'a> {
@@ -64,8 +67,8 @@ impl Gate {
         self.word.load(Ordering::Acquire) == generation().wrapping_add(1)
     }
 
-    /// Enters the gate. Tries [`TRIES`] times at most, with a pause after each failure, and then
-    /// returns `None`.
+    /// Enters the gate. Tries at most [`TRIES`] times, with a pause after each failure. Returns
+    /// `None` if all tries fail.
     pub fn enter(&self) -> Option<Pass<'_>> {
         let backoff = Backoff::new();
         for _ in 0..TRIES {
@@ -83,7 +86,7 @@ impl Gate {
         match self.word.compare_exchange(OPEN_WORD, shut, ENTER, Ordering::Relaxed) {
             Ok(_) => true,
             Err(held) if held == shut => false,
-            // The holder was a thread of the parent. The fork copied all that it wrote.
+            // The holder was a thread of the parent. The fork copied all that the holder wrote.
             Err(left) => {
                 // ORDERING: `ENTER`. Pairs with `Pass::drop`.
                 self.word.compare_exchange(left, shut, ENTER, Ordering::Relaxed).is_ok()

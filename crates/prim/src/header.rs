@@ -6,9 +6,9 @@
 //! pointer that the owner keeps, if the owner allocates from this unit. Otherwise it uses the
 //! provenance that was exposed when the unit was created.
 //!
-//! No function here creates a reference to a header, because another thread may free the unit after
-//! the operation. Fields are accessed through raw pointers, and atomics by a reference to the
-//! atomic alone.
+//! No function here creates a reference to a header, because another thread may free the unit
+//! after the operation. Callers access fields through raw pointers, and an atomic through a
+//! reference that covers only the atomic.
 
 use core::ptr::NonNull;
 
@@ -26,8 +26,8 @@ pub fn base_addr(block: NonNull<u8>, size: usize) -> usize {
 ///
 /// # Safety
 /// `block` lies in a unit of `size` bytes (a power of two) that is aligned to `size` and starts
-/// with an `H`. The unit's pointer was given to [`raw::expose`] when the unit was created. The unit
-/// is not freed while the result is used.
+/// with an `H`. The unit's pointer was passed to [`raw::expose`] when the unit was created. The
+/// unit is not freed while the result is used.
 #[inline]
 #[must_use]
 pub unsafe fn header_of<H>(block: NonNull<u8>, size: usize) -> NonNull<H> {
@@ -60,7 +60,7 @@ mod tests {
             // SAFETY: the offset is less than the unit's size.
             let block = unsafe { unit.add(offset) };
             assert_eq!(base_addr(block, SIZE), unit.addr().get());
-            // A pointer that may access the block alone, like one out of a box.
+            // A pointer that may access only the block, like one from a box.
             // SAFETY: the block is a byte of the unit that nothing else uses.
             let alone = NonNull::from(unsafe { &mut *block.as_ptr().cast::<core::mem::MaybeUninit<u8>>() });
             // SAFETY: the unit is live, aligned to its size and exposed, and starts with a word.

@@ -1,15 +1,15 @@
 //! The queue of heaps whose owners may be idle.
 //!
-//! Blocks that other threads free wait, with their units, in the inbox of their heap until the
-//! heap's owner takes a slow path. An owner that sleeps never takes one. So a heap to which a
-//! thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
+//! When other threads free blocks, the units of these blocks wait in the inbox of their heap until
+//! the heap's owner takes a slow path. An owner that sleeps takes no slow path. So a heap to which
+//! a thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
 //! booked. Some slow paths and pushes of every thread *look* at a few heaps of the queue. If the
 //! owner of a heap is *idle*, the look purges some of the heap's empty units. So a bounded number
 //! of such operations, on any threads, purges all empty units of idle owners. No operation makes
 //! more than one look.
 //!
-//! An owner is idle by time or by bytes. By time: it took no slow path for [`IDLE_MS`]. By bytes:
-//! since its last slow path, other threads have pushed more bytes to its heaps than a bound
+//! An owner is idle *by time* if it took no slow path for [`IDLE_MS`]. It is idle *by bytes* if the
+//! bytes that other threads have pushed to its heaps since its last slow path exceed a bound
 //! ([`PushedBytes`]). Some pushes to a heap whose owner is idle by bytes look at that heap instead
 //! of the queue.
 //!
@@ -21,8 +21,9 @@
 //! ```
 //!
 //! Heaps are permanent memory and are linked through their own words, so the queue allocates
-//! nothing. If a process forks while another thread looks at the queue, heaps that this thread had
-//! taken out are not in the child's queue. Their units keep their pages in the child.
+//! nothing. If a process forks while another thread looks at the queue, the heaps that the looking
+//! thread had taken out are not in the child's queue. No look at the queue purges their units in
+//! the child.
 
 mod pushed;
 
@@ -37,14 +38,14 @@ use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence, push};
 use crate::word::OwnerUsize;
 
 /// An owner that took no slow path for this number of milliseconds is idle. Purging and touching 32
-/// KiB again takes a few microseconds, so an owner that wakes up after each such pause loses
+/// KiB again takes a few microseconds, so an owner that wakes up after every such pause loses
 /// little.
 pub const IDLE_MS: usize = 100;
 
-/// The number of a thread's visits to the slow path for each of its looks at the queue.
+/// A thread looks at the queue once in this number of its visits to the slow path.
 pub const LOOK_EVERY: usize = 16;
 
-/// The number of pushes to a heap for each look at the queue by one of these pushes.
+/// One in this number of pushes to a heap looks at the queue.
 const LOOK_EVERY_PUSHES: usize = 64;
 
 /// The largest number of heaps that one look visits.
@@ -62,7 +63,8 @@ const POP: Ordering =
     if cfg!(ephemera_weaken = "queue_pop_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
 /// The inboxes of a heap in an [`IdleQueue`], with the words of the queue. No thread closes these
-/// inboxes. Other threads write all of the words, so they have their own cache line.
+/// inboxes. Threads other than the owner write all of these words, so keep the value on its own
+/// cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Mail<U, H> {
@@ -79,9 +81,9 @@ pub struct Mail<U, H> {
     /// The approximate bytes of pushed units that were not yet added to the owner's
     /// [`PushedBytes`].
     bytes: AtomicUsize,
-    /// The number of the owner's visits to the slow path, at the last look. This word and the next
-    /// belong to the thread that adds the heap to the queue, then to the thread at the queue's
-    /// gate.
+    /// The number of the owner's visits to the slow path when a thread added the heap or last
+    /// looked at it. This word and the next belong to the thread that adds the heap to the queue,
+    /// then to the thread inside the queue's gate.
     visits: OwnerUsize,
     /// The start of the owner's pause: the time in milliseconds at which a thread first saw this
     /// number of visits, or last put the seen units back into the inbox.
@@ -133,18 +135,18 @@ impl<U: ForeignHeader, H> Mail<U, H> {
         pushed.chain(seen)
     }
 
-    /// Borrows all units of `inbox`, for a thread that looks at them and books nothing. Those that
-    /// it looks at go to `seen`. The caller must put the units back, then check whether the record
-    /// is free, and drain the mail if it is.
+    /// Borrows all units of `inbox`, for a thread that looks at them and books nothing. The units
+    /// that the thread looks at go to `seen`. The caller must put the units back, then check
+    /// whether the record is free, and drain the mail if it is.
     pub fn lend(&self) -> LentUnits<'_, U> {
-        // SAFETY: both inboxes are those of one heap, and mail is never closed.
+        // SAFETY: both inboxes belong to one heap, and no thread closes them.
         unsafe { self.inbox.lend(&self.seen, &self.inbox) }
     }
 
     /// Moves all units of `seen` to `inbox`. The caller must then check whether the record is free,
     /// and drain the mail if it is.
     fn put_seen_back(&self) {
-        // SAFETY: both inboxes are those of one heap, and mail is never closed.
+        // SAFETY: both inboxes belong to one heap, and no thread closes them.
         unsafe { self.seen.lend(&self.seen, &self.inbox) }.put_back();
     }
 }
@@ -202,10 +204,10 @@ pub trait IdleHeaps {
 /// The heaps that have mail, or had some when a thread last looked at them.
 #[derive(Debug)]
 pub struct IdleQueue<H> {
-    /// The newest of the heaps that the thread at the gate has not taken yet, or null.
+    /// The newest of the heaps that no thread inside the gate has taken yet, or null.
     arrived: AtomicPtr<H>,
-    /// The next of the heaps that were taken from `arrived`, or null. Only the thread at the gate
-    /// writes this word and the next two.
+    /// The next of the heaps that were taken from `arrived`, or null. Only the thread inside the
+    /// gate writes this word and the next two.
     taken: AtomicPtr<H>,
     /// The time of the last look, in milliseconds.
     looked: OwnerUsize,
@@ -242,8 +244,8 @@ impl<H> IdleQueue<H> {
     /// of the pushed unit. Some pushes look at the heap if its owner is idle by bytes. One in 64
     /// pushes to a heap looks at the queue, unless that push looked at the heap.
     ///
-    /// A fence separates the push from this call. So either this thread sees that the heap left the
-    /// queue, or the thread that removes the heap sees the push.
+    /// The push ends with a fence. So either this thread sees that the heap left the queue, or the
+    /// thread that removes the heap sees the push.
     ///
     /// # Safety
     /// The heap is not freed while the queue is used. `heaps` returns the same mail for the heap at
@@ -285,8 +287,8 @@ impl<H> IdleQueue<H> {
         true
     }
 
-    /// Adds a heap, unless it is in the queue. If `new`, its owner's pause starts now. A look that
-    /// returns a heap to the queue passes `false`.
+    /// Adds a heap, unless it is in the queue already. If `new`, the owner's pause starts now. A
+    /// look that returns a heap to the queue passes `false`.
     #[cold]
     fn add<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, new: bool) {
         let mail = heaps.mail(heap);
@@ -306,7 +308,7 @@ impl<H> IdleQueue<H> {
         self.arrived.load(Ordering::Relaxed).is_null() && self.taken.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes a heap out of the queue. Only the thread at the gate may call this.
+    /// Takes a heap out of the queue. Only the thread inside the gate may call this.
     fn pop<E: IdleHeaps<Heap = H>>(&self, heaps: &E) -> Option<&H> {
         let mut first = self.taken.load(Ordering::Relaxed);
         if first.is_null() {
@@ -320,7 +322,7 @@ impl<H> IdleQueue<H> {
         Some(heap)
     }
 
-    /// Returns a heap to the queue, unless it has no mail.
+    /// Returns a heap to the queue if it still has mail.
     fn put_back<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H) {
         let mail = heaps.mail(heap);
         mail.queued.store(false, Ordering::Relaxed);
@@ -334,8 +336,9 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Visits a few heaps of the queue, and purges units of those whose owners are idle. Stops at a
-    /// heap that has more to purge. Without such a heap, threads make only one look per clock tick.
+    /// Visits a few heaps of the queue, and purges units of heaps whose owners are idle. Stops at a
+    /// heap that has more to purge. As long as no heap has more to purge, all threads together make
+    /// one look per clock tick.
     #[cold]
     #[inline(never)]
     pub fn look<E: IdleHeaps<Heap = H>>(&self, heaps: &E) {
@@ -361,7 +364,7 @@ impl<H> IdleQueue<H> {
     }
 
     /// Purges units of a heap if its owner is idle. Returns whether the next look need not wait for
-    /// the next clock tick. Only the thread at the gate may call this.
+    /// the next clock tick. Only the thread inside the gate may call this.
     fn visit_heap<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
         let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
         if !heaps.is_held(heap) {
@@ -372,13 +375,14 @@ impl<H> IdleQueue<H> {
             mail.since.set(now);
             return false;
         }
-        // If the heap was added after this look read the clock, the pause wraps to just below zero.
+        // If the heap was added after this look read the clock, the pause wraps to a very large
+        // number.
         let pause = now.wrapping_sub(mail.since.get());
         if !(self.idle_ms..usize::MAX / 2).contains(&pause) {
             return false;
         }
         if mail.inbox.is_empty() {
-            // Any of these units may have run empty since the last look at it, so all of them go
+            // Any seen unit may have become empty since a thread looked at it, so all seen units go
             // back to the inbox.
             mail.since.set(now);
             mail.put_seen_back();

@@ -1,11 +1,11 @@
 //! Checks that stop a debug build without unwinding.
 //!
-//! `debug_assert!` unwinds, which code that frees memory must not do, since an unwind would leave a
+//! `debug_assert!` unwinds. Code that frees memory must not unwind, because that would leave a
 //! free half done. A failed check here calls the panic hook as usual and then ends the process.
-//! Under loom it unwinds, so that the model checker can report the interleaving.
+//! Under loom, a failed check unwinds, so that the model checker can report the interleaving.
 
-/// Reports `$what` and ends the process of a debug build if `$holds` is false, without unwinding.
-/// Release builds do not evaluate `$holds`.
+/// Reports `$what` and ends the process if `$holds` is false. Does not unwind. Release builds do
+/// not evaluate `$holds`.
 ///
 /// ```
 /// let (live, freed) = (3_u32, 1);
@@ -45,7 +45,7 @@ impl Site {
     }
 }
 
-/// Ends the process, because a panic cannot leave a function of this calling convention.
+/// Panics, which ends the process: a panic cannot leave an `extern "C"` function.
 #[cfg(not(ephemera_loom))]
 extern "C" fn stop(site: &Site) -> ! {
     site.say()

@@ -64,8 +64,8 @@ pub unsafe fn deallocate<B: Allocator, A: Account>(
     unsafe { backing.deallocate(block, layout) };
 }
 
-/// A large block that is about to be freed. Dropping this takes it off the account, even if the
-/// backing allocator unwinds.
+/// A large block that is about to be freed. Dropping this value subtracts the block from the
+/// account, even if the backing allocator unwinds.
 struct Freed<'a, A: Account> {
     account: &'a A,
     bytes: usize,

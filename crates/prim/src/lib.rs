@@ -1,15 +1,15 @@
 //! The common parts of the ephemera allocators `ring-alloc`, `shared_arena` and `typed-pool`.
 //!
-//! One thread owns a piece of memory and allocates blocks from it. Any thread may free these
-//! blocks. This crate implements that protocol once, for all three allocators:
+//! In each allocator, one thread owns a piece of memory and allocates blocks from it, and any
+//! thread may free the blocks. This crate implements the ownership protocol once, for all three:
 //!
 //! * [`record`]: a thread's identity for its allocators. One thread at a time leases a record.
 //! * [`local`]: the thread-local that binds a thread to its record, and thread exit.
 //! * [`foreign`]: remote frees.
-//! * [`claim`] and [`barrier`]: the protocol by which another thread returns the pages of an idle
-//!   owner's empty units.
+//! * [`claim`] and [`barrier`]: how another thread returns the pages of an idle owner's empty
+//!   units to the operating system.
 //! * `idle`: the queue of heaps whose owners may be idle. Other threads visit these heaps.
-//! * [`unit_list`]: the list of all units of an owner, which statistics read from other threads.
+//! * [`unit_list`]: the list of all units of an owner, which other threads read for statistics.
 //! * [`word`]: words that one thread writes and others read.
 //! * [`epoch`]: how one thread asks all others to trim.
 //! * [`pages`]: memory from the operating system.
@@ -17,7 +17,7 @@
 //!   child can take over.
 //! * [`account`] and [`large`]: the limit on the bytes of a pool, and its large blocks.
 //!
-//! The other modules are not about threads: raw memory ([`raw`], [`poison`], [`prefetch`]), address
+//! The other modules are utilities: raw memory ([`raw`], [`poison`], [`prefetch`]), address
 //! arithmetic ([`align`]), the lookup of headers ([`header`]), the allocator traits ([`traits`],
 //! [`backing`]), and checks for debug builds and models ([`invariant!`], [`witness`], [`sync`]).
 //!

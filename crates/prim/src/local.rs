@@ -1,14 +1,14 @@
 //! The thread-local that binds a thread to its record, and the steps of thread exit.
 //!
 //! The thread-local has a pointer to a record and a copy of the fields that the fast path needs. It
-//! has a constant first value and no destructor. So reading it is one instruction and cannot fail,
-//! not even during thread exit.
+//! has a constant initial value and no destructor. So on a target with native thread-locals, a read
+//! takes no check and cannot fail, not even during thread exit.
 //!
 //! A thread is in one of three states:
 //!
 //! * *NOWHERE*: it has not allocated yet.
 //! * *Bound* to a record: it leased the record in its first slow path.
-//! * *GONE*: its exit guard has run.
+//! * *GONE*: its exit guard has run or has refused the hook, or the thread is registering the hook.
 //!
 //! NOWHERE and GONE are static records whose fronts are full and that own no unit. The fast path
 //! needs no check for them, because it finds a full front and takes the slow path, which checks the
@@ -16,8 +16,8 @@
 //!
 //! One exit guard serves all allocators of a thread. The system runs destructors of thread-locals
 //! in any order. A destructor that runs after the guard finds GONE: an allocation then leases a
-//! record for one operation, and every free is a remote free. (Where thread-locals are built on the
-//! system's keys, the destructor may find NOWHERE again, and bind a record.)
+//! record for one operation, and every free is a remote free. (Where thread-locals are built on
+//! the system's keys, that destructor may find NOWHERE again, and bind a record.)
 
 #[cfg(all(target_os = "linux", not(any(miri, ephemera_loom))))]
 mod key;
@@ -61,9 +61,9 @@ std::thread_local! {
     static REGISTERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether this thread is inside [`at_exit`]. Without a key for the guard, the C library
-/// ends the process if it gets no memory there. So a `malloc` must not refuse a request during this
-/// call.
+/// Returns whether this thread is inside [`at_exit`]. If the guard is not a key, the C library
+/// ends the process when it gets no memory for the registration. So a `malloc` must not refuse a
+/// request while this function returns `true`.
 #[must_use]
 pub fn is_registering() -> bool {
     REGISTERING.try_with(Cell::get).unwrap_or(false)
@@ -73,12 +73,12 @@ pub fn is_registering() -> bool {
 ///
 /// # Errors
 /// Returns [`Gone`] if the guard has run already, if it holds eight hooks, or if the operating
-/// system refuses the value of its key.
+/// system refuses to set its key.
 pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     #[cfg(all(test, not(ephemera_loom)))]
     tests::while_registering();
-    // An allocation of the C library for the guard may call this function again, so the outer value
-    // is restored below.
+    // The C library may allocate for the guard, and that allocation may call this function again.
+    // So the outer value is restored below.
     let outer = REGISTERING.try_with(|registering| registering.replace(true)).unwrap_or(false);
     let kept = register(hook);
     let _ = REGISTERING.try_with(|registering| registering.set(outer));
@@ -101,7 +101,8 @@ fn register(hook: fn()) -> Result<(), Gone> {
 ///
 /// Both fields are in one thread-local, so that both are readable or neither is. The record is a
 /// pointer, not a reference, because the oldest supported compiler refuses a constant with a
-/// reference to a mutable static. It is never null, so the fast path does not compare it with null.
+/// reference to a mutable static. The pointer is never null, so the fast path does not compare it
+/// with null.
 ///
 /// # Invariant
 /// `record` points to a record that is never freed or moved. `near` is the [`Tenant::near`] of that
@@ -142,20 +143,20 @@ impl<S: Tenant> ThreadBinding<S> {
 /// to a record, and what to do at thread exit.
 ///
 /// # Correctness
-/// Every method except `near` always returns the same value. The thread-local starts with NOWHERE
-/// and its `near`, and only this module writes the thread-local. Neither NOWHERE nor GONE is in the
+/// [`Tenant::statics`] always returns the same value. The thread-local starts with NOWHERE and its
+/// `near`, and only this module writes the thread-local. Neither NOWHERE nor GONE is in the
 /// registry.
 ///
 /// The trait is safe because this crate dereferences no pointer that relies on these rules. A
-/// tenant that breaks the rules releases leases that its threads do not hold. The damage is then in
-/// the unsafe code of the crate that defines the tenant (see [`record`](crate::record)).
+/// tenant that breaks them releases leases that its threads do not hold. That harms only the
+/// unsafe code of the crate that defines the tenant (see [`record`](crate::record)).
 pub trait Tenant: Sized + Sync + 'static {
     /// A copy of the fields of a record that the fast path needs. A read through the record would
-    /// take two loads, of which the second waits for the first.
+    /// take two loads, and the second would wait for the first.
     type Near: Copy + 'static;
-    /// Returns the current copy for `record`, which is NOWHERE, GONE or a record after
-    /// [`Tenant::enter`]. The holder must call [`renew`] whenever the result changes. This method
-    /// must not unwind or call the allocator.
+    /// Returns the current copy for `record`, which is NOWHERE, GONE, or a record that
+    /// [`Tenant::enter`] has prepared. The holder must call [`renew`] whenever the result changes.
+    /// This method must not unwind or call the allocator.
     fn near(record: &'static Record<Self>) -> Self::Near;
     /// Returns the statics of this allocator. [`tenant_statics!`](crate::tenant_statics) defines
     /// this method.
@@ -163,12 +164,12 @@ pub trait Tenant: Sized + Sync + 'static {
     /// Prepares the record data for the thread that has just leased the record.
     fn enter(&self);
     /// Drains the inboxes and frees the empty units of a record that its holder is about to
-    /// release. The thread is still bound to the record, so allocations and frees in here work as
-    /// usual. Must not unwind.
+    /// release. The thread is still bound to the record, so allocations and frees in this method
+    /// work as usual. Must not unwind.
     fn leave(record: &'static Record<Self>);
     /// Ends the lease of a thread that exits, or of one operation. A tenant with inboxes calls
-    /// [`Lease::release`] in here, so that remote frees that arrived since [`Tenant::leave`] do not
-    /// stay. Must not unwind.
+    /// [`Lease::release`] here, which also drains the remote frees that arrived since
+    /// [`Tenant::leave`]. Must not unwind.
     fn release(lease: Lease<'static, Self>);
 }
 
@@ -185,8 +186,8 @@ pub struct TenantStatics<S: Tenant> {
     pub gone: &'static Record<S>,
 }
 
-/// Defines [`Tenant::statics`], with the statics that it returns. `$nowhere` are the data of
-/// NOWHERE and of GONE, and `$near` is their [`Tenant::near`].
+/// Defines [`Tenant::statics`] and the statics that it returns. `$nowhere` is the data of NOWHERE
+/// and of GONE, and `$near` is their [`Tenant::near`].
 #[macro_export]
 macro_rules! tenant_statics {
     ($data:ty, registry: $registry:expr, nowhere: $nowhere:expr, near: $near:expr $(,)?) => {
@@ -234,7 +235,7 @@ impl<S> Held<S> {
 }
 
 impl<S: Tenant> Held<S> {
-    /// Ends a lease for one operation. A bound record stays bound.
+    /// Ends the lease if it is for one operation. A bound record stays bound.
     pub fn release(self) {
         if let Self::Leased(lease) = self {
             S::release(lease);
@@ -276,7 +277,8 @@ pub fn bound<S: Tenant>() -> Option<&'static Record<S>> {
 /// Returns a record to allocate from, or `None` if there is no memory for one.
 ///
 /// The result is the record that this thread is bound to; the first call binds one. After the exit
-/// guard has run, or if it takes no further hook, the result is a record leased for this operation.
+/// guard has run, or if the guard takes no further hook, the result is a record leased for this
+/// operation.
 #[cold]
 #[must_use]
 pub fn hold<S: Tenant>() -> Option<Held<S>> {
@@ -295,14 +297,14 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
         S::release(lease);
         return Some(Held::Bound(record));
     }
-    // The C library may allocate for both registrations below, and this allocator may serve it.
-    // Such an allocation finds GONE and leases a record for itself, instead of registering once
-    // more.
+    // The C library may allocate for both registrations below, and this allocator may serve that
+    // allocation. The nested allocation then finds GONE and leases a record for itself, instead of
+    // registering once more.
     if !cfg!(ephemera_weaken = "registration_is_nowhere") {
         set::<S>(S::statics().gone);
     }
-    // From here on the thread has memory. So the fork handler must be registered: a forked child
-    // must distinguish this memory from that of other threads.
+    // From here on the thread owns memory. So the fork handler must be registered: a forked child
+    // must distinguish this memory from the memory of other threads.
     crate::fork::watch();
     if at_exit(exit::<S>).is_err() {
         return Some(Held::Leased(lease));
@@ -324,8 +326,9 @@ fn lease<S: Tenant>() -> Option<Lease<'static, S>> {
 /// Stores `record` in the thread-local and returns whether that worked.
 ///
 /// The thread-local has no destructor, so it usually lives as long as the thread. Where
-/// thread-locals are built on the system's keys, it may be under destruction: this function then
-/// fails, and reads return GONE. A read after the destruction creates it again, as NOWHERE.
+/// thread-locals are built on the system's keys, the system may be destroying the thread-local.
+/// This function then fails, and reads return GONE. A read after the destruction creates the
+/// thread-local again, as NOWHERE.
 fn set<S: Tenant>(record: &'static Record<S>) -> bool {
     S::statics().binding.try_with(|binding| binding.set(record)).is_ok()
 }

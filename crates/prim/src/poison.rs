@@ -1,9 +1,9 @@
-//! Marks memory that the program must not touch, for tools that can check it.
+//! Marks memory that the program must not touch, for tools that report such accesses.
 //!
 //! A freed block is still mapped, and still part of a live allocation of the backing allocator. So
 //! no tool notices that a program continues to use it. Allocators therefore call [`poison`] on each
-//! block that is freed and [`unpoison`] on each block that they hand out. Both compile to nothing
-//! unless one of these is set in `RUSTFLAGS`:
+//! block that is freed and [`unpoison`] on each block that they hand out. Both compile to nothing,
+//! except with these settings in `RUSTFLAGS` and under Miri:
 //!
 //! | setting | effect |
 //! |---|---|
@@ -13,9 +13,9 @@
 //!
 //! # Invariants
 //!
-//! * **M1**: Poisoned bytes belong to the allocator. It unpoisons them before it reads or writes
-//!   them, hands them out or frees them ([`raw::release`](crate::raw::release) unpoisons a whole
-//!   block).
+//! * **M1**: Poisoned bytes belong to the allocator. The allocator unpoisons them before it reads
+//!   or writes them, hands them out or frees them ([`raw::release`](crate::raw::release) unpoisons
+//!   a whole block).
 //! * **M2**: Neither function keeps the content of the bytes. So intrusive links are written after
 //!   the call, into bytes that the call did not cover.
 //!
@@ -61,7 +61,7 @@ mod marks {
 }
 
 /// Makes the bytes uninitialised, both when a block is freed and when it is handed out. Miri tracks
-/// that for each byte.
+/// initialisation byte by byte.
 #[cfg(miri)]
 mod marks {
     use core::mem::MaybeUninit;
@@ -119,9 +119,9 @@ mod marks {
 /// Makes memcheck's client requests.
 ///
 /// A request is six machine words in memory, their address in `rax`, and a marker in the
-/// instruction stream: four rotations of `rdi` by 128 bits in total, then an exchange of `rbx` with
-/// itself. The marker has no effect on a processor. Valgrind's translator recognises it, serves the
-/// request and stores the answer in `rdx`.
+/// instruction stream. The marker is four rotations of `rdi` by 128 bits in total, then an exchange
+/// of `rbx` with itself. It has no effect on a processor. Valgrind's translator recognises the
+/// marker, serves the request and stores the answer in `rdx`.
 #[cfg(all(not(miri), ephemera_poison = "valgrind"))]
 mod marks {
     use core::ptr::NonNull;
@@ -142,7 +142,7 @@ mod marks {
         let words: [usize; 6] = [code, block.as_ptr().addr(), bytes, 0, 0, 0];
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         // SAFETY: the rotations add up to 2 * 64 bits, so they restore `rdi`. The exchange changes
-        // nothing, and the block may change the flags, since it does not promise to preserve them.
+        // nothing. The assembly may change the flags, since it does not promise to preserve them.
         // Under valgrind the request reads the six words and writes `rdx`, which is declared. It
         // writes no memory of the program and does not use the stack.
         unsafe {

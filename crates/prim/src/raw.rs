@@ -1,16 +1,17 @@
-//! The only functions by which the allocators get, free and address raw memory.
+//! The only functions with which the allocators acquire, free and address raw memory.
 //!
 //! Chunks, pages and regions come from a backing allocator through [`acquire`], and [`release`]
-//! frees them. An address that is later found by masking must have passed through [`expose`], and
-//! [`with_exposed`] turns it into a pointer again. `clippy.toml` refuses the standard library's
-//! global allocation functions and exposed provenance functions everywhere else in the workspace.
+//! frees them. A pointer to memory that is later found by masking an address must first pass
+//! through [`expose`]. [`with_exposed`] turns the address into a pointer again. `clippy.toml`
+//! refuses the standard library's global allocation functions and exposed provenance functions
+//! everywhere else in the workspace.
 //!
 //! # Invariants
 //!
-//! * **R1**: For a block from [`acquire`] with a layout of `size` bytes, `address + size +
-//!   TOP_GUARD` does not overflow. So the sum of an address in the block (or just past it), an
-//!   alignment and a size needs no checks, as long as alignment and size together are at most
-//!   [`TOP_GUARD`].
+//! * **R1**: For a block from [`acquire`] with a layout of `size` bytes,
+//!   `address + size + TOP_GUARD` does not overflow. So the sum of an address in the block (or just
+//!   past it), an alignment and a size needs no overflow check. The alignment and the size together
+//!   must be at most [`TOP_GUARD`].
 //! * **R2**: A whole block is unpoisoned before it is freed (M1 of [`poison`](crate::poison)).
 
 use core::ptr::{self, NonNull};
@@ -22,8 +23,8 @@ use crate::poison::unpoison;
 /// The number of bytes below the end of the address space in which no block may end (R1): 4 MiB.
 ///
 /// That is four times the largest chunk of any allocator here (1 MiB, in a geometry of
-/// `ring-alloc`). No operating system hands out memory that high to 64-bit programs. For 32-bit
-/// programs the guard costs one thousandth of the addresses at most.
+/// `ring-alloc`). No operating system hands out memory that high to 64-bit programs. In 32-bit
+/// programs the guard costs at most one thousandth of the address space.
 pub const TOP_GUARD: usize = 4 << 20;
 
 /// Allocates a block of `layout` from `backing`: `layout.size()` bytes, aligned, uninitialised. The
@@ -52,8 +53,8 @@ pub fn acquire<A: Allocator + ?Sized>(backing: &A, layout: Layout) -> Result<Non
 ///
 /// # Safety
 ///
-/// * [`acquire`] returned `block` for `layout` from `backing` or an equivalent allocator, and it
-///   was not released since.
+/// * [`acquire`] returned `block` for `layout` from `backing` or an equivalent allocator, and the
+///   block was not released since.
 /// * Nothing uses the block any more: every access by another thread happens before this call.
 #[inline]
 pub unsafe fn release<A: Allocator + ?Sized>(backing: &A, block: NonNull<u8>, layout: Layout) {
@@ -87,7 +88,7 @@ pub fn expose<T: ?Sized>(ptr: *const T) -> usize {
 /// # Safety
 ///
 /// `addr` lies in a block that was acquired and not released. A pointer that may access the bytes
-/// in question was given to [`expose`], and that call happens before this one.
+/// in question was passed to [`expose`], and that call happens before this one.
 #[inline]
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the only module that may use exposed provenance")]

@@ -1,19 +1,19 @@
-//! Records: the identities of threads. Each unit of memory names the record that it belongs to.
+//! Records, the identities of threads. Each unit of memory names the record that it belongs to.
 //!
 //! A *record* is never freed, so a unit can name its record once and for its whole life. Threads
-//! lease a record one after the other; the thread that has the lease is the *holder*. The record's
-//! *data* are the state that the allocator keeps for one thread: its fronts and lists. They pass to
-//! the next holder as they are; nothing is merged, rewritten or scanned.
+//! lease a record one after another. The thread that has the lease is the *holder*. The record's
+//! *data* is the state that the allocator keeps for one thread, such as its fronts and lists. The
+//! data passes to the next holder unchanged: nothing is merged, rewritten or scanned.
 //!
 //! The address of a thread-local or the index of a thread cannot serve as this identity. A later
-//! thread reuses both, so a unit that names an ended thread would seem to belong to a running one.
+//! thread may reuse either, so a unit of an ended thread would seem to belong to a running one.
 //!
-//! A lease is only a token: it returns the same `&S` as [`Record::data`] does for any thread. The
-//! crate that defines `S` gives the owner's words their meaning. So leases are sound in safe code,
-//! even in code that sends a lease to another thread, forgets it, or leases every record. The
-//! unsafe code of that crate relies on L1, and upholds it by keeping `S` and the registry private.
+//! A lease is only a token: it gives access to the same `&S` that [`Record::data`] returns to any
+//! thread. So leases are sound in safe code, even in code that sends a lease to another thread,
+//! forgets it, or leases every record. The unsafe code of the crate that defines `S` relies on L1,
+//! and upholds L1 by keeping `S` and the registry private.
 //!
-//! The design page has the invariants L1 to L4.
+//! The design page lists the invariants L1 to L4.
 
 use core::ptr;
 
@@ -25,7 +25,7 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
 const FREE: usize = 0;
 /// A thread holds the lease and has not bound the record.
 const HELD: usize = 1;
-/// A thread holds the lease by [`Lease::bind`].
+/// A thread holds the lease and has bound the record by [`Lease::bind`].
 const BOUND: usize = 2;
 
 // ORDERING: Acquire. Pairs with the Release in `Lease::drop`: the new holder sees the last holder's
@@ -63,7 +63,7 @@ impl<S> Record<S> {
         }
     }
 
-    /// Returns the data. Only the holder of the lease writes the owner's words in them (L1).
+    /// Returns the data. Only the holder of the lease writes the owner's words in it (L1).
     #[inline]
     pub fn data(&self) -> &S {
         &self.data
@@ -75,7 +75,7 @@ impl<S> Record<S> {
         self.lease.load(Ordering::Relaxed) == FREE
     }
 
-    /// Returns whether a thread holds the lease by [`Lease::bind`]. The answer may be out of date.
+    /// Returns whether a thread has bound the record. The answer may be out of date.
     #[inline]
     pub fn is_bound(&self) -> bool {
         self.lease.load(Ordering::Relaxed) == BOUND
@@ -101,11 +101,11 @@ impl<S> Record<S> {
         }
     }
 
-    /// Checks the inboxes after a release. Returns whether a pusher left a drain to this thread.
+    /// Returns whether this thread must drain the inboxes again after it released the lease.
     #[inline]
     fn needs_drain(&self, has_mail: impl Fn(&S) -> bool) -> bool {
         if !cfg!(ephemera_weaken = "release_without_fence") {
-            // ORDERING: SeqCst fence. Pairs with the one in `Inbox::push`, and that in
+            // ORDERING: SeqCst fence. Pairs with the fences in `Inbox::push` and
             // `LentUnits::put_back`: either this thread sees the push, or the pusher sees that the
             // record is free.
             fence(Ordering::SeqCst);
@@ -127,8 +127,8 @@ impl<S> Record<S> {
         }
     }
 
-    /// Returns the lease that this thread kept by [`Lease::bind`]. Dropping the result releases the
-    /// lease.
+    /// Returns the lease that this thread kept through [`Lease::bind`]. Dropping the result
+    /// releases the lease.
     ///
     /// # Safety
     /// This thread holds the lease by [`Lease::bind`], and does not use it after the result is
@@ -139,9 +139,8 @@ impl<S> Record<S> {
     }
 }
 
-/// The right to write the owner's words of a record. Dropping it releases the record without
-/// looking at the inboxes. A record that has inboxes is released by [`Lease::release`], which
-/// drains them too.
+/// The right to write the owner's words of a record. Dropping it releases the record without a
+/// check of the inboxes. The holder of a record with inboxes calls [`Lease::release`] instead.
 #[derive(Debug)]
 pub struct Lease<'r, S> {
     record: &'r Record<S>,
@@ -159,8 +158,8 @@ impl<'r, S> Lease<'r, S> {
     /// held.
     ///
     /// A thread that pushes to a held record leaves the inbox to the holder. So the holder must
-    /// look at the inboxes once more after the release; a lease that is merely dropped may leave
-    /// memory behind. `has_mail` returns whether any inbox of the record holds a unit. `drain`
+    /// check the inboxes once more after the release. A lease that is merely dropped may leave
+    /// units there. `has_mail` returns whether any inbox of the record holds a unit. `drain`
     /// empties all inboxes, and runs under the lease.
     ///
     /// Returns when the inboxes are empty, or when another thread holds the lease and drains them
@@ -194,9 +193,9 @@ impl<S> Drop for Lease<'_, S> {
     }
 }
 
-/// The number of static records. If more threads than this run at the same time, further records
-/// are allocated, which are never freed. Miri has fewer static records, because every test that
-/// trims walks all of them.
+/// The number of static records. If more threads run at the same time, the registry allocates
+/// further records and never frees them. Miri has fewer static records, because every test that
+/// trims visits all of them.
 pub const FIRST: usize = if cfg!(ephemera_loom) {
     2
 } else if cfg!(miri) {
@@ -207,8 +206,8 @@ pub const FIRST: usize = if cfg!(ephemera_loom) {
 
 /// All records of one allocator.
 ///
-/// Keep it in a `static`: units name their record by its address, and moving the registry moves its
-/// records (L3).
+/// Keep the registry in a `static`: units name their record by its address, and moving the registry
+/// would move its records (L3).
 #[derive(Debug)]
 pub struct Registry<S: 'static> {
     first: [Record<S>; FIRST],
@@ -254,7 +253,7 @@ impl<S> Registry<S> {
         self.records().find_map(Record::try_lease)
     }
 
-    /// Leases a record that no thread holds, or adds a record and leases that. Returns `None` if
+    /// Leases a record that no thread holds, or adds a record and leases it. Returns `None` if
     /// there is no memory for a new record.
     ///
     /// An added record is permanent memory of [`pages`](crate::pages), not of the global allocator.

@@ -1,7 +1,7 @@
-//! The atomics of `core`, or those of loom in a model.
+//! The atomics that the allocators use: those of `core`, or those of loom in a model.
 //!
-//! The switch is `cfg(ephemera_loom)`. `cfg(test)` would not do: it does not reach dependencies, so
-//! a model in `ring-alloc` would run on atomics that loom cannot see.
+//! `cfg(ephemera_loom)` selects loom. `cfg(test)` would not work, because it does not apply to
+//! dependencies: a model in `ring-alloc` would run this crate on atomics that loom cannot see.
 
 #[cfg(not(any(ephemera_loom, all(target_has_atomic = "64", target_has_atomic = "ptr"))))]
 mod one_thread;
@@ -23,8 +23,8 @@ pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicU
 
 use crossbeam_utils::Backoff;
 
-/// Waits a moment for another thread. Each of the first few calls with one `backoff` waits longer
-/// than the one before. Under loom this function tells the model checker that this thread waits.
+/// Spins for a moment while this thread waits for another one. The time doubles with each of the
+/// first few calls for one `backoff`. Under loom, tells the model checker that this thread waits.
 #[inline]
 pub fn pause(backoff: &Backoff) {
     #[cfg(not(ephemera_loom))]
@@ -36,12 +36,11 @@ pub fn pause(backoff: &Backoff) {
     }
 }
 
-/// Pushes `item` onto the stack with this head, unless the head is `closed`. Returns whether this
-/// call pushed the item.
+/// Pushes `item` onto the stack with this head, unless the head equals `closed`. Returns whether
+/// this call pushed the item.
 ///
-/// `link` stores its argument in the new item, as the item below: null, or an item that was pushed
-/// before. `order` is the ordering of the push. It publishes the link, and all that this thread
-/// wrote to the item.
+/// `link` stores its argument in the new item. The argument is the item below, or null. `order` is
+/// the ordering of the push, which publishes the link and all that this thread wrote to the item.
 #[inline]
 pub fn push<T>(
     head: &AtomicPtr<T>,
@@ -63,22 +62,24 @@ pub fn push<T>(
     false
 }
 
-/// Returns the head of a stack as a first guess, which the exchange of a push confirms or corrects.
+/// Returns a first guess of a stack's head. The exchange of a push confirms or corrects the guess.
 ///
-/// Under loom the guess is null. Loom reorders an operation only with the previous operation on the
-/// same atomic. If that were a load here, no model would run the push before another thread's read
-/// of the head.
+/// Under loom the guess is null. Loom reorders an operation only with the previous operation on
+/// the same atomic. If a load preceded the push, no model would run the push before another
+/// thread's read of the head.
 #[inline]
 #[must_use]
 pub fn guess<T>(head: &AtomicPtr<T>) -> *mut T {
     if cfg!(ephemera_loom) { core::ptr::null_mut() } else { head.load(Ordering::Relaxed) }
 }
 
-/// Changes a word to `new(value)`, unless that is `None`. Returns whether it changed the word.
+/// Replaces the value of a word by `new(value)`, unless that is `None`. Returns whether this call
+/// changed the word.
 ///
-/// `value` is the word's value as `exchange` last saw it, and `first` is a first guess of it.
-/// `exchange` is the word's `compare_exchange` or `compare_exchange_weak`, with its orderings. The
-/// method of `core` for this has a new name, which the oldest supported compiler does not know.
+/// `first` is a first guess of the value. `exchange` is the word's `compare_exchange` or
+/// `compare_exchange_weak`, with its orderings. After a failed exchange, the function tries again
+/// with the value that the exchange found. The equivalent method of `core` has a new name that the
+/// oldest supported compiler does not know.
 #[inline]
 pub fn change_if<T: Copy>(
     first: T,
@@ -95,8 +96,8 @@ pub fn change_if<T: Copy>(
     false
 }
 
-/// Declares a `const fn`, or a plain `fn` under loom, whose atomics cannot be created at compile
-/// time.
+/// Declares a `const fn`. Under loom it declares a plain `fn`, because loom's atomics cannot be
+/// created at compile time.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! const_unless_loom {

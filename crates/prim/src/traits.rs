@@ -1,6 +1,6 @@
-//! One implementation of an allocator for all `Allocator` traits.
+//! Implements all `Allocator` traits for an allocator from one set of methods.
 //!
-//! Containers ask for one of three traits of that name, which have the same six methods:
+//! Containers require one of three traits of that name. All three have the same six methods:
 //!
 //! | trait | used by | implemented |
 //! |---|---|---|
@@ -9,18 +9,19 @@
 //! | `core::alloc::Allocator` | the standard library's containers | where the compiler offers it without a feature gate |
 //!
 //! An allocator defines the six methods as inherent methods, with the [`AllocError`] of this module
-//! as their error. One line of [`impl_allocator!`](crate::impl_allocator) then implements each
-//! trait.
+//! as their error. One invocation of [`impl_allocator!`](crate::impl_allocator) then implements
+//! each trait.
 //!
 //! # When two of these traits are the same one
 //!
 //! With its feature `nightly`, allocator-api2 0.2 re-exports the standard trait instead of its own.
-//! Cargo unites features over the whole build, so any package may turn this feature on. Then:
+//! Cargo unifies features across the whole build, so any package may turn on this feature. In that
+//! case:
 //!
 //! * If the standard trait needs no feature gate, the compiler refuses the second implementation
 //!   (E0119, "conflicting implementations"). Turn on feature `nightly` of this crate too, or build
-//!   with `RUSTFLAGS='--cfg ephemera_no_std_allocator'`. Either leaves only the implementation
-//!   under allocator-api2's name.
+//!   with `RUSTFLAGS='--cfg ephemera_no_std_allocator'`. Either measure leaves only the
+//!   implementation under allocator-api2's name.
 //! * If the standard trait needs a gate (nightly compilers before 1.100), the compiler refuses uses
 //!   of the trait (E0658). Turn on feature `nightly` of this crate, which opens the gate for this
 //!   package. Every other package that names the trait, or invokes
@@ -29,9 +30,9 @@
 //! # Clones
 //!
 //! allocator-api2 demands that a clone of an allocator acts as the same allocator. The standard
-//! trait does not. So code that takes any `A: Allocator + Clone` must not free through one clone a
-//! block that another clone allocated: with feature `nightly`, `A` may implement only the standard
-//! trait.
+//! trait does not. So code that takes any `A: Allocator + Clone` must not allocate a block through
+//! one clone and free it through another. With feature `nightly`, `A` may implement only the
+//! standard trait.
 
 pub use allocator_api2::alloc::{AllocError, Allocator};
 
@@ -51,15 +52,15 @@ pub type BlockResult = Result<core::ptr::NonNull<[u8]>, AllocError>;
 /// unsafe fn shrink         (&self, NonNull<u8>, Layout, Layout) -> BlockResult
 /// ```
 ///
-/// where [`BlockResult`](crate::traits::BlockResult) is the result of this module. In the
+/// [`BlockResult`](crate::traits::BlockResult) is the result type of the module `traits`. In the
 /// invocation, generic parameters stand in square brackets, and a `where` clause may follow the
 /// type. A missing method is a compile error; the macro never falls back to the trait's default.
 ///
 /// # Safety
 ///
-/// By the word `unsafe` in the invocation the caller promises that the inherent methods uphold the
-/// contracts of all the traits: blocks are valid, disjoint and fit their layouts, clones and moved
-/// values are equivalent allocators, and no method unwinds.
+/// By writing `unsafe` in the invocation, the caller promises that the inherent methods uphold the
+/// contracts of all three traits. Blocks are valid, disjoint and fit their layouts. Clones and
+/// moved values are equivalent allocators. No method unwinds.
 ///
 /// # Examples
 ///
@@ -112,7 +113,7 @@ pub type BlockResult = Result<core::ptr::NonNull<[u8]>, AllocError>;
 /// # #[cfg(feature = "alloc")] example::main();
 /// ```
 ///
-/// If a method is missing, the macro does not compile:
+/// If a method is missing, the invocation does not compile:
 ///
 /// ```compile_fail
 /// # use core::alloc::Layout;
@@ -181,7 +182,7 @@ macro_rules! __impl_allocator_one {
     };
 }
 
-/// Implements those methods of one trait that take an old and a new layout.
+/// Implements the methods of one trait that take an old and a new layout.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __impl_allocator_resizing {
@@ -201,8 +202,8 @@ macro_rules! __impl_allocator_resizing {
     };
 }
 
-// The features and cfgs of this package select the macros below. Those of the package that invokes
-// a macro have no effect.
+// The features and cfgs of this package select the macros below. The features and cfgs of the
+// package that invokes a macro have no effect.
 
 /// Implements the trait of allocator-api2 0.4.
 #[cfg(feature = "allocator-api2-04")]
@@ -232,8 +233,8 @@ macro_rules! __impl_allocator_standard {
     };
 }
 
-/// Expands to nothing: the standard trait needs a gate, is switched off, or is the trait that
-/// allocator-api2 0.2 re-exports.
+/// Expands to nothing, because the standard trait needs a gate, its implementation is switched off,
+/// or allocator-api2 0.2 re-exports it.
 #[cfg(not(all(ephemera_std_allocator, not(feature = "nightly"))))]
 #[doc(hidden)]
 #[macro_export]

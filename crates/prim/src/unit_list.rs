@@ -1,10 +1,10 @@
 //! The list of all units of one owner, which other threads may read while the owner changes it.
 //!
 //! The owner adds and removes units without a lock and without waiting. A *walker* is a thread that
-//! reads the list, for example for statistics. It protects two units by hazard pointers: the one
-//! that it visits and the one that it came from. The owner first unlinks a unit and then checks the
-//! hazard pointers. If a hazard pointer names the unit, the owner links the unit again and keeps
-//! it.
+//! reads the list, for example for statistics. The walker protects two units by hazard pointers:
+//! the unit that it visits and the unit that it came from. The owner first unlinks a unit and then
+//! checks the hazard pointers. If a hazard pointer names the unit, the owner links the unit again
+//! and keeps it.
 //!
 //! ```text
 //!   head --> unit C <--> unit B <--> unit A           newest first
@@ -13,16 +13,16 @@
 //!              '---------------- hazards[0]: it came from C, whose link it follows
 //! ```
 //!
-//! A walker protects two units at a time. So a walker that never ends keeps only two units from
-//! being freed. A walker that did not survive a fork keeps none: the gate that it walked behind is
-//! open in the child.
+//! A walker protects only two units at a time, so a walker that never ends keeps only two units
+//! from being freed. A walker that did not survive a fork protects no unit in the child, because
+//! its gate is open there.
 //!
 //! # Invariants
 //!
 //! * **W1** Only the owner writes the head and the links.
-//! * **W2** A unit is not freed while a hazard pointer names it, if it was on the list after the
-//!   hazard pointer was stored.
-//! * **W3** Only the thread behind the gate writes the hazard pointers.
+//! * **W2** A unit is not freed while a hazard pointer names it, if the unit was on the list after
+//!   the hazard pointer was stored.
+//! * **W3** Only the thread inside the gate writes the hazard pointers.
 
 use core::ptr::{self, NonNull};
 
@@ -32,8 +32,8 @@ use crate::gate::Gate;
 use crate::sync::{AtomicPtr, Ordering, fence, pause};
 use crate::word::OwnerPtr;
 
-/// The number of times that one walk reads a link again because the owner changed it, before the
-/// walk gives up.
+/// A walk gives up after it has read a link again this number of times because the owner changed
+/// the link.
 const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
 /// The number of times that [`UnitList::remove_patiently`] tries without a sleep. The pauses after
@@ -62,7 +62,7 @@ const LOOK: Ordering =
 ///
 /// # Safety
 /// Each method returns the address of the same link inside the unit for as long as the unit lives,
-/// without creating a reference to anything else in it. Only the list uses the links.
+/// and creates no reference to other parts of the unit. Only the list uses the links.
 pub unsafe trait Listed: Sized {
     /// Returns the link to the unit that was added before this one.
     ///
@@ -149,7 +149,7 @@ impl<U: Listed> UnitList<U> {
         // of the parent left behind protect nothing.
         let walked = walked && self.gate.is_shut();
         if walked && !cfg!(ephemera_weaken = "remove_beside_a_walk") {
-            // SAFETY: the neighbours and the unit are live: only the caller, who owns the list,
+            // SAFETY: the neighbours and the unit are live: only the caller, which owns the list,
             // frees its units.
             unsafe { self.join(prev, unit.as_ptr(), next, unit.as_ptr()) };
             return false;
@@ -206,8 +206,8 @@ impl<U: Listed> UnitList<U> {
     /// Calls `visit` for every unit. Any thread may call this. The walk is exact while the owner
     /// does not change the list.
     ///
-    /// Returns `false` if the walk did not visit some units, because another walker holds the gate
-    /// for too long, or because the owner changes the list faster than this thread can follow.
+    /// Returns `false` if the walk did not visit all units. Another walker then held the gate for
+    /// too long, or the owner changed the list faster than this thread could follow.
     pub fn walk(&self, mut visit: impl FnMut(NonNull<U>)) -> bool {
         let Some(_pass) = self.gate.enter() else { return false };
         let hazards = Hazards(&self.hazards);
@@ -228,9 +228,9 @@ impl<U: Listed> UnitList<U> {
                 // ORDERING: SeqCst fence. Pairs with the one in `UnitList::remove`.
                 fence(Ordering::SeqCst);
             }
-            // Follow the link again, and use the pointer of this load. The owner may have freed the
-            // first unit and added another one at the same address; only this load makes that
-            // unit's header visible.
+            // Follow the link again, and use the pointer that this second load returns. The owner
+            // may have freed the first unit and added another one at the same address. Only the
+            // second load makes that unit's header visible.
             let weak = cfg!(ephemera_weaken = "walk_follows_once");
             let now = if weak { via.get() } else { via.follow() };
             let Some(unit) = NonNull::new(now).filter(|_| now == at) else {
@@ -259,25 +259,25 @@ impl<U: Listed> UnitList<U> {
     }
 }
 
-/// Returns the link of a unit to the one that was added before it.
+/// Returns the link from a unit to the one that was added before it.
 ///
 /// # Safety
 /// `unit` is live while the reference is used.
 unsafe fn next_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
     // SAFETY: the caller's unit is live.
     let link = unsafe { U::next(unit) };
-    // SAFETY: the link is part of the live unit. The reference covers the atomic alone.
+    // SAFETY: the link is part of the live unit. The reference covers only the atomic.
     unsafe { link.as_ref() }
 }
 
-/// Returns the link of a unit to the one that was added after it.
+/// Returns the link from a unit to the one that was added after it.
 ///
 /// # Safety
 /// `unit` is live while the reference is used.
 unsafe fn prev_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
     // SAFETY: the caller's unit is live.
     let link = unsafe { U::prev(unit) };
-    // SAFETY: the link is part of the live unit. The reference covers the atomic alone.
+    // SAFETY: the link is part of the live unit. The reference covers only the atomic.
     unsafe { link.as_ref() }
 }
 

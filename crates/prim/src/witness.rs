@@ -1,11 +1,12 @@
-//! A loom cell in a header, by which loom sees accesses to raw memory.
+//! A loom cell in a header, through which loom sees accesses to raw memory.
 //!
-//! Loom checks its own cells, but not the targets of raw pointers: a header that one thread frees
-//! while another reads it passes every model. So each header contains a [`Witness`]. A thread that
-//! accesses the header calls [`Witness::touch`], a thread that has exclusive access calls
-//! [`Witness::write`], and a thread that frees it calls [`Witness::end`]. Loom then reports two
-//! accesses that nothing orders, and a flag reports an access after the end. The memory must
-//! outlive the model, so [`raw::release`](crate::raw::release) leaks it.
+//! Loom checks its own cells, but not the targets of raw pointers. Without a witness, a header
+//! that one thread frees while another reads it would pass every model. So each header contains a
+//! [`Witness`]. A thread that accesses the header calls [`Witness::touch`], a thread that has
+//! exclusive access calls [`Witness::write`], and a thread that frees the header calls
+//! [`Witness::end`]. Loom then reports two accesses that nothing orders, and a flag reports an
+//! access after the end. The memory must outlive the model, so
+//! [`raw::release`](crate::raw::release) leaks it.
 //!
 //! Outside loom a witness has size zero and its methods do nothing.
 

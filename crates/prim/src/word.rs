@@ -2,12 +2,12 @@
 //!
 //! The owner writes its counts on every allocation, so a write must cost no more than a store to a
 //! plain field. Other threads read the counts for statistics, so a plain field would be a data
-//! race. `Relaxed` loads and stores solve both problems: up to the width of a pointer they are
-//! plain instructions on every target that we know. On 32-bit targets an [`OwnerU64`] costs more:
-//! on armv7 its store is a loop of exclusive loads and stores.
+//! race. `Relaxed` loads and stores solve both problems: up to the width of a pointer, they compile
+//! to plain instructions on every known target. On 32-bit targets an [`OwnerU64`] costs more: on
+//! armv7 its store is a loop of exclusive loads and stores.
 //!
-//! These words are **not** counters for two writers: `add` is a load and a store, not one atomic
-//! operation.
+//! These words are **not** counters for several writers: `add` is a load and a store, not one
+//! atomic operation.
 
 use crate::sync::Ordering;
 
@@ -29,7 +29,7 @@ macro_rules! owner_word {
 
         impl $name {
             $crate::const_unless_loom! {
-                /// Creates a word whose first value is `value`.
+                /// Creates a word that holds `value`.
                 #[must_use]
                 pub fn new(value: $int) -> Self {
                     Self(<$atomic>::new(value))
@@ -85,8 +85,8 @@ macro_rules! owner_word {
                 rest
             }
 
-            /// Subtracts as [`Self::sub`] does, and publishes all earlier writes of this thread.
-            /// Only the owner may call this.
+            /// Subtracts `less` like [`Self::sub`], and publishes all earlier writes of this
+            /// thread. Only the owner may call this.
             #[inline]
             pub fn sub_publish(&self, less: $int) -> $int {
                 $crate::invariant!(self.get() >= less, "an owner's count went below zero");
@@ -206,7 +206,8 @@ mod threads {
         if words.1.observe() == 1 {
             assert!(!words.0.get().is_null(), "the pointer was stored before the word");
         }
-        // SAFETY: the pointer is null or points to a leaked box, which lives until the join below.
+        // SAFETY: the pointer is null or points to a leaked box, which is freed only after the join
+        // below.
         if let Some(seen) = unsafe { words.0.follow().as_ref() } {
             assert_eq!(*seen, 7);
         }

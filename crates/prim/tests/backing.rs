@@ -15,7 +15,8 @@ use ephemera_prim::traits::{AllocError, Allocator};
 /// The largest size and alignment that a `Recording` serves.
 const MOST: usize = 1 << 16;
 
-/// Declares a global heap that implements one trait and records the names of the methods called.
+/// Declares an allocator over the global heap that implements one trait and records the names of
+/// the methods called.
 macro_rules! recording_heap {
     ($module:ident, $($api:ident)::+) => {
         mod $module {
@@ -94,11 +95,11 @@ macro_rules! recording_heap {
 fn walk_through_all_methods(allocator: &impl Allocator) {
     let bytes = |size| Layout::from_size_align(size, 8).expect("a small layout");
     let byte = |block: NonNull<[u8]>, at: usize| {
-        // SAFETY: every use below asks for a byte inside the block.
+        // SAFETY: every use below passes an offset inside the block.
         unsafe { block.cast::<u8>().add(at) }
     };
     let read = |block: NonNull<[u8]>, at: usize| {
-        // SAFETY: every use below reads a byte that was written, or handed out as zeroed.
+        // SAFETY: every use below reads a byte that was written or zeroed.
         unsafe { byte(block, at).read() }
     };
     let write = |block: NonNull<[u8]>, at: usize, value: u8| {
@@ -108,25 +109,25 @@ fn walk_through_all_methods(allocator: &impl Allocator) {
 
     let block = allocator.allocate(bytes(8)).expect("8 bytes");
     (0..8).for_each(|at| write(block, at, 7));
-    // SAFETY: `block` is live, of 8 bytes.
+    // SAFETY: `block` is live and has 8 bytes.
     let block = unsafe { allocator.grow(block.cast(), bytes(8), bytes(64)) }.expect("64 bytes");
     assert!((0..8).all(|at| read(block, at) == 7));
     (8..64).for_each(|at| write(block, at, 9));
-    // SAFETY: `block` is live, of 64 bytes.
+    // SAFETY: `block` is live and has 64 bytes.
     let block = unsafe { allocator.grow_zeroed(block.cast(), bytes(64), bytes(256)) }.expect("256 bytes");
     assert!((0..8).all(|at| read(block, at) == 7));
     assert!((8..64).all(|at| read(block, at) == 9));
     assert!((64..256).all(|at| read(block, at) == 0));
-    // SAFETY: `block` is live, of 256 bytes.
+    // SAFETY: `block` is live and has 256 bytes.
     let block = unsafe { allocator.shrink(block.cast(), bytes(256), bytes(16)) }.expect("16 bytes");
     assert!((0..8).all(|at| read(block, at) == 7));
     assert!((8..16).all(|at| read(block, at) == 9));
-    // SAFETY: `block` is live, of 16 bytes.
+    // SAFETY: `block` is live and has 16 bytes.
     unsafe { allocator.deallocate(block.cast(), bytes(16)) };
 
     let zeroed = allocator.allocate_zeroed(bytes(48)).expect("48 bytes");
     assert!((0..48).all(|at| read(zeroed, at) == 0));
-    // SAFETY: `zeroed` is live, of 48 bytes.
+    // SAFETY: `zeroed` is live and has 48 bytes.
     unsafe { allocator.deallocate(zeroed.cast(), bytes(48)) };
 }
 
@@ -134,21 +135,22 @@ fn walk_through_all_methods(allocator: &impl Allocator) {
 const CALLS: [&str; 7] =
     ["allocate", "grow", "grow_zeroed", "shrink", "deallocate", "allocate_zeroed", "deallocate"];
 
-/// Asks a `Recording` behind a newtype for more than it serves, by each method that can fail.
+/// Requests more than a `Recording` serves, through a newtype and by each method that can fail.
 fn all_refusals_arrive(allocator: &impl Allocator) {
     let small = Layout::new::<u64>();
     let large = Layout::from_size_align(MOST + 1, 8).expect("a small layout");
     let block = allocator.allocate(small).expect("8 bytes").cast::<u8>();
     assert_eq!(allocator.allocate(large), Err(AllocError));
     assert_eq!(allocator.allocate_zeroed(large), Err(AllocError));
-    // SAFETY: `block` is live, for `small`.
+    // SAFETY: `block` is live with layout `small`.
     assert_eq!(unsafe { allocator.grow(block, small, large) }, Err(AllocError));
-    // SAFETY: `block` is still live for `small`, because growing failed.
+    // SAFETY: `block` is still live with layout `small`, because growing failed.
     assert_eq!(unsafe { allocator.grow_zeroed(block, small, large) }, Err(AllocError));
     let odd = Layout::from_size_align(1, 2 * MOST).expect("a valid layout");
-    // SAFETY: `block` is still live for `small`, because growing failed. `odd` is no larger.
+    // SAFETY: `block` is still live with layout `small`, because growing failed, and `odd` is no
+    // larger.
     assert_eq!(unsafe { allocator.shrink(block, small, odd) }, Err(AllocError));
-    // SAFETY: `block` is still live for `small`, because shrinking failed.
+    // SAFETY: `block` is still live with layout `small`, because shrinking failed.
     unsafe { allocator.deallocate(block, small) };
 }
 

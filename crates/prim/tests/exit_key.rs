@@ -1,5 +1,5 @@
-//! Tests that threads run their exit hooks by a key of the operating system, once the process asks
-//! for that. The choice is for the whole process, so these tests have a program of their own.
+//! Tests that threads run their exit hooks by a key of the operating system, once the process has
+//! selected a key. The choice applies to the whole process, so this test is in its own program.
 #![cfg(all(feature = "std", target_os = "linux", target_env = "gnu", not(any(miri, ephemera_loom))))]
 
 use core::cell::Cell;
@@ -37,11 +37,11 @@ fn hooks_run_once_after_the_destructors_of_thread_locals_and_then_no_more_are_ta
             say("gone");
         }
     }
-    // SAFETY: this program is not unloaded.
+    // SAFETY: the code of this program is never unloaded.
     assert!(unsafe { end_threads_by_key() });
     for _ in 0..2 {
         thread::spawn(|| {
-            // The key's destructor runs last, whichever comes first here.
+            // The key's destructor runs last, whichever of these two lines comes first.
             assert_eq!(at_exit(hook), Ok(()));
             WITH_DESTRUCTOR.with(|_| ());
         })

@@ -76,7 +76,7 @@ impl Owned {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: callers have written all bytes, or asked for zeros.
+        // SAFETY: callers have written all bytes, or requested zeros.
         unsafe { core::slice::from_raw_parts(self.0.as_ptr(), self.1.size()) }
     }
 
@@ -174,7 +174,7 @@ const SLACK: usize = 2 << 20;
 fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
     take_turn();
     for size in [32 << 10, 256 << 10, 1 << 20, 5 << 20] {
-        // The call also forgets which bytes were needed again, so the bound is the least one.
+        // The purge also forgets the rise of the bound, so the bound has its minimum.
         pages::purge();
         let before = (resident(), pages::usage());
         let blocks: Vec<_> =
@@ -314,7 +314,7 @@ fn a_refusal_by_the_system_loses_nothing_and_the_next_call_succeeds() {
     assert!(refused > 5, "all calls were refused");
     pages::purge();
     assert_eq!(pages::usage().bytes_live, idle.bytes_live);
-    // Mappings that the system refused to unmap are unmapped by a later free.
+    // A later free unmaps mappings that the system refused to unmap.
     drop(Owned::new(layout(64 << 20, 8)));
     pages::purge();
     assert!(
@@ -337,7 +337,7 @@ fn conc_each_span_has_one_owner() {
                 if held.len() < 40 && random >> 20 & 1 == 0 {
                     let size = (32 << 10) << ((random >> 24) % 7);
                     let block = Owned::new(layout(size, 8)).expect("memory");
-                    // SAFETY: the first byte of a live block.
+                    // SAFETY: the block is live and has at least one byte.
                     unsafe { block.0.write(thread) };
                     held.push(block);
                 } else if !held.is_empty() {

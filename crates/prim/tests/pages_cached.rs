@@ -10,17 +10,17 @@ use ephemera_prim::pages::{self, CachedPages, Pages, SpanCache};
 use ephemera_prim::traits::Allocator;
 use ephemera_testkit::suite::take_turn;
 
-/// Spans of 64 KiB, of which a thread keeps four.
+/// The layout of spans of 64 KiB. A thread keeps at most four of them.
 const SPAN: Layout = match Layout::from_size_align(60_000, 8) {
     Ok(layout) => layout,
     Err(_) => panic!("a layout"),
 };
 const SPAN_LEN: usize = 64 << 10;
 
-/// A thread keeps at most this number of bytes.
+/// The largest number of bytes that a thread keeps.
 const KEPT: usize = 768 << 10;
 
-/// Returns the pages with a new cache, which belongs to the calling thread.
+/// Returns an allocator with a new cache that belongs to the calling thread, and the cache.
 fn with_cache() -> (CachedPages, &'static SpanCache) {
     let cache: &'static SpanCache = Box::leak(Box::new(SpanCache::new()));
     // SAFETY: each test uses its cache on one thread.
@@ -80,7 +80,8 @@ fn a_thread_keeps_a_bounded_number_of_bytes() {
     }
     let cached = pages::usage().bytes_cached;
     pages::set_cache(pages::CACHE);
-    // The bound of the process's cache, and the largest number of bytes that this thread keeps.
+    // The sum of the bound of the process's cache and the largest number of bytes that this thread
+    // keeps.
     assert!(cached <= KEPT + KEPT, "{cached}");
 }
 
@@ -117,8 +118,8 @@ fn spans_that_a_sleeping_thread_kept_leave_while_others_allocate() {
     is_asleep.recv().expect("the thread does not panic");
     assert!(pages::usage().bytes_cached >= before.bytes_cached + 4 * SPAN_LEN);
     // A look visits one cache, and takes one of its spans if the cache was unused since the
-    // previous look at it. Other tests have left caches too, and looks visit all of them, one after
-    // the other. The spans then stay in the process's cache for some looks.
+    // previous look at it. Other tests have left caches too, and the looks visit all caches, one
+    // after another. The spans that a look takes stay in the process's cache for at least 16 looks.
     for _ in 0..256 {
         sixty_four_events();
     }
@@ -166,7 +167,7 @@ fn conc_a_kept_span_has_one_owner_beside_purges() {
             for round in 0..5_000 {
                 let blocks = [(); 3].map(|()| own.allocate(SPAN).expect("memory").cast::<u8>());
                 for block in blocks {
-                    // SAFETY: the first byte of a live block.
+                    // SAFETY: the block is live and has at least one byte.
                     unsafe { block.write(thread) };
                 }
                 if round % 97 == 0 {
@@ -189,9 +190,9 @@ fn conc_a_kept_span_has_one_owner_beside_purges() {
 /// Returns the number of minor page faults of this process: those that needed no input or output.
 #[cfg(all(target_os = "linux", not(ephemera_poison = "asan")))]
 fn faults() -> libc::c_long {
-    // SAFETY: a structure of numbers, for which zeros are valid.
+    // SAFETY: the structure has only numbers, for which zeros are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
-    // SAFETY: the system writes to the structure.
+    // SAFETY: the structure is valid for the system's writes.
     assert_eq!(unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) }, 0);
     usage.ru_minflt
 }

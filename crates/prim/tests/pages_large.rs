@@ -1,5 +1,5 @@
 //! Tests spans of 32 KiB where a page has 64 KiB. The whole process has one size of pages, so this
-//! test has a program of its own.
+//! test is in its own program.
 #![cfg(all(feature = "std", unix, not(any(miri, ephemera_loom))))]
 
 use core::alloc::Layout;
@@ -33,7 +33,7 @@ fn spans_smaller_than_a_page_leave_with_their_superblock_only() {
     let mut spans: Vec<_> = (0..200).map(|_| span()).collect();
     let mapped = pages::usage().bytes_mapped;
     spans.drain(..100).for_each(free);
-    // The bound on cached bytes is an eighth of those in use, which is 13 spans.
+    // The bound on cached bytes is an eighth of the bytes in use, about 13 spans.
     let usage = pages::usage();
     assert!(usage.bytes_cached >= 30 * SPAN.size(), "no span is purged alone: {usage:?}");
     for live in &spans {

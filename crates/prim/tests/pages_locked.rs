@@ -1,6 +1,6 @@
 //! Tests of pages that the program locked in memory, so that the operating system refuses to purge
 //! them.
-// AddressSanitizer ignores locks of memory.
+// AddressSanitizer ignores memory locks.
 #![cfg(not(ephemera_poison = "asan"))]
 #![cfg(all(feature = "std", target_os = "linux", target_has_atomic = "64", not(miri)))]
 
@@ -33,7 +33,7 @@ fn free(block: NonNull<u8>) {
 
 /// Locks the first page of a block, and returns whether the system allows that.
 fn lock(block: NonNull<u8>) -> bool {
-    // SAFETY: the page is mapped, and its content stays.
+    // SAFETY: the page is mapped, and the call does not change its content.
     unsafe { libc::mlock(block.as_ptr().cast(), 1) == 0 }
 }
 
@@ -44,7 +44,7 @@ fn a_refused_purge_does_not_change_errno() {
     let (kept, block) = (written(), written());
     if lock(block) {
         pages::set_cache(0);
-        // SAFETY: no file has this number.
+        // SAFETY: no open file has this number, so the call closes nothing.
         assert_eq!(unsafe { libc::close(-1) }, -1);
         free(block);
         assert_eq!(Error::last_os_error().raw_os_error(), Some(libc::EBADF));

@@ -40,7 +40,7 @@ unsafe impl Allocator for At {
 fn block_that_ends_in_the_top_guard_is_refused_and_freed() {
     let page = Layout::from_size_align(4096, 1).expect("a small layout");
     let last_end = usize::MAX - TOP_GUARD;
-    // The blocks end one byte too far, far too far, and past the end of the address space.
+    // Each block ends in the guard or past the end of the address space.
     for address in [last_end - 4095, last_end, usize::MAX - 4096, usize::MAX - 4095, usize::MAX] {
         let backing = At::new(address);
         assert_eq!(acquire(&backing, page), Err(AllocError), "{address:#x}");
@@ -86,11 +86,12 @@ mod with_memory {
         let address = expose(chunk.as_ptr());
         assert_eq!(address, chunk.addr().get());
         for offset in [0, 1, 40_000, 65_535] {
-            // SAFETY: the masked address is that of the chunk, whose pointer was exposed.
+            // SAFETY: the masked address is the chunk's address, and the chunk's pointer was
+            // exposed.
             let header = unsafe { with_exposed::<u64>(base_of(address + offset, CHUNK.size())) };
             // SAFETY: the first word was written, and only this test accesses it.
             assert_eq!(unsafe { header.read() }, 0xC0FFEE);
-            // SAFETY: the pointer has the access rights of the exposed one.
+            // SAFETY: the pointer has the access rights of the exposed pointer.
             unsafe { header.write(0xC0FFEE) };
         }
         // SAFETY: `acquire` returned the chunk for these arguments, and it is not used again.

@@ -7,8 +7,8 @@
 //! RUSTFLAGS='--cfg ephemera_poison="valgrind"' cargo test -p ephemera-prim --test raw_poison
 //! ```
 //!
-//! Under Miri a test cannot outlive the error that it waits for. There the test itself reads the
-//! byte if `EPHEMERA_POISONED_READ` is set, and the run must fail with "memory is uninitialized":
+//! Miri stops at the error, so no test can expect it. Under Miri the test itself reads the byte if
+//! `EPHEMERA_POISONED_READ` is set, and the run must fail with "memory is uninitialized":
 //!
 //! ```text
 //! EPHEMERA_POISONED_READ=1 MIRIFLAGS=-Zmiri-env-forward=EPHEMERA_POISONED_READ \
@@ -50,8 +50,8 @@ fn a_block_is_usable_unless_it_is_poisoned() {
     }
     // SAFETY: the block has 256 bytes.
     let middle = unsafe { block.add(128) };
-    // SAFETY: the byte is in the block. In the child it is poisoned, which is the error to be
-    // reported. A volatile read is not optimised away.
+    // SAFETY: the byte is in the block. In the child the byte is poisoned, and the read is the
+    // error that the tool must report. A volatile read is not optimised away.
     let seen = unsafe { middle.read_volatile() };
     // SAFETY: `acquire` returned the block for this layout, and it is not used again.
     unsafe { release(&Global, block, layout) };

@@ -1,4 +1,4 @@
-//! Tests that `impl_allocator!` implements each trait by the methods of the type itself.
+//! Tests that `impl_allocator!` implements each trait with the type's inherent methods.
 #![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]
 
 use core::alloc::Layout;
@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use ephemera_prim::impl_allocator;
 use ephemera_prim::traits::AllocError;
 
-/// A method of an allocator, or nothing.
+/// The method of an allocator that was called, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Called {
     Nothing,
@@ -90,7 +90,7 @@ fn an_empty_block() -> NonNull<u8> {
 }
 
 // SAFETY: all blocks are empty, so nothing reads or writes them. Their address is a multiple of
-// every alignment that the tests ask for.
+// every alignment that the tests request.
 impl_allocator!(unsafe impl['a, T: Copy] for Recorder<'a, T> where T: Send + 'a);
 
 /// A type without generics or bounds, which refuses every request.

@@ -1,6 +1,5 @@
-//! Messages passed between threads: one thread builds messages, and another one reads and frees
-//! them. `OneRingAlloc` has no handle to carry around, and most frees on another thread are one
-//! atomic addition.
+//! Messages between threads: one thread builds messages, and another thread reads and frees them.
+//! `OneRingAlloc` needs no handle to pass around, and most remote frees take one atomic addition.
 //!
 //! Run it with `cargo run --release -p ring-alloc --example pipeline`.
 
@@ -34,7 +33,7 @@ fn produce<A: Allocator + Copy>(out: &SyncSender<Message<A>>, alloc: A) {
     }
 }
 
-/// Adds up the bytes of all messages and frees the messages, on its own thread.
+/// Adds up the bytes of all messages, and frees the messages.
 fn consume<A: Allocator>(from: &Receiver<Message<A>>) -> u64 {
     from.iter().map(|message| message.iter().map(|&byte| u64::from(byte)).sum::<u64>()).sum()
 }

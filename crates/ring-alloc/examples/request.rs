@@ -25,7 +25,7 @@ const REQUEST: &str = "\
     \n\
     two crates of apples, one of pears, and a note that says when to deliver them";
 
-/// A parsed request. Its tables are in memory of the allocator `A`.
+/// A parsed request. Its tables are in memory from the allocator `A`.
 struct Request<'r, A: Allocator> {
     headers: HashMap<&'r str, &'r str, DefaultHashBuilder, A>,
     words: Vec<&'r str, A>,
@@ -41,7 +41,7 @@ impl<'r, A: Allocator + Clone> Request<'r, A> {
         Self { headers, words }
     }
 
-    /// Writes the answer into memory of `scratch`. Returns its length in bytes.
+    /// Writes the answer into memory from `scratch`, and returns the length of the answer in bytes.
     fn answer(&self, scratch: A) -> usize {
         let mut answer = Vec::new_in(scratch);
         answer.extend_from_slice(self.headers.get("host").copied().unwrap_or("unknown").as_bytes());

@@ -1,4 +1,4 @@
-//! A chunk: its header, and the pointer by which the heap accesses it.
+//! Defines the header of a chunk, and [`ChunkPtr`], by which the heap accesses the chunk.
 //!
 //! ```text
 //!  base (aligned to the chunk's size)
@@ -7,8 +7,8 @@
 //!    the owner writes this    all threads write this  ^first
 //! ```
 //!
-//! A block has no header. The chunk keeps two sums of blocks and bytes (see `live`): `taken` for
-//! everything that was allocated, and `back` for every free that the owner has *booked*, that is,
+//! A block has no header. The chunk keeps two sums of blocks and bytes (see `live`): `taken` counts
+//! everything that was allocated, and `back` every free that the owner has *booked*, that is,
 //! counted. A chunk whose sums are equal is *empty*: it has no live block.
 
 pub(crate) mod purge;
@@ -42,8 +42,8 @@ pub(crate) struct Chunk {
     remote: ChunkRemote,
 }
 
-/// The line that other threads write. It also holds `owner` and `class`, because remote frees read
-/// this line anyway.
+/// The cache line that other threads write. It also holds `owner` and `class`, because remote frees
+/// read this line anyway.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct ChunkRemote {
@@ -52,7 +52,7 @@ struct ChunkRemote {
     /// Whether the chunk is purged. Only a thread that dequeued or borrowed the chunk writes this.
     purged: AtomicBool,
     foreign: Foreign<Chunk>,
-    /// Stands for the memory of the blocks in models.
+    /// In models, stands for the memory of the blocks.
     contents: Witness,
 }
 
@@ -104,7 +104,7 @@ impl Chunk {
     }
 }
 
-// SAFETY: returns the address of the same field every time, and `&raw` creates no reference.
+// SAFETY: this always returns the address of the same field, and `&raw` creates no reference.
 unsafe impl ForeignHeader for Chunk {
     #[inline]
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
@@ -140,9 +140,9 @@ macro_rules! words {
 impl ChunkPtr {
     words! {
         fn cursor() -> OwnerUsize = cursor;
-        /// Returns the `LiveCount` of what was allocated since the last rewind.
+        /// Returns the `LiveCount` of all allocations since the last rewind.
         fn taken() -> OwnerU64 = taken;
-        /// Returns the `LiveCount` of what was booked as freed since the last rewind.
+        /// Returns the `LiveCount` of all frees that were booked since the last rewind.
         fn back() -> OwnerU64 = back;
         fn owner_word() -> OwnerPtr<()> = remote.owner;
         fn purged() -> AtomicBool = remote.purged;
@@ -184,7 +184,7 @@ impl ChunkPtr {
         self.0.addr().get()
     }
 
-    /// Creates an empty chunk of `owner` in new memory.
+    /// Creates an empty chunk that belongs to `owner`, in new memory.
     ///
     /// # Safety
     /// `memory` was acquired with the chunk layout of `class` and belongs to the caller alone.
@@ -203,7 +203,7 @@ impl ChunkPtr {
             remote: ChunkRemote::new(owner, class),
             ..Chunk::full()
         };
-        // SAFETY: the memory is the caller's, aligned to the chunk's size and large enough.
+        // SAFETY: the memory is the caller's alone, aligned to the chunk's size and large enough.
         unsafe { chunk.write(header) };
         let this = Self(chunk);
         // SAFETY: the memory after the header is part of the chunk and has no block yet.
@@ -213,7 +213,7 @@ impl ChunkPtr {
 
     #[inline]
     fn end(self) -> usize {
-        // SAFETY: the chunk is not freed while it is pointed to (C1), and `end` never changes.
+        // SAFETY: the chunk is not freed while `self` is used (C1), and `end` never changes.
         unsafe { (*self.as_ptr()).end }
     }
 
@@ -232,13 +232,13 @@ impl ChunkPtr {
 
     /// Returns the class of the chunk's blocks.
     pub(crate) fn class(self) -> ChunkClass {
-        // SAFETY: the chunk is not freed while it is pointed to (C1), and `class` never changes.
+        // SAFETY: the chunk is not freed while `self` is used (C1), and `class` never changes.
         unsafe { (*self.as_ptr()).remote.class }
     }
 
     /// Returns the identity of the owner that may write this chunk's words: the address of a
-    /// record, or null in a ring for one thread. For an abandoned chunk it is that address with the
-    /// bit [`ABANDONED`] set, which no record's address has.
+    /// record, or null in a ring for one thread. For an abandoned chunk, returns the record's
+    /// address with the bit [`ABANDONED`], which no record's address has.
     #[inline]
     pub(crate) fn owner(self) -> *const () {
         self.owner_word().get()
@@ -255,8 +255,8 @@ impl ChunkPtr {
         self.owner_word().set(owner.cast_mut());
     }
 
-    /// Starts the countdown of a chunk with live blocks. The calling thread must have leased the
-    /// chunk's record for a moment.
+    /// Abandons a chunk with live blocks: marks its owner word, and starts the countdown of the
+    /// blocks. The calling thread must have leased the chunk's record for a moment.
     pub(crate) fn abandon(self) {
         if cfg!(ephemera_weaken = "chunk_not_abandoned") {
             return;
@@ -268,7 +268,7 @@ impl ChunkPtr {
         self.foreign().start_countdown(COMPLETE - live);
     }
 
-    /// Returns a pointer to `addr`, which is in this chunk. It may access the whole chunk.
+    /// Returns a pointer to `addr` in this chunk. The pointer may access the whole chunk.
     #[inline]
     pub(crate) fn at(self, addr: usize) -> NonNull<u8> {
         let pointer = self.as_ptr().cast::<u8>().with_addr(addr);
@@ -278,7 +278,7 @@ impl ChunkPtr {
 
     #[inline]
     fn first(self) -> usize {
-        // SAFETY: the chunk is not freed while it is pointed to (C1), and `first` never changes.
+        // SAFETY: the chunk is not freed while `self` is used (C1), and `first` never changes.
         unsafe { (*self.as_ptr()).first }
     }
 
@@ -301,8 +301,8 @@ impl ChunkPtr {
     /// the cursor moves back.
     ///
     /// This code branches, and `rewind` loads `first` instead of deriving it from the block's
-    /// address. With conditional moves or such arithmetic, every allocation would wait for the free
-    /// before it, and that free would wait for the allocation of its block.
+    /// address. With conditional moves or that arithmetic, every allocation would wait for the
+    /// previous free, and that free would wait for the allocation of its block.
     #[inline]
     pub(crate) fn free_front(self, start: usize, size: usize) {
         // A plain store suffices: the owner publishes this sum when it replaces the front.
@@ -314,11 +314,11 @@ impl ChunkPtr {
     }
 
     /// Books, for a chunk that is not the front, a freed block or the bytes that a block lost.
-    /// Returns whether the chunk ran empty; the caller must then rewind it.
+    /// Returns whether the chunk ran empty. If so, the caller must rewind the chunk.
     #[inline]
     #[must_use]
     pub(crate) fn book(self, given: LiveCount) -> bool {
-        // Publishes the end of use of the block, for a thread that finds the chunk empty.
+        // The store publishes the end of use of the block, for a thread that finds the chunk empty.
         let weak = cfg!(ephemera_weaken = "ring_local_free_relaxed");
         self.book_by(given, if weak { OwnerU64::set } else { OwnerU64::publish })
     }
@@ -360,7 +360,7 @@ impl ChunkPtr {
     pub(crate) fn rewind(self) {
         self.cursor().set(self.first());
         self.taken().set(LiveCount::NONE.word());
-        // This check saves a write when blocks are allocated and freed one by one.
+        // This check saves a store when blocks are allocated and freed one by one.
         if self.back().get() != LiveCount::NONE.word() {
             self.back().set(LiveCount::NONE.word());
         }

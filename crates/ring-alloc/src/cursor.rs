@@ -1,5 +1,5 @@
-//! Computes the position of the next block in a chunk, as arithmetic on addresses alone. `chunk.rs`
-//! calls it for each allocation.
+//! Computes the position of the next block in a chunk, by arithmetic on addresses alone. `chunk.rs`
+//! calls [`place`] for each allocation.
 //!
 //! ```text
 //!  | header | live and freed blocks ... | top block | free ..... |
@@ -9,8 +9,8 @@
 
 use ephemera_prim::align::align_up_wrapping;
 
-/// The step of block sizes, in bytes. It keeps the cursor aligned for any usual type, so an
-/// allocation depends on the previous one through a single addition.
+/// A block takes up a multiple of this number of bytes. So the cursor is aligned for any usual
+/// type, and an allocation depends on the previous one through a single addition.
 pub(crate) const GRANULE: usize = 8;
 
 /// Returns the number of bytes that a block of `size` bytes takes up in a chunk.
@@ -30,8 +30,8 @@ pub(crate) struct Placement {
 /// `end`.
 ///
 /// The sums cannot overflow. `cursor` and `end` are at least 4 MiB below the end of the address
-/// space (R1 of `ephemera_prim::raw`). `size` and `align` are at most 1 MiB, the size of the
-/// largest chunk of any geometry.
+/// space (R1 of `ephemera_prim::raw`). `size` and `align` are at most 1 MiB, the largest size of a
+/// chunk in any geometry.
 #[inline]
 pub(crate) const fn place(cursor: usize, end: usize, size: usize, align: usize) -> Option<Placement> {
     let start = if align > GRANULE { align_up_wrapping(cursor, align) } else { cursor };
@@ -64,7 +64,8 @@ mod tests {
         assert_eq!(place(1000, 1024, 24, 8), Some(Placement { start: 1000, cursor: 1024 }));
         assert_eq!(place(1000, 1024, 25, 8), None);
         assert_eq!(place(1016, 1024, 1, 16), None);
-        // The full chunk, which is the front of threads that own nothing, has no room for one byte.
+        // The full chunk, which is the front of threads that own no chunk, has no room for one
+        // byte.
         assert_eq!(place(0, 0, 1, 1), None);
         assert_eq!(place(0, 0, 1, 4096), None);
     }

@@ -1,4 +1,4 @@
-//! The class of a layout, and the chunks of each class.
+//! Defines the class of each layout, and the size of the chunks of each class.
 //!
 //! The class of a block follows from its layout alone, however full the chunks are. A free finds
 //! the chunk by masking the block's address, and the class determines the mask.
@@ -20,8 +20,8 @@ pub(crate) const SLACK: usize = 16;
 
 /// The sizes of blocks and chunks.
 ///
-/// Programs use the default, [`Standard`]. Other geometries are for tests, whose chunks should fill
-/// up soon, and for targets with little memory.
+/// Programs use the default, [`Standard`]. Other geometries are for tests that need chunks which
+/// fill up soon, and for targets with little memory.
 ///
 /// All sizes and alignments are in bytes. Chunk sizes are powers of two. The largest block of a
 /// class, aligned to the largest alignment of that class, must fit into an empty chunk after the
@@ -29,7 +29,7 @@ pub(crate) const SLACK: usize = 16;
 ///
 /// # Examples
 ///
-/// A ring for a small device, whose chunks have 1 KiB and 8 KiB:
+/// A ring for a small device, with chunks of 1 KiB and 8 KiB:
 ///
 /// ```
 /// use ring_alloc::{Geometry, RingAlloc};
@@ -64,14 +64,13 @@ pub trait Geometry: 'static {
     const MEDIUM_ALIGN: usize;
     /// The size and alignment of chunks of medium blocks.
     const MEDIUM_CHUNK: usize;
-    /// The number of empty chunks of each class that a heap keeps besides the front. Its owner
-    /// frees all further ones.
+    /// The number of empty chunks of each class that a heap keeps besides the front. The heap's
+    /// owner frees all others.
     const RETAIN: usize = 4;
 }
 
-/// The geometry for programs. Blocks of up to 2 KiB are in chunks of 32 KiB, and blocks of up to 64
-/// KiB are in chunks of 256 KiB. Blocks aligned to more than 512 bytes and at most 4 KiB are in
-/// chunks of 256 KiB too.
+/// The geometry for programs. Blocks of up to 2 KiB, aligned to at most 512 bytes, are in chunks of
+/// 32 KiB. Other blocks of up to 64 KiB, aligned to at most 4 KiB, are in chunks of 256 KiB.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Standard;
 
@@ -94,7 +93,7 @@ pub(crate) enum ChunkClass {
 impl ChunkClass {
     pub(crate) const ALL: [Self; CLASSES] = [Self::Small, Self::Medium];
 
-    /// Returns the class of a layout, or `None` for a size of zero and for a large block.
+    /// Returns the class of a layout, or `None` for a block of size zero and for a large block.
     #[inline]
     pub(crate) const fn of<G: Geometry>(layout: Layout) -> Option<Self> {
         if Self::is_small::<G>(layout) {
@@ -106,10 +105,11 @@ impl ChunkClass {
         }
     }
 
-    /// Returns whether a layout is of the small class. The fast path checks only this.
+    /// Returns whether a layout is of the small class. The fast path makes no other check of the
+    /// class.
     #[inline]
     pub(crate) const fn is_small<G: Geometry>(layout: Layout) -> bool {
-        // A size of zero wraps around, so it is not small.
+        // A size of zero wraps around to a large number, so it is not small.
         layout.size().wrapping_sub(1) < G::SMALL_MAX && layout.align() <= G::SMALL_ALIGN
     }
 
@@ -127,7 +127,7 @@ impl ChunkClass {
         }
     }
 
-    /// Returns the layout of a chunk of this class, as requested from the backing allocator.
+    /// Returns the layout with which a chunk of this class is requested from the backing allocator.
     #[inline]
     pub(crate) const fn chunk_layout<G: Geometry>(self) -> Layout {
         match self {

@@ -1,9 +1,11 @@
-//! A number of blocks and of their bytes in one word, so that one addition counts both.
+//! Defines [`LiveCount`], a number of blocks and of their bytes in one word. One addition counts
+//! both.
 //!
-//! A chunk has two such sums: everything that was allocated, and everything that was booked as
-//! freed. An allocation writes the first and a local free the second, so neither waits for the
-//! other's store. A rewind of the chunk sets both sums to zero. Until then they may wrap around,
-//! because only their difference matters: it counts the live blocks and bytes.
+//! A chunk has two sums of such counts: one of everything that was allocated, and one of everything
+//! that was booked as freed. An allocation writes the first sum and a local free the second, so
+//! neither waits for the other's store. A rewind of the chunk sets both sums to zero. Until the
+//! rewind, the sums may wrap around, because only their difference matters: the count of the live
+//! blocks and bytes.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -27,7 +29,8 @@ impl LiveCount {
         Self((1 << BYTES_BITS) + bytes as u64)
     }
 
-    /// Returns the count of `bytes` bytes and no block, for a block that grows or shrinks by them.
+    /// Returns the count of `bytes` bytes and no block, for a block that grows or shrinks by that
+    /// number of bytes.
     #[inline]
     pub(crate) const fn resized(bytes: usize) -> Self {
         Self(bytes as u64)
@@ -58,9 +61,8 @@ impl LiveCount {
     }
 
     /// Returns the live blocks and bytes if `self` was allocated and `back` and `unbooked` were
-    /// freed. The result is exact while no thread runs an operation. While an owner is at work, the
-    /// caller reads the three counts at different moments, and a negative difference counts as
-    /// zero.
+    /// freed. The result is exact while no thread runs an operation. Otherwise the caller may have
+    /// read the three counts at different moments, and a negative difference counts as zero.
     pub(crate) const fn minus(self, back: Self, unbooked: Self) -> Self {
         let left = self.0.wrapping_sub(back.0).wrapping_sub(unbooked.0);
         if (left as i64) < 0 { Self::NONE } else { Self(left) }

@@ -1,4 +1,5 @@
-//! Statistics: the memory that a ring holds from its backing allocator, and the live part of it.
+//! Defines the statistics of a ring: the memory that it holds from its backing allocator, and the
+//! part of that memory in live blocks.
 
 use ephemera_prim::account::Booked;
 
@@ -7,9 +8,9 @@ use crate::heap::ChunkHeap;
 
 /// The statistics of a ring, or of all threads of [`OneRingAlloc`](crate::OneRingAlloc).
 ///
-/// They are exact while no other thread runs an operation, and after the threads that used the ring
-/// were joined. A call collects them by a walk over the chunks, so they cost nothing while blocks
-/// are allocated and freed.
+/// The numbers are exact while no other thread runs an operation, for instance after all threads
+/// that used the ring were joined. A call collects them by a walk over the chunks, so allocations
+/// and frees bear no cost for them.
 ///
 /// # Examples
 ///
@@ -33,8 +34,8 @@ pub struct Stats {
     pub small: ClassStats,
     /// The statistics of medium blocks and their chunks.
     pub medium: ClassStats,
-    /// The statistics of blocks too large for a chunk, which come from the backing allocator. The
-    /// number of chunks is always 0.
+    /// The statistics of blocks that are too large for a chunk, which come from the backing
+    /// allocator. The number of chunks is always 0.
     pub large: ClassStats,
     /// The bytes taken from the backing allocator, as requested: chunks, large blocks and the
     /// ring's own state.
@@ -45,10 +46,10 @@ pub struct Stats {
     pub blocks_live: usize,
     /// The limit on `bytes_held`, or `usize::MAX` for none.
     pub limit: usize,
-    /// The number of threads whose chunks could not be read, because another call that collects
-    /// statistics held the lock of their list for too long, or because the thread changed its list
-    /// faster than this call could follow it. The other fields do not count chunks that were not
-    /// read.
+    /// The number of threads whose chunks this call could not read. Either another call that
+    /// collects statistics held the lock of the thread's list for too long, or the thread changed
+    /// its list faster than this call could follow. The other fields do not count the chunks that
+    /// were not read.
     pub unread_heaps: usize,
     /// The number of records beyond the static ones. A record is the allocator's state for one
     /// thread, and a later thread takes over the record of an ended one. Records are never freed,
@@ -75,18 +76,19 @@ pub struct Stats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassStats {
-    /// The number of chunks that are held for this class.
+    /// The number of chunks of this class that are held.
     pub chunks: usize,
-    /// The number of chunks without a live block. The front is one of them if it has none.
+    /// The number of chunks without a live block. The front counts too if it has no live block.
     pub empty_chunks: usize,
     /// The number of empty chunks whose whole pages other threads offered to the operating system
-    /// while the owner was idle. An owner is idle if it has filled no chunk for 100 ms, or if other
-    /// threads freed more than 4 MiB of its memory since it last filled one. Purged chunks still
-    /// count in `bytes_held`. The system may refuse to take locked pages. If a page has 16 KiB or
-    /// more, a small chunk contains no whole page of blocks and stays resident.
+    /// while the owner was idle. An owner is idle if it has filled no chunk for 100 ms. It is also
+    /// idle if other threads freed more than 4 MiB of its memory since it last filled a chunk.
+    /// After repeated bursts, this bound is higher. Purged chunks still count in `bytes_held`. The
+    /// system may refuse to take locked pages. If a page has 16 KiB or more, a small chunk contains
+    /// no whole page of blocks and stays resident.
     pub purged_chunks: usize,
-    /// The number of chunks that have live blocks and are not the front. Each stays until its last
-    /// block is freed.
+    /// The number of chunks that have live blocks and are not the front. Each of them stays until
+    /// its last block is freed.
     pub pinned_chunks: usize,
     /// The bytes taken from the backing allocator for this class, as requested.
     pub bytes_held: usize,

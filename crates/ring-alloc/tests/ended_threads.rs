@@ -1,7 +1,7 @@
-//! Tests that no memory stays held after other threads freed the blocks of a thread during its exit
-//! and after it, although no thread trims.
+//! Tests that no memory stays held after other threads have freed the blocks of a thread during and
+//! after the thread's exit. No thread trims.
 //!
-//! Each test reads `bytes_held`. `stats` copies that number before it trims any record, so the call
+//! Each test reads `bytes_held`. `stats` reads that number before it trims any record, so the call
 //! cannot hide held memory.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
@@ -73,7 +73,7 @@ fn conc_frees_beside_the_exit_of_a_thread_with_many_chunks_free_them() {
         blocks.truncate(CHUNKS / 2);
         half.send(()).expect("the owner runs");
         // The owner frees half of the chunks during its exit. Each round frees the blocks of the
-        // other chunks at another moment of the exit.
+        // other half at another moment of the exit.
         (0..500 * round).for_each(|_| core::hint::spin_loop());
         drop(blocks);
         owner.join().expect("no panic");
@@ -88,7 +88,7 @@ fn chunks_of_an_ended_thread_are_freed_with_their_last_blocks() {
     let all = || (0..CHUNKS * BLOCKS_OF_A_CHUNK).map(|_| block()).collect::<Vec<_>>();
     let mut blocks = thread::spawn(all).join().expect("no panic");
     let full = held();
-    // One block of each chunk remains live, so no chunk is freed.
+    // One block of each chunk stays live, so no chunk is freed.
     let mut last: Vec<_> = blocks.drain(..).enumerate().collect();
     last.retain(|(index, _)| index % BLOCKS_OF_A_CHUNK == 0);
     assert_eq!(held(), full);
@@ -108,7 +108,7 @@ fn next_thread_allocates_beside_chunks_that_count_down() {
     let (first, last) = (blocks.swap_remove(0), blocks.pop());
     drop((first, last));
     let blocks = thread::spawn(move || {
-        // This thread has leased the ended thread's record, yet its frees in those chunks count
+        // This thread has leased the ended thread's record, yet its frees in those two chunks count
         // down like remote frees.
         blocks.truncate(20);
         blocks.extend(all());

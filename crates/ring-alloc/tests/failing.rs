@@ -1,5 +1,5 @@
-//! Tests with a backing allocator that refuses each of its calls in turn: requests fail, blocks
-//! stay unchanged, and all memory is freed.
+//! Tests with a backing allocator that refuses each of its calls in turn. Requests then fail,
+//! blocks stay unchanged, and all memory is freed in the end.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -53,7 +53,7 @@ fn script<G: Geometry>(backing: &Hostile) -> usize {
     failed
 }
 
-/// Returns the live blocks and their bytes, without those of size zero.
+/// Returns the numbers of live blocks and of their bytes. Does not count blocks of size zero.
 fn live<A: allocator_api2::alloc::Allocator>(blocks: &Checked<'_, A>) -> (usize, usize) {
     let some = blocks.oracle.blocks().iter().filter(|block| block.layout().size() != 0);
     (some.count(), blocks.oracle.bytes())
@@ -120,7 +120,7 @@ fn refused_growth_is_an_error_and_leaves_the_collection_unchanged() {
 
 #[test]
 fn kept_chunks_are_freed_before_a_large_block_is_refused() {
-    // The backing allocator has room for three chunks, or for a large block once they are freed.
+    // The backing allocator has room for three chunks, or for one large block without them.
     let backing = ephemera_testkit::backing::Limited::over(Hostile::new(), 120 << 10);
     let ring = RingAlloc::new_in(&backing);
     let blocks: alloc::vec::Vec<_> = (0..90).map(|_| Box::new_in([1_u8; 1000], &ring)).collect();
@@ -131,7 +131,8 @@ fn kept_chunks_are_freed_before_a_large_block_is_refused() {
     large.try_reserve_exact(90 << 10).expect("kept chunks are freed before a refusal");
 }
 
-/// Unwinds from every `deallocate`, against the contract, and records its own drop.
+/// A backing allocator that unwinds from every `deallocate`, against the contract, and records its
+/// own drop.
 struct Unwinds(&'static AtomicBool);
 
 // SAFETY: every method forwards to the global heap, which all values share.
@@ -161,9 +162,9 @@ fn backing_allocator_that_unwinds_from_deallocate_keeps_live_blocks() {
     let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| drop(ring)));
     assert!(caught.is_err(), "freeing the state does not unwind");
     assert!(!DROPPED.load(Ordering::Relaxed), "the backing allocator was dropped with a live block");
-    // SAFETY: the block was not freed, and the ring leaked the chunk of a live block, so the memory
-    // is valid.
+    // SAFETY: the block was not freed, and the ring leaked the block's chunk, so the memory is
+    // valid.
     unsafe { block.write_bytes(7, 100) };
-    // The chunk and the allocator are leaked. Leak checkers must not report that.
+    // The ring leaked the chunk and the backing allocator. Leak checkers must not report the chunk.
     ephemera_testkit::backing::immortal(AtomicPtr::new(block.as_ptr()));
 }

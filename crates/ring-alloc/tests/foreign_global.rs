@@ -1,5 +1,5 @@
-//! Tests with a global allocator that counts the memory that `OneRingAlloc` takes from it: all of
-//! it is freed.
+//! Tests that `OneRingAlloc` frees all memory that it takes from the global allocator, which counts
+//! that memory.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -13,13 +13,13 @@ use allocator_api2::vec::Vec;
 use ephemera_testkit::backing::CountingGlobal;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// Counts blocks aligned to 32 KiB, which are chunks.
+/// Counts blocks aligned to at least 32 KiB separately. These blocks are chunks.
 #[global_allocator]
 static GLOBAL: CountingGlobal = CountingGlobal::new(32 << 10);
 
 const BLOCKS: usize = if cfg!(miri) { 60 } else { 20_000 };
 
-/// The only test here, because the counts are those of the whole program.
+/// This is the only test of the program, because the counts cover the whole program.
 #[test]
 fn threads_and_trims_leave_no_chunk() {
     assert_eq!(GLOBAL.aligned().blocks, 0);

@@ -16,7 +16,7 @@ use allocator_api2::vec::Vec;
 use ephemera_testkit::backing::Counting;
 use ring_alloc::{Builder, RingAlloc};
 
-/// A backing allocator whose drop frees the blocks that outlive their ring. A general heap would
+/// A backing allocator whose drop frees the blocks that outlive their ring. The global heap would
 /// leak those blocks.
 #[derive(Debug, Default)]
 struct Reclaims {
@@ -42,7 +42,7 @@ unsafe impl Allocator for Reclaims {
         let place =
             blocks.iter().position(|&there| there == (block, layout)).expect("a block of this allocator");
         blocks.swap_remove(place);
-        // SAFETY: the caller gives up a block that the global heap served.
+        // SAFETY: the global heap served the caller's block.
         unsafe { Global.deallocate(block, layout) };
     }
 }
@@ -50,7 +50,8 @@ unsafe impl Allocator for Reclaims {
 impl Drop for Reclaims {
     fn drop(&mut self) {
         for (block, layout) in self.blocks.take() {
-            // SAFETY: the block was not freed, and no borrow of the allocator is left.
+            // SAFETY: the global heap served the block, which was not freed, and no borrow of the
+            // allocator is left.
             unsafe { Global.deallocate(block, layout) };
         }
     }
@@ -94,9 +95,9 @@ fn blocks_that_outlive_the_ring_stay_valid() {
     let medium: &mut [u64; 600] = Box::leak(Box::new_in([2; 600], ring.clone()));
     let large: &mut [u64; 20_000] = Box::leak(Box::new_in([3; 20_000], ring.clone()));
     drop(dead);
-    // Drop the three handles inside the leaked boxes.
+    // Drop a copy for each of the three handles in the leaked boxes.
     for _ in 0..3 {
-        // SAFETY: the copy replaces the handle in a leaked box, which is never used again.
+        // SAFETY: the copy stands for the handle in a leaked box, which is never used again.
         drop(unsafe { ptr::read(&raw const ring) });
     }
     drop(ring);
@@ -136,9 +137,9 @@ fn last_handle_may_be_dropped_inside_the_ring() {
     unsafe { ptr::drop_in_place(place) };
     // The memory that contained the handle is still valid.
     let bytes = place.cast::<u8>();
-    // SAFETY: the block outlives the ring, and its bytes were written.
+    // SAFETY: the memory of the block outlives the ring, and its bytes were written.
     assert_eq!(unsafe { bytes.read() }, unsafe { bytes.read() });
-    // SAFETY: the block outlives the ring, and is not used otherwise.
+    // SAFETY: the memory of the block outlives the ring, and nothing else uses it.
     unsafe { bytes.write_bytes(1, size_of::<usize>()) };
     assert!(backing.held() > 0);
 }
@@ -188,11 +189,11 @@ fn leaked_box_can_be_rebuilt_and_freed() {
     let leaked: &mut [u32; 4] = Box::leak(Box::new_in([1, 2, 3, 4], &ring));
     leaked[0] = 9;
     let neighbour = Box::new_in(5_u8, &ring);
-    // SAFETY: the pointer was leaked from a box of this ring, and is not used otherwise.
+    // SAFETY: the pointer was leaked from a box of this ring, and nothing else uses it.
     let back = unsafe { Box::from_raw_in(ptr::from_mut(leaked), &ring) };
     assert_eq!((*back, *neighbour), ([9, 2, 3, 4], 5));
     let (raw, _) = Box::into_raw_with_allocator(back);
-    // SAFETY: the pointer comes from the box, and is not used otherwise.
+    // SAFETY: the pointer comes from the box, and nothing else uses it.
     unsafe { (*raw)[1] = 8 };
     // SAFETY: the pointer comes from a box of this ring.
     drop(unsafe { Box::from_raw_in(raw, &ring) });

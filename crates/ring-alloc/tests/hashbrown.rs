@@ -1,4 +1,4 @@
-//! Tests of hashbrown's maps in a ring: tables that double, are over-aligned, and are cloned with
+//! Tests of hashbrown's maps in a ring. Their tables double, are over-aligned, and are cloned with
 //! their allocator.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
@@ -8,7 +8,7 @@ use ephemera_testkit::suite::take_turn;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// The number of keys: enough for tables of every class, and under Miri for small tables only.
+/// The number of keys. They suffice for tables of every class, or for small tables under Miri.
 const KEYS: u32 = if cfg!(miri) { 40 } else { 20_000 };
 
 fn use_a_map<A: Allocator + Clone>(alloc: A) {

@@ -1,7 +1,7 @@
-//! Tests that memory leaves the process while the thread that allocated it sleeps. The owner does
+//! Tests that memory leaves the process while the thread that allocated it sleeps. That owner does
 //! not run before the check, and no thread trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
-// The sanitizer's shadow memory stays resident.
+// The shadow memory of AddressSanitizer stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
 
 use core::time::Duration;
@@ -12,7 +12,7 @@ use allocator_api2::boxed::Box;
 use ephemera_testkit::bursts::{PAGE, resident};
 use ring_alloc::OneRingAlloc;
 
-/// The tests of this file take turns.
+/// Serialises the tests of this file.
 static TURN: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
@@ -20,25 +20,26 @@ const BURST: usize = 32 * MIB;
 const SMALL_CHUNK: usize = 32 << 10;
 const MEDIUM_CHUNK: usize = 256 << 10;
 
-/// A time without slow paths that is long enough for an owner to be idle.
+/// A pause without slow paths that is long enough for an owner to become idle.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The number of times that another thread fills about ten chunks after each pause. Each chunk
-/// takes the slow path once.
+/// The number of rounds in which another thread fills about ten chunks, after each pause. The
+/// thread takes the slow path once for each chunk.
 const ROUNDS: usize = 200;
 
-/// The bound on the pauses, and with [`ROUNDS`] on the operations, until the memory has left. Two
-/// pauses suffice, unless a look during the frees saw chunks that were not empty yet.
+/// The largest number of pauses until the memory has left the process. Together with [`ROUNDS`], it
+/// bounds the operations. Two pauses suffice, unless a look during the frees saw chunks that were
+/// not empty yet.
 const PAUSES: usize = 8;
 
-/// Returns the bytes of a burst that may stay in chunks of `chunk` bytes: of each chunk, the page
-/// of its header, and the last page, which is not whole.
+/// Returns the number of bytes of a burst that may stay in chunks of `chunk` bytes. Of each chunk,
+/// two pages stay: the page of its header, and the last page, which is not whole.
 const fn kept(chunk: usize) -> usize {
     BURST / chunk * 2 * PAGE
 }
 
-/// The bytes of other memory of the process: the chunks that threads retain, and free lists of the
-/// system.
+/// The number of bytes that other memory of the process may take: chunks that threads retain, and
+/// free lists of the system's allocator.
 const SLACK: usize = 6 * MIB;
 
 type Block<const WORDS: usize> = Box<[u64; WORDS], OneRingAlloc>;
@@ -47,7 +48,7 @@ fn block<const WORDS: usize>(number: usize) -> Block<WORDS> {
     Box::new_in([number as u64; WORDS], OneRingAlloc)
 }
 
-/// Takes slow paths, on a thread that neither owns nor freed the memory.
+/// Takes slow paths. The caller runs this on a thread that neither owns nor freed the memory.
 fn other_threads_work() {
     for round in 0..ROUNDS {
         let blocks: Vec<_> = (0..150).map(|number| block::<256>(round + number)).collect();
@@ -55,9 +56,10 @@ fn other_threads_work() {
     }
 }
 
-/// Allocates a burst of blocks on a thread that then sleeps until the check is over. That thread
-/// first drops the blocks that `keeps` does not return, and another thread drops those that `frees`
-/// does not return. Checks that no more than `allowed` bytes of the burst stay resident.
+/// Allocates a burst of blocks on a thread, the owner. The owner drops the blocks that `keeps` does
+/// not return, and then sleeps until the check is over. Another thread drops those of the remaining
+/// blocks that `frees` does not return. Checks that at most `allowed` bytes of the burst stay
+/// resident.
 fn check<const WORDS: usize>(
     keeps: fn(Vec<Block<WORDS>>) -> Vec<Block<WORDS>>,
     frees: fn(Vec<Block<WORDS>>) -> Vec<Block<WORDS>>,
@@ -139,7 +141,7 @@ fn memory_of_medium_blocks_leaves_after_another_thread_frees_it() {
 
 #[test]
 fn surviving_block_keeps_only_its_own_chunk() {
-    // A chunk has 509 blocks, so every second chunk has a survivor.
+    // A chunk has 509 blocks, so every second chunk has a block that survives.
     let some = |blocks: Vec<Block<8>>| blocks.into_iter().step_by(1_018).collect();
     check::<8>(all, some, BURST / 2 + kept(SMALL_CHUNK) / 2 + SLACK);
 }

@@ -13,8 +13,8 @@ use ephemera_testkit::backing::{Calls, Counting, Hostile};
 use ephemera_testkit::suite::take_turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// Calls `test` with a ring over a hostile allocator, which must get all blocks back, and with
-/// `OneRingAlloc`.
+/// Calls `test` with a ring over a hostile allocator, and with `OneRingAlloc`. The ring must free
+/// all memory to the hostile allocator.
 fn with_both(test: impl Fn(&dyn Allocator)) {
     let backing = Hostile::new();
     let ring = RingAlloc::new_in(&backing);
@@ -34,7 +34,8 @@ fn clean() -> usize {
     OneRingAlloc.stats().bytes_held
 }
 
-/// Returns sizes around the class edges, and every size up to 5,000; under Miri fewer.
+/// Returns sizes around the class edges, and every size up to 5,000. Under Miri, returns fewer
+/// sizes.
 fn sizes() -> impl Iterator<Item = usize> {
     let step = if cfg!(miri) { 1_201 } else { 1 };
     let edges = [2 << 10, 64 << 10, 256 << 10].into_iter().flat_map(|edge| edge - 2..edge + 3);
@@ -98,7 +99,7 @@ fn absurd_sizes_are_refused() {
     for align in [1, 8, 4096, 1 << 20, 1 << 29] {
         let most = isize::MAX as usize - (align - 1);
         let sizes = [most, most - 1, most / 2, most / 4];
-        // A 32-bit target cannot serve half of its address space, but may serve a quarter.
+        // A 32-bit target cannot serve half of its address space, but it may serve a quarter.
         for &size in &sizes[..if usize::BITS == 64 { 4 } else { 2 }] {
             let absurd = layout(size, align);
             assert_eq!(blocks.allocate(absurd), Err(AllocError), "{absurd:?}");
@@ -181,8 +182,8 @@ fn every_resize_keeps_the_old_bytes_and_zeroes_the_new_ones() {
         for from in sizes.into_iter().step_by(some) {
             for to in sizes.into_iter().rev().step_by(some) {
                 for (number, (zeroed, covered)) in kinds.into_iter().enumerate() {
-                    // Under Miri each pair of sizes is tried with one kind only, and the next pair
-                    // with another.
+                    // Under Miri, each pair of sizes is tried with only one kind of resize, and the
+                    // next pair with another kind.
                     turns += usize::from(number == 0);
                     if cfg!(miri) && turns % kinds.len() != number {
                         continue;
@@ -210,7 +211,7 @@ fn resizes_may_change_the_alignment() {
         for &from in &aligns {
             for &to in &aligns {
                 let mut blocks = Checked::new(&ring);
-                // Keeps the next block from being aligned to more than was requested.
+                // This block keeps the next one from having more than the requested alignment.
                 blocks.allocate(layout(8, 8)).expect("served");
                 blocks.allocate(layout(120, from)).expect("served");
                 blocks.resize(1, layout(120, to), false).expect("served");
@@ -234,7 +235,7 @@ fn top_block_is_resized_in_place() {
             for to in [size + 1, size + 8, size + 100, most, most / 2, most / 2 + 1] {
                 assert_eq!(blocks.resize(1, layout(to, 8), to % 2 == 0), Ok(start), "to {to}");
             }
-            // The room that the block gave up is used again.
+            // After this shrink, the next block uses the room that the block gave up.
             assert_eq!(blocks.resize(1, layout(size, 8), false), Ok(start));
             assert_eq!(blocks.allocate(layout(size, 8)), Ok(start + size));
         }
@@ -263,7 +264,7 @@ fn chunk_starts_over_after_its_last_block_is_freed() {
             for _ in 0..7 {
                 blocks.allocate(layout(size, 8)).expect("served");
             }
-            // This order does not move the cursor back step by step.
+            // Frees in this order do not move the cursor back step by step.
             for index in [3, 0, 5, 1, 1, 0, 1, 0] {
                 blocks.free(index);
             }

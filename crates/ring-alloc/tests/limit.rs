@@ -21,7 +21,7 @@ use process::{Unlimited, clean};
 use ring_alloc::{Builder, Geometry, OneRingAlloc, RingAlloc, Standard};
 use tiny::Tiny;
 
-/// The sizes that a ring requests for a chunk of each class and for its own state, as the backing
+/// The sizes that a ring requests for its own state and for a chunk of each class, as the backing
 /// allocator counts them.
 #[derive(Debug, Clone, Copy)]
 struct Prices {
@@ -41,7 +41,7 @@ fn prices<G: Geometry>() -> Prices {
     Prices { state, small, medium: backing.held().bytes - state - small }
 }
 
-/// Allocates until a refusal, and returns how many blocks were served.
+/// Allocates until a refusal, and returns the number of blocks served.
 fn fill<A: Allocator>(blocks: &mut Checked<'_, A>, size: usize) -> usize {
     (0..).take_while(|_| blocks.allocate(layout(size, 8)).is_ok()).count()
 }
@@ -126,7 +126,8 @@ fn vector_shrinks_at_the_limit() {
 
 #[test]
 fn block_shrinks_into_another_class_at_the_limit() {
-    // Every operation checks all blocks, so under Miri the test allocates few and large blocks.
+    // Every operation checks all blocks, so under Miri the test allocates few blocks, which are
+    // large.
     const SIZE: usize = if cfg!(miri) { 20_000 } else { 3_000 };
     const LEAST: usize = if cfg!(miri) { 10 } else { 50 };
     let Prices { state, medium, .. } = prices::<Standard>();
@@ -183,8 +184,8 @@ fn refusal_changes_nothing() {
     blocks.allocate(layout(64, 16)).expect("the frees made room");
 }
 
-/// Performs random operations, and compares the statistics with the counts of the backing allocator
-/// and the oracle after each.
+/// Performs random operations. After each of them, compares the statistics with the counts of the
+/// backing allocator and of the oracle.
 fn stats_are_exact<G: Geometry>(limit: usize, steps: usize) {
     let backing = Counting::new();
     let ring = Builder::new().geometry::<G>().limit(limit).build_in(&backing);
@@ -212,7 +213,7 @@ fn stats_are_exact<G: Geometry>(limit: usize, steps: usize) {
         assert_eq!((stats.blocks_live, stats.bytes_live), (blocks.oracle.len(), blocks.oracle.bytes()));
         assert_eq!((stats.blocks_live(), stats.bytes_live()), (stats.blocks_live, stats.bytes_live));
         assert_eq!(stats.bytes_held, backing.held().bytes);
-        // Only a shrink that moves its block may exceed the limit, by one chunk.
+        // Only a shrink that moves its block may exceed the limit, and only by one chunk.
         let allowed = if shrinks { before.max(limit).saturating_add(medium) } else { before.max(limit) };
         assert!(backing.held().peak <= allowed, "{shrinks}: {:?} of {limit}", backing.held());
         assert_eq!(stats.chunks(), stats.small.chunks + stats.medium.chunks);
@@ -289,8 +290,8 @@ fn limit_of_one_ring_alloc_is_exact() {
     let stats = OneRingAlloc.stats();
     assert_eq!((stats.bytes_held, stats.blocks_live()), (limit, blocks.oracle.len()));
     assert_eq!(stats.bytes_live(), blocks.oracle.bytes());
-    // A lowered limit refuses requests, but keeps the chunks that are held, and their room is
-    // reused.
+    // A lowered limit refuses requests, but frees no chunk that is held. The room in these chunks
+    // is reused.
     OneRingAlloc.set_limit(0);
     assert_eq!(blocks.allocate(layout(100_000, 8)), Err(AllocError));
     blocks.free(blocks.oracle.len() - 1);
@@ -307,7 +308,7 @@ fn limit_of_one_ring_alloc_is_exact() {
 fn conc_chunks_of_ended_threads_are_freed_before_a_refusal() {
     take_turn();
     let _unlimited = Unlimited;
-    // Binds this thread to a record, so the thread below gets another one.
+    // Binds this thread to a record, so the thread below gets another record.
     drop(Box::new_in(1_u8, OneRingAlloc));
     let before = clean();
     let left = std::thread::spawn(|| Box::new_in([1_u8; 100], OneRingAlloc));
@@ -316,8 +317,8 @@ fn conc_chunks_of_ended_threads_are_freed_before_a_refusal() {
     assert!(held > before);
     OneRingAlloc.set_limit(held);
     assert!(OneRingAlloc.allocate(layout(1, 1)).is_err());
-    // This free empties a chunk of a record without a holder, and so frees the chunk. That makes
-    // room for exactly one chunk of this thread.
+    // This free empties a chunk of a record without a holder, so it also frees the chunk. That
+    // makes room for exactly one chunk of this thread.
     drop(left);
     let mut blocks = Checked::new(&OneRingAlloc);
     assert!(fill(&mut blocks, 1_000) >= 30);

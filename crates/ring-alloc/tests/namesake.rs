@@ -1,4 +1,4 @@
-//! Tests with programs in the style of ring-alloc 0.2. The programs use only that version's API.
+//! Tests with programs in the style of ring-alloc 0.2, which use only the API of that version.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use core::alloc::Layout;
@@ -20,7 +20,7 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Code of a library that is generic over the allocator.
+/// Stands for code of a library that is generic over the allocator.
 fn squares<A: Allocator + Clone>(alloc: A, upto: u64) -> Vec<Box<u64, A>, A> {
     let mut squares = Vec::new_in(alloc.clone());
     for number in 0..upto {
@@ -94,13 +94,13 @@ fn blocks_are_allocated_and_freed_by_hand() -> Result<(), AllocError> {
     let numbers = block.cast::<[u32; 4]>();
     // SAFETY: the block is new and has this type's layout.
     unsafe { numbers.write([1, 2, 3, 4]) };
-    // SAFETY: the block was written by the line above.
+    // SAFETY: the line above has written the block.
     assert_eq!(unsafe { numbers.read() }, [1, 2, 3, 4]);
-    // SAFETY: the block is live, of this ring and layout.
+    // SAFETY: this ring served the live block with this layout.
     unsafe { ring.deallocate(block.cast(), layout) };
 
     let block = OneRingAlloc.allocate(layout)?;
-    // SAFETY: the block is live, of this allocator and layout.
+    // SAFETY: this allocator served the live block with this layout.
     unsafe { OneRingAlloc.deallocate(block.cast(), layout) };
     Ok(())
 }
@@ -121,7 +121,7 @@ fn clone_frees_a_block_of_the_original() -> Result<(), AllocError> {
     let block = ring.allocate(layout)?;
     let clone = ring.clone();
     drop(ring);
-    // SAFETY: the block is live, of this ring and layout.
+    // SAFETY: this ring served the live block with this layout.
     unsafe { clone.deallocate(block.cast(), layout) };
     Ok(())
 }

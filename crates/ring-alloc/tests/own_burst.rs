@@ -1,8 +1,8 @@
-//! Tests that the memory of a burst leaves the process while the burst's own thread frees it. No
-//! operation follows the last free, and no thread trims. The test has a process of its own, because
-//! all threads of a process share one bound on freed bytes (`one/freed.rs`).
+//! Tests that the memory of a burst leaves the process while the thread that allocated the burst
+//! frees it. No operation follows the last free, and no thread trims. The test runs in its own
+//! process, because all threads of a process share one bound on freed bytes (`one/freed.rs`).
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
-// The sanitizer's shadow memory stays resident.
+// The shadow memory of AddressSanitizer stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
 
 use bursts::{BURST, CHUNK, KEPT, SHORT, burst, in_order, left};

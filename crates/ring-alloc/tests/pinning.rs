@@ -24,10 +24,10 @@ const TRAFFIC: usize = if cfg!(miri) {
 /// The numbers of long-lived blocks to try.
 const STUCK: &[usize] = if cfg!(miri) { &[2] } else { &[10, 100, 1_000] };
 /// The distance between two long-lived blocks, in allocations. A chunk of 32 KiB has room for fewer
-/// blocks, so no two long-lived blocks share one. (Under Miri, two blocks of `spike` may.)
+/// blocks, so no two long-lived blocks share a chunk. (Under Miri, two blocks of `spike` may.)
 const APART: usize = if cfg!(miri) { 270 } else { 800 };
 
-/// Returns the bytes that `k` long-lived blocks may cost.
+/// Returns the number of bytes that `k` long-lived blocks may keep.
 const fn price(k: usize) -> usize {
     (k + 8) * (64 << 10)
 }
@@ -43,7 +43,8 @@ enum Order {
 const ORDERS: &[Order] =
     if cfg!(miri) { &[Order::Any] } else { &[Order::Oldest, Order::Youngest, Order::Any] };
 
-/// Allocates blocks of 64 bytes, 100 of them live at a time, and one long-lived block among them.
+/// Allocates blocks of 64 bytes, and keeps 100 of them live at a time. One more block is
+/// long-lived.
 fn traffic_beside_one<A: Allocator + Copy>(alloc: A, order: Order) {
     let mut rng = SplitMix::new(3);
     let mut window = VecDeque::new();
@@ -67,8 +68,8 @@ fn traffic_beside_one<A: Allocator + Copy>(alloc: A, order: Order) {
     assert_eq!(stuck.as_deref(), Some(&[150; 8]));
 }
 
-/// Allocates small blocks, of which every `APART`-th is long-lived, and calls `look` from time to
-/// time.
+/// Allocates small blocks. Every `APART`-th block is long-lived. Calls `look` at each long-lived
+/// block and at the end.
 fn spread<A: Allocator + Copy>(alloc: A, k: usize, mut look: impl FnMut()) {
     let mut rng = SplitMix::new(5);
     let mut window = VecDeque::new();
@@ -92,7 +93,7 @@ fn spread<A: Allocator + Copy>(alloc: A, k: usize, mut look: impl FnMut()) {
     assert!(stuck.iter().enumerate().all(|(at, block)| block[0] == (at * APART) as u8));
 }
 
-/// Allocates many blocks at once and frees all but `k`, in a random order.
+/// Allocates many blocks at once, and frees all but `k` of them in a random order.
 fn spike<A: Allocator + Copy>(alloc: A, k: usize, look: impl FnOnce()) {
     let mut rng = SplitMix::new(7);
     let mut all: alloc::vec::Vec<_> = (0..k * APART).map(|turn| Box::new_in([turn; 8], alloc)).collect();

@@ -1,5 +1,5 @@
-//! Tests of a thread under the pressure of other threads. The empty chunks of the others make room
-//! for its requests, and polling statistics neither keeps memory nor causes refusals.
+//! Tests of a thread under the pressure of other threads. The empty chunks of other threads make
+//! room for its requests. Polling statistics neither keeps memory nor causes refusals.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -39,7 +39,7 @@ fn conc_empty_chunks_of_another_thread_serve_a_refused_request() {
             let blocks: Vec<_> = (0..20).map(|_| Box::new_in([1_u8; 60_000], OneRingAlloc)).collect();
             drop(blocks);
             burst.send(()).expect("the other end is open");
-            // Go on with small blocks, so that this thread takes its slow path.
+            // Continue with small blocks, so that this thread takes its slow path.
             let mut window = VecDeque::new();
             while running.load(Ordering::Relaxed) {
                 window.push_back(Box::new_in([1_u8; 1_000], OneRingAlloc));
@@ -65,7 +65,7 @@ fn conc_empty_chunks_of_another_thread_serve_a_refused_request() {
             boxes.is_ok()
         });
         running.store(false, Ordering::Relaxed);
-        // The end of `thread::scope` would not wait for the thread's exit guard.
+        // Join the thread, because the end of `thread::scope` would not wait for its exit guard.
         other.join().expect("the thread does not panic");
         served
     });
@@ -119,7 +119,7 @@ fn conc_polling_statistics_pins_no_empty_chunks() {
             }
         });
         for _ in 0..3 {
-            // All blocks live until the end of the burst, 16 to a chunk.
+            // All blocks stay live until the end of the burst. A chunk has 16 of them.
             let blocks: Vec<_> = (0..CHUNKS * 16).map(|_| Box::new_in([1_u8; 2_000], OneRingAlloc)).collect();
             drop(blocks);
         }
@@ -152,7 +152,7 @@ fn conc_polling_statistics_refuses_no_request_under_a_limit() {
             .filter(|round| {
                 let size = if round % 2 == 0 { 1_000 } else { 50_000 };
                 let block = OneRingAlloc.allocate(layout(size));
-                // SAFETY: the block was allocated above with this layout.
+                // SAFETY: `OneRingAlloc` has just served the block with this layout.
                 block.map(|block| unsafe { OneRingAlloc.deallocate(block.cast(), layout(size)) }).is_err()
             })
             .count();

@@ -1,5 +1,5 @@
-//! Tests with backing allocators that use the ring above them in the middle of the ring's own
-//! operations.
+//! Tests with backing allocators that use the ring above them in the middle of an operation of the
+//! ring.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -45,7 +45,7 @@ impl Below {
         // Keeps some blocks for later calls.
         while self.blocks.borrow().len() > 7 {
             let (block, layout) = self.blocks.borrow_mut().swap_remove(1);
-            // SAFETY: the block is live, of this ring and layout.
+            // SAFETY: this ring served the live block with this layout.
             unsafe { ring.deallocate(block, layout) };
         }
         if self.calls.get() % 3 == 0 {
@@ -55,7 +55,7 @@ impl Below {
     }
 }
 
-// SAFETY: every block comes from the global heap.
+// SAFETY: every block comes from the global heap, which meets the contract.
 unsafe impl Allocator for Reenters {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.0.reenter();
@@ -64,7 +64,7 @@ unsafe impl Allocator for Reenters {
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         self.0.reenter();
-        // SAFETY: the caller's block comes from the global heap.
+        // SAFETY: the caller's live block comes from the global heap.
         unsafe { Global.deallocate(block, layout) };
     }
 }
@@ -96,7 +96,7 @@ fn backing_allocator_may_use_the_ring_above_it() {
         let own = below.blocks.take();
         assert_eq!(ring.stats().blocks_live(), own.len());
         for (block, layout) in own {
-            // SAFETY: the block is live, of this ring and layout.
+            // SAFETY: this ring served the live block with this layout.
             unsafe { ring.deallocate(block, layout) };
         }
         assert_eq!(ring.stats().blocks_live(), 0);
@@ -119,7 +119,7 @@ struct FlushesBelow {
     flushes: Cell<usize>,
 }
 
-// SAFETY: every block comes from the global heap.
+// SAFETY: every block comes from the global heap, which meets the contract.
 unsafe impl Allocator for Flushes {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let ring = self.0.ring.borrow().clone();
@@ -135,7 +135,7 @@ unsafe impl Allocator for Flushes {
             self.0.flushes.set(self.0.flushes.get() + 1);
             ring.flush();
         }
-        // SAFETY: the caller's block comes from the global heap.
+        // SAFETY: the caller's live block comes from the global heap.
         unsafe { Global.deallocate(block, layout) };
     }
 }

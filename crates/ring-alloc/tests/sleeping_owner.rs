@@ -1,8 +1,7 @@
-//! Tests that the memory of a burst leaves the process while another thread frees the burst,
-//! although every thread sleeps right after that. No operation follows the last free, and no thread
-//! trims.
+//! Tests that the memory of a burst leaves the process while another thread frees the burst. All
+//! threads sleep right after the last free: no operation follows, and no thread trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
-// The sanitizer's shadow memory stays resident.
+// The shadow memory of AddressSanitizer stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
 
 use std::sync::{Mutex, PoisonError};
@@ -13,15 +12,15 @@ use ephemera_testkit::bursts::{PAGE, check_pages_are_kept, freed_elsewhere};
 #[path = "support/bursts.rs"]
 mod bursts;
 
-/// The tests of this file take turns.
+/// Serialises the tests of this file.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn in_reverse(blocks: &mut Burst) {
     blocks.iter_mut().rev().for_each(|block| *block = None);
 }
 
-/// Checks how much memory of a burst stays after another thread freed it. Two pages of each chunk
-/// may stay: that of its header, and the last one, which is not whole.
+/// Checks how much memory of a burst stays after another thread has freed the burst. Two pages of
+/// each chunk may stay: the page of its header, and the last page, which is not whole.
 fn check_remote(free: fn(&mut Burst)) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let left = left(freed_elsewhere(|| burst(BURST), free, 1)[0]);

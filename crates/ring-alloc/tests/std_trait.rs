@@ -1,5 +1,5 @@
-//! Tests of the standard library's containers in the rings, by the standard trait and without a
-//! feature gate.
+//! Tests of the standard library's containers in the rings, by the standard `Allocator` trait and
+//! without a feature gate.
 //!
 //! These tests are for compilers that have that trait, 1.100 and later:
 //! `RUSTFLAGS="--cfg ephemera_std_tests"`.
@@ -14,7 +14,7 @@ use ephemera_testkit::backing::Counting;
 use ephemera_testkit::suite::take_turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// A type of a library that knows only the standard trait.
+/// Stands for a type of a library that knows only the standard trait.
 struct Tree<A: Allocator + Clone> {
     nodes: Vec<Node<A>, A>,
     alloc: A,
@@ -128,8 +128,8 @@ fn neighbours_in_one_chunk_are_used_independently() {
     assert_eq!(*first, 2);
 }
 
-/// A box is freed inside the function that receives it by value. A reference to the whole chunk
-/// would violate its uniqueness.
+/// A function frees a box that it receives by value. A reference to the whole chunk would violate
+/// the uniqueness of the box.
 #[test]
 fn boxes_may_be_passed_by_value() {
     fn freed<A: Allocator>(mut boxed: Box<[u32; 4], A>) -> u32 {
@@ -157,12 +157,12 @@ fn leaked_box_can_be_rebuilt_and_freed() {
     let leaked: &mut [u8; 3] = Box::leak(Box::new_in([1, 2, 3], &ring));
     let neighbour = Box::new_in(9_u8, &ring);
     leaked[1] = 7;
-    // SAFETY: the pointer was leaked from a box of this ring, and is not used otherwise.
+    // SAFETY: the pointer was leaked from a box of this ring, and nothing else uses it.
     let mut back = unsafe { Box::from_raw_in(ptr::from_mut(leaked), &ring) };
     back[2] += *neighbour;
     assert_eq!(*back, [1, 7, 12]);
     let (raw, alloc) = Box::into_raw_with_allocator(back);
-    // SAFETY: the pointer comes from the box, and is not used otherwise.
+    // SAFETY: the pointer comes from the box, and nothing else uses it.
     unsafe { (*raw)[0] = 4 };
     drop(neighbour);
     // SAFETY: the pointer comes from a box of this ring.
@@ -170,7 +170,7 @@ fn leaked_box_can_be_rebuilt_and_freed() {
     assert_eq!(ring.stats().blocks_live(), 0);
 }
 
-/// A type parameter of a library's type, bounded by the standard trait.
+/// Stands for a library's type whose parameter is bounded by the standard trait.
 struct Phantom<A: Allocator>(PhantomData<A>);
 
 #[test]

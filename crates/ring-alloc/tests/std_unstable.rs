@@ -1,9 +1,9 @@
-//! Tests of the standard library's containers whose `_in` constructors still need a gate, in the
-//! rings.
+//! Tests, in the rings, of the standard library's containers whose `_in` constructors need a
+//! feature gate.
 //!
 //! These tests are for nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`.
-//! Containers that are cloned with their allocator demand the unstable trait `AllocatorClone`. No
-//! allocator of a stable crate can implement it, but every reference to one does.
+//! Containers that are cloned with their allocator require the unstable trait `AllocatorClone`. No
+//! allocator of a stable crate can implement this trait, but every reference to an allocator does.
 #![cfg(ephemera_std_unstable_tests)]
 #![feature(allocator_ext, btreemap_alloc)]
 

@@ -1,5 +1,5 @@
-//! Runs the common suite of all allocators on the rings: with tiny and with standard chunks, with
-//! no empty chunk kept, under a limit, and on all threads.
+//! Runs the common suite of all allocators on the rings: with tiny and with standard chunks,
+//! without kept chunks, under a limit, and on all threads.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 #[path = "support/tiny.rs"]
@@ -14,12 +14,12 @@ use ephemera_testkit::subject::Subject;
 use ring_alloc::{Builder, Geometry, OneRingAlloc, RingAlloc, Standard};
 use tiny::Tiny;
 
-/// The limit of the limited ring in bytes. It allows a few chunks of each class, and few large
+/// The limit of the limited ring in bytes. It allows a few chunks of each class and a few large
 /// blocks.
 #[cfg(not(miri))]
 const LIMIT: usize = 1 << 20;
 
-/// A ring of geometry `G` over a hostile backing allocator.
+/// A ring of geometry `G` over a hostile backing allocator, as a subject of the suite.
 struct Ring<G> {
     backing: Hostile,
     builder: Builder<G>,
@@ -144,8 +144,8 @@ impl Subject for One {
     fn finish(&self, ring: OneRingAlloc) -> usize {
         ring.clean_local();
         ring.clean_global();
-        // This does not check `blocks_live`: blocks that a failed run left live must not fail later
-        // runs.
+        // `blocks_live` is not checked, because blocks that a failed run left live must not fail
+        // later runs.
         ring.stats().bytes_held
     }
 }

@@ -14,7 +14,7 @@ use std::thread;
 use blocks::{Balanced, Bytes, SIZES, check, check_all, filled, joined, some};
 use ring_alloc::OneRingAlloc;
 
-/// A value of a thread-local. Its destructor allocates blocks, and frees the blocks in the value.
+/// The value of a thread-local. Its destructor allocates blocks, and frees the blocks in the value.
 struct AtExit {
     blocks: alloc::vec::Vec<Bytes>,
     to: Option<Sender<Bytes>>,
@@ -36,7 +36,7 @@ impl Drop for AtExit {
             to.send(filled(9, SIZES[2])).expect("the other end is open");
             to.send(filled(9, SIZES[3])).expect("the other end is open");
         }
-        // No thread owns the blocks that the destructor leaves live.
+        // Trim while the sent blocks are live. The thread may already have given up its record.
         OneRingAlloc.clean_local();
         OneRingAlloc.clean_global();
     }
@@ -47,7 +47,7 @@ thread_local! {
     static LATE: RefCell<Option<AtExit>> = const { RefCell::new(None) };
 }
 
-/// An action that a thread takes before it exits.
+/// An action that a thread performs before it exits.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// Registers the destructor of `EARLY`.

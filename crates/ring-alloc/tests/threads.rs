@@ -1,4 +1,4 @@
-//! Tests with blocks that move between threads and outlive their threads. None is lost.
+//! Tests with blocks that move between threads and outlive their threads. No block is lost.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -79,7 +79,7 @@ fn conc_blocks_of_another_thread_grow_and_shrink() {
     check_all(&blocks);
     assert_eq!(OneRingAlloc.stats().blocks_live(), 12);
     assert_eq!(OneRingAlloc.stats().bytes_live(), blocks.iter().map(Vec::capacity).sum());
-    // Resizes the blocks on their own thread again.
+    // Resize the blocks on their own thread again.
     blocks.iter_mut().for_each(Vec::shrink_to_fit);
     blocks.iter_mut().enumerate().for_each(|(number, bytes)| bytes.push(number as u8));
     check_all(&blocks);
@@ -200,7 +200,7 @@ fn conc_threads_of_a_scope_return_blocks() {
                 some(12)
             })
         });
-        // Join the threads, because `thread::scope` does not wait for their destructors of
+        // Join the threads, because `thread::scope` does not wait for the destructors of their
         // thread-locals.
         for thread in mine {
             check_all(&thread.join().expect("the thread does not panic"));
@@ -217,7 +217,7 @@ fn one_after_another(threads: usize) {
         left = joined(thread::spawn(move || {
             check_all(&left);
             drop(left);
-            // Fills more than a chunk of each of two classes.
+            // The blocks fill more than a chunk of each of two classes.
             let mut blocks: alloc::vec::Vec<_> =
                 (0..60).map(|number| filled(number, SIZES[number % 4])).collect();
             blocks.truncate(12);
@@ -253,7 +253,7 @@ fn records_are_added_for_more_threads_and_then_reused() {
             let barrier = Arc::clone(&barrier);
             thread::spawn(move || {
                 let bytes = filled(number, 100);
-                // After this wait every thread has a record.
+                // After this wait, every thread has a record.
                 barrier.wait();
                 check(number, &bytes);
                 bytes

@@ -1,4 +1,4 @@
-//! Tests of the traits that the rings implement, and of those that they must not implement.
+//! Tests of the traits that the rings implement, and of the traits that they must not implement.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use core::fmt::Debug;
@@ -83,7 +83,7 @@ mod api04 {
     use allocator_api2_04::vec::Vec;
     use ring_alloc::{OneRingAlloc, RingAlloc};
 
-    /// Code of a library that knows only the newer trait.
+    /// Stands for code of a library that knows only the newer trait.
     fn words<A: Allocator + Clone>(alloc: A) -> usize {
         let mut words = Vec::new_in(alloc.clone());
         for word in "a b c d".split(' ') {

@@ -1,5 +1,5 @@
-//! Jobs passed between threads: one thread makes jobs, another one runs and drops them. After a
-//! burst, the arena frees the memory that no job uses any more, while it stays in use.
+//! Passes jobs between threads: one thread makes jobs, and another thread runs and drops them.
+//! After a burst, the arena frees the memory of the burst while it serves a steady flow of jobs.
 //!
 //! Run it with `cargo run --release -p shared_arena --example jobs`.
 
@@ -35,8 +35,8 @@ impl Job {
     }
 }
 
-/// Makes a burst of jobs that all wait at the same time, then a steady flow of jobs. `make` puts
-/// each job behind its handle. Returns a sum over all jobs.
+/// Makes a burst of jobs that all wait at the same time, then a steady flow of jobs. `make` moves a
+/// job into memory and returns its handle. Returns a sum over all jobs.
 fn work<B: Deref<Target = Job> + Send>(make: impl Fn(Job) -> B) -> usize {
     let burst: Vec<B> = (0..BURST).map(|number| make(Job::new(number))).collect();
     let sum = |jobs: Vec<B>| jobs.iter().map(|job| job.run()).fold(0, usize::wrapping_add);

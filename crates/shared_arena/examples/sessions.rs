@@ -1,5 +1,5 @@
-//! A session table: threads look up and replace sessions, requests keep the session that they
-//! began with, and a clock holds weak handles that do not keep a session alive.
+//! A session table. Threads log users in and replace their sessions. Each request keeps the session
+//! that it began with. A clock holds weak handles, which do not keep a session alive.
 //!
 //! Run it with `cargo run --release -p shared_arena --example sessions`.
 
@@ -67,7 +67,8 @@ where
     })
 }
 
-/// Returns an empty table with room for more entries than there are users, so it does not grow.
+/// Returns an empty table with room for more entries than there are users, so the table does not
+/// grow.
 fn table<H>() -> Table<H> {
     Mutex::new(HashMap::with_capacity_and_hasher(2 * USERS as usize, BuildHasherDefault::default()))
 }

@@ -1,7 +1,7 @@
-//! Counts the bytes that a store holds, and enforces its limit.
+//! Counts the bytes that a store holds, and enforces the store's limit.
 //!
-//! Only slow paths use an account. A store acquires all its memory through its account, the memory
-//! of the store itself included, so `held` is the whole footprint.
+//! Only slow paths use an account. A store acquires all its memory through its account, including
+//! the memory of the store itself. So `held` is the whole footprint.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -29,7 +29,8 @@ impl StoreAccount {
         self.0.limit()
     }
 
-    /// Creates the error for a request of `asked` bytes, with the bytes held now.
+    /// Creates the error for a request of `asked` bytes, with the bytes that the account holds at
+    /// this moment.
     pub(crate) fn refused(&self, asked: usize, cause: RefusalCause) -> Refused {
         self.refused_at(self.held(), asked, cause)
     }
@@ -40,7 +41,7 @@ impl StoreAccount {
         Refused { asked, held, limit: self.limit(), other_copy, cause }
     }
 
-    /// Adds `bytes` until the result is dropped.
+    /// Adds `bytes` to the account until the result is dropped.
     ///
     /// # Errors
     /// Returns [`Refused`] if the limit has no room for the bytes.
@@ -66,7 +67,8 @@ impl StoreAccount {
     /// Returns `block` to the global allocator.
     ///
     /// # Safety
-    /// `acquire` of this account returned `block` for this `layout`, and no code uses it again.
+    /// `acquire` of this account returned `block` for this `layout`, and no code uses the block
+    /// again.
     pub(crate) unsafe fn release(&self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: `acquire` took the block from the same allocator, with this layout.
         unsafe { raw::release(&Global, block, layout) };
@@ -74,11 +76,12 @@ impl StoreAccount {
     }
 }
 
-/// Bytes that are on an account and not allocated. Dropping this takes them off the account.
+/// Bytes that an account includes although they are not allocated. Dropping this value takes the
+/// bytes off the account.
 #[derive(Debug)]
 pub(crate) struct ReservedBytes<'a> {
     account: &'a StoreAccount,
-    /// The bytes that the account held before.
+    /// The bytes that the account held before the reservation.
     before: usize,
     bytes: usize,
 }

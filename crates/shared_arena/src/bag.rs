@@ -6,9 +6,9 @@
 //!                     old ----'
 //! ```
 //!
-//! The visitor passes a gate that threads only try, so no thread waits. At every moment an item is
-//! in at most one list. So the child of a fork finds intact lists, wherever a visitor of the parent
-//! stood. The child misses at most the items that this visitor had taken out.
+//! The visitor passes a gate that threads try without waiting. At every moment an item is in at
+//! most one list. So a forked child finds intact lists, even if a thread of the parent was in the
+//! middle of a visit. The child misses at most the items that this visitor had taken out.
 
 use core::fmt;
 use core::ptr::{self, NonNull};
@@ -28,17 +28,17 @@ const TAKE: Ordering =
 
 /// A type whose values can be in a bag. A value is in at most one bag at a time.
 pub(crate) trait Linked: Sized {
-    /// Returns the address of the item's link. Item and link live while the item is in a bag or a
-    /// visitor has it.
+    /// Returns the address of the item's link. The item and its link are live while the item is in
+    /// a bag or a visitor has it.
     fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>>;
 }
 
-/// The link of an item. Only the thread that has taken the item out, or is about to push it, writes
+/// The link of an item. Only a thread that has taken the item out, or is about to push it, writes
 /// the link.
 #[derive(Debug)]
 pub(crate) struct BagLink<T> {
     next: OwnerPtr<T>,
-    /// Lets loom check that each reader of the link or item sees its last write.
+    /// Lets loom check that each reader of the link or of the item sees the last write to it.
     witness: Witness,
 }
 
@@ -62,7 +62,7 @@ impl<T> BagLink<T> {
 
 /// A set of items that wait for a visit.
 pub(crate) struct Bag<T> {
-    /// Items that were pushed and not yet taken by a visitor.
+    /// Items that no visitor has taken since they were pushed.
     news: AtomicPtr<T>,
     gate: Gate,
     /// Requests of threads that found the gate shut, as bits.
@@ -95,8 +95,8 @@ impl<T> Bag<T> {
     }
 
     /// Takes the requests of threads that found the gate shut, as bits. The caller must have opened
-    /// the gate and then issued a fence. It then sees the request of each thread that found the
-    /// gate shut.
+    /// the gate and then issued a fence. The caller then sees the request of each thread that found
+    /// the gate shut.
     pub(crate) fn wishes(&self) -> usize {
         if self.wishes.load(Ordering::Relaxed) == 0 {
             return 0;
@@ -106,7 +106,7 @@ impl<T> Bag<T> {
         self.wishes.swap(0, Ordering::AcqRel)
     }
 
-    /// Returns whether this thread sees the bag empty.
+    /// Returns whether the bag looks empty to this thread.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         let lists = [&self.fresh, &self.old, &self.seen];
@@ -131,7 +131,7 @@ impl<T: Linked> Bag<T> {
     }
 
     /// Starts a visit. If another thread is visiting, leaves the request `wish`, unless that is 0.
-    /// The other thread finds the request after it has opened the gate.
+    /// The visitor finds the request after it has opened the gate.
     pub(crate) fn visit_or_wish(&self, wish: usize) -> Option<Visit<'_, T>> {
         let visit = self.visit();
         if visit.is_some() || wish == 0 {
@@ -169,8 +169,8 @@ impl<T: Linked> Visit<'_, T> {
         pop(&self.bag.fresh)
     }
 
-    /// Takes out an item that was visited before, unless this visit has kept it. Each pass over the
-    /// old items takes out every one of them once.
+    /// Takes out an item that an earlier visit kept. Each pass over these items takes out each item
+    /// once.
     pub(crate) fn next_old(&mut self) -> Option<NonNull<T>> {
         pop(&self.bag.old).or_else(|| {
             self.bag.turn_over();
@@ -197,8 +197,8 @@ impl<T: Linked> Drop for Visit<'_, T> {
 
 /// Returns the link of an item that is in a bag, or that the caller has taken out.
 fn link<'a, T: Linked>(item: NonNull<T>) -> &'a BagLink<T> {
-    // SAFETY: the link lives while its item is in a bag or taken out (`Linked`), and all borrows of
-    // it are shared ones.
+    // SAFETY: the link is live while its item is in a bag or taken out (`Linked`), and code only
+    // ever borrows the link shared.
     unsafe { T::link(item).as_ref() }
 }
 

@@ -1,14 +1,14 @@
-//! Defines the word of a page: a bit for each free slot, and a bit that says whether the page is
-//! listed.
+//! Defines the word of a page, which has a bit for each free slot and a bit that says whether the
+//! page is listed.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-/// The free slots of a page, as its owner knows them.
+/// The free slots of a page, as the page's owner knows them.
 ///
-/// The topmost bit is [`Bits::LISTED`]. It is set while the page is on its shard's list of pages
-/// with free slots, or is the current page. A word of zero is a full page that is on no list. Only
-/// a free that finds this word does more than set a bit: it links the page.
+/// The topmost bit is [`Bits::LISTED`]. This bit is set while the page is on its shard's list of
+/// pages with free slots, or is the current page. A word of zero means that the page is full and on
+/// no list. Only a free that finds zero does more than set a bit: it links the page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bits(u64);
 
@@ -50,7 +50,7 @@ impl Bits {
         Self(self.0 | slots)
     }
 
-    /// Returns the word of any page after these slots were freed and it was listed.
+    /// Returns the word of any page after these slots were freed and the page was listed.
     pub(crate) const fn with(self, slots: u64) -> Self {
         Self(self.0 | slots | Self::LISTED)
     }

@@ -1,14 +1,14 @@
-//! Closes a dropped arena: marks its groups as dropped, and has each group count the slots that are
-//! still in use.
+//! Closes a dropped arena: frees its empty groups, marks the others, and sets their counts to the
+//! slots that are still in use.
 //!
 //! No thread claims from a closed arena. The drop sets each group's `record` to null and closes the
 //! inbox of each shard. A free that finds null or a closed inbox takes its slot off the group's
 //! count. The thread that counts the last slot of a group frees the group, and with the last group
 //! the store.
 //!
-//! The count `out` starts with [`ALIVE`], and the closing thread takes off everything but the slots
-//! in use. So a free may count before the closing thread does: on another thread, or within this
-//! module when the global allocator drops a handle.
+//! The count `out` starts at [`ALIVE`], and the closing thread takes off everything but the slots
+//! in use. So a free may count its slot before the closing thread does. That free may be on another
+//! thread, or within this module when the global allocator drops a handle.
 
 use core::ptr::{self, NonNull};
 
@@ -17,24 +17,24 @@ use crate::group::{ALIVE, PageGroup, PageGroupPtr};
 use crate::shard::ShardPtr;
 use crate::store::ArenaStore;
 
-/// Closes a shard: frees its groups without a slot in use, and has the other groups count their
-/// slots in use. Returns the number of other groups.
+/// Closes a shard: frees its groups without a slot in use, and sets the counts of its other groups
+/// to their slots in use. Returns the number of the other groups.
 ///
 /// With `queue`, the other groups are queued for looks and stay until the caller releases the
 /// shard's turn. Otherwise other threads may free them at once.
 ///
 /// # Safety
 /// The caller drops the store's arena, and must call this once for each shard. Unless `queue` is
-/// set, no thread performs a local free to this shard now or later, because the caller is its owner
-/// or has the lease of its record.
+/// set, no thread performs a local free to this shard now or later: the caller is the shard's
+/// owner, or has the lease of the shard's record.
 pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: bool) -> usize {
     let geometry = store.geometry();
     if !store.single() {
         // SAFETY: the caller drops the arena and closes each shard once.
         unsafe { close_inbox(geometry, shard) };
     }
-    // This marks all groups as dropped before it counts any slot. A free that saw the arena live
-    // after the count would set a bit that no thread counts.
+    // All groups must be marked as dropped before any slot is counted. A free that saw the arena
+    // live after the count would set a bit that no thread counts.
     let mut before: *mut PageGroup = ptr::null_mut();
     each_group(shard.groups().get(), |group| {
         group.prev().set(before);
@@ -50,7 +50,8 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
         shard.groups().set(ptr::null_mut());
     }
     each_group(first, |group| {
-        // SAFETY: the caller drops the arena and has the turn at this shard.
+        // SAFETY: the caller drops the arena, so it has the turn at this shard or is the pool's
+        // only thread.
         unsafe { note_freed(geometry, shard, group) };
         if !settle(store, group, ALIVE - slots_out(geometry, group)) {
             left += 1;
@@ -83,7 +84,8 @@ fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
     }
 }
 
-/// Closes a shard's inbox: notes the remote frees in it, and makes later ones count their slots.
+/// Closes a shard's inbox, and notes the remote frees in it. Later remote frees find the inbox
+/// closed and count their slots.
 ///
 /// # Safety
 /// The caller drops the arena of the shard's store, and must call this once for each shard.
@@ -98,11 +100,11 @@ unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
     }
 }
 
-/// Notes the slots of a group that its owner freed since the last look, and returns their number.
+/// Notes the slots that the owner of a group freed since the last look, and returns their number.
 ///
 /// # Safety
-/// The arena's drop has begun. The caller has the turn at the group's shard, or is the only thread
-/// that goes through it.
+/// The arena's drop has begun. The caller has the turn at the group's shard, or is the pool's only
+/// thread.
 pub(crate) unsafe fn note_freed(geometry: &ArenaGeometry, shard: ShardPtr, group: PageGroupPtr) -> usize {
     let note_page = |page| {
         let local = group.near(geometry, page);
@@ -142,11 +144,11 @@ pub(crate) fn unlink(shard: ShardPtr, group: PageGroupPtr) {
     }
 }
 
-/// Takes the closing thread's part off the store, and returns whether that freed the store.
+/// Takes the closing thread's part off the store's count, and returns whether that freed the store.
 ///
 /// # Safety
-/// All shards were closed, and `left` is the number of the store's parts that they leave. The
-/// caller does not use the store again.
+/// All shards were closed, and `left` parts of the store remain after that. The caller does not use
+/// the store again.
 pub(crate) unsafe fn close_store(store: NonNull<ArenaStore>, left: usize) -> bool {
     // SAFETY: the count of parts still includes the closing thread's own, so the store is live.
     unsafe { store.as_ref() }.release_unbound_at_end();
@@ -168,6 +170,6 @@ pub(crate) unsafe fn release(group: PageGroupPtr) -> bool {
     let this = unsafe { store.as_ref() };
     // SAFETY: this thread counted the last slot, and no list has the group.
     unsafe { this.release_group(group) };
-    // SAFETY: this takes off the part of the group that was just freed.
+    // SAFETY: the group was a part of the store, and this thread has just freed it.
     unsafe { ArenaStore::part(store, 1) }
 }

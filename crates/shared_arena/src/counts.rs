@@ -1,5 +1,5 @@
-//! Counts the handles of an `ArenaArc` or `ArenaRc`. One word holds both counts, so one load says
-//! whether a handle is the only one.
+//! Counts the `ArenaArc` or `ArenaRc` handles of a slot. One word holds the strong and the weak
+//! count, so one load says whether a handle is the only one.
 //!
 //! ```text
 //!   | weak: 32 bits | strong: 32 bits |      all strong handles together have one weak count
@@ -15,10 +15,10 @@ use ephemera_prim::witness::Witness;
 
 const STRONG: u64 = 1;
 const WEAK: u64 = 1 << 32;
-/// Half of the largest count. A thread that finds more aborts the process, long before other
-/// threads could make the count overflow.
+/// Half of a count's range. A thread that finds a larger count aborts the process, long before
+/// other threads could make the count overflow.
 const MOST: u64 = 1 << 31;
-/// One strong handle, and the weak count of all strong ones.
+/// One strong handle, and the one weak count of all strong handles.
 const START: u64 = STRONG | WEAK;
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
@@ -85,7 +85,7 @@ impl Count {
         strong_in(self.get()) as usize
     }
 
-    /// Counts another handle on the same thread, for a value that no other thread has.
+    /// Counts another handle on the same thread, for a value that only this thread uses.
     #[inline]
     pub(crate) fn clone_here(&self) {
         let word = self.get();
@@ -93,8 +93,8 @@ impl Count {
         self.set(word + STRONG);
     }
 
-    /// Takes a handle on the same thread off the count, for a value that no other thread has.
-    /// Returns whether it was the last one.
+    /// Takes a handle off the count, for a value that only this thread uses. Returns whether it was
+    /// the last handle.
     #[inline]
     pub(crate) fn drop_here(&self) -> bool {
         let word = self.get() - STRONG;
@@ -105,14 +105,15 @@ impl Count {
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 impl Count {
-    /// Returns the number of weak handles at this moment, without the one count of all strong ones.
+    /// Returns the number of weak handles at this moment, without the one weak count of all strong
+    /// handles.
     pub(crate) fn weak(&self) -> usize {
         let word = self.get();
         (weak_in(word) as usize).saturating_sub(usize::from(strong_in(word) != 0))
     }
 
-    /// Counts another strong handle, made from a strong one. The addition needs no ordering: the
-    /// means by which the handle reaches another thread provides it.
+    /// Counts another strong handle, made from a strong one. The addition needs no ordering,
+    /// because the transfer of the handle to another thread provides it.
     #[inline]
     pub(crate) fn clone_strong(&self) {
         check(strong_in(self.word.fetch_add(STRONG, Ordering::Relaxed)));
@@ -125,8 +126,8 @@ impl Count {
     }
 
     /// Counts a strong handle, made from a weak one. Returns `false` if the value was dropped. The
-    /// exchange needs no ordering. A thread that has a weak handle has seen the initialised value,
-    /// and `get_mut` and `make_mut` give no mutable access to it while a weak handle exists.
+    /// exchange needs no ordering. A thread that has a weak handle has seen the initialised value.
+    /// While a weak handle exists, `get_mut` and `make_mut` give no mutable access to the value.
     pub(crate) fn upgrade(&self) -> bool {
         let more = |word| {
             check(strong_in(word));
@@ -157,8 +158,8 @@ impl Count {
     #[inline]
     #[must_use]
     pub(crate) fn drop_weak(&self) -> bool {
-        // ORDERING: `LAST_WEAK`. Pairs with `Count::drop_weak`. The only handle needs no second
-        // read-modify-write.
+        // ORDERING: `LAST_WEAK`. Pairs with `Count::drop_weak`. The last handle needs no
+        // read-modify-write here.
         if self.word.load(LAST_WEAK) == WEAK {
             return true;
         }
@@ -171,16 +172,16 @@ impl Count {
         true
     }
 
-    /// Returns whether this strong handle is the only handle of any kind. Its owner may then write
-    /// to the value.
+    /// Returns whether this strong handle is the only handle of any kind. The owner of the handle
+    /// may then write to the value.
     #[inline]
     pub(crate) fn is_unique(&self) -> bool {
         // ORDERING: `ALONE`. Pairs with `Count::drop_strong` and `Count::drop_weak`.
         self.word.load(ALONE) == START
     }
 
-    /// Takes the strong handle off its count if it is the only strong one. Returns whether it was
-    /// the only one. If so, the caller must move the value out.
+    /// Takes this strong handle off its count if it is the only strong handle. Returns whether it
+    /// took the handle off. If so, the caller must move the value out.
     pub(crate) fn take_unique(&self) -> bool {
         let less = |word| (strong_in(word) == 1).then_some(word - STRONG);
         // ORDERING: `ALONE`. Pairs with `Count::drop_strong`.

@@ -1,4 +1,4 @@
-//! Defines the errors of requests that got no slot.
+//! Defines the errors of requests that an arena refused.
 
 use alloc::alloc::handle_alloc_error;
 use core::alloc::Layout;
@@ -7,7 +7,7 @@ use core::fmt;
 /// The reason for a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RefusalCause {
-    /// The bytes held, plus the requested ones, exceed the arena's limit.
+    /// The bytes held, plus the requested bytes, exceed the arena's limit.
     Limit,
     /// The global allocator refused the request.
     GlobalAllocator,
@@ -37,34 +37,37 @@ pub(crate) enum RefusalCause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refused {
-    /// The number of requested bytes; `usize::MAX` if it exceeds a `usize`.
+    /// The number of requested bytes, or `usize::MAX` if that number overflows.
     pub asked: usize,
     /// The bytes that the arena held when the request was refused.
     pub held: usize,
-    /// The most bytes that the arena may hold; `usize::MAX` if it has no limit.
+    /// The most bytes that the arena may hold, or `usize::MAX` if there is no limit.
     pub limit: usize,
     /// Whether another copy of this crate in the process made the arena. Only that copy may put
-    /// values into it.
+    /// values into the arena.
     pub other_copy: bool,
     pub(crate) cause: RefusalCause,
 }
 
-/// The message for a claim from an arena that another copy of the crate made.
+/// The message of the error for an arena that another copy of the crate made.
 pub(crate) const ANOTHER_COPY: &str = "another copy of this crate in the process made the arena";
 
 impl Refused {
-    /// Returns whether the arena's own limit refused the request. Then the sum of
+    /// Returns whether the arena's own limit refused the request. If so, the sum of
     /// [`held`](Refused::held) and [`asked`](Refused::asked) exceeds [`limit`](Refused::limit).
     ///
-    /// Otherwise, the request failed for one of these reasons: the global allocator refused it; it
-    /// exceeded `isize::MAX` bytes, which no allocator can serve; there was no memory to register
-    /// the thread; or [`Refused::other_copy`] is set.
+    /// Otherwise, one of the following holds:
+    ///
+    /// * The global allocator refused the request.
+    /// * The request exceeded the address space.
+    /// * There was no memory to register the thread.
+    /// * [`Refused::other_copy`] is set.
     #[must_use]
     pub fn by_limit(&self) -> bool {
         self.cause == RefusalCause::Limit
     }
 
-    /// Calls `handle_alloc_error`, as the infallible methods do after a refusal.
+    /// Calls `handle_alloc_error`. The infallible methods call this after a refusal.
     #[cold]
     #[inline(never)]
     pub(crate) fn give_up(self) -> ! {
@@ -96,10 +99,9 @@ impl fmt::Display for Refused {
 
 impl core::error::Error for Refused {}
 
-/// The error of a request that got no slot. It gives the argument of the request back to the
-/// caller.
+/// The error of a request that got no slot. It contains the argument of the request.
 ///
-/// `V` is the value or the initialiser that was passed.
+/// `V` is the type of that argument: a value or an initialiser.
 ///
 /// # Examples
 ///
@@ -121,7 +123,7 @@ impl<V> TryAllocError<V> {
         Self { value, refused }
     }
 
-    /// Returns the value or initialiser that was passed.
+    /// Returns the value or initialiser that was passed to the request.
     #[must_use]
     pub fn into_value(self) -> V {
         self.value
@@ -153,7 +155,7 @@ mod tests {
     use super::{ANOTHER_COPY, RefusalCause, Refused, TryAllocError};
     use alloc::string::ToString;
 
-    /// Returns a refusal with this cause. The figures alone would always mean the limit.
+    /// Returns a refusal with this cause. The figures alone always suggest a refusal by the limit.
     fn refused(cause: RefusalCause) -> Refused {
         Refused { asked: 700, held: 900, limit: 1_000, other_copy: false, cause }
     }

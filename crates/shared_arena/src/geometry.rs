@@ -1,7 +1,8 @@
-//! Computes where the parts of a group lie. All arguments and results are integers.
+//! Computes the layout of a group: the offsets of its parts. All arguments and results are
+//! integers.
 //!
-//! A **group** is an aligned block of memory with several **pages** in it. A page has up to 63
-//! slots for values of one type. `group` describes the parts.
+//! A **group** is an aligned block of memory with one or more **pages**. A page has up to 63 slots
+//! for values of one type. The module `group` describes the parts.
 //!
 //! ```text
 //! base (aligned to `group`)
@@ -9,9 +10,10 @@
 //!          ^near          ^far          ^rare          ^first     64 strides to ^
 //! ```
 //!
-//! A group has at most `pages` pages. The offsets of its parts do not depend on how many it has. A
-//! page has 63 slots and takes the room of 64. So the offset of a slot, divided by the stride,
-//! yields page and slot by a shift and a mask. The stride is a constant of the type.
+//! A group has at most `pages` pages. The offsets of its parts are the same for any number of
+//! pages. A page has up to 63 slots and takes the space of 64. So the distance of a slot from
+//! `first`, divided by the stride, yields the page by a shift and the slot by a mask. The stride is
+//! a constant of the type.
 #![forbid(unsafe_code)]
 
 use ephemera_prim::align::align_up;
@@ -19,15 +21,15 @@ use ephemera_prim::align::align_up;
 /// Distance from one page to the next, in strides.
 const SPACING: usize = 64;
 
-/// Bytes by which a group is shorter than its alignment. General allocators put a header in front
-/// of a block. A group as large as its alignment would take the place of the next block's header,
-/// and so move the next group by a whole alignment.
+/// The least difference between a group's alignment and its size, in bytes. General allocators put
+/// a header in front of each block. A group as large as its alignment would leave no room for the
+/// next block's header. The next group would then start a whole alignment later.
 const SLACK: usize = 16;
 
 /// Size of a cache line, in bytes. Parts that different threads write do not share a line.
 const LINE: usize = 64;
 
-/// Sizes in bytes: of a group's header, and of a page's near, far and rare parts.
+/// The sizes in bytes of a group's header and of a page's near, far and rare parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) header: usize,
@@ -36,21 +38,21 @@ pub(crate) struct Sizes {
     pub(crate) rare: usize,
 }
 
-/// Bounds on the geometries of all types.
+/// The bounds that apply to the geometry of every type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// The largest number of slots in a page, at most 63: the topmost bit of the word is not a
-    /// slot.
+    /// The largest number of slots in a page: at most 63, because the topmost bit of a page's word
+    /// does not stand for a slot.
     pub(crate) slots: usize,
     /// The largest number of pages in a group.
     pub(crate) pages: usize,
-    /// The number of pages that a type's largest group should have, unless its alignment would then
-    /// exceed `largest`.
+    /// The number of pages that a type's largest group should have, unless the group's alignment
+    /// would then exceed `largest`.
     pub(crate) goal: usize,
-    /// The least alignment of a group, in bytes.
+    /// The smallest alignment of a group, in bytes.
     pub(crate) smallest: usize,
-    /// The largest alignment of a group, in bytes. Only types that are too large for such a group
-    /// have groups with a larger alignment. Such a group has one slot.
+    /// The largest alignment of a group, in bytes. A type that is too large for this alignment has
+    /// groups with a larger alignment and one slot each.
     pub(crate) largest: usize,
 }
 
@@ -61,7 +63,7 @@ pub(crate) const LIMITS: Limits = if cfg!(ephemera_loom) {
     Limits { slots: 63, pages: 256, goal: 8, smallest: 16 << 10, largest: 256 << 10 }
 };
 
-/// The layout of the groups of one type. It depends on the type's size and alignment only.
+/// The layout of the groups of one type. It depends only on the type's size and alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ArenaGeometry {
     /// The alignment of groups in bytes: a power of two that exceeds the size of every group.
@@ -77,7 +79,7 @@ pub(crate) struct ArenaGeometry {
     pub(crate) stride: usize,
     /// The number of slots in a page.
     pub(crate) slots: usize,
-    /// The number of pages in the largest group; 0 if no group has room for a slot.
+    /// The number of pages in the largest group, or 0 if no group has room for a slot.
     pub(crate) pages: usize,
 }
 
@@ -86,7 +88,7 @@ pub(crate) struct ArenaGeometry {
 pub(crate) struct Position {
     /// The index of the page in its group.
     pub(crate) page: usize,
-    /// The index of the slot in its page, which is also the number of its bit.
+    /// The index of the slot in its page, and of the slot's bit in the page's word.
     pub(crate) slot: usize,
 }
 
@@ -116,8 +118,8 @@ impl ArenaGeometry {
         Self { group, near: 0, far: 0, rare: 0, first: 0, stride, slots, pages: 0 }
     }
 
-    /// Returns the layout for groups with the alignment `group`, if such a group has room for a
-    /// slot.
+    /// Returns the layout of groups with the alignment `group`, or `None` if such a group has no
+    /// room for a slot.
     const fn within(group: usize, stride: usize, align: usize, sizes: Sizes, limits: Limits) -> Option<Self> {
         let room = group - SLACK;
         let mut pages = room / stride.saturating_mul(SPACING) + 1;
@@ -135,7 +137,8 @@ impl ArenaGeometry {
         }
         match Self::lay_out(group, 1, limits.slots, stride, align, sizes) {
             Some(it) if it.first < room && (room - it.first) / stride > 0 => {
-                // Keeps a first value from taking more memory than `largest` or than it needs.
+                // Limits the memory for a first value to `largest` bytes, or to the bytes that one
+                // value needs.
                 let slots = if group > limits.largest { 1 } else { (room - it.first) / stride };
                 Some(Self { slots, ..it })
             }
@@ -161,7 +164,7 @@ impl ArenaGeometry {
         }
     }
 
-    /// Returns the size in bytes of a group of `pages` pages, or `None` if it exceeds a `usize`.
+    /// Returns the size in bytes of a group of `pages` pages, or `None` if the size overflows.
     pub(crate) const fn bytes(&self, pages: usize) -> Option<usize> {
         let Some(before) = pages.saturating_sub(1).checked_mul(SPACING) else { return None };
         let Some(strides) = before.checked_add(self.slots) else { return None };
@@ -172,7 +175,7 @@ impl ArenaGeometry {
     }
 
     /// Returns the total size in bytes of the fewest groups that together have `pages` pages.
-    /// Returns `None` if the size exceeds a `usize`, or if no group has room for a slot.
+    /// Returns `None` if the size overflows or no group has room for a slot.
     pub(crate) const fn bytes_in_groups(&self, pages: usize) -> Option<usize> {
         if pages == 0 {
             return Some(0);
@@ -189,7 +192,7 @@ impl ArenaGeometry {
         }
     }
 
-    /// Returns a word with the bit of every slot of a page set.
+    /// Returns the word in which the bit of each slot of a page is set.
     #[inline]
     pub(crate) const fn all(&self) -> u64 {
         (1 << self.slots) - 1
@@ -202,7 +205,7 @@ impl ArenaGeometry {
         Position { page: strides / SPACING, slot: strides % SPACING }
     }
 
-    /// Returns the offset in bytes of a page's slot 0 from the group's base.
+    /// Returns the offset in bytes from the group's base to slot 0 of a page.
     #[inline]
     pub(crate) const fn page_offset(&self, page: usize) -> usize {
         self.first + page * SPACING * self.stride
@@ -232,7 +235,7 @@ mod tests {
         ArenaGeometry::new(size, align, SIZES, LIMITS)
     }
 
-    /// Asserts the properties of every layout with pages.
+    /// Asserts the properties that every layout with pages has.
     fn check(it: &ArenaGeometry, size: usize, align: usize) {
         assert!(it.group.is_power_of_two() && it.pages > 0);
         assert!((1..=63).contains(&it.slots) && it.all().count_ones() as usize == it.slots);
@@ -256,7 +259,7 @@ mod tests {
 
     #[test]
     fn every_size_and_alignment_has_a_layout() {
-        /// Above this size there may be no layout.
+        /// The largest size that the test uses. A larger type may have no layout.
         const MOST: usize = if usize::BITS == 64 { usize::MAX >> 30 } else { usize::MAX >> 6 };
         let step = if cfg!(miri) { 7 } else { 1 };
         for align_shift in (0..30).step_by(step) {

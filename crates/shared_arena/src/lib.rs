@@ -1,9 +1,9 @@
-//! Pools of values of one type that threads can share.
+//! Object pools for values of one type, for one thread or for many.
 //!
 //! An **arena** has slots for values of one type. Each thread owns pages of up to 63 slots, and
 //! claims slots from them without a lock or an atomic read-modify-write. Any thread may drop a
-//! value. That costs one read-modify-write if another thread owns the value's page. Handles are one
-//! pointer wide and may outlive their arena.
+//! value. If another thread owns the value's page, the drop usually costs one read-modify-write.
+//! Handles are one pointer wide and may outlive their arena.
 //!
 //! | arena | used by | handles | handles for other threads |
 //! |---|---|---|---|
@@ -23,7 +23,7 @@
 //! let thread = std::thread::spawn(move || message[0]);
 //! assert_eq!(thread.join().unwrap(), 1);
 //!
-//! // In place, for a value that is too large to be moved.
+//! // `alloc_with` initialises a value in its slot, for values that are too large to move.
 //! let large = arena.alloc_with(|slot| slot.write([7; 40]));
 //! assert_eq!((large[39], arena.stats().0), (7, 1));
 //! # }
@@ -31,58 +31,58 @@
 //!
 //! # Trade-offs
 //!
-//! * An arena allocates groups of pages that grow with it. With one value of up to 128 bytes, it
-//!   holds 2.4 to 9.4 KiB: 2.6 KiB for a word, 3.8 KiB for 40 bytes, 7.6 KiB for a single byte.
-//!   Later it allocates up to 16 KiB (words), 32 KiB (40 bytes) or 256 KiB (256 bytes and more) at
-//!   a time. A long-lived value pins its own group, and no other one.
-//! * A value that does not fit into a group of 256 KiB has a group of its own. The group takes the
-//!   value's size plus its alignment, or plus 256 bytes if its alignment is smaller. A zero-sized
-//!   value takes the room of its alignment.
-//! * Besides the values, an arena holds 64 bytes for each group; in each group, 48 bytes for each
-//!   page that the type's largest group can have; the room of one value between two pages; and 8
-//!   bytes for each slot of a page that ever had a counted handle. In a large arena of words, this
+//! * An arena allocates pages in groups, and the groups get larger as the arena grows. With one
+//!   value of up to 128 bytes, an arena holds 2.4 to 9.4 KiB: 2.6 KiB for a word, 3.8 KiB for 40
+//!   bytes, 7.6 KiB for a single byte. A large arena allocates up to 16 KiB (words), 32 KiB (40
+//!   bytes) or 256 KiB (256 bytes and more) at a time. A long-lived value pins only its own group.
+//! * A value that does not fit into a group of 256 KiB gets its own group. That group takes the
+//!   value's size plus the value's alignment, or plus 256 bytes if the alignment is smaller. A
+//!   zero-sized value takes as many bytes as its alignment.
+//! * The overhead of a group is 64 bytes, 48 bytes for each page that the type's largest group can
+//!   have, and the space of one value between two pages. A page that ever had a counted handle
+//!   takes 8 more bytes for each slot. In a large arena of words without counted handles, the
 //!   overhead is less than one byte for each value.
-//! * Each thread that uses an arena has its own pages in it. While a thread lives and does not
-//!   allocate, no other thread can use its empty pages.
-//! * A value forgotten with `mem::forget` keeps its slot, which is never freed.
+//! * Each thread that uses an arena has its own pages in it. While a thread is alive but does not
+//!   allocate, no other thread can use that thread's empty pages.
+//! * If a handle is passed to `mem::forget`, its slot is never freed.
 //!
 //! # When memory is freed
 //!
-//! * **Without a request**: now and then, a thread that needs a page looks for empty groups. The
-//!   thread frees the groups that two looks in a row found empty ([`Trim::Idle`]).
-//! * **On request**: [`SharedArena::trim`] frees empty groups: those of the calling thread, those
-//!   of threads that have exited, and those that no thread has used. It asks the other threads to
-//!   free their empty groups when they next need a page. A later thread may take over the pages of
-//!   an exited thread. While that later thread runs and does not use this arena, other threads
-//!   cannot free these pages.
-//! * **Under a limit** ([`Builder::limit`]): a request that would exceed the limit first looks for
-//!   empty pages. If there are too few, the `try_alloc` methods return their argument. [`Stats`]
-//!   reports the memory held.
-//! * **After the arena**: the handles of a dropped arena keep its memory. The drop of the last
-//!   value in a group frees the group. The drop of the last value in the arena also frees the
-//!   arena's state. The thread that drops the value frees the memory, and waits for no other
-//!   thread.
+//! * **Without a request**: a thread that needs a page sometimes looks for empty groups among its
+//!   own. The thread frees the groups that two looks in a row found empty ([`Trim::Idle`]).
+//! * **On request**: [`SharedArena::trim`] frees empty groups of the calling thread, of exited
+//!   threads, and groups that no thread owns. It also asks the other threads to free their empty
+//!   groups when they next need a page. A new thread may take over the pages of an exited thread.
+//!   While the new thread runs without using this arena, other threads cannot free those pages.
+//! * **Under a limit** ([`Builder::limit`]): before a request fails because of the limit, the
+//!   thread uses or frees empty pages. If there are too few, the `try_alloc` methods return their
+//!   argument. [`Stats`] reports the memory that the arena holds.
+//! * **After the drop of the arena**: each remaining value keeps its group. Dropping the last value
+//!   in a group frees the group. Dropping the last value of the arena also frees the arena's state.
+//!   The dropping thread waits for no other thread.
 //!
-//! A thread that sleeps does not look. If other threads drop its values, its groups stay until it
-//! trims, has looked twice or exits, or until the arena is dropped. So let such a thread call
-//! [`SharedArena::trim`] before it waits for a long time, or drop the arena.
+//! A sleeping thread does not look for empty groups. If other threads drop its values, its groups
+//! stay until that thread trims or has looked twice, or until the arena is dropped. After the
+//! thread has exited, other threads can take over or free the groups. Call [`SharedArena::trim`] on
+//! a thread before it waits for a long time.
 //!
-//! One case takes longer. A thread drops a value that it allocated itself, and during that drop
-//! another thread drops the arena. Then the value's group is freed when the first thread next runs
-//! out of slots, drops another value of a dropped arena, or exits. A thread that creates or drops
-//! any arena may free the group too, because it looks at a few such groups; [`trim_all`] looks at
-//! all of them. The state of such an arena, about a kilobyte, may stay as long as that group.
+//! One case takes longer: a thread drops a value that it allocated itself, and during that drop
+//! another thread drops the arena. The value's group is then freed when the first thread next runs
+//! out of slots, drops another value of a dropped arena, or exits. Creating or dropping any arena
+//! may also free the group, because it looks at a few groups in this state. [`trim_all`] looks at
+//! all groups in this state. The state of the dropped arena, about a kilobyte, may stay as long as
+//! the group.
 //!
 //! # One copy in a process
 //!
 //! If a plugin is linked with its own copy of this crate, that copy numbers the threads of the
-//! process by itself. **An arena and its handles belong to the copy that made them.** Do not pass
-//! either to code that is linked with another copy, even of the same version. Two threads would
-//! both act as the owner of the same pages, and values would be overwritten. An arena checks for
-//! another copy whenever it has no slot at hand for the calling thread, and then refuses new values
-//! ([`Refused::other_copy`]). Unless debug assertions are on, it does not check for every value.
-//! Let the host make and drop the values, or link the host and the plugin to one dynamic library
-//! that contains this crate.
+//! process independently. **An arena and its handles belong to the copy that made them.** Do not
+//! pass either to code that is linked with another copy, even of the same version. Otherwise, two
+//! threads could both act as the owner of the same pages, and overwrite each other's values. An
+//! arena checks for another copy only when the calling thread has no slot at hand. It then refuses
+//! new values ([`Refused::other_copy`]). With debug assertions, it checks every allocation. Have
+//! the host make and drop the values, or link the host and the plugin to one dynamic library that
+//! contains this crate.
 //!
 //! # The global allocator
 //!
@@ -92,20 +92,21 @@
 //!
 //! # Coming from shared_arena 0.8
 //!
-//! Most programs need no change. Two things may not compile. [`ArenaArc`] is `Send` and `Sync`
-//! under the same bounds as `Arc`, so it requires `T: Send + Sync`. And handles compare and hash
-//! like their values, so that sets can hold them: `handle.eq(&value)` compares handles, so write
-//! `*handle == value`. Handles do not implement `AsRef`, `AsMut` and `Ord`: `handle.as_ref()`,
-//! `handle.cmp(&value)` and `handle.max(value)` still call the value's own methods.
+//! Most programs need no change. Two differences may stop a program from compiling. First,
+//! [`ArenaArc`] is `Send` and `Sync` under the same bounds as `Arc`: it requires `T: Send + Sync`.
+//! Second, handles compare and hash like their values, so sets can hold them. `handle.eq(&value)`
+//! expects another handle, so write `*handle == value` instead. Handles do not implement `AsRef`,
+//! `AsMut` or `Ord`, so `handle.as_ref()`, `handle.cmp(&value)` and `handle.max(value)` still call
+//! the value's own methods.
 //!
-//! Initialisers may be `FnOnce`, and `slot.write(value)` is a safe one. [`Pool::shrink_to_fit`]
-//! takes `&self`. A program may observe these differences when it runs:
+//! An initialiser may be `FnOnce`, and `|slot| slot.write(value)` needs no `unsafe`.
+//! [`Pool::shrink_to_fit`] takes `&self`. A running program may observe these differences:
 //!
 //! | | 0.8.4 | here |
 //! |---|---|---|
 //! | `stats()` after `new()` or `with_capacity(0)` | `(0, 63)` | `(0, 0)`: the arena allocates its first page with its first value |
-//! | slots of a page, by which `stats()` grows and capacities are rounded up | 63 | 63 for values of up to 4,156 bytes; fewer for larger ones, down to one |
-//! | bytes held for a first value above that size | 63 values | at most 256 KiB, or one value and its alignment if these are larger |
+//! | slots per page; `stats()` grows in steps of a page, and capacities are rounded up to whole pages | 63 | 63 for values of up to 4,156 bytes; fewer for larger ones, down to one |
+//! | bytes held for a first value of more than 4,156 bytes | 63 values | at most 256 KiB, or one value plus its alignment if that is larger |
 //! | `shrink_to_fit()` of a `SharedArena` or `Arena` where nothing is empty | `true` | `false` |
 //! | `Debug` of an arena | lists its pages | reports the numbers of used and free slots |
 //!
@@ -178,12 +179,11 @@ pub use handle::{AllocRc, ArenaRc, PoolBox};
 #[cfg(feature = "alloc")]
 pub use stats::Stats;
 
-/// Looks at all dropped arenas that still had values when they were dropped. Frees those whose last
-/// value was dropped since, and returns the number of arenas that it freed.
+/// Frees all dropped arenas that have no value left, and returns their number.
 ///
-/// Programs rarely need this function: the drop of the last value frees an arena's memory, or else
-/// the next creation or drop of any arena does. The call takes time linear in the number of pages
-/// that it reads. The memory of a live arena is freed by its own `trim`.
+/// Programs rarely need this function. Usually the drop of the last value frees an arena's memory,
+/// and otherwise a later creation or drop of any arena does. The call takes time linear in the
+/// number of pages that it reads. To free memory of a live arena, call the arena's `trim`.
 ///
 /// # Examples
 ///

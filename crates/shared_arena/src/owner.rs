@@ -1,7 +1,8 @@
-//! Defines the owner of a shard of a live arena, and how it books remote frees.
+//! Defines the owner of a shard of a live arena, and how the owner books remote frees.
 //!
-//! `trim` and `refill` add the slow paths of an owner. Only methods of the arena make an owner. So
-//! while there is an owner, the arena is live and none of its shards is parked.
+//! `trim` and `refill` add the slow paths of an owner. Only methods of the arena create a
+//! `ShardOwner`. So while a `ShardOwner` exists, the arena is live and none of its shards is
+//! parked.
 
 use ephemera_prim::word::OwnerUsize;
 
@@ -10,7 +11,7 @@ use crate::group::PageGroupPtr;
 use crate::shard::ShardPtr;
 use crate::store::ArenaStore;
 
-/// The calling thread as the owner of a shard of a live arena.
+/// The calling thread in its role as the owner of a shard of a live arena.
 ///
 /// # Invariant
 /// **O1** This thread may write the owner's words of the shard and of its groups: it holds the

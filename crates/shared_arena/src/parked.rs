@@ -1,22 +1,22 @@
-//! Keeps shards whose arena was dropped by a thread other than their owner, while some of their
-//! slots are in use.
+//! Handles **parked** shards: shards with slots in use whose arena was dropped by a thread other
+//! than the shard's owner.
 //!
-//! Most frees after the drop of an arena count their slot. One kind cannot: a local free that
-//! compared records before the thread that drops the arena (the closing thread) published null in
-//! the group's header. Such a free sets the bit of its slot with a plain store, as if the arena
-//! were live. A second check in each free would be too expensive. Only the owner of the shard can
-//! be inside such a free. So the closing thread pushes the shard into the bag of the owner's
-//! record, and a **look** counts the bits that no free has counted.
+//! The thread that drops an arena is the *closing thread*. It publishes null in the header of each
+//! group, and most later frees count their slots. One kind of free does not: a local free that
+//! compared records before it could see null. That free sets the bit of its slot with a plain
+//! store, as if the arena were live. A second check in each free would be too expensive. Only the
+//! owner of the shard can be inside a free of this kind. So the closing thread pushes the shard
+//! into the bag of the owner's record, and a **look** counts the bits that no free has counted.
 //!
 //! | thread that looks | when | what it knows |
 //! |---|---|---|
 //! | the owner | in its slow path, at a free after an arena's drop, at thread exit | no local free is in progress, so the look is the last one |
 //! | a thread with the lease of the record | after the owner's thread exit | the same |
-//! | any thread | when it creates or drops an arena, or frees the last group of such a shard | the slots that it sees are free |
+//! | any thread | when it creates or drops an arena, or frees the last group of a parked shard | each slot whose bit it sees is free |
 //!
-//! A group of such a shard is **queued** until the owner's look, and only the holder of the shard's
-//! turn frees it (`turn`). The thread that counts the last slot of any other group frees that
-//! group. The thread that takes off the last part of a store frees the store. So the drops of two
+//! A group of a parked shard is **queued** until the owner's look. Only the holder of the shard's
+//! turn frees a queued group (`turn`). Any other group is freed by the thread that counts its last
+//! slot. The thread that takes off the last part of a store frees the store. So the drops of two
 //! arenas share no state, unless a third thread owns slots of both.
 
 mod visitor;
@@ -35,15 +35,16 @@ use crate::shard::{Shard, ShardPtr};
 use crate::store::ArenaStore;
 use crate::world::{ArenaRecord, ArenaWorld, record_of};
 
-/// The most new shards that a visit handles, and the most old ones. Also the most groups that a
-/// look by a thread other than the owner reads.
+/// The usual bound of a visit on three numbers: new shards, old shards, and groups that one look by
+/// a thread other than the owner reads.
 pub(crate) const LOOKS: usize = if cfg!(miri) { 4 } else { 8 };
 
-/// The most groups that one look by the owner reads.
+/// The bound on the groups that one look by the owner reads, unless the visit has a larger bound.
 const OWN_LOOKS: usize = 8 * LOOKS;
 
-/// The most consecutive visits by one thread. The thread visits again if others found the bag in
-/// use during its visit. The next visitor handles the requests that arrive during the last visit.
+/// The most consecutive visits by one thread. The thread visits again if other threads found the
+/// bag in use, or if the record may have lost its holder. The next visitor handles the requests
+/// that arrive during the last visit.
 const ROUNDS: usize = 16;
 
 /// The most shards that a visit examines on behalf of threads that found the bag in use. Their
@@ -52,8 +53,9 @@ const ROUNDS: usize = 16;
 const FINISHED_AT_ONCE: usize =
     if cfg!(ephemera_weaken = "arena_requests_are_one") { LOOKS } else { usize::MAX };
 
-/// Closes a shard whose owner may be inside a local free. Returns the number of the store's parts
-/// that the shard leaves: one for each queued group, and one for the shard in its bag.
+/// Closes a shard whose owner may be inside a local free, and parks it if groups are left. Returns
+/// the number of parts of the store that remain: one for each queued group, and one for the shard
+/// in its bag.
 ///
 /// # Safety
 /// The caller drops the arena of `store`, and parks or closes each of its shards once.
@@ -70,8 +72,8 @@ pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard:
         world.parked.shards.fetch_add(1, Ordering::Relaxed);
         record.data().parting.shards.push(shard.as_non_null());
     }
-    // SAFETY: the arena's turn at this shard is now this thread's, and the closing thread's part of
-    // the store is not taken off yet.
+    // SAFETY: a live arena has the turn at each of its shards, so the thread that drops it has this
+    // turn. The closing thread's part of the store is not taken off yet.
     unsafe { serve(world, store, shard, 0) };
     if waits {
         note(world, record);
@@ -80,9 +82,9 @@ pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard:
     left
 }
 
-/// Handles the shards and requests that were left for the holder of `record`, if no thread holds
-/// the record any more. A thread must call this after it left something for the holder, and after
-/// it released a lease.
+/// Handles the shards and requests that were left for the holder of `record`, if the record has no
+/// holder. A thread must call this after it pushes a shard into the record's bag, and after it
+/// releases a lease of the record.
 pub(crate) fn look_behind_the_owner(world: &ArenaWorld, record: &Record<ArenaRecord>, most: usize) {
     if cfg!(ephemera_weaken = "arena_no_second_look") {
         return;
@@ -107,8 +109,8 @@ pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
     for item in next.into_iter().flatten() {
         // SAFETY: records are never freed (L3).
         let record = unsafe { item.as_ref() };
-        // ORDERING: AcqRel. Pairs with `note`. Publishes: that the record must be noted again for
-        // shards that arrive from here on.
+        // ORDERING: AcqRel. Pairs with `note`. Publishes: that shards pushed later require another
+        // `note`.
         record.data().parting.noted.swap(false, Ordering::AcqRel);
         visit(world, record, Visitor::of(record, mine), LOOKS);
         if !record.data().parting.is_empty() {
@@ -136,10 +138,10 @@ fn note(world: &ArenaWorld, record: &Record<ArenaRecord>) {
 /// freed stores.
 ///
 /// # Safety
-/// The caller counted that slot, and does not touch the group again.
+/// The caller counted the last slot of the group, and does not touch the group again.
 #[cold]
 pub(crate) unsafe fn last_slot_counted(world: &ArenaWorld, group: PageGroupPtr) -> usize {
-    // `observe` shows this thread the end of the look that took the group off the list, so this
+    // `observe` makes the look that took the group off the list visible to this thread, so this
     // thread may free the group.
     if group.queued().observe() == 0 {
         // SAFETY: the caller counted the last slot, and the group is not queued.
@@ -155,16 +157,17 @@ pub(crate) unsafe fn last_slot_counted(world: &ArenaWorld, group: PageGroupPtr) 
     unsafe { serve(world, store, shard, 0) }
 }
 
-/// Frees the groups and serves the requests that were left for the turn-holder, releases the turn,
-/// and takes the freed groups off the store's count. That count still includes `gone` groups that
-/// the caller has freed. Returns the number of freed stores.
+/// Frees the groups and serves the requests that were left for the turn-holder. Then releases the
+/// turn, and takes the freed groups off the store's count. `gone` is the number of groups that the
+/// caller has freed but not taken off the count. Returns the number of freed stores.
 ///
 /// # Safety
 /// The caller has the turn at the shard. The store's count still includes a part that only this
-/// thread may take off. The caller uses the store afterwards only if it has its own part.
+/// thread may take off. The caller uses the store afterwards only if it has another part of the
+/// store.
 unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr, mut gone: usize) -> usize {
-    // SAFETY: the store lives until its last part is taken off, and the groups freed here are taken
-    // off last.
+    // SAFETY: the store lives until its last part is taken off, and this function takes off the
+    // freed groups only at its end.
     let this = unsafe { store.as_ref() };
     let record = record_of(shard);
     let mut emptied = false;
@@ -185,12 +188,12 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
         }
         emptied = shard.groups().get().is_null();
     }
-    // SAFETY: this takes off the parts of the groups that this thread freed. The thread does not
-    // touch the shard after that.
+    // SAFETY: the parts taken off here are groups that this thread freed. After that, this function
+    // does not use `this` or `shard`.
     let freed = gone != 0 && unsafe { ArenaStore::part(store, gone) };
     if emptied && !freed && !cfg!(ephemera_weaken = "arena_bag_keeps_what_ended") {
-        // The shard is still in the record's bag and keeps the store, so this visit takes the shard
-        // out.
+        // The shard is still in the record's bag and keeps the store from being freed, so this
+        // visit takes the shard out.
         return visit(world, record, Visitor::Finisher, LOOKS);
     }
     world.freed(freed)
@@ -198,7 +201,7 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
 
 /// Looks at up to `most` groups of a shard whose turn the caller has, and returns the number of
 /// freed groups. The owner's look (`own`) starts at the front and takes the groups off the queue. A
-/// look by another thread continues where the last such look stopped.
+/// look by another thread continues where the last look by a thread other than the owner stopped.
 fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, most: usize) -> usize {
     let (first, cursor) = (shard.groups().get(), shard.cursor().get());
     let mut rest = if own || cursor.is_null() { first } else { cursor };
@@ -216,7 +219,7 @@ fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, m
         }
         if own {
             close::unlink(shard, group);
-            // If the look found no slots, this is its last touch of the group. The thread that
+            // If the look found no new slots, this is its last access to the group. The thread that
             // counts the last slot then frees the group itself.
             group.queued().publish(0);
         }
@@ -236,7 +239,8 @@ fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, m
 }
 
 /// Visits the bag of a record in the role `visitor`: looks at up to `most` new shards and up to
-/// `most` old ones. Returns the number of freed stores, which is 0 if another thread is visiting.
+/// `most` old ones. Returns the number of freed stores, which is 0 if another thread is visiting
+/// the bag.
 pub(crate) fn visit(
     world: &ArenaWorld,
     record: &Record<ArenaRecord>,
@@ -266,9 +270,9 @@ pub(crate) fn visit(
         // ORDERING: SeqCst. Pairs with `look_behind_the_owner` and `Bag::visit_or_wish`. Publishes:
         // that the gate is open, and the lease released.
         fence(Ordering::SeqCst);
-        // This thread may be the only one that can notice that the record is free. Its holder may
-        // have exited while this thread had taken shards out of the bag, or another thread may have
-        // pushed a shard while this thread had the lease.
+        // This thread may be the only one that can notice that the record is free. The record's
+        // holder may have exited while this thread had shards from the bag. Or another thread may
+        // have pushed a shard while this thread had the lease.
         let waits = if leased { bag.has_news() } else { visitor != Visitor::Holder && !bag.is_empty() };
         let ended = waits && record.is_free();
         if round == ROUNDS {
@@ -284,8 +288,8 @@ pub(crate) fn visit(
     freed
 }
 
-/// Looks at the shard `item`, which `visit` took out of its bag, and keeps it in the bag if it has
-/// a queued group. Returns the number of freed stores.
+/// Looks at the shard `item`, which `visit` has taken out of the bag. Keeps the shard for another
+/// visit if it still has a queued group. Returns the number of freed stores.
 fn look_into(
     world: &ArenaWorld,
     visit: &mut Visit<'_, Shard>,
@@ -315,7 +319,8 @@ fn look_into(
         return freed;
     }
     world.parked.shards.fetch_sub(1, Ordering::Relaxed);
-    // SAFETY: this is the bag's part; no group is queued, so no look is needed.
+    // SAFETY: this takes off the bag's part. The shard is out of the bag and has no queued group,
+    // so it needs no look.
     freed + world.freed(unsafe { ArenaStore::part(store, 1) })
 }
 

@@ -1,8 +1,8 @@
 //! Defines the steps of claims, frees and drops that need a record, or the state that all arenas of
 //! a process share.
 //!
-//! The functions take that state (the world) and the record by reference. `thread` passes the only
-//! world of the process; models and tests make worlds of their own.
+//! The functions take the shared state (the *world*) and the record by reference. `thread` passes
+//! the only world of the process. Models and tests make their own worlds.
 
 use core::ptr::NonNull;
 
@@ -20,7 +20,7 @@ use crate::store::ArenaStore;
 use crate::trim::{self, Fate};
 use crate::world::{ArenaRecord, ArenaWorld, identity, record_of};
 
-/// Claims a slot for the holder of `record`, whose shard has no slot at hand.
+/// Claims a slot for the holder of `record` when the record's shard has no slot at hand.
 ///
 /// # Safety
 /// The caller holds `record`, and the record belongs to `world`.
@@ -39,7 +39,7 @@ pub(crate) unsafe fn claim_slow(
         scavenge(world, store, true);
         look_at_all(world, Some(record), refused);
         let mut shard = make();
-        // Keeps the other groups that no shard has: they may be reserved capacity.
+        // Frees one group at a time, because the groups that no shard has may be reserved capacity.
         while shard.is_err() && store.release_one_unbound() {
             shard = make();
         }
@@ -50,7 +50,7 @@ pub(crate) unsafe fn claim_slow(
     if let Some(slot) = owner.serve() {
         return Ok(slot);
     }
-    // Reuses empty groups of exited threads before it asks the global allocator.
+    // Makes empty groups of exited threads available before asking the global allocator.
     scavenge(world, store, false);
     owner.serve_or_grow().or_else(|refused| {
         scavenge(world, store, true);
@@ -59,20 +59,21 @@ pub(crate) unsafe fn claim_slow(
     })
 }
 
-/// Looks at all parked shards, unless a limit caused `refused`: parked memory does not count
-/// against the limit of another arena. `mine` is the record that this thread holds, if any.
+/// Looks at all parked shards, unless a limit caused the refusal `refused`. A limit counts only the
+/// memory of its own arena, so freeing parked memory would not help. `mine` is the record that this
+/// thread holds, if any.
 fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>, refused: Refused) {
     if !refused.by_limit() {
         parked::look_at_all(world, mine);
     }
 }
 
-/// Frees memory after `refused`, the refusal of a page's counts: the empty groups of the same
-/// shards as [`shrink`], and parked groups. Then reserves the bytes of the counts, as
-/// [`trim::reserve_counts`] does.
+/// Frees memory after `refused`, the refusal of a page's counts. Frees the empty groups of the
+/// shards that [`shrink`] trims, and parked groups unless a limit refused. Then reserves the bytes
+/// of the counts with [`trim::reserve_counts`].
 ///
 /// # Safety
-/// The caller holds `record`, if it is `Some`.
+/// If `record` is `Some`, the caller holds that record.
 pub(crate) unsafe fn make_room_for_counts<'s>(
     world: &ArenaWorld,
     store: &'s ArenaStore,
@@ -85,10 +86,10 @@ pub(crate) unsafe fn make_room_for_counts<'s>(
     trim::reserve_counts(store, refused)
 }
 
-/// Takes the empty groups off each shard whose record no thread holds, and leaves them for any
-/// shard to bind. Unless `thorough` is set, skips a shard that has probably no empty group: since
-/// `scavenge` last trimmed the shard, its record has had no new holder, and less than an eighth of
-/// its pages was booked.
+/// Unbinds the empty groups of each shard whose record no thread holds, so that any shard can bind
+/// them. Unless `thorough` is set, skips shards that probably have no empty group. The record of
+/// such a shard has had no new holder since `scavenge` last trimmed the shard, and less than an
+/// eighth of the shard's pages were booked since then.
 fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     for shard in store.shards() {
         with_lease(world, shard, |record| {
@@ -107,8 +108,8 @@ fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     }
 }
 
-/// Leases the record of `shard` for the duration of a call of `visit`. Returns `None` if another
-/// thread holds the record.
+/// Leases the record of `shard` and calls `visit` with it. Returns `None` without the call if
+/// another thread holds the record.
 fn with_lease<R>(
     world: &ArenaWorld,
     shard: ShardPtr,
@@ -130,7 +131,7 @@ fn with_lease<R>(
 /// Returns whether it freed a group.
 ///
 /// # Safety
-/// The caller holds `record`, if it is `Some`.
+/// If `record` is `Some`, the caller holds that record.
 pub(crate) unsafe fn shrink(
     world: &ArenaWorld,
     store: &ArenaStore,
@@ -146,7 +147,7 @@ pub(crate) unsafe fn shrink(
 /// their number.
 ///
 /// # Safety
-/// The caller holds `record`, if it is `Some`.
+/// If `record` is `Some`, the caller holds that record.
 unsafe fn trim_shards(world: &ArenaWorld, store: &ArenaStore, record: Option<&Record<ArenaRecord>>) -> usize {
     let trim = |shard| {
         // SAFETY: the caller holds the record, or this thread has its lease (O1).
@@ -161,8 +162,9 @@ unsafe fn trim_shards(world: &ArenaWorld, store: &ArenaStore, record: Option<&Re
 }
 
 /// Frees the slot with the bit `bit` in the page with the far part `far`. The page belongs to a
-/// record of another thread, or the arena was dropped. If the result is `Some(last)`, the caller
-/// must call [`finish_counted`]; `last` says whether the slot was the last live one of its group.
+/// record that this thread does not hold, or the arena was dropped. If the result is `Some(last)`,
+/// the caller must call [`finish_counted`] with `last`, which says whether the slot was the last
+/// live one of its group.
 ///
 /// # Safety
 /// The slot was claimed from that page, which is in `group`. The group belongs to an arena of
@@ -179,8 +181,8 @@ pub(crate) unsafe fn free_remote(
         return (last || world.parked.waits()).then_some(last);
     }
     // SAFETY: the caller owns the slot, so its page is live and its bit is not set in the foreign
-    // word. `push_or_count` passes a returned word on. After a result of `None`, nothing below
-    // touches the group or the store (E2, F4).
+    // word. If the call returns a word, `push_or_count` uses it below. If the call returns `None`,
+    // nothing below touches the group or the store (E2, F4).
     if let Some(old) = unsafe { Inbox::give_back_until_closed(far, bit) } {
         // SAFETY: this free set `bit` in the word of `far`, which is in `group`, and found `old`
         // there.
@@ -189,9 +191,9 @@ pub(crate) unsafe fn free_remote(
     None
 }
 
-/// Finishes a remote free that found the word of its page at zero or closed: pushes the page, or
-/// counts its slots if the inbox is closed. The arguments are in the order in which [`free_remote`]
-/// has them in registers.
+/// Finishes a remote free that found its page's word zero or closed: pushes the page, or counts
+/// slots if the inbox is closed. The arguments are in the order in which [`free_remote`] has them
+/// in registers.
 ///
 /// # Safety
 /// The page with the far part `far` is in `group`. This thread set `bit` in the foreign word of
@@ -201,8 +203,8 @@ pub(crate) unsafe fn free_remote(
 unsafe fn push_or_count(group: PageGroupPtr, far: NonNull<Far>, bit: u64, old: u64, world: &ArenaWorld) {
     // SAFETY: the freed slot is not booked or counted yet, so the group is bound.
     let shard = unsafe { ShardPtr::of(group) };
-    // SAFETY: this thread set `bit` in the word of `far` and found `old` there. The inbox is that
-    // of the page's shard.
+    // SAFETY: this thread set `bit` in the word of `far` and found `old` there. The inbox belongs
+    // to the page's shard.
     let slots = unsafe { shard.inbox().push_or_count(far, bit, old) }.count_ones() as usize;
     if slots != 0 && group.count_down(slots) {
         // SAFETY: this thread counted the last slot of the group, and does not touch the group
@@ -211,8 +213,8 @@ unsafe fn push_or_count(group: PageGroupPtr, far: NonNull<Far>, bit: u64, old: u
     }
 }
 
-/// Completes a free that counted its slot: if `last`, frees the group or leaves it for the
-/// turn-holder. `last` says whether the slot was the last live one of the group.
+/// Completes a free that counted its slot. If `last`, the slot was the last live one of the group,
+/// and this function frees the group or leaves it for the turn-holder.
 ///
 /// # Safety
 /// If `last`, the caller counted the last slot of the group, and does not touch the group again.
@@ -228,8 +230,8 @@ pub(crate) unsafe fn finish_counted(world: &ArenaWorld, group: PageGroupPtr, las
 /// is the record that the caller holds, if any.
 ///
 /// # Safety
-/// The caller drops the arena: no thread uses it except through handles to its slots. The caller
-/// holds `mine`, if it is `Some`.
+/// The caller drops the arena: no thread uses it except through handles to its slots. If `mine` is
+/// `Some`, the caller holds that record.
 pub(crate) unsafe fn close(
     world: &ArenaWorld,
     store: NonNull<ArenaStore>,
@@ -252,8 +254,8 @@ pub(crate) unsafe fn close(
         // SAFETY: this thread drops the arena, and parks or closes each shard once.
         left += settled.unwrap_or_else(|| unsafe { parked::park(world, store, shard) });
     }
-    // SAFETY: all shards were closed, `left` is the number of the store's parts that they leave,
-    // and this thread does not use the store again.
+    // SAFETY: all shards were closed, and `left` parts of the store remain after that. This thread
+    // does not use the store again.
     world.freed(unsafe { close::close_store(store, left) });
     parked::look(world, mine);
 }

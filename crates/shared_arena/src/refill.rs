@@ -14,11 +14,11 @@ use crate::shard::QuietFields;
 use crate::store::ArenaStore;
 use crate::trim::Which;
 
-/// The number of cache lines of the next page to prefetch. After these lines, the processor
-/// recognises the pattern and prefetches on its own.
+/// The number of cache lines of the next page that a claim prefetches. After these lines, the
+/// processor recognises the pattern and prefetches on its own.
 const AHEAD: usize = 4;
 
-/// The least number of slow paths between two looks for idle groups.
+/// The minimum number of slow paths between two looks for idle groups.
 const LOOK_EVERY: usize = 64;
 
 impl ShardOwner<'_> {
@@ -35,8 +35,8 @@ impl ShardOwner<'_> {
         }
     }
 
-    /// Does what [`Self::serve`] does, before a refusal. So it waits longer for the store's gate
-    /// when it takes a group that no shard has.
+    /// Acts like [`Self::serve`], but waits longer for the store's gate if it needs a group that no
+    /// shard has. A thread calls this before a refusal.
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn serve_patiently(self) -> Option<NonNull<u8>> {
         self.serve().or_else(|| {
@@ -70,8 +70,8 @@ impl ShardOwner<'_> {
         }
     }
 
-    /// Makes a page with free slots the current one: the same page again, or the first of the list.
-    /// Returns `false` if there is no such page.
+    /// Makes a page with free slots the current page: the same page again, or the first page of the
+    /// list. Returns `false` if there is none.
     fn next_page(self) -> bool {
         let shard = self.shard;
         // SAFETY: the current page belongs to a group of this shard, so the group is live (G1).
@@ -82,7 +82,7 @@ impl ShardOwner<'_> {
                 shard.bits().set(slots);
                 return true;
             }
-            // The page is full. From here on it is on no list.
+            // The page is full. A word of zero says that it is on no list.
             near.local().set(0);
             shard.current().set(ptr::null_mut());
         }
@@ -94,7 +94,7 @@ impl ShardOwner<'_> {
         shard.current().set(near.as_ptr());
         let page = group.page_of_near(self.geometry(), near);
         shard.base().set(group.base(self.geometry(), page).as_ptr());
-        // O2 is true again from here on.
+        // O2 holds again after this write.
         shard.bits().set(slots);
         if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
             shard.quiet().served.add(1);
@@ -108,9 +108,10 @@ impl ShardOwner<'_> {
 
     /// Returns the first page of the list and its group. The owner claims from this page next.
     ///
-    /// If a look found that group empty, the owner drains the inbox first, which puts refilled
-    /// pages in front. So idle groups stay idle while remote frees refill the others. Otherwise the
-    /// owner would rotate through all its pages, and each look would find every group used.
+    /// If a look found the page's group empty, the owner drains the inbox first, which puts
+    /// refilled pages at the front of the list. So idle groups stay idle while remote frees refill
+    /// the other groups. Otherwise the owner would rotate through all its pages, and each look
+    /// would find every group used.
     fn first_page(self) -> Option<(PageGroupPtr, NearPtr)> {
         let first = || {
             // SAFETY: pages on the list belong to groups of this shard, so the groups are live
@@ -130,7 +131,7 @@ impl ShardOwner<'_> {
         first()
     }
 
-    /// Prefetches the first cache lines of the page that comes next.
+    /// Prefetches the near part and the first cache lines of the next page on the list.
     fn look_ahead(self) {
         // SAFETY: pages on the list belong to groups of this shard, so the groups are live (G1).
         let Some(near) = (unsafe { NearPtr::from_raw(self.shard.avail().get()) }) else { return };
@@ -166,8 +167,8 @@ impl ShardOwner<'_> {
         shard.groups().publish(group.as_ptr());
     }
 
-    /// Allocates a group with as many pages as the shard has, up to the type's maximum. If that is
-    /// refused, allocates a group with one page.
+    /// Allocates a group with as many pages as the shard has, up to the type's maximum. If the
+    /// limit or the global allocator refuses that group, allocates a group with one page.
     pub(crate) fn grow(self) -> Result<(), Refused> {
         let pages = self.shard.pages().get().clamp(1, self.geometry().pages.max(1));
         let group = self.store.make_group(pages).or_else(|refused| match pages {
@@ -179,9 +180,9 @@ impl ShardOwner<'_> {
     }
 }
 
-/// Counts a slow path, and returns the number of slow paths since the last look for idle groups. A
-/// thread in a steady state takes slow paths but may never take a page from the list, so a count of
-/// the pages taken would make no look due.
+/// Counts a slow path, and returns the number of slow paths since the last look for idle groups. In
+/// a steady state, a thread takes slow paths but may never take a page from the list. So a count of
+/// the pages taken might never trigger a look.
 fn served(quiet: &QuietFields) -> usize {
     if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
         return quiet.served.get();

@@ -1,4 +1,4 @@
-//! Defines a **shard**, which is one owner's part of an arena, and the fast paths of claim and
+//! Defines the **shard**, which is one owner's part of an arena, and the fast paths of claim and
 //! free.
 //!
 //! ```text
@@ -8,10 +8,11 @@
 //!   groups ---> every group of the shard, wherever its pages are
 //! ```
 //!
-//! A claim takes the slot in `hot`, else one of `bits`. Only if both are empty does it take the
-//! slow path (`refill`), which fills `bits` with up to 63 slots. A free fills `hot`, else sets the
-//! slot's bit in the word of its page, and links the page if it was full. A free does nothing else.
-//! Methods of the arena find empty groups, so a free need not know whether the arena is live.
+//! A claim takes the slot in `hot`, or else one of `bits`. If both are empty, the claim takes the
+//! slow path (`refill`), which fills `bits` with up to 63 slots. A free puts its slot into `hot` if
+//! `hot` is empty. Otherwise it sets the slot's bit in the word of its page, and links the page if
+//! the page was full. A free does nothing else. Methods of the arena find empty groups, so a free
+//! need not know whether the arena is live.
 
 use core::ptr::{self, NonNull};
 
@@ -54,7 +55,7 @@ pub(crate) struct Shard {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct QuietFields {
-    /// The store that this shard belongs to. `ArenaStore::of` casts it to its type.
+    /// The store that this shard belongs to. `ArenaStore::of` casts this pointer to its type.
     store: *const (),
     /// The number of slow paths since the owner last looked for idle groups.
     pub(crate) served: OwnerUsize,
@@ -67,15 +68,15 @@ pub(crate) struct QuietFields {
     pub(crate) entered: OwnerUsize,
 }
 
-/// The words that other threads write, on separate cache lines.
+/// The words that other threads write, on other cache lines than the owner's fields.
 #[derive(Debug)]
 #[repr(C)]
 struct ShardRemote {
-    /// Aligns the struct to a cache line. The words are not inside this `CachePadded`, because code
-    /// borrows each of them separately.
+    /// Aligns the struct to a cache line. The other fields are not inside this `CachePadded`,
+    /// because code borrows each of them separately.
     line: CachePadded<()>,
     inbox: Inbox<Far>,
-    /// The turn at this shard, and the work that other threads leave for the turn-holder after the
+    /// The turn at this shard, with the work that other threads leave for the turn-holder after the
     /// arena's drop (`turn`).
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     turn: Turn,
@@ -125,7 +126,7 @@ impl Shard {
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 impl Linked for Shard {
     fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>> {
-        // SAFETY: a shard that is in a bag, or that a visitor has, is a part of its store, so the
+        // SAFETY: a shard that is in a bag, or that a visitor has, is a part of its store. So the
         // store and the shard are live (S1).
         let link = unsafe { &raw mut (*item.as_ptr()).remote.link };
         // SAFETY: the address of a field of a live shard is not null.
@@ -136,7 +137,7 @@ impl Linked for Shard {
 /// A pointer to a shard.
 ///
 /// # Invariant
-/// **S1** It points at a shard that is not freed while the pointer is used.
+/// **S1** The pointer points at a shard that is not freed while the pointer is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ShardPtr(NonNull<Shard>);
 
@@ -261,7 +262,7 @@ impl ShardPtr {
         }
         self.bits().set(bits & (bits - 1));
         let offset = bits.trailing_zeros() as usize * geometry.stride;
-        // SAFETY: the bits of `bits` are slots of the page that begins at `base` (O2).
+        // SAFETY: the bits of `bits` stand for slots of the page that begins at `base` (O2).
         let slot = unsafe { self.base().get().add(offset) };
         prefetch::for_write(slot.wrapping_add(ahead(geometry)));
         // SAFETY: an address in a group is not null.
@@ -288,8 +289,8 @@ impl ShardPtr {
         if bits.is_unlisted() {
             return self.put_first(group, near, 1 << position.slot);
         }
-        // This write also publishes the end of the slot's use. After it, another thread may free
-        // the group and the shard.
+        // This write also publishes the end of the slot's use. After this write, another thread may
+        // free the group and the shard.
         near.local().publish(bits.and(1 << position.slot).word());
     }
 
@@ -306,15 +307,15 @@ impl ShardPtr {
         near.local().publish(Bits::listed(slot).word());
     }
 
-    /// Adds a page that was full to the list `avail`. A look at a parked shard reads neither the
-    /// page's link nor `avail`, so these writes need not be published.
+    /// Adds a page that was full to the front of the list `avail`. A look at a parked shard reads
+    /// neither the page's link nor `avail`, so these writes need not be published.
     fn list(self, near: NearPtr) {
         near.next().set(self.avail().get());
         self.avail().set(near.as_ptr());
     }
 
     /// Sets the bits of freed slots in their page's word, and links the page if it was full. Only
-    /// the owner may call this, in slow paths.
+    /// the owner may call this, and only slow paths do.
     pub(crate) fn book(self, near: NearPtr, slots: u64) {
         let bits = near.bits();
         if bits.is_unlisted() {
@@ -329,7 +330,7 @@ impl ShardPtr {
         if let Some(slot) = NonNull::new(self.hot().get()) {
             self.hot().set(ptr::null_mut());
             // SAFETY: the group of a free slot of this shard is live, and the slot's pointer
-            // derives from it (G1).
+            // derives from the group (G1).
             let group = unsafe { PageGroupPtr::around(slot, geometry.group) };
             let position = geometry.position(slot.addr().get() & (geometry.group - 1));
             self.book(group.near(geometry, position.page), 1 << position.slot);
@@ -341,9 +342,9 @@ impl ShardPtr {
         self.bits().set(0);
     }
 
-    /// Returns the free slots of a page that the page's word does not have: the hot slot and the
-    /// slots in `bits`, if they are of this page. This function only reads, so any thread may call
-    /// it.
+    /// Returns the free slots of a page that the page's word does not have. These are the hot slot
+    /// and the slots in `bits`, if they belong to this page. This function only reads, so any
+    /// thread may call it.
     pub(crate) fn front_slots(self, geometry: &ArenaGeometry, group: PageGroupPtr, page: usize) -> u64 {
         let mut slots = 0;
         let hot = self.hot_observed();
@@ -365,8 +366,8 @@ impl ShardPtr {
     }
 }
 
-/// Returns how far ahead of a slot to prefetch, in bytes: four slots, but at least 64 bytes and at
-/// most 512.
+/// Returns the distance from a slot to the address to prefetch, in bytes: four slots, but at least
+/// 64 bytes and at most 512.
 const fn ahead(geometry: &ArenaGeometry) -> usize {
     match geometry.stride {
         0..16 => 64,
@@ -375,13 +376,13 @@ const fn ahead(geometry: &ArenaGeometry) -> usize {
     }
 }
 
-/// Tells loom that this thread hands out or frees the slot, and has exclusive access to it.
+/// Tells loom that this thread hands out or frees the slot, and has exclusive access to the slot.
 #[inline]
 pub(crate) fn used(geometry: &ArenaGeometry, slot: NonNull<u8>) {
     #[cfg(ephemera_loom)]
     {
-        // SAFETY: the slot is free or the caller's, so its group is live, and the slot's pointer
-        // derives from it (G1).
+        // SAFETY: the slot is free or belongs to the caller, so its group is live. The slot's
+        // pointer derives from the group (G1).
         let group = unsafe { PageGroupPtr::around(slot, geometry.group) };
         let position = geometry.position(slot.addr().get() & (geometry.group - 1));
         group.touch();

@@ -1,7 +1,7 @@
-//! Frees slots, and holds a claimed slot in a guard.
+//! Defines how slots are freed, and the guard that holds a claimed slot.
 //!
-//! An arena claims a slot completely before it calls user code. If that code panics, the guard
-//! frees the slot.
+//! An arena completes the claim of a slot before it calls user code. If the user code panics, the
+//! guard frees the slot.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -20,8 +20,8 @@ use crate::store::ArenaStore;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::thread;
 
-/// The kinds of arena that a handle's slot can come from. The kind determines which threads may
-/// free the slot, and what a free checks.
+/// A kind of arena that a handle's slot can come from. The kind determines which threads may free
+/// the slot and what a free checks.
 pub(crate) trait ArenaKind {
     /// Frees a slot without dropping its value.
     ///
@@ -40,8 +40,8 @@ pub(crate) enum Threads {}
 #[derive(Debug)]
 pub(crate) enum OneThread {}
 
-/// Any of the kinds, for [`ArenaRc`](crate::ArenaRc), which has one type for the slots of all
-/// arenas. A free checks which kind of arena the slot belongs to.
+/// The kind for [`ArenaRc`](crate::ArenaRc), whose slots may come from any arena. Each free checks
+/// which kind of arena the slot belongs to.
 #[derive(Debug)]
 pub(crate) enum Either {}
 
@@ -59,7 +59,7 @@ pub(crate) fn pool_mark() -> *const () {
 /// arena of this crate.
 #[inline]
 unsafe fn leave<T>(slot: NonNull<T>) -> PageGroupPtr {
-    // SAFETY: the caller owns the slot and needs nothing of its value any more.
+    // SAFETY: the caller owns the slot and does not use its value again.
     unsafe { poison(slot.cast(), Of::<T>::GEOMETRY.stride) };
     // SAFETY: the pointer derives from the group, which lives while one of its slots is in use.
     unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) }
@@ -87,8 +87,8 @@ unsafe fn put<T>(group: PageGroupPtr, slot: NonNull<T>) {
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 #[inline(never)]
 unsafe fn free_remote<T>(group: PageGroupPtr, slot: NonNull<T>) {
-    // This function is generic so that the stride is a constant, which makes the division by it
-    // cheap.
+    // This function is generic so that the stride is a constant, which makes the division by the
+    // stride cheap.
     let geometry = &Of::<T>::GEOMETRY;
     let position = geometry.position(slot.addr().get() & (geometry.group - 1));
     // SAFETY: the slot was claimed from `group`, and `position` names the slot's page and bit. The
@@ -103,11 +103,12 @@ impl ArenaKind for Threads {
         // SAFETY: the caller owns this slot and does not use its value again.
         let group = unsafe { leave(slot) };
         if group.record().get().cast_const() == thread::here() {
-            // SAFETY: this thread holds the group's record, so it owns the shard. The caller frees
-            // this slot of `group`.
+            // SAFETY: this thread holds the group's record, so it owns the shard. The slot was
+            // claimed from `group`, and the caller does not use it again.
             unsafe { put(group, slot) };
         } else {
-            // SAFETY: the caller frees this slot of `group`.
+            // SAFETY: the slot was claimed from `group`, whose arena is of this kind. The caller
+            // does not use the slot again.
             unsafe { free_remote(group, slot) };
         }
     }
@@ -119,14 +120,15 @@ impl ArenaKind for OneThread {
         // SAFETY: the caller owns this slot and does not use its value again.
         let group = unsafe { leave(slot) };
         if group.record().get().is_null() {
-            // The pool was dropped, and this is its only thread.
+            // The pool was dropped. Only this thread uses its groups, so the count needs no
+            // read-modify-write.
             if group.count_down_alone(1) {
                 // SAFETY: this free counted the last slot of the group.
                 unsafe { close::release(group) };
             }
         } else {
-            // SAFETY: this is the pool's only thread, so it owns the shard. The caller frees this
-            // slot of `group`.
+            // SAFETY: this is the pool's only thread, so it owns the shard. The slot was claimed
+            // from `group`, and the caller does not use it again.
             unsafe { put(group, slot) };
         }
     }
@@ -140,10 +142,11 @@ impl ArenaKind for Either {
         let record =
             unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) }.record().get().cast_const();
         if record == pool_mark() {
-            // SAFETY: the caller frees this slot, which belongs to a pool.
+            // SAFETY: the slot belongs to a pool, and the caller does not use it again.
             unsafe { OneThread::free(slot) };
         } else {
-            // SAFETY: the caller frees this slot, which belongs to an arena or to a dropped pool.
+            // SAFETY: the slot does not belong to a live pool, and the caller does not use it
+            // again.
             unsafe { free_other(slot) };
         }
     }
@@ -152,8 +155,8 @@ impl ArenaKind for Either {
 /// Frees a slot of a `SharedArena`, of an `Arena`, or of a dropped pool.
 ///
 /// # Safety
-/// `slot` was claimed from an arena of this crate, but not from a pool that is live. The calling
-/// thread may free the slot, and the caller does not use it again.
+/// `slot` was claimed from an arena of this crate, but not from a live pool. The calling thread may
+/// free the slot, and the caller does not use it again.
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 #[inline]
 unsafe fn free_other<T>(slot: NonNull<T>) {
@@ -161,12 +164,13 @@ unsafe fn free_other<T>(slot: NonNull<T>) {
     let group = unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) };
     // SAFETY: a slot of the group is in use, so the group is bound.
     let store = || ArenaStore::of(unsafe { ShardPtr::of(group) });
-    // SAFETY: the store is live while a slot of it is in use.
+    // SAFETY: the store is live while one of its slots is in use.
     if group.record().get().is_null() && unsafe { store().as_ref() }.single() {
-        // SAFETY: the caller frees this slot, which belongs to a dropped pool.
+        // SAFETY: the slot belongs to a dropped pool, and the caller does not use it again.
         unsafe { OneThread::free(slot) };
     } else {
-        // SAFETY: the caller frees this slot, which belongs to an arena.
+        // SAFETY: the slot belongs to an arena that is not a pool, and the caller does not use it
+        // again.
         unsafe { Threads::free(slot) };
     }
 }
@@ -174,17 +178,17 @@ unsafe fn free_other<T>(slot: NonNull<T>) {
 /// Frees a slot of a pool that was dropped.
 ///
 /// # Safety
-/// `slot` was claimed from an arena of this crate, but not from a pool that is live. The calling
-/// thread may free the slot, and the caller does not use it again.
+/// `slot` was claimed from an arena of this crate, but not from a live pool. The calling thread may
+/// free the slot, and the caller does not use it again.
 #[cfg(not(all(feature = "std", target_has_atomic = "64")))]
 #[inline]
 unsafe fn free_other<T>(slot: NonNull<T>) {
-    // SAFETY: pools are the only arenas on this target, and the caller frees this slot.
+    // SAFETY: pools are the only arenas on this target, and the caller does not use the slot again.
     unsafe { OneThread::free(slot) };
 }
 
-/// A claimed slot that no handle owns. Dropping this guard frees the slot, but does not drop a
-/// value in it.
+/// A guard for a claimed slot that no handle owns. Dropping the guard frees the slot without
+/// dropping a value in it.
 pub(crate) struct ClaimedSlot<T, H: ArenaKind> {
     place: NonNull<T>,
     home: PhantomData<H>,
@@ -192,8 +196,8 @@ pub(crate) struct ClaimedSlot<T, H: ArenaKind> {
 
 impl<T, H: ArenaKind> ClaimedSlot<T, H> {
     /// # Safety
-    /// `place` is a slot of an arena of this kind for `T`. The caller owns the slot, and gives it
-    /// up to this guard.
+    /// `place` is a slot of an arena of this kind for `T`. The caller owns the slot, and passes the
+    /// ownership to the guard.
     #[inline]
     pub(crate) unsafe fn adopt(place: NonNull<T>) -> Self {
         Self { place, home: PhantomData }
@@ -205,7 +209,7 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
         core::mem::ManuallyDrop::new(self).place
     }
 
-    /// Writes a value to the slot.
+    /// Writes a value to the slot, and returns the slot.
     #[inline]
     pub(crate) fn write(self, value: T) -> NonNull<T> {
         // SAFETY: this guard owns the slot, which is aligned and large enough for a `T`.
@@ -213,16 +217,16 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
         self.keep()
     }
 
-    /// Has `init` write a value to the slot.
+    /// Initialises the slot with `init`, and returns the slot.
     ///
     /// # Panics
-    /// Panics if `init` returns a reference to anything but the slot. The slot is then free, and no
-    /// value in it was dropped.
+    /// Panics if `init` returns a reference to a place other than the slot. The slot is then freed
+    /// without dropping a value in it.
     #[inline]
     #[track_caller]
     pub(crate) fn init(self, init: impl FnOnce(&mut MaybeUninit<T>) -> &T) -> NonNull<T> {
-        // SAFETY: this guard owns the slot, which is aligned and large enough; `MaybeUninit` may
-        // have any contents.
+        // SAFETY: this guard owns the slot, which is aligned and large enough for a `T`. A
+        // `MaybeUninit` needs no initialised contents.
         let place = unsafe { self.place.cast::<MaybeUninit<T>>().as_mut() };
         let value: *const T = init(place);
         if value != self.place.as_ptr().cast_const() {
@@ -232,7 +236,8 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
         self.keep()
     }
 
-    /// Starts the counts of this slot with one strong handle.
+    /// Sets the counts of this slot to one strong handle. Allocates the counts of the slot's page
+    /// if it has none.
     ///
     /// # Errors
     /// Returns [`Refused`] if the limit or the global allocator has no room for the page's counts.
@@ -243,8 +248,8 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
         Ok(())
     }
 
-    /// Tries again to start counts, after `refused`, the refusal of the counts of this slot's page.
-    /// Returns this slot or another one, with counts.
+    /// Retries [`Self::start_counts`] after `refused`, the refusal of the counts of this slot's
+    /// page. Returns this slot or another one, with its counts started.
     ///
     /// `make_room` frees the empty groups and reserves the bytes of a page's counts.
     /// `prefer_used` makes `claim` return a slot of a partly used page, if there is one.
@@ -262,7 +267,8 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
             self.start_counts(store)?;
             return Ok(self);
         }
-        // No group but this slot's can be empty. Another page may have counts and a free slot.
+        // After `make_room`, only the group of this slot can become empty. Another page may have
+        // both counts and a free slot.
         let (group, _) = locate(self.place);
         let (address, pages) = (group.as_ptr(), group.pages());
         drop(self);
@@ -273,11 +279,11 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
         }
         let is_elsewhere = locate(slot.place).0.as_ptr() != address;
         let kept = if is_elsewhere {
-            // `make_room` can free the first slot's group, if the drop above left it empty.
+            // If the drop above left the first slot's group empty, `make_room` can free that group.
             Some(slot)
         } else if pages > 1 {
-            // `make_room` can free the group, if the drop leaves it empty. There is then room for a
-            // group with fewer pages and for the counts.
+            // If the drop leaves the group empty, `make_room` can free it. That may leave room for
+            // a group with fewer pages and for the counts.
             drop(slot);
             None
         } else {
@@ -302,7 +308,7 @@ fn another_reference() -> ! {
 impl<T, H: ArenaKind> Drop for ClaimedSlot<T, H> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the guard owns the slot, and `H` is its kind.
+        // SAFETY: the guard owns the slot, and the slot's arena is of the kind `H`.
         unsafe { H::free(self.place) };
     }
 }

@@ -1,4 +1,4 @@
-//! Reports the memory that an arena holds, and the part of it in use.
+//! Reports the memory that an arena holds, and how much of it is in use.
 
 use crate::group::PageGroupPtr;
 use crate::shard::ShardPtr;
@@ -7,7 +7,7 @@ use crate::store::ArenaStore;
 /// The memory that an arena holds from the global allocator, and how much of it is in use.
 ///
 /// The numbers are exact while no other thread uses the arena. The arena keeps no counter of its
-/// slots: each call walks all pages.
+/// slots, so each call walks all pages.
 ///
 /// # Examples
 ///
@@ -25,7 +25,7 @@ use crate::store::ArenaStore;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The number of pages, empty ones included.
+    /// The number of pages, including empty pages.
     pub pages: usize,
     /// The number of pages without a live slot.
     pub empty_pages: usize,
@@ -33,36 +33,36 @@ pub struct Stats {
     pub groups: usize,
     /// The number of slots in all pages.
     pub slots: usize,
-    /// The number of slots with a value or a weak handle: the slots that are live.
+    /// The number of live slots. A slot is live while it has a value or a weak handle.
     pub slots_live: usize,
     /// The bytes that the arena holds from the global allocator: pages, counts of counted handles,
     /// and its own state.
     pub bytes_held: usize,
     /// The bytes of the values: `slots_live` times the size of a value.
     pub bytes_live: usize,
-    /// The limit on `bytes_held`; `usize::MAX` if there is none.
+    /// The limit on `bytes_held`, or `usize::MAX` if there is none.
     pub limit: usize,
     /// Whether this call could not read the pages, because another thread held the arena's internal
-    /// lock for too long. The numbers of pages, groups and slots and `bytes_live` are then zero. In
-    /// a child process that was created by a bare `clone`, without the C library's `fork`, this is
-    /// permanent if another thread of the parent held the lock.
+    /// lock for too long. The numbers of pages, groups and slots are then zero, as is `bytes_live`.
+    /// A bare `clone`, without the C library's `fork`, may create a child process while another
+    /// thread of the parent holds the lock. In that child, `unread` stays true.
     pub unread: bool,
 }
 
 impl Stats {
-    /// Returns the number of free slots, which have neither a value nor a weak handle.
+    /// Returns the number of free slots: those with neither a value nor a weak handle.
     #[must_use]
     pub fn free(&self) -> usize {
         self.slots - self.slots_live
     }
 
-    /// Returns the bytes that are held and not in use by the program.
+    /// Returns the bytes that the arena holds beyond `bytes_live`.
     #[must_use]
     pub fn overhead(&self) -> usize {
         self.bytes_held.saturating_sub(self.bytes_live)
     }
 
-    /// Returns whether the call read all pages, so that `unread` is false.
+    /// Returns whether the pages were read: the opposite of `unread`.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         !self.unread
@@ -79,7 +79,7 @@ impl Stats {
         }
         // If another thread moves a free slot's bit from one word to another during the walk, the
         // walk may count the slot as live. `add` never counts more live slots than a page has, so
-        // this bound changes nothing. It makes visible that `free` cannot wrap.
+        // this `min` changes nothing. It shows that `free` cannot wrap.
         this.slots_live = this.slots_live.min(this.slots);
         this.bytes_live = this.slots_live * value_size;
         this

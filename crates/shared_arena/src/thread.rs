@@ -28,14 +28,13 @@ impl Tenant for ArenaRecord {
     ephemera_prim::tenant_statics!(ArenaRecord, registry: &WORLD.registry, nowhere: ArenaRecord::new(), near: ());
 
     fn enter(&self) {
-        /// The seat number of the next record that is used for the first time. No record has the
-        /// number 0.
+        /// The number of the seat that the next new record gets. No record has the number 0.
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         Self::enter(self, || NEXT.fetch_add(1, Ordering::Relaxed));
     }
 
-    /// Does nothing. The pages stay with the record, for its next holder, for other threads of the
-    /// same arena that need pages, and for `shrink_to_fit`.
+    /// Does nothing, because the pages stay with the record. The record's next holder, other
+    /// threads that need pages of the same arena, and `shrink_to_fit` find them there.
     fn leave(_: &'static Record<Self>) {}
 
     fn release(lease: Lease<'static, Self>) {
@@ -54,7 +53,8 @@ pub(crate) fn here() -> *const () {
 /// Claims a slot from this thread's shard in `store`.
 ///
 /// # Errors
-/// Returns [`Refused`] if another copy of this crate made the store, or if there is no memory.
+/// Returns [`Refused`] if another copy of this crate made the store, or if the claim needs memory
+/// and gets none.
 #[inline]
 pub(crate) fn claim(store: &ArenaStore, geometry: &ArenaGeometry) -> Result<NonNull<u8>, Refused> {
     let seat = local::current::<ArenaRecord>().data().seat();
@@ -78,7 +78,8 @@ fn claim_slow(store: &ArenaStore) -> Result<NonNull<u8>, Refused> {
     with_record(store, |record| unsafe { protocol::claim_slow(&WORLD, store, record) })
 }
 
-/// Makes this thread's shard in `store`, which this copy of the crate made, unless there is one.
+/// Makes this thread's shard in `store`, if there is none yet. This copy of the crate must have
+/// made the store.
 pub(crate) fn make_shard(store: &ArenaStore) -> Result<(), Refused> {
     // SAFETY: this thread holds the record during the call.
     let make =
@@ -106,14 +107,14 @@ fn with_record<R>(
     result
 }
 
-/// Frees empty groups of the store, and asks other threads to trim, as [`protocol::shrink`] does.
+/// Frees empty groups of the store, and asks other threads to trim: see [`protocol::shrink`].
 /// Returns whether it freed a group.
 pub(crate) fn shrink(store: &ArenaStore) -> bool {
     // SAFETY: a thread holds the record that it is bound to.
     unsafe { protocol::shrink(&WORLD, store, local::bound::<ArenaRecord>()) }
 }
 
-/// Looks at some parked shards. A thread calls this when it creates an arena.
+/// Looks at a few parked shards. A thread calls this when it creates an arena.
 pub(crate) fn look() {
     parked::look(&WORLD, local::bound::<ArenaRecord>());
 }
@@ -132,7 +133,7 @@ pub(crate) unsafe fn close(store: NonNull<ArenaStore>) {
     unsafe { protocol::close(&WORLD, store, local::bound::<ArenaRecord>()) };
 }
 
-/// Sorts the pages of this thread's shard, as [`ShardOwner::prefer_used_pages`] does.
+/// Sorts the pages of this thread's shard: see [`ShardOwner::prefer_used_pages`].
 pub(crate) fn prefer_used_pages(store: &ArenaStore) {
     let Some(record) = local::bound::<ArenaRecord>() else { return };
     if let Some(shard) = store.shard(record.data().seat()) {
@@ -141,7 +142,7 @@ pub(crate) fn prefer_used_pages(store: &ArenaStore) {
     }
 }
 
-/// Makes room for a page's counts after `refused`, as [`protocol::make_room_for_counts`] does.
+/// Makes room for a page's counts after `refused`: see [`protocol::make_room_for_counts`].
 #[cold]
 #[inline(never)]
 pub(crate) fn make_room_for_counts(store: &ArenaStore, refused: Refused) -> Option<ReservedBytes<'_>> {
@@ -158,14 +159,15 @@ pub(crate) unsafe fn free_remote(group: PageGroupPtr, far: NonNull<Far>, bit: u6
     // SAFETY: the slot with the bit `bit` was claimed from the page with this far part in `group`.
     // The caller does not use the slot again.
     if let Some(last) = unsafe { protocol::free_remote(&WORLD, group, far, bit) } {
-        // SAFETY: `last` says whether that free counted the group's last slot.
+        // SAFETY: `last` says whether that free counted the group's last slot, and this function
+        // does not touch the group again.
         unsafe { finish_counted(group, last) };
     }
 }
 
 /// Completes a free that counted its slot: if `last`, frees the group or leaves it for the
-/// turn-holder. No local free is in progress on this thread now, so the thread looks at the parked
-/// shards of its own record.
+/// turn-holder. Then looks at the parked shards of this thread's record, because no local free is
+/// in progress on this thread.
 ///
 /// # Safety
 /// If `last`, the caller counted the last slot of the group, and does not touch the group again.
@@ -176,8 +178,8 @@ unsafe fn finish_counted(group: PageGroupPtr, last: bool) {
     // group again.
     unsafe { protocol::finish_counted(&WORLD, group, last) };
     let record = local::current::<ArenaRecord>();
-    // The bags of NOWHERE and GONE are empty, since these records own nothing. So this thread holds
-    // the record.
+    // The bags of NOWHERE and GONE are empty, because these records own no shards. So if this bag
+    // is not empty, this thread holds the record.
     if !record.data().parting.is_empty() {
         parked::visit(&WORLD, record, Visitor::Holder, LOOKS);
     }

@@ -1,9 +1,9 @@
-//! Trims a shard: finds its empty groups and frees them, or leaves them for other shards. Only the
-//! owner does this, while the arena is live.
+//! Trims a shard: finds its empty groups, and frees them or leaves them for other shards. Only the
+//! owner trims a shard, and only while the arena is live.
 //!
-//! One pass over the shard's groups, inside the store's gate, takes the empty ones off the list and
-//! rebuilds the list of pages with free slots. This is the only place that looks for empty groups;
-//! a free never does.
+//! One pass over the shard's groups takes the empty groups off the shard's list, and rebuilds the
+//! list of pages with free slots. The pass runs inside the store's gate. While the arena is live,
+//! only a trim looks for empty groups. A free never does.
 
 use core::ptr;
 
@@ -21,11 +21,11 @@ use crate::store::ArenaStore;
 pub(crate) enum Which {
     /// All empty groups.
     Empty,
-    /// Groups that were empty at the last look too, and were not used since.
+    /// Empty groups that the last look also found empty, and that were not used since.
     Idle,
 }
 
-/// Selects the action of a trim for the groups that it takes.
+/// Selects what a trim does with the groups that it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Frees the groups.
@@ -40,19 +40,18 @@ pub(crate) enum Fate {
 
 impl ShardOwner<'_> {
     /// Drains the inbox, takes the empty groups off this shard, and frees or unbinds them as `fate`
-    /// says. Returns their number, which is 0 if another thread keeps the gate shut for longer than
-    /// this thread may wait.
+    /// says. Returns their number, or 0 if another thread keeps the gate shut for too long.
     pub(crate) fn trim(self, fate: Fate) -> usize {
         self.trim_behind(ArenaStore::enter_patiently, Which::Empty, fate).unwrap_or(0)
     }
 
     /// Sorts the pages with free slots, so that the next claims take slots of partly used pages
-    /// first. Frees idle groups on the way.
+    /// first. Also frees idle groups.
     pub(crate) fn prefer_used_pages(self) {
         self.trim_behind(ArenaStore::enter_patiently, Which::Idle, Fate::Release);
     }
 
-    /// Frees the groups that `which` selects, during a claim. So it waits only briefly for the
+    /// Trims during a claim: frees the groups that `which` selects. Waits only briefly for the
     /// gate, and returns `None` if the gate stays shut.
     pub(crate) fn trim_in_passing(self, which: Which) -> Option<usize> {
         self.trim_behind(ArenaStore::enter, which, Fate::Release)
@@ -71,7 +70,7 @@ impl ShardOwner<'_> {
             return None;
         }
         if which == Which::Empty {
-            // This trim obeys every request that was made before this line.
+            // This trim obeys every request that was made before this point.
             self.store.epoch().turned(&self.shard.quiet().epoch);
         }
         let (shard, geometry) = (self.shard, self.geometry());
@@ -83,8 +82,8 @@ impl ShardOwner<'_> {
         let (mut gone, mut count): (*mut PageGroup, usize) = (ptr::null_mut(), 0);
         let mut before: Option<PageGroupPtr> = None;
         let mut rest = shard.groups().get();
-        // SAFETY: this thread owns the shard, and only the owner takes groups off this list, so
-        // they are live (G1).
+        // SAFETY: this thread owns the shard, and only the owner takes groups off this list, so the
+        // groups on it are live (G1).
         while let Some(group) = unsafe { PageGroupPtr::from_raw(rest) } {
             rest = group.next().get();
             let free =
@@ -111,8 +110,8 @@ impl ShardOwner<'_> {
         shard.avail().set(some.followed_by(&all));
         if fate == Fate::Release {
             drop(pass);
-            // SAFETY: the groups are empty, booked, and on no list, so no other thread has a
-            // pointer to them.
+            // SAFETY: the groups are empty, all their remote frees are booked, and no list has
+            // them. So no other thread has a pointer to them.
             unsafe { self.store.release_list(gone) };
         } else {
             // SAFETY: the groups are on no list that another thread can reach, so no other thread
@@ -126,8 +125,9 @@ impl ShardOwner<'_> {
     }
 }
 
-/// Reserves the bytes of a page's counts after `refused`, the refusal of these counts, and after
-/// the empty groups of shards were freed. Returns `None` if the limit has no room for the bytes.
+/// Reserves the bytes of a page's counts after `refused`, the refusal of these counts. The caller
+/// has already freed the empty groups of shards. Returns `None` if the limit has no room for the
+/// bytes.
 ///
 /// Frees groups that no shard has: all of them if the global allocator refused the counts, else
 /// only as many as the limit requires.
@@ -167,8 +167,8 @@ impl SortedPages {
         self.last = self.last.or(self.first);
     }
 
-    /// Appends `other` to this list, and returns the head. Pages of groups in use come first, so
-    /// that empty groups stay empty.
+    /// Appends `other` to this list, and returns the head. `other` has the pages of empty groups,
+    /// so the owner claims from these pages last and empty groups stay empty.
     fn followed_by(&self, other: &Self) -> *mut NearPart {
         let behind = other.first.map_or(ptr::null_mut(), NearPtr::as_ptr);
         match (self.first, self.last) {

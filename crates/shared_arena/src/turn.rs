@@ -1,6 +1,5 @@
-//! Defines the **turn** at one shard whose arena was dropped: the exclusive right to free the
-//! shard's queued groups. One word holds the turn, and the requests that other threads leave for
-//! its holder.
+//! Defines the **turn** at a shard whose arena was dropped: the exclusive right to free the shard's
+//! queued groups. One word holds the turn and the requests that other threads leave for its holder.
 //!
 //! ```text
 //!   null              no thread has the turn
@@ -9,9 +8,9 @@
 //!   BUSY | group      ... and groups were left, linked by their `record`
 //! ```
 //!
-//! The thread that finds the word at null has the turn. Every other thread leaves a group or a
-//! request with one exchange, and does not touch the shard after that. The holder handles
-//! everything that was left before it releases the turn.
+//! A thread that finds the word null takes the turn. Every other thread leaves a group or a request
+//! with one exchange, and does not touch the shard after that. Before the holder releases the turn,
+//! it handles everything that other threads left.
 
 use core::ptr;
 
@@ -47,18 +46,19 @@ impl Turn {
         Self(AtomicPtr::new(busy(ptr::null_mut())))
     }
 
-    /// Takes the turn if no thread has it. Returns whether the caller has it now.
+    /// Takes the turn if no thread has it. Returns whether the caller got the turn.
     pub(crate) fn try_take(&self) -> bool {
         self.change(|word| word.is_null().then(|| busy(word)))
     }
 
-    /// Takes the turn, or asks its holder for a look. Returns whether the caller has the turn.
+    /// Takes the turn, or asks its holder for a look. Returns whether the caller got the turn.
     pub(crate) fn take_or_ask(&self) -> bool {
         self.change(|word| Some(if word.is_null() { busy(word) } else { word.map_addr(|addr| addr | LOOK) }))
     }
 
-    /// Leaves a group whose last slot was counted. Returns whether the caller has the turn.
-    /// Otherwise the caller must not touch the group or the shard again.
+    /// Leaves a group whose last slot was counted, and takes the turn if no thread has it. Returns
+    /// whether the caller got the turn. If not, the caller must not touch the group or the shard
+    /// again.
     pub(crate) fn leave(&self, group: PageGroupPtr) -> bool {
         self.change(|word| {
             group.record().set(untagged(word).cast());
@@ -66,8 +66,8 @@ impl Turn {
         })
     }
 
-    /// Replaces the word by `to(word)` and returns whether the old word was null. If `to` returns
-    /// `None`, changes nothing and returns `false`.
+    /// Replaces the word with `to(word)`, and returns whether the old word was null. If `to`
+    /// returns `None`, changes nothing and returns `false`.
     fn change(&self, to: impl Fn(*mut PageGroup) -> Option<*mut PageGroup>) -> bool {
         let backoff = Backoff::new();
         let mut word = guess(&self.0);

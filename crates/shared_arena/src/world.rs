@@ -1,7 +1,8 @@
-//! Defines the state that all arenas of a process share, and the arena crate's part of a thread's
-//! record.
+//! Defines the state that all arenas of a process share, and the data that this crate keeps in a
+//! thread's record.
 //!
-//! `protocol` and `parked` take both by reference, so that models can make their own.
+//! `protocol` and `parked` take the state and the record by reference, so that each model can make
+//! its own.
 
 use core::ptr::{self, NonNull};
 
@@ -13,8 +14,8 @@ use crate::bag::{Bag, BagLink, Linked};
 use crate::shard::{Shard, ShardPtr};
 use crate::store::Seat;
 
-/// The arena crate's part of a thread's record. It names the seat of the record's shard, which is
-/// the same in every store.
+/// The data that this crate keeps in a thread's record: the seat of the record's shard, and the
+/// parked shards of the record. The seat is the same in every store.
 #[derive(Debug)]
 pub(crate) struct ArenaRecord {
     segment: OwnerUsize,
@@ -27,7 +28,7 @@ pub(crate) struct ArenaRecord {
 
 impl ArenaRecord {
     ephemera_prim::const_unless_loom! {
-        /// Creates the part for a record that no thread has held. The record has no seat yet.
+        /// Creates the data for a record that no thread has held. The record has no seat yet.
         pub(crate) fn new() -> Self {
             Self {
                 segment: OwnerUsize::new(0),
@@ -43,8 +44,8 @@ impl ArenaRecord {
         Seat { segment: self.segment.get(), at: self.at.get() }
     }
 
-    /// Registers a new holder of the record. The first holder gives the record its seat, with the
-    /// number that `next` returns.
+    /// Registers a new holder of the record. For the first holder, sets the record's seat to the
+    /// one with the number that `next` returns.
     pub(crate) fn enter(&self, next: impl FnOnce() -> usize) {
         if self.seat() == Seat::NOBODYS {
             let seat = Seat::numbered(next());
@@ -71,21 +72,21 @@ impl ArenaWorld {
 }
 
 impl ArenaWorld {
-    /// Returns the number of freed stores: 1 if `freed`, else 0. Counts them for tests.
+    /// Returns the number of freed stores: 1 if `freed`, else 0. In tests, also updates the tally.
     pub(crate) fn freed(&self, freed: bool) -> usize {
         #[cfg(test)]
         self.parked.tally.stores.fetch_sub(usize::from(freed), core::sync::atomic::Ordering::Relaxed);
         usize::from(freed)
     }
 
-    /// Counts looks at groups for tests.
+    /// Counts a look at a group, for tests.
     pub(crate) fn looked(&self) {
         #[cfg(test)]
         self.parked.tally.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     }
 }
 
-/// Returns the identity that groups of a record carry.
+/// Returns the identity of a record, which each of its groups has in the header.
 #[inline]
 pub(crate) fn identity(record: &Record<ArenaRecord>) -> *const () {
     ptr::from_ref(record).cast()
@@ -112,11 +113,12 @@ pub(crate) struct ParkedShards {
     pub(crate) tally: ParkedTally,
 }
 
-/// Counters for tests. They are not atomics of loom, since no model depends on them.
+/// Counters for tests. They are not loom's atomics, because the interleavings of a model do not
+/// depend on them.
 #[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct ParkedTally {
-    /// Stores whose arena was dropped and that are not freed yet.
+    /// The number of stores that are not freed although their arena was dropped.
     pub(crate) stores: core::sync::atomic::AtomicUsize,
     /// The number of looks at a group.
     pub(crate) looks: core::sync::atomic::AtomicUsize,
@@ -167,10 +169,10 @@ impl ParkedShards {
     }
 }
 
-/// Returns the record that `shard` belongs to. The shard must not be that of a pool.
+/// Returns the record that `shard` belongs to. The shard must not belong to a pool.
 pub(crate) fn record_of<'w>(shard: ShardPtr) -> &'w Record<ArenaRecord> {
     let record = shard.record().cast::<Record<ArenaRecord>>();
-    // SAFETY: a shard that is not one of a pool stores the address of its record, and records are
-    // never freed (L3).
+    // SAFETY: the shard does not belong to a pool, so it stores the address of its record, and
+    // records are never freed (L3).
     unsafe { &*record }
 }

@@ -1,5 +1,5 @@
-//! Tests that an arena frees the memory of a burst while it stays in use. No test trims before it
-//! measures.
+//! Tests that an arena frees the memory of a burst while the arena stays in use. No test trims the
+//! arena before it measures the memory.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -27,7 +27,7 @@ const STEADY: u64 = 60_000;
 /// The capacity of the channel between two threads, in values.
 const QUEUE: usize = 32;
 
-/// The most bytes that a few live values may hold: a few groups.
+/// The most bytes that an arena may hold for a few live values: the bytes of a few groups.
 const FEW: usize = 128 << 10;
 
 fn burst(arena: &SharedArena<Job>) -> Vec<ArenaBox<Job>> {
@@ -41,8 +41,8 @@ fn drop_elsewhere(values: Vec<ArenaBox<Job>>) {
     thread::spawn(move || drop(values)).join().expect("no drop panics");
 }
 
-/// Makes values on this thread and drops them on another one. At most `queue + 2` of the values are
-/// live at a time. Returns the bytes that the arena holds afterwards.
+/// Makes values on this thread and drops them on another thread. At most `queue + 2` of the values
+/// are live at a time. Returns the bytes that the arena holds afterwards.
 fn hand_over(arena: &SharedArena<Job>, queue: usize) -> usize {
     thread::scope(|scope| {
         let (out, from) = sync_channel::<ArenaBox<Job>>(queue);
@@ -101,7 +101,7 @@ fn local_frees_in_random_order_after_a_burst_free_the_burst() {
             let at = draw(&mut state, values.len());
             drop(values.swap_remove(at));
         }
-        // The slot that was freed last serves many of these claims, so looks are less frequent.
+        // Many of these claims take the hot slot, so looks are less frequent.
         for value in 0..6 * STEADY {
             if values.len() >= QUEUE || draw(&mut state, 2) == 0 && !values.is_empty() {
                 let at = draw(&mut state, values.len());
@@ -115,7 +115,7 @@ fn local_frees_in_random_order_after_a_burst_free_the_burst() {
     }
 }
 
-/// Each round needs all pages again, so none of them is idle.
+/// Each round needs all pages again, so no page is idle.
 #[test]
 #[cfg_attr(miri, ignore = "20,000 values take minutes, and a shorter run never looks for idle groups twice")]
 fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
@@ -129,7 +129,7 @@ fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
     assert_eq!((arena.statistics().pages, GLOBAL.aligned().taken), before, "pages were freed and allocated");
 }
 
-/// A page has few of these values, so a few hundred claims take many slow paths.
+/// A page has few slots for these values, so a few hundred claims take many slow paths.
 #[test]
 #[cfg_attr(miri, ignore = "150 values, each of a page, take half a minute and a gigabyte")]
 fn hand_over_of_large_values_after_a_burst_frees_the_burst() {
@@ -174,7 +174,8 @@ fn groups_of_a_sleeping_thread_are_freed_with_the_arena() {
         asleep.wait();
         let held = arena.statistics().bytes_held;
         drop_elsewhere(values.recv().expect("the owner sends"));
-        // Another thread cannot use these groups, and adds only a few groups of its own.
+        // Another thread cannot use the groups of the sleeping thread, and allocates only a few
+        // groups itself.
         let shared = Arc::clone(&arena);
         threads.spawn(move || hand_over(&shared, QUEUE)).join().expect("no panic");
         let after_work = arena.statistics().bytes_held;

@@ -1,5 +1,5 @@
-//! Tests of arenas that are dropped before their values. They check the memory that stays held, and
-//! that no thread waits for another one.
+//! Tests arenas that are dropped before their values. The tests check how much memory the process
+//! still holds, and that no thread waits for another thread.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -20,7 +20,7 @@ use shared_arena::{ArenaBox, Pool, PoolBox, SharedArena};
 #[global_allocator]
 static HEAP: Heap = Heap::new();
 
-/// A value of a kilobyte. The first group of an arena of such values has 64 KiB.
+/// A value of a kilobyte. The first group of an arena for these values has 64 KiB.
 type Kilobyte = [u8; 1024];
 
 /// Drops an arena, and then its only value.
@@ -31,7 +31,8 @@ fn end_one() {
     drop(value);
 }
 
-/// A point in a free at which one thread stops until the test releases it. The tests take turns.
+/// A point in a free at which one thread stops until the test releases the thread. The tests take
+/// turns.
 struct Stop {
     reached: AtomicBool,
     released: AtomicBool,
@@ -65,8 +66,8 @@ impl Stop {
     }
 }
 
-/// Every thread has one arena at a time, so at most one group for each thread is live. Any further
-/// group that is held waits until another thread frees it.
+/// Every thread has one arena at a time, so the process needs at most one group for each thread.
+/// Any further group is memory that waits for another thread to free it.
 #[test]
 fn conc_arenas_dropped_before_their_values_hold_only_live_groups() {
     const THREADS: usize = if cfg!(miri) { 3 } else { 8 };
@@ -89,8 +90,8 @@ fn conc_arenas_dropped_before_their_values_hold_only_live_groups() {
     assert_eq!(HEAP.groups(), before);
 }
 
-/// One thread stops while it frees a group. In a forked child, a thread of the parent is stopped
-/// like this permanently. All other arenas are freed as if the stopped thread did not exist.
+/// One thread stops while it frees a group. In a forked child, a thread of the parent stops in the
+/// same way, but permanently. All other arenas are freed as if the stopped thread did not exist.
 #[test]
 fn conc_a_thread_stopped_in_a_drop_delays_no_other_arena() {
     take_turn();
@@ -121,7 +122,7 @@ fn conc_a_thread_stopped_in_a_drop_delays_no_other_arena() {
     }
 }
 
-/// Lets another thread allocate a value, send it to `to` and exit.
+/// Starts a thread that allocates a value, sends it to `to` and exits. Waits for the exit.
 fn claim_abroad(arena: &SharedArena<Kilobyte>, to: &Sender<ArenaBox<Kilobyte>>) {
     thread::scope(|scope| {
         // Without the `join`, `thread::scope` might return before the thread's exit guard has run.
@@ -176,16 +177,16 @@ fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
     wake.send(()).unwrap();
     owner.join().unwrap();
     assert_eq!(groups, 0, "groups wait for a sleeping thread");
-    // The state of an arena takes about a kilobyte. The states of a few may stay until the next
-    // drop of an arena.
+    // The state of an arena takes about a kilobyte. The states of a few arenas may stay until the
+    // next drop of an arena.
     let stays = state.saturating_sub(HEAP.held());
     assert!(stays <= 16 << 10, "{stays} of {held} bytes stay for {ARENAS} arenas");
 }
 
-/// Another thread drops many arenas in each of which this thread has a value. Then a third thread
-/// frees some of the values. It stops while it frees an arena during its visit to the bag of this
-/// thread's record. Other threads free the remaining values and find the bag in use. The third
-/// thread then serves the requests of all of them.
+/// This thread has one value in each of many arenas. Another thread drops the arenas. Then a third
+/// thread frees some of the values, and stops while it frees an arena during its visit to the bag
+/// of this thread's record. Other threads free the remaining values and find the bag in use. The
+/// third thread then serves the requests of all these threads.
 #[test]
 fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
     const ARENAS: usize = if cfg!(miri) { 20 } else { 1_000 };
@@ -206,8 +207,8 @@ fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
     };
     thread::scope(|scope| {
         let stopped = scope.spawn(|| {
-            // During a visit of the bag, only the state of an arena is freed in blocks with a
-            // smaller alignment than a group's.
+            // Blocks with a smaller alignment than a group's belong to the state of an arena, which
+            // is freed during a visit to the bag.
             HEAP.at_the_next_free(..GROUP, stop);
             free_values();
         });
@@ -219,8 +220,8 @@ fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
         stopped.join().unwrap();
     });
     drop(values);
-    // The test harness starts threads during the test, and their memory counts here. The state of
-    // an arena takes about a kilobyte.
+    // The test harness starts threads during the test, and their memory is part of this figure. The
+    // state of an arena takes about a kilobyte.
     let stays = HEAP.held().saturating_sub(held);
     assert!(stays <= ARENAS * 256, "{stays} bytes of {ARENAS} arenas stay");
 }
@@ -238,7 +239,8 @@ fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
     }
     take_turn();
     let before = HEAP.held();
-    // In each round the value lies in another group. The groups before and after it are empty.
+    // In each round the value lies in another group. The groups before and after that group are
+    // empty.
     let (some, rounds) = if cfg!(miri) { (1, 1) } else { (4, 20) };
     for number in [70, 0, 200, 400][..some].repeat(rounds) {
         let pool = Pool::<Kilobyte>::new();
@@ -255,8 +257,8 @@ fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
         drop(arena);
         assert_eq!((HEAP.groups(), VALUE.take().is_some(), SHARED.take().is_some()), (0, false, false));
     }
-    // The test harness starts threads during the test, and their memory counts here. If each round
-    // left a store behind, the stores would take more.
+    // The test harness starts threads during the test, and their memory is part of this figure. If
+    // each round leaked a store, the figure would exceed the bound.
     let stays = HEAP.held().saturating_sub(before);
     assert!(stays <= 32 << 10, "{stays} bytes of stores are left");
 }

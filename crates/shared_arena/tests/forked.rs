@@ -1,5 +1,5 @@
-//! Tests of arenas that are dropped in the child of a fork. At the fork, other threads of the
-//! parent may be in the middle of any operation.
+//! Tests arenas that are dropped in a forked child. At the fork, other threads of the parent may be
+//! in the middle of any operation.
 #![cfg(all(feature = "std", target_has_atomic = "64", unix, not(miri)))]
 
 #[path = "support/heap.rs"]
@@ -15,7 +15,7 @@ use shared_arena::SharedArena;
 #[global_allocator]
 static HEAP: Heap = Heap::new();
 
-/// A value of a kilobyte. The first group of an arena of such values has 64 KiB.
+/// A value of a kilobyte. The first group of an arena for these values has 64 KiB.
 type Kilobyte = [u8; 1024];
 
 /// Drops an arena, and then its only value.
@@ -30,8 +30,8 @@ fn end_one() {
 fn ends_leave_nothing() -> bool {
     let (groups, bytes) = (HEAP.groups(), HEAP.held());
     (0..300).for_each(|_| end_one());
-    // The memory of other threads of the parent is held before and after. One more group belongs to
-    // this thread.
+    // The memory of the parent's other threads counts both before and after. The bounds leave room
+    // for the memory that this thread keeps.
     HEAP.groups() <= groups + (256 << 10) && HEAP.held() <= bytes + (512 << 10)
 }
 

@@ -1,4 +1,4 @@
-//! Tests of handle operations that the published crate lacks.
+//! Tests handle operations that the published crate does not have.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -131,7 +131,7 @@ fn make_mut_clones_a_shared_value() {
     assert!(ArenaRc::get_mut(&mut rc).is_none() && ArenaRc::strong_count(&rc) == 2);
     ArenaRc::make_mut(&mut rc, &pool);
     assert!(!ArenaRc::ptr_eq(&rc, &other) && ArenaRc::get_mut(&mut rc).is_some());
-    // The clone may be put into any arena.
+    // `make_mut` may put the clone into any arena.
     let mut third = rc.clone();
     ArenaRc::make_mut(&mut third, &arena);
     let rc = ArenaRc::try_unwrap(rc).unwrap();
@@ -189,10 +189,11 @@ fn a_forgotten_handle_keeps_its_slot() {
     assert!(!arena.shrink_to_fit(), "its page stays");
     // Takes the slot back, so that the test does not leak.
     let place = ArenaBox::into_raw(arena.alloc(2));
-    // SAFETY: this is the previous slot of the same page, which was claimed and forgotten above.
+    // SAFETY: the pointer names the previous slot of the same page, whose handle was forgotten
+    // above.
     let forgotten = unsafe { place.sub(1) };
-    // SAFETY: `into_raw` would have returned this pointer for the forgotten handle, whose slot is
-    // claimed.
+    // SAFETY: the slot still has the value of the forgotten handle, and `into_raw` of that handle
+    // would have returned this pointer.
     drop(unsafe { ArenaBox::from_raw(forgotten) });
     // SAFETY: `into_raw` returned the pointer, and this is its only `from_raw`.
     drop(unsafe { ArenaBox::from_raw(place) });

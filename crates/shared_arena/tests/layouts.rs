@@ -1,4 +1,4 @@
-//! Tests with zero-sized, over-aligned, large and impossible values.
+//! Tests values that are zero-sized, over-aligned, large, or too large for the address space.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -12,8 +12,8 @@ use std::collections::HashSet;
 use shared_arena::{Arena, ArenaBox, Pool, SharedArena};
 use tally::Tally;
 
-/// Fills every arena with values, and asserts that they are aligned, apart from each other, and
-/// intact until they are dropped in another order.
+/// Fills every arena with values. Asserts that the values are aligned, have different addresses,
+/// and stay intact until they are dropped in another order.
 fn many<T: Clone + PartialEq + Debug + Send + 'static>(count: usize, make: impl Fn(usize) -> T) {
     let check = |place: *const T, seen: &mut HashSet<usize>| {
         assert!(place.is_aligned());
@@ -61,7 +61,7 @@ fn zero_sized_values_are_aligned_and_apart() {
 
 #[test]
 fn small_values_are_aligned_and_apart() {
-    // A page has fewer slots than these values need.
+    // With at least 66 values, an arena needs more than one page.
     many(COUNT.max(66), |number| number as u8);
     many(COUNT, |number| (number as u16, 7_u8));
     many(COUNT, |number| [number; 5]);

@@ -1,7 +1,7 @@
-//! Tests of limits: a refusal returns the value, and empty pages are used before a refusal.
+//! Tests limits: a refusal returns the value, and empty pages are used before a refusal.
 //!
-//! The tests take turns. Otherwise a thread of another test may hold the record of an exited
-//! thread, and no other thread can then free the pages of that record.
+//! The tests take turns. Otherwise a thread of another test might take over the record of an exited
+//! thread. No other thread could then free the pages of that record.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -89,7 +89,7 @@ fn capacity_counts_toward_the_limit() {
     assert!((800_000..1_000_000).contains(&refused.asked), "{refused}");
     let pool = Pool::<u64>::builder().capacity(2_000).limit(LIMIT).build();
     assert_eq!(pool.stats(), (0, 32 * 63));
-    // The limits are exact to the byte.
+    // The limit is exact to the byte.
     let held = pool.statistics().bytes_held;
     let refused = Pool::<u64>::builder().capacity(2_000).limit(held - 1).try_build().unwrap_err();
     assert_eq!(refused.held + refused.asked, held);
@@ -132,7 +132,7 @@ fn the_shard_of_another_thread_takes_one_group_of_the_reserved_capacity() {
     assert_eq!(arena.statistics().groups, 2);
 }
 
-/// The limit has no room for counts, but the freed bytes of one group suffice for them.
+/// The limit has no room for counts, but freeing one group makes enough room.
 #[test]
 fn counts_take_one_group_of_the_reserved_capacity() {
     take_turn();
@@ -149,12 +149,12 @@ fn counts_take_one_group_of_the_reserved_capacity() {
     check!(SharedArena);
 }
 
-/// The empty pages belong to this thread's shard and to that of an exited thread. None of these
+/// The empty pages belong to this thread's shard or to the shard of an exited thread. None of these
 /// pages has counts.
 #[test]
 fn empty_pages_are_freed_for_counts() {
     take_turn();
-    // Some of the limits leave less than the counts of a page need.
+    // Some of the limits leave fewer bytes than the counts of a page need.
     let (least, step) = if cfg!(miri) { (8 << 10, 1_024) } else { (32 << 10, 8) };
     for limit in (least..least + (2 << 10)).step_by(step) {
         let pool = Pool::<u64>::builder().limit(limit).trim(Trim::Manual).build();
@@ -181,14 +181,14 @@ fn empty_pages_are_freed_for_counts() {
     }
 }
 
-/// Calls `check` with the limits of the tests below. Some of them leave less than the counts of a
-/// page need.
+/// Calls `check` with the limits of the tests below. Some of these limits leave fewer bytes than
+/// the counts of a page need.
 fn limits_for_counts(check: impl Fn(usize)) {
     (6_000..14_000).step_by(if cfg!(miri) { 4_000 } else { 24 }).for_each(check);
 }
 
-/// When the last counted handle is refused, the slot at hand is the only live one of its group, and
-/// a page with counts has free slots.
+/// When the last counted handle is refused, the slot at hand is the only live slot of its group,
+/// and a page with counts has free slots.
 #[test]
 fn counts_are_not_refused_while_a_trim_would_make_room() {
     take_turn();
@@ -220,7 +220,7 @@ fn counts_are_not_refused_while_a_trim_would_make_room() {
 #[test]
 fn an_empty_group_is_exchanged_for_a_page_and_its_counts() {
     take_turn();
-    /// The bytes of a group of one page, and of the page's counts.
+    /// The bytes of a group of one page, plus the bytes of the page's counts.
     const PAGE: usize = 1_912 + 63 * 8;
     macro_rules! check {
         ($arena:ident, $try_counted:ident, $limit:expr, $live:expr) => {
@@ -251,7 +251,7 @@ fn an_empty_group_is_exchanged_for_a_page_and_its_counts() {
 #[test]
 fn conc_memory_of_an_exited_thread_is_freed_for_a_new_shard() {
     take_turn();
-    // One of the limits leaves less than a shard needs.
+    // One of the limits leaves fewer bytes than a shard needs.
     let limits = (13_472..24_000).step_by(if cfg!(miri) { 4_000 } else { 8 });
     limits.for_each(fill_one_after_the_other);
 }
@@ -261,7 +261,8 @@ fn fill_one_after_the_other(limit: usize) {
     let fill = || (0..).map_while(|_: u32| arena.try_alloc([1; 100]).ok()).collect::<Vec<_>>().len();
     let other = SharedArena::new();
     std::thread::scope(|scope| {
-        // This thread holds a record when the other one gets its own.
+        // The first thread holds a record before the second thread gets one, so their records
+        // differ.
         let (bound, is_bound) = std::sync::mpsc::channel();
         let (go, may_go) = std::sync::mpsc::channel();
         let (fill, other) = (&fill, &other);

@@ -1,5 +1,5 @@
-//! Tests of the memory that arenas hold, and of the bytes that a value costs. They also check that
-//! all memory is freed.
+//! Tests the memory that arenas hold, and the bytes that a value costs. Each test also checks that
+//! all groups are freed.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -14,13 +14,13 @@ use shared_arena::{Arena, ArenaArc, ArenaBox, Pool, SharedArena, Trim, reclaim, 
 #[global_allocator]
 static GLOBAL: CountingGlobal = CountingGlobal::new(16 << 10);
 
-/// Returns the bytes of all groups that the process holds.
+/// Returns the number of bytes in all groups that the process holds.
 fn groups() -> usize {
     GLOBAL.aligned().bytes
 }
 
-/// Runs a test while no other one runs, and asserts that the process holds the same groups before
-/// and after.
+/// Runs a test while no other test runs. Asserts that the process holds equally many bytes of
+/// groups before and after.
 fn balanced(test: impl FnOnce()) {
     take_turn();
     let before = groups();
@@ -37,7 +37,7 @@ fn a_live_word_costs_less_than_ten_bytes() {
         let values: Vec<ArenaBox<u64>> = (0..MANY as u64).map(|value| arena.alloc(value)).collect();
         let statistics = arena.statistics();
         assert_eq!(statistics.slots_live, MANY);
-        // In a small sample, a few partly filled groups weigh more.
+        // With few values, partly filled groups make each value cost more.
         let most = if cfg!(miri) { 24 } else { 10 };
         assert!(statistics.bytes_held <= most * MANY, "{statistics:?}");
         assert!(groups() <= statistics.bytes_held);
@@ -62,7 +62,7 @@ fn small_arenas_stay_small() {
     });
 }
 
-/// The crate's documentation and the README have these figures.
+/// The crate's documentation and the README state these figures.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn a_first_small_value_takes_the_documented_bytes() {
@@ -137,7 +137,7 @@ fn idle_pages_are_freed_without_a_request() {
     });
 }
 
-/// After a spike, empty groups are freed although only few values come and go, and no thread needs
+/// After a spike, empty groups are freed although the arena has few live values and no thread needs
 /// another page.
 #[test]
 #[cfg_attr(miri, ignore = "too slow: it fills many pages")]
@@ -285,7 +285,8 @@ fn conc_drop_beside_the_last_values_frees_everything() {
             drop(arena);
             home.join().unwrap();
             elsewhere.join().unwrap();
-            // The owner finds every overtaken free at its thread exit. No other thread looks.
+            // The owner looks at its thread exit, and counts every overtaken free. No other thread
+            // looks.
             assert_eq!(groups(), before, "in round {round}");
         }
     });
@@ -313,8 +314,8 @@ fn one_value_pins_only_its_group() {
 #[test]
 #[cfg_attr(miri, ignore = "too slow: it fills many pages")]
 fn one_shrink_frees_all_empty_groups() {
-    // The test counts groups, not time. One trim frees all groups, although their slots were freed
-    // in a pseudo-random order.
+    // One trim frees all groups, although their slots were freed in a pseudo-random order. The test
+    // checks the number of pages, not the time.
     balanced(|| {
         let arena = SharedArena::<[u64; 4]>::new();
         let mut values: Vec<_> = (0..1_000_000_u64).map(|value| arena.alloc([value; 4])).collect();

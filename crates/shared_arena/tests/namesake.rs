@@ -1,4 +1,4 @@
-//! Tests with a program for the published shared_arena 0.8. It uses nothing but that version's API.
+//! Tests a program for the published shared_arena 0.8, which uses only the API of that version.
 #![cfg(feature = "std")]
 
 extern crate alloc;

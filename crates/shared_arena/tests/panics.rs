@@ -1,5 +1,5 @@
-//! Tests with user code that unwinds, re-enters the arena, or breaks its contract, at every point
-//! where an arena calls it.
+//! Tests user code that unwinds, uses its arena, or breaks its contract, at every point where an
+//! arena calls user code.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -96,7 +96,7 @@ fn an_initialiser_that_returns_another_reference_panics() {
     let tally = Tally::default();
     let other = tally.value(7);
     let raw = Box::into_raw(Box::new(tally.value(8)));
-    // SAFETY: the value is live until it becomes a box again below.
+    // SAFETY: the value is live until `Box::from_raw` below.
     let leaked: &'static Counted = unsafe { &*raw };
     let (shared, pool) = (SharedArena::new(), Pool::new());
     for message in [
@@ -110,7 +110,7 @@ fn an_initialiser_that_returns_another_reference_panics() {
     }
     assert_eq!((shared.stats().0, pool.stats().0), (0, 0));
     assert_eq!((other.number(), leaked.number(), tally.alive()), (7, 8, 2), "nothing was dropped");
-    // SAFETY: `into_raw` returned the pointer above, and it is not used again.
+    // SAFETY: `into_raw` returned the pointer above, and neither it nor `leaked` is used again.
     drop(unsafe { Box::from_raw(raw) });
 }
 

@@ -1,4 +1,5 @@
-//! Tests of a pool that needs only `alloc`. They also run without default features.
+//! Tests `Pool`, which needs only the feature `alloc`. These tests also run without default
+//! features.
 #![cfg(feature = "alloc")]
 
 extern crate alloc;

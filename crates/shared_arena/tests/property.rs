@@ -1,5 +1,5 @@
-//! Runs random programs on all three arenas, and compares them with an oracle that keeps a copy of
-//! every value.
+//! Runs random programs on all three arenas. An oracle keeps every handle with the number of its
+//! value, and checks the values against these numbers.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -53,7 +53,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// An arena of one of the three kinds. Now and then, a program replaces its arena by a new one.
+/// An arena of one of the three kinds. A program sometimes replaces its arena with a new one.
 enum Pick {
     Shared(SharedArena<Counted>),
     Arena(Arena<Counted>),
@@ -132,7 +132,7 @@ impl Pick {
     }
 }
 
-/// The handles in use, and the value that each one belongs to.
+/// The handles in use, with the number of the value that each handle refers to.
 struct Oracle {
     tally: Tally,
     next: usize,
@@ -147,7 +147,7 @@ impl Oracle {
         self.handles.push((number, make(value)));
     }
 
-    /// Checks all handles. A value is live while it has a handle that keeps it.
+    /// Checks all handles. A value must be live exactly while a handle keeps it.
     fn check(&self) {
         let mut values = BTreeMap::<usize, *const Counted>::new();
         for (number, handle) in &self.handles {
@@ -205,8 +205,8 @@ fn run(which: usize, ops: Vec<Op>) {
                     }
                     _ => {}
                 }
-                // A clone has the number of its origin, but is another value, so the oracle ignores
-                // it.
+                // A clone is another value with the number of its original, so the oracle drops the
+                // handle.
                 drop(handle);
             }
             Op::Unwrap(pick) => match oracle.take(pick) {

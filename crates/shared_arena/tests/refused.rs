@@ -1,5 +1,5 @@
-//! Tests with a global allocator that refuses each of its calls in turn. A request without memory
-//! fails, values stay intact, and all memory is freed.
+//! Tests arenas with a global allocator that refuses one call, or all calls from one on. Requests
+//! without memory fail, values stay intact, and all memory is freed.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -16,7 +16,7 @@ use shared_arena::{Arena, ArenaArc, ArenaBox, ArenaRc, Build, Builder, Pool, Poo
 #[global_allocator]
 static HEAP: Refusing = Refusing;
 
-/// A value of a hundred bytes that counts its live instances.
+/// A value of more than a hundred bytes that counts its live instances.
 #[derive(Clone)]
 struct TestValue {
     alive: Rc<Cell<usize>>,
@@ -39,7 +39,7 @@ impl Drop for TestValue {
 
 const COUNT: usize = if cfg!(miri) { 80 } else { 1_200 };
 
-/// The methods that the script needs of an arena, for all three arenas.
+/// The methods of an arena that the script calls. All three arenas implement this trait.
 trait HostileScript: Build {
     type Boxed: core::ops::Deref<Target = TestValue>;
     type Counted: core::ops::Deref<Target = TestValue> + Clone;
@@ -84,7 +84,7 @@ script!(Arena, ArenaBox, ArenaRc, try_alloc_rc);
 script!(Pool, PoolBox, ArenaRc, try_alloc_rc);
 
 /// Runs the script while the allocator refuses the calls `from..to`. Returns the number of refused
-/// requests, or `None` if the arena itself was refused, and the number of calls.
+/// requests, or `None` if the arena could not be created, and the number of calls.
 fn run<A: HostileScript>(from: usize, to: usize) -> (Option<usize>, usize) {
     let alive = Rc::new(Cell::new(0));
     // Both vectors are allocated before the first refusal, so only the arena's requests are
@@ -145,13 +145,13 @@ fn at_every_call<A: HostileScript>() {
     assert!(calls > 5, "{calls} calls");
     let step = if cfg!(miri) { 9 } else { 1 };
     for call in (0..calls).step_by(step) {
-        // A single refusal may not show: the arena can take a smaller group, or free empty ones and
-        // try again.
+        // A single refusal may have no effect: the arena can allocate a smaller group, or free
+        // empty groups and try again.
         let _once = run::<A>(call, call + 1);
         let (refused, _) = run::<A>(call, usize::MAX);
         assert_ne!(refused, Some(0), "no request failed, although calls from {call} on were refused");
     }
-    // Each run frees its store itself. A store asserts that its account is then empty.
+    // Each run frees its store. A store asserts that its account then holds only the store itself.
     assert_eq!(shared_arena::reclaim(), 0);
 }
 
@@ -170,7 +170,7 @@ fn a_pool_survives_every_refusal() {
     at_every_call::<Pool<TestValue>>();
 }
 
-/// The clone of a handle cannot report a refusal, so it must not allocate.
+/// Cloning a handle cannot report a refusal, so it must not allocate.
 #[test]
 fn handles_allocate_nothing() {
     let alive = Rc::new(Cell::new(0));
@@ -184,7 +184,7 @@ fn handles_allocate_nothing() {
     assert_eq!((alive.get(), refuse(0, 0)), (0, 0), "handles allocate nothing");
 }
 
-/// A request that is refused while the limit has room changes nothing.
+/// A request that the global allocator refuses does not change the statistics.
 #[test]
 fn a_refusal_by_the_global_allocator_changes_no_statistics() {
     let pool = Pool::<[u8; 100]>::with_capacity(1);
@@ -198,7 +198,7 @@ fn a_refusal_by_the_global_allocator_changes_no_statistics() {
     assert_eq!((pool.statistics(), full.len()), (before, before.slots_live));
 }
 
-/// Asserts that a capacity which cannot be met is refused before the arena allocates a group.
+/// Asserts that the arena refuses an impossible capacity before it allocates a group.
 fn beyond<A: HostileScript>(limit: usize, capacity: usize) {
     refuse(0, 0);
     drop(A::settings().try_build());
@@ -207,7 +207,7 @@ fn beyond<A: HostileScript>(limit: usize, capacity: usize) {
     let calls = refuse(0, 0);
     let refused =
         refused.unwrap_or_else(|| panic!("there is no room for {capacity} values in {limit} bytes"));
-    // The arena requests an enormous capacity once, as one block.
+    // For an enormous capacity, the arena requests one block to test the allocator.
     assert!(calls <= without + 1, "{refused}: the arena allocated groups");
     assert!(refused.asked / 100 >= capacity.min(usize::MAX / 100) && refused.limit == limit, "{refused}");
 }

@@ -1,10 +1,10 @@
-//! Tests for bugs of similar crates, each with the number of its report. The bugs must not occur in
-//! this crate.
+//! Tests that bugs of similar crates do not occur in this crate. Each test names the report of the
+//! bug.
 //!
-//! Other files test the following bugs: `Send` and `Sync` without bounds (RUSTSEC-2020-0142,
-//! lockfree-object-pool 1; in `handles`), a panicking initialiser and a panicking destructor (the
-//! published crate; in `panics`), two boxes on two threads (the published crate; in `threads`), and
-//! a drop that allocates (bumpalo-herd 17; in the unit tests with a refusing allocator).
+//! Other files test the following bugs. `handles`: `Send` and `Sync` without bounds
+//! (RUSTSEC-2020-0142, lockfree-object-pool 1). `panics`: a panicking initialiser and a panicking
+//! destructor (the published crate). `threads`: two boxes on two threads (the published crate).
+//! `refused`: a drop that allocates (bumpalo-herd 17).
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -21,7 +21,7 @@ use std::sync::Mutex;
 use shared_arena::{Arena, ArenaArc, ArenaBox, Pool, SharedArena, Weak};
 use tally::{Counted, Tally};
 
-/// Compaction freed one page too many, and with it values in use.
+/// Compaction freed one page too many, and this page had values in use.
 #[test]
 fn tokio_3019_shrinking_frees_no_page_in_use() {
     let tally = Tally::default();
@@ -89,8 +89,8 @@ fn conc_aba_no_slot_has_two_owners() {
     assert_eq!(arena.stats().0, 0);
 }
 
-/// A handle was copied without being counted (RUSTSEC-2026-0143), or values were dropped twice
-/// after a panic (RUSTSEC-2021-0040).
+/// A copy of a handle was not counted (RUSTSEC-2026-0143), or values were dropped twice after a
+/// panic (RUSTSEC-2021-0040).
 #[test]
 fn rustsec_2021_0040_a_panic_drops_nothing_twice() {
     struct Panics(Counted);
@@ -111,7 +111,7 @@ fn rustsec_2021_0040_a_panic_drops_nothing_twice() {
     assert_eq!((tally.alive(), arena.stats().0, pool.stats().0), (0, 0, 0));
 }
 
-/// The counts were updated after the destructor had run, so the destructor saw outdated counts
+/// The counts were updated only after the destructor had run, so the destructor saw outdated counts
 /// (RUSTSEC-2026-0256).
 #[test]
 fn rustsec_2026_0256_destructors_see_current_counts() {
@@ -134,8 +134,8 @@ fn rustsec_2026_0256_destructors_see_current_counts() {
     assert_eq!((tally.alive(), arena.stats().0), (0, 0));
 }
 
-/// A pool wrote to its memory after its blocks were freed (hrx-system 25). Here one value of the
-/// arena owns another one, and the drop of the outer value frees the arena.
+/// A pool wrote to its memory after its blocks were freed (hrx-system 25). In this test, one value
+/// of the arena owns another value of the arena, and the drop of the outer value frees the arena.
 #[test]
 fn hrx_system_25_the_last_value_frees_the_arena_around_it() {
     struct Nested {

@@ -1,5 +1,5 @@
 //! Measures the resident memory of live values, and of arenas that are dropped before their values.
-//! Resident memory belongs to a whole process, so these tests have their own process.
+//! Resident memory is a figure of a whole process, so these tests run in their own process.
 #![cfg(all(feature = "std", target_os = "linux"))]
 
 extern crate alloc;
@@ -31,7 +31,7 @@ fn a_live_word_costs_at_most_16_resident_bytes() {
     assert_eq!(values.iter().map(|value| **value as usize).sum::<usize>(), COUNT * (COUNT - 1) / 2);
 }
 
-/// Runs more producers than cores, each with one arena and one value at a time.
+/// Each of the threads has one arena and one value at a time.
 #[test]
 #[cfg_attr(miri, ignore = "resident memory is the interpreter's")]
 #[cfg_attr(ephemera_poison = "asan", ignore = "the sanitizer keeps freed memory")]

@@ -1,5 +1,5 @@
-//! Tests of values that are made and dropped in destructors of thread-locals, registered before or
-//! after the arena's own.
+//! Tests destructors of thread-locals that make and drop values. The thread-locals are registered
+//! before or after this crate's own.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -35,7 +35,7 @@ impl Drop for AtExit {
         let sent = (ARENA.alloc(self.tally.value(50)), ARENA.alloc_arc(self.tally.value(51)));
         self.to.send(sent).expect("the receiver is live");
         ARENA.shrink_to_fit();
-        // The destructor uses an arena and a pool of its own, on a thread that is exiting.
+        // The destructor also uses a new arena and a new pool, on the exiting thread.
         let (arena, pool) = (SharedArena::new(), Pool::new());
         let (kept, pooled) = (arena.alloc(self.tally.value(60)), pool.alloc_rc(self.tally.value(61)));
         drop((arena, pool));
@@ -76,7 +76,8 @@ fn exits(steps: &'static [Step]) {
                 Step::Use => drop(ARENA.alloc(there.value(0))),
             }
         }
-        // One destructor gets values of this thread, the other one values of another thread.
+        // The early destructor gets values of this thread, and the late one gets values of another
+        // thread.
         if steps.contains(&Step::Use) {
             EARLY.with_borrow_mut(|at_exit| {
                 let Some(at_exit) = at_exit else { return };

@@ -1,7 +1,8 @@
-//! Tests with threads that claim, send, drop, shrink and exit at the same time.
+//! Tests arenas while threads claim slots, send and drop values, shrink arenas and exit at the same
+//! time.
 //!
-//! The tests take turns. Otherwise a thread of another test may hold the record of an exited
-//! thread, and no other thread can then free the pages of that record.
+//! The tests take turns. Otherwise a thread of another test might take over the record of an exited
+//! thread. No other thread could then free the pages of that record.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -115,7 +116,7 @@ fn conc_a_thread_that_only_drops_holds_no_pages() {
     }
     drop(to);
     dropper.join().unwrap();
-    // Three batches are live, and groups double in size.
+    // Up to three batches are live, and each new group may double the number of pages.
     assert!(most <= 2 * (4 * batch).div_ceil(63), "{most} pages");
     assert_eq!(arena.stats().0, 0);
 }
@@ -215,7 +216,7 @@ fn conc_pages_of_an_exited_thread_are_reused() {
     let arena = Arc::new(SharedArena::<[u64; 8]>::new());
     let count = if cfg!(miri) { 100 } else { 5_000 };
     let there = Arc::clone(&arena);
-    // This claim binds this thread to a record, so the second thread gets another one.
+    // This claim binds this thread to a record, so the second thread gets another record.
     let mine = arena.alloc([0; 8]);
     thread::spawn(move || drop((0..count).map(|number| there.alloc([number; 8])).collect::<Vec<_>>()))
         .join()
@@ -263,8 +264,8 @@ fn conc_an_arena_may_be_dropped_beside_its_values() {
     shared_arena::reclaim();
 }
 
-/// Users of the published crate reported this case: two threads drop one box each after the drop of
-/// the arena.
+/// Two threads drop one box each after the drop of the arena. Users of the published crate reported
+/// a bug in this case.
 #[test]
 fn conc_regression_two_threads_drop_boxes_after_the_arena() {
     take_turn();

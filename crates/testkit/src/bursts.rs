@@ -1,18 +1,18 @@
 //! Measures the resident memory and the page faults of the process around a burst of blocks, on
-//! Linux. Tests use it to show which memory an allocator returns without a further call, and which
-//! pages it keeps.
+//! Linux. Tests use these measurements to show which memory an allocator returns without a further
+//! call, and which pages it keeps.
 
 use std::fs;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// The size in bytes of a page of the operating system.
+/// The size of an OS page in bytes.
 pub const PAGE: usize = 4 << 10;
 
 /// Returns the number of resident bytes of the process.
 ///
 /// # Panics
-/// Panics if `/proc/self/statm` cannot be read or does not have that number.
+/// Panics if `/proc/self/statm` cannot be read or does not contain the number.
 #[must_use]
 pub fn resident() -> usize {
     let pages = fs::read_to_string("/proc/self/statm").expect("the system has this file");
@@ -23,12 +23,12 @@ pub fn resident() -> usize {
 /// Returns the number of minor page faults of the process so far: those that needed no disk access.
 ///
 /// # Panics
-/// Panics if `/proc/self/stat` cannot be read or does not have that number.
+/// Panics if `/proc/self/stat` cannot be read or does not contain the number.
 #[must_use]
 pub fn faults() -> usize {
     let stat = fs::read_to_string("/proc/self/stat").expect("the system has this file");
     let after_name = stat.rsplit(')').next().expect("the name of the program");
-    // The fields after the name start with the third one, and `minflt` is the tenth.
+    // The text after the name starts with field 3, and `minflt` is field 10.
     after_name.split_whitespace().nth(7).and_then(|word| word.parse().ok()).expect("a number")
 }
 
@@ -56,8 +56,8 @@ pub fn measured<B>(make: impl FnOnce() -> B, free: impl FnOnce(&mut B)) -> Burst
     BurstMemory { before, peak, after: resident(), faults }
 }
 
-/// Measures bursts that another thread allocates and this thread frees. The other thread sleeps
-/// from the end of each allocation to the start of the next one.
+/// Measures bursts that another thread allocates and the calling thread frees. Between two bursts,
+/// the other thread sleeps from the end of its allocations to the start of the next ones.
 pub fn freed_elsewhere<B: Send>(
     make: impl Fn() -> B + Send,
     free: impl Fn(&mut B),
@@ -73,17 +73,18 @@ pub fn freed_elsewhere<B: Send>(
         };
         let memory = (0..bursts).map(|_| measured(next, &free)).collect();
         drop(order);
-        // `thread::scope` may return before the end of the thread's exit, which frees memory.
+        // `thread::scope` may return before the thread's exit is complete, and the exit frees
+        // memory.
         owner.join().expect("no panic");
         memory
     })
 }
 
-/// Checks that the last two of ten bursts of `bytes` bytes each take few page faults, which shows
-/// that the allocator kept their pages.
+/// Checks that each of the last two of ten bursts takes few page faults, which shows that the
+/// allocator kept their pages. Each burst has `bytes` bytes.
 ///
 /// # Panics
-/// Panics if one of these two bursts takes a fault for a quarter of its pages or more, or if
+/// Panics if one of these two bursts takes faults for a quarter of its pages or more, or if
 /// `memory` does not have ten bursts.
 pub fn check_pages_are_kept(memory: &[BurstMemory], bytes: usize) {
     let faults: Vec<_> = memory.iter().map(|burst| burst.faults).collect();

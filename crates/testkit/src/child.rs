@@ -1,8 +1,7 @@
 //! Support for tests that must end their process. Such a test runs itself again in a child process
 //! and checks how the child ends.
 //!
-//! Miri cannot start processes. The end of a process is only visible from outside, so such tests
-//! are ignored under Miri.
+//! Miri cannot start processes, so such tests must be ignored under Miri.
 //!
 //! # Examples
 //!
@@ -23,25 +22,26 @@ use core::panic::UnwindSafe;
 use std::panic::catch_unwind;
 use std::process::{Command, ExitStatus};
 
-/// The environment variable that marks a child process. Its value names the action of the child.
+/// The environment variable that marks a child process. Its value names the part that the child
+/// runs.
 const PART: &str = "EPHEMERA_TESTKIT_PART";
 
 /// The exit code of a child that panicked instead of ending its process.
 const UNWOUND: i32 = 3;
 
-/// Returns the action of this process if it is a child.
+/// Returns the name of the part that this process runs, if it is a child.
 #[must_use]
 pub fn part() -> Option<String> {
     std::env::var(PART).ok()
 }
 
-/// Runs `act`, which should end the process. If it returns or panics, ends the process with an exit
-/// code that tells the parent which of the two happened.
+/// Runs `act`, which should end the process. If `act` returns or panics, ends the process with an
+/// exit code that tells the parent which of the two happened.
 pub fn end_unless_it_ends(act: impl FnOnce() + UnwindSafe) -> ! {
     std::process::exit(if catch_unwind(act).is_ok() { 0 } else { UNWOUND })
 }
 
-/// The end of a child process: its exit status and its messages.
+/// The end of a child process: its exit status, and the messages that it wrote.
 #[derive(Debug)]
 pub struct Ended {
     status: ExitStatus,
@@ -64,8 +64,8 @@ impl Ended {
     }
 }
 
-/// Returns a command that runs the test with the full name `test` of this binary, as a child that
-/// does `part`.
+/// Returns a command that starts this binary as a child process. The child runs only the test with
+/// the full name `test`, and in that test the part `part`.
 ///
 /// # Panics
 /// Panics if the system does not report the path of this binary.
@@ -79,8 +79,8 @@ pub fn command(test: &str, part: &str) -> Command {
 /// Runs a [`command`] to its end.
 ///
 /// # Panics
-/// Panics if the command cannot be started, or if there is no test of that name. Such a child would
-/// succeed without having run anything.
+/// Panics if the command cannot be started, or if this binary has no test of that name. A child
+/// without a test would succeed.
 #[must_use]
 pub fn ended(command: &mut Command) -> Ended {
     let output = command.output().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
@@ -89,7 +89,7 @@ pub fn ended(command: &mut Command) -> Ended {
     Ended { status: output.status, said: String::from_utf8_lossy(&output.stderr).into_owned() }
 }
 
-/// Runs the test `test` of this binary as a child that does `part`.
+/// Runs the [`command`] for `test` and `part` to its end.
 ///
 /// # Panics
 /// Panics if [`command`] or [`ended`] panics.

@@ -1,7 +1,8 @@
 //! Defines errands: work that the suite asks a subject to do on another thread.
 //!
-//! A thread that is sent to free blocks frees the later half of them during thread exit. It does so
-//! from a thread-local destructor that was registered before the thread first used the allocator.
+//! A thread that frees the blocks of an errand leaves the second half of them to the destructor of
+//! a thread-local value, which runs during thread exit. The thread registers this destructor before
+//! it first uses the allocator.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
@@ -26,8 +27,8 @@ enum Work {
     Free(Vec<Block>),
     /// Allocates a block with this layout and returns it.
     Allocate(Layout),
-    /// Several threads allocate, send blocks to each other, check and free them, all at the same
-    /// time.
+    /// Lets several threads allocate blocks, send them to each other, check them and free them, all
+    /// at the same time.
     Exchange { seed: u64 },
 }
 
@@ -39,21 +40,21 @@ pub struct Errand(Work);
 /// The result of an errand.
 #[derive(Debug)]
 pub struct Done {
-    /// The thread that ran the errand.
+    /// The thread that ran the errand, or the first one of several.
     pub(crate) thread: ThreadId,
-    /// The first violation found in a block.
+    /// The first violation found in a block, if any.
     pub(crate) outcome: Result<(), Violation>,
-    /// The block that the errand allocated, or the refusal. For an errand that does not allocate,
-    /// this is an error without meaning.
+    /// The block that [`Work::Allocate`] allocated, or an error if the allocator refused. For other
+    /// errands, always an error.
     pub(crate) given: Result<Given, AllocError>,
 }
 
-/// A new block on its way between threads.
+/// A new block that one thread sends to another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given(pub(crate) NonNull<[u8]>);
 
-// SAFETY: no other code has the block yet. Only `run_elsewhere` sends it to another thread, and
-// requires there that the allocator is `Sync`.
+// SAFETY: no other code has access to the block yet. Only `run_elsewhere` sends a `Given` to
+// another thread, and that function requires a `Sync` allocator.
 unsafe impl Send for Given {}
 
 impl Errand {
@@ -61,8 +62,8 @@ impl Errand {
     ///
     /// # Safety
     ///
-    /// The allocator that the errand runs with allocated all of them, or is equivalent to the one
-    /// that did.
+    /// All blocks were allocated by the allocator that the errand is run with, or by an equivalent
+    /// one.
     pub(crate) unsafe fn free(blocks: Vec<Block>) -> Self {
         Self(Work::Free(blocks))
     }
@@ -119,8 +120,8 @@ impl Errand {
                     }
                     self.run_here(alloc)
                 };
-                // Joins by the handle, which waits for the thread's destructors. Without the join,
-                // `thread::scope` might return before they have run.
+                // `join` waits until the thread's destructors have run. Without the call,
+                // `thread::scope` might return before that.
                 let joined = scope.spawn(errand).join();
                 let mut done = joined.unwrap_or_else(|panic| resume_unwind(panic));
                 let late_outcome = *late_outcome.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,7 +157,7 @@ impl Errand {
 /// Blocks to free during thread exit.
 struct Late {
     blocks: Vec<Block>,
-    /// The allocator, whose type only `free` knows.
+    /// A pointer to the allocator, whose type only `free` knows.
     alloc: *const (),
     free: unsafe fn(*const (), Vec<Block>) -> Result<(), Violation>,
     outcome: *const Mutex<Result<(), Violation>>,
@@ -169,7 +170,7 @@ thread_local! {
 impl Drop for Late {
     fn drop(&mut self) {
         // SAFETY: the caller of `free_at_exit` guaranteed that the allocator outlives the thread.
-        // `free` is the function for its type.
+        // `free` was instantiated for the type of the allocator.
         let outcome = unsafe { (self.free)(self.alloc, core::mem::take(&mut self.blocks)) };
         // SAFETY: the caller of `free_at_exit` guaranteed that the mutex outlives the thread.
         let slot = unsafe { &*self.outcome };
@@ -177,18 +178,18 @@ impl Drop for Late {
     }
 }
 
-/// Registers `blocks` to be checked and freed during the exit of the calling thread. The first
-/// violation is stored in `outcome`.
+/// Registers `blocks` to be checked and freed during the exit of the calling thread. A thread-local
+/// destructor then stores the result of the checks in `outcome`.
 ///
 /// # Safety
 ///
 /// `alloc` and `outcome` outlive the calling thread, its destructors included. `alloc` allocated
 /// the blocks.
 unsafe fn free_at_exit<A: Allocator>(alloc: &A, blocks: Vec<Block>, outcome: &Mutex<Result<(), Violation>>) {
-    /// Checks and frees `blocks`, with an allocator of type `A` at `alloc`.
+    /// Checks and frees `blocks`. `alloc` points to their allocator, of type `A`.
     unsafe fn free<A: Allocator>(alloc: *const (), blocks: Vec<Block>) -> Result<(), Violation> {
-        // SAFETY: `free_at_exit` made the pointer from a reference, which its caller guaranteed to
-        // be valid until the thread has ended.
+        // SAFETY: `free_at_exit` made the pointer from a reference that is valid until the thread
+        // has ended, as its caller guaranteed.
         let alloc = unsafe { &*alloc.cast::<A>() };
         blocks.into_iter().try_for_each(|block| {
             block.check()?;
@@ -202,8 +203,8 @@ unsafe fn free_at_exit<A: Allocator>(alloc: &A, blocks: Vec<Block>, outcome: &Mu
     LATE.set(Some(Late { blocks, alloc, free: free::<A>, outcome: ptr::from_ref(outcome) }));
 }
 
-/// Runs one thread of an exchange: allocates, keeps some blocks, sends others to the next thread,
-/// and frees its own and those it receives.
+/// Runs one thread of an exchange: allocates blocks, keeps some of them, sends the others to the
+/// next thread, and frees the blocks that it keeps or receives.
 fn trade<A: Allocator>(
     alloc: &A,
     seed: u64,
@@ -242,6 +243,6 @@ fn trade<A: Allocator>(
     }
     drop(to);
     kept.into_iter().try_for_each(free)?;
-    // This loop ends when the sending thread has dropped its sender.
+    // The iteration ends when the previous thread has dropped its sender.
     from.iter().try_for_each(free)
 }

@@ -1,20 +1,20 @@
 //! Test support for the allocators of this workspace: hostile backing allocators, a naive oracle,
 //! and one property suite.
 //!
-//! This crate is not published. The other crates use it as a development dependency only.
+//! This crate is not published. The other crates use it only in tests, examples and fuzz targets.
 //!
 //! * [`backing`]: allocators to put **below** the allocator under test. They count, refuse, align
 //!   as badly as the contract allows, and check the layout of every block that is freed.
-//! * [`oracle`]: the properties of all live blocks, checked by the simplest possible code.
-//! * [`ops`] and [`program`]: the operations of a test, generated from bytes, from a seed, or by
+//! * [`oracle`]: a check of the properties of all live blocks, by the simplest possible code.
+//! * [`ops`] and [`program`]: sequences of operations, generated from bytes, from a seed, or by
 //!   proptest.
 //! * [`subject`] and [`suite`]: the allocator under test, and the loop that runs programs on it.
 //! * [`child`]: support for tests that must end their process.
 //! * `fork`: support for tests that fork their process, on Unix.
-//! * `bursts`: the resident memory around a burst of blocks, on Linux.
+//! * `bursts`: measurements of the resident memory around a burst of blocks, on Linux.
 //! * [`allocator_suite!`]: creates a module of tests for one subject.
 //!
-//! All of this uses the trait `allocator_api2::alloc::Allocator` of version 0.2.
+//! An allocator under test implements the `Allocator` trait of `allocator-api2` 0.2.
 //!
 //! # Examples
 //!
@@ -25,7 +25,7 @@
 //! use ephemera_testkit::subject::Subject;
 //! use ephemera_testkit::suite;
 //!
-//! /// Stands for the allocator under test. This one passes every call on.
+//! /// A subject that tests the hostile allocator itself.
 //! #[derive(Default)]
 //! struct PassOn(Hostile);
 //!

@@ -1,4 +1,4 @@
-//! The operations of a program, and how eight bytes encode each of them.
+//! Defines the operations of a program, and their encoding in eight bytes each.
 //!
 //! Sizes are symbolic ([`Extent`]), so the same program reaches the class edges of every subject.
 //!
@@ -7,8 +7,8 @@
 //! kind | extent | magnitude | align |  pick   | detail
 //! ```
 //!
-//! Every word is a valid operation. Small numbers stand for simple operations, so shrinking a word
-//! simplifies it.
+//! Every word of eight bytes decodes to an operation. Small bytes stand for simple operations, so
+//! an operation becomes simpler when proptest shrinks its word.
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
@@ -18,7 +18,7 @@ use crate::config::{LARGEST_DRAWN, RARE_ALIGN};
 /// An encoded operation.
 pub type OpWord = [u8; 8];
 
-/// A size, or a difference of sizes, that is resolved when the program runs.
+/// A size, or a difference of sizes, that the suite resolves when the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// A number of bytes.
@@ -30,7 +30,8 @@ pub enum Extent {
         /// The number of bytes to add to that size.
         delta: i8,
     },
-    /// A size that no machine can serve: `isize::MAX`, halved up to three times, minus a few bytes.
+    /// A size that no 64-bit machine can serve: `isize::MAX`, halved up to three times, minus a few
+    /// bytes.
     Huge {
         /// The number of times that `isize::MAX` is halved, at most three.
         halved: u8,
@@ -54,7 +55,7 @@ impl Extent {
         }
     }
 
-    /// Returns whether no machine can serve this size.
+    /// Returns whether this is an [`Extent::Huge`].
     #[must_use]
     pub const fn is_huge(self) -> bool {
         matches!(self, Self::Huge { .. })
@@ -111,7 +112,7 @@ pub fn clamped(size: usize, align: usize) -> Layout {
         .expect("the size was clamped, and alignments are powers of two")
 }
 
-/// One operation. `pick`, modulo the number of live blocks, is the index of a live block; the
+/// One operation. `pick`, modulo the number of live blocks, is the index of a live block. The
 /// oldest block has index 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -129,7 +130,7 @@ pub enum Op {
         /// The alignment of the block in bytes.
         align: usize,
     },
-    /// Calls `allocate` on a new thread, which ends before the block is used.
+    /// Calls `allocate` on a new thread, which ends before the suite uses the block.
     AllocateElsewhere {
         /// The size of the block.
         size: Extent,
@@ -195,7 +196,7 @@ pub enum Op {
     FreeLifo,
     /// Sends blocks to another thread, which checks and frees them.
     HandOver {
-        /// The index of each block to send, among the blocks that are live at that moment.
+        /// The index of the next block to send, modulo the number of blocks not sent yet.
         pick: u16,
         /// The largest number of blocks to send.
         count: u8,
@@ -226,8 +227,8 @@ pub(crate) enum OpKind {
     CheckAll,
 }
 
-/// The meaning of byte 0 of a word, modulo 32. Allocations are slightly more frequent than frees,
-/// so the number of live blocks grows.
+/// The meaning of byte 0 of a word, modulo 32. Programs allocate slightly more blocks than they
+/// free, so the number of live blocks grows.
 const KINDS: [OpKind; 32] = {
     use OpKind::{
         Allocate, AllocateElsewhere, AllocateZeroed, CheckAll, Free, FreeFifo, FreeLifo, Grow, GrowAlign,
@@ -270,7 +271,7 @@ const KINDS: [OpKind; 32] = {
 };
 
 impl OpKind {
-    /// Returns a value for byte 0 of a word that stands for this kind.
+    /// Returns a value of byte 0 that stands for this kind.
     pub(crate) fn byte(self) -> u8 {
         KINDS.iter().position(|&kind| kind == self).expect("the table contains every kind") as u8
     }
@@ -289,7 +290,7 @@ fn align(selector: u8) -> usize {
 }
 
 impl Op {
-    /// Decodes a word.
+    /// Decodes the operation that a word stands for.
     #[must_use]
     pub fn decode(word: OpWord) -> Self {
         let [kind, extent, low, high, aligned, pick_low, pick_high, detail] = word;

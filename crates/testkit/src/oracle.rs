@@ -1,20 +1,21 @@
 //! The naive oracle: a plain list of all live blocks.
 //!
-//! It checks these properties, by the simplest possible code:
+//! The oracle checks these properties, by the simplest possible code:
 //!
-//! 1. **No overlap**: a new or moved block shares no byte with a live one.
-//! 2. **In the address space**: address plus length does not wrap. (The trait returns `NonNull`, so
-//!    the address is not null.)
+//! 1. **No overlap**: a new or resized block shares no byte with another live block.
+//! 2. **In the address space**: address plus length does not wrap. (`Allocator` returns `NonNull`,
+//!    so the address is not null.)
 //! 3. **Alignment**: every block is aligned as requested, zero-sized ones included.
 //! 4. **Length**: the returned slice has the requested length, or more where the subject allows
 //!    that.
-//! 5. **Contents**: a live block keeps the bytes that were written to it until it is freed.
-//! 6. **Kept prefix**: a resize keeps the first bytes, up to the shorter of both lengths.
-//! 7. **Zeroed**: a zeroed variant zeroes all that it adds: the whole of a new block, or the part
-//!    after the old size.
+//! 5. **Contents**: until a block is freed, it keeps the bytes that the oracle wrote to it.
+//! 6. **Kept prefix**: a resize keeps the first bytes of a block, up to the shorter of the two
+//!    lengths.
+//! 7. **Zeroed**: `allocate_zeroed` zeroes the whole block, and `grow_zeroed` the part after the
+//!    old size.
 //!
-//! Zero-sized blocks are checked only for 3 and 4, because they may share their address with any
-//! block.
+//! For zero-sized blocks, the oracle checks only 3 and 4, because they may share their address with
+//! any block.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
@@ -23,7 +24,7 @@ use core::ptr::NonNull;
 use crate::block::{Block, check_zeroed};
 use crate::violation::Violation;
 
-/// All live blocks, oldest first.
+/// All live blocks, oldest first, with the checks of this module.
 #[derive(Debug)]
 pub struct Oracle {
     live: Vec<Block>,
@@ -32,8 +33,8 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Creates an oracle without blocks. With `exact`, slices must have exactly the requested
-    /// length.
+    /// Creates an oracle without blocks. With `exact`, returned slices must have exactly the
+    /// requested length.
     #[must_use]
     pub const fn new(exact: bool) -> Self {
         Self { live: Vec::new(), exact, next_seed: 1 }
@@ -63,17 +64,17 @@ impl Oracle {
         self.live.iter().fold(0, |sum, block| sum.saturating_add(block.layout().size()))
     }
 
-    /// Checks a new block, fills it, and adds it to the live ones.
+    /// Checks a new block, fills it, and adds it to the live blocks.
     ///
     /// # Errors
     ///
-    /// Returns a violation if the block lacks one of the properties 1 to 4, or 7 if `zeroed`. Then
-    /// the oracle writes nothing to the block.
+    /// Returns a violation if the block lacks one of the properties 1 to 4, or 7 if `zeroed`. In
+    /// that case, the oracle writes nothing to the block.
     ///
     /// # Safety
     ///
-    /// An allocator returned `given` for `layout`, and guarantees its memory until
-    /// [`Oracle::remove`].
+    /// An allocator returned `given` for `layout`, and the block stays live until
+    /// [`Oracle::remove`] returns it.
     pub unsafe fn insert(
         &mut self,
         given: NonNull<[u8]>,
@@ -82,12 +83,13 @@ impl Oracle {
     ) -> Result<(), Violation> {
         self.check_place(given, layout)?;
         if zeroed {
-            // SAFETY: the caller guarantees the memory, and zeroed memory is initialised.
+            // SAFETY: the caller guarantees that the block is live. The allocator zeroed its
+            // memory, so the bytes are initialised.
             unsafe { check_zeroed(given.cast(), layout, 0)? };
         }
         let seed = self.seed();
-        // SAFETY: the caller guarantees the memory, and `check_place` shows that it overlaps no
-        // live block.
+        // SAFETY: the caller guarantees that the block is live, and `check_place` has shown that it
+        // overlaps no other live block.
         let block = unsafe { Block::fill(given.cast(), layout, seed) };
         self.live.push(block);
         Ok(())
@@ -106,8 +108,8 @@ impl Oracle {
     ///
     /// # Safety
     ///
-    /// An allocator returned `given` when it resized block `index` to `layout`, and guarantees its
-    /// memory until [`Oracle::remove`].
+    /// An allocator returned `given` when it resized block `index` to `layout`, and the block stays
+    /// live until [`Oracle::remove`] returns it.
     pub unsafe fn resized(
         &mut self,
         index: usize,
@@ -119,25 +121,27 @@ impl Oracle {
         self.check_place(given, layout)?;
         let kept = old.layout().size().min(layout.size());
         // SAFETY: the caller guarantees that `layout.size()` bytes are readable. The resize kept
-        // the first `kept` of them, so those that `fill` wrote are initialised.
+        // the first `kept` of them, so the bytes that `fill` wrote there are initialised.
         unsafe { old.check_kept(given.cast(), kept)? };
         if zeroed {
-            // SAFETY: the caller guarantees the memory, and zeroed memory is initialised.
+            // SAFETY: the caller guarantees that the block is live. The allocator zeroed its
+            // memory, so the bytes are initialised.
             unsafe { check_zeroed(given.cast(), layout, old.layout().size())? };
         }
         let seed = self.seed();
-        // SAFETY: the caller guarantees the memory, and `check_place` shows that it overlaps no
-        // live block.
+        // SAFETY: the caller guarantees that the block is live, and `check_place` has shown that it
+        // overlaps no other live block.
         let block = unsafe { Block::fill(given.cast(), layout, seed) };
         self.live.insert(index, block);
         Ok(())
     }
 
-    /// Checks block `index` and removes it, so that it can be freed.
+    /// Checks block `index`, removes it from the oracle, and returns it.
     ///
     /// # Errors
     ///
-    /// Returns [`Violation::Changed`] if its contents changed. The block is not removed then.
+    /// Returns [`Violation::Changed`] if the contents of the block changed. In that case, the
+    /// oracle keeps the block.
     ///
     /// # Panics
     ///
@@ -171,7 +175,8 @@ impl Oracle {
         for block in &self.live {
             let other = block.address();
             let other_len = block.layout().size();
-            // The sum `other + other_len` cannot overflow: it was checked when the block was added.
+            // `other + other_len` does not overflow, because this function has checked the sum for
+            // each live block.
             if len != 0 && other_len != 0 && address < other + other_len && other < end {
                 return Err(Violation::Overlap { address, len, other, other_len });
             }

@@ -1,6 +1,6 @@
-//! Defines the patterns that fill blocks. Each seed gives a sequence of bytes whose period is
-//! prime, so that a block copied to the wrong offset is detected. Blocks are filled and compared by
-//! slices, which is fast under Miri too.
+//! Defines the patterns that fill blocks. Each seed gives a sequence of bytes with a prime period,
+//! so a copy to a wrong offset is detected. The functions fill and compare whole slices, which is
+//! fast even under Miri.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -12,8 +12,8 @@ use crate::rng::SplitMix;
 /// The period of every pattern in bytes: a prime just below the size of an OS page.
 const PERIOD: usize = 4093;
 
-/// The source of all patterns. The pattern of a seed is the window of [`PERIOD`] bytes that starts
-/// at the offset `seed`.
+/// The source of all patterns. The pattern of a seed repeats the [`PERIOD`] bytes that start at the
+/// offset `seed`.
 static TABLE: LazyLock<[u8; PERIOD + 256]> = LazyLock::new(|| {
     let mut rng = SplitMix::new(0x0e9e_3e3a);
     core::array::from_fn(|_| (rng.draw() >> 56) as u8)
@@ -33,13 +33,13 @@ pub(crate) struct Difference {
     pub(crate) expected: u8,
 }
 
-/// Returns the parts of a block of `len` bytes that carry its pattern: all of it, or both ends of a
-/// very large block.
+/// Returns the ranges of a block of `len` bytes that carry its pattern: the whole block, or both
+/// ends of a very large block.
 pub(crate) const fn filled(len: usize) -> [Range<usize>; 2] {
     if len <= FILLED_WHOLE { [0..len, len..len] } else { [0..FILLED_EDGE, len - FILLED_EDGE..len] }
 }
 
-/// Writes the pattern of `seed` to the bytes in `range`, counted from `start`.
+/// Writes the pattern of `seed` to the bytes at the offsets `range` from `start`.
 ///
 /// # Safety
 ///
@@ -48,36 +48,38 @@ pub(crate) unsafe fn fill(start: NonNull<u8>, range: Range<usize>, seed: u8) {
     let mut at = range.start;
     while at < range.end {
         let from = window(at, range.end, seed);
-        // SAFETY: `at` is below `range.end`, and the caller guarantees that many bytes at `start`.
+        // SAFETY: `at` is below `range.end`, and the caller guarantees `range.end` bytes at
+        // `start`.
         let to = unsafe { start.add(at) };
-        // SAFETY: the piece ends by `range.end`, and the caller guarantees that many bytes. `from`
-        // is in a static, so it overlaps no block.
+        // SAFETY: the piece ends at or before `range.end`, and the caller guarantees that these
+        // bytes are writable. `from` is in a static, so it overlaps no block.
         unsafe { to.copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
         at += from.len();
     }
 }
 
-/// Returns the first byte in `range` that differs from the pattern of `seed`.
+/// Returns the first byte at the offsets `range` from `start` that differs from the pattern of
+/// `seed`.
 ///
 /// # Safety
 ///
 /// `start` is valid for reads of `range.end` bytes. The bytes in `range` are initialised, and no
 /// other code writes them during the call.
 pub(crate) unsafe fn first_change(start: NonNull<u8>, range: Range<usize>, seed: u8) -> Option<Difference> {
-    // SAFETY: the caller guarantees that the bytes in `range` are readable, initialised and not
-    // written.
+    // SAFETY: the caller guarantees that the bytes in `range` are readable and initialised, and
+    // that no other code writes them.
     unsafe { first_difference(start, range, |at, end| window(at, end, seed)) }
 }
 
-/// Returns the first byte in `range` that is not zero.
+/// Returns the first byte at the offsets `range` from `start` that is not zero.
 ///
 /// # Safety
 ///
 /// `start` is valid for reads of `range.end` bytes. The bytes in `range` are initialised, and no
 /// other code writes them during the call.
 pub(crate) unsafe fn first_nonzero(start: NonNull<u8>, range: Range<usize>) -> Option<Difference> {
-    // SAFETY: the caller guarantees that the bytes in `range` are readable, initialised and not
-    // written.
+    // SAFETY: the caller guarantees that the bytes in `range` are readable and initialised, and
+    // that no other code writes them.
     unsafe { first_difference(start, range, |at, end| &ZEROS[..ZEROS.len().min(end - at)]) }
 }
 
@@ -89,8 +91,8 @@ fn window(at: usize, end: usize, seed: u8) -> &'static [u8] {
     &TABLE[usize::from(seed) + phase..][..len]
 }
 
-/// Returns the first byte in `range` that differs from the expected bytes, which `expect` returns
-/// piece by piece.
+/// Returns the first byte at the offsets `range` from `start` that differs from the expected bytes.
+/// `expect` returns the expected bytes piece by piece, for an offset and an end.
 ///
 /// # Safety
 ///
@@ -104,10 +106,11 @@ unsafe fn first_difference(
     let mut at = range.start;
     while at < range.end {
         let wanted = expect(at, range.end);
-        // SAFETY: `at` is below `range.end`, and the caller guarantees that many bytes at `start`.
+        // SAFETY: `at` is below `range.end`, and the caller guarantees `range.end` bytes at
+        // `start`.
         let piece = unsafe { start.add(at) };
-        // SAFETY: the piece ends by `range.end`. The caller guarantees that the bytes are
-        // initialised and that nobody writes them.
+        // SAFETY: the piece ends at or before `range.end`. The caller guarantees that its bytes are
+        // readable and initialised, and that no other code writes them.
         let found = unsafe { NonNull::slice_from_raw_parts(piece, wanted.len()).as_ref() };
         if found != wanted {
             let index = found.iter().zip(wanted).position(|(one, other)| one != other)?;
@@ -127,11 +130,11 @@ mod tests {
         let mut bytes = alloc::vec![0_u8; 2 * PERIOD + 5];
         let len = bytes.len();
         let start = NonNull::from(bytes.as_mut_slice()).cast::<u8>();
-        // SAFETY: `start` points at a live vector of `len` bytes.
+        // SAFETY: `start` points to a live vector of `len` bytes.
         unsafe { fill(start, 0..len, 9) };
-        // SAFETY: `start` points at a live vector of `len` bytes, which `fill` has just written.
+        // SAFETY: `start` points to a live vector of `len` bytes, which `fill` has just written.
         assert_eq!(unsafe { first_change(start, 0..len, 9) }, None);
-        // SAFETY: `start` points at a live vector of `len` bytes, which `fill` has written.
+        // SAFETY: `start` points to a live vector of `len` bytes, which `fill` has written.
         assert_eq!(unsafe { first_change(start, 0..len, 10) }.map(|change| change.offset < 4), Some(true));
         for offset in [0, 1, PERIOD - 1, PERIOD, len - 1] {
             // SAFETY: `offset` is below `len`.
@@ -140,7 +143,7 @@ mod tests {
             let old = unsafe { byte.read() };
             // SAFETY: `byte` is in the vector.
             unsafe { byte.write(!old) };
-            // SAFETY: `start` points at a live vector of `len` initialised bytes.
+            // SAFETY: `start` points to a live vector of `len` initialised bytes.
             let change = unsafe { first_change(start, 0..len, 9) };
             assert_eq!(change, Some(Difference { offset, found: !old, expected: old }));
             // SAFETY: `byte` is in the vector.

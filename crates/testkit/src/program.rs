@@ -16,9 +16,9 @@ pub enum Profile {
     Mixed,
     /// Blocks are freed in the order in which they were allocated, as from a queue.
     Fifo,
-    /// Blocks are freed in the opposite order, as from a stack.
+    /// Blocks are freed in the reverse of that order, as from a stack.
     Lifo,
-    /// A few blocks are grown and shrunk over and over.
+    /// A few live blocks are grown and shrunk again and again.
     Resize,
     /// Blocks move between threads.
     HandOver,
@@ -31,7 +31,8 @@ impl Profile {
     pub const ALL: [Self; 6] =
         [Self::Mixed, Self::Fifo, Self::Lifo, Self::Resize, Self::HandOver, Self::Trim];
 
-    /// Returns the kinds to draw from, with equal probability. An empty slice stands for all kinds.
+    /// Returns the kinds to draw from, with equal probability. An empty slice stands for all kinds,
+    /// as frequent as in random words.
     const fn kinds(self) -> &'static [OpKind] {
         use OpKind::{
             Allocate, AllocateElsewhere, AllocateZeroed, CheckAll, Free, FreeFifo, FreeLifo, Grow, GrowAlign,
@@ -104,16 +105,16 @@ impl Profile {
     }
 }
 
-/// A sequence of operations. Every byte string is a valid program, and so is every part of a
-/// program.
+/// A sequence of operations. Every byte string decodes to a program, and every part of a program is
+/// a program.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Program {
     words: Vec<OpWord>,
 }
 
 impl Program {
-    /// Decodes a program from bytes, eight for each operation. The last operation is padded with
-    /// zeros. Fuzz targets call this.
+    /// Decodes a program from bytes, eight for each operation. Pads the last operation with zeros.
+    /// Fuzz targets call this function.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let word = |chunk: &[u8]| {
@@ -146,8 +147,8 @@ impl Program {
         Self { words }
     }
 
-    /// Returns a proptest strategy for programs of at most `len` operations, which shrinks to fewer
-    /// and simpler operations.
+    /// Returns a proptest strategy for programs of at most `len` operations. It shrinks a program
+    /// to fewer and simpler operations.
     pub fn strategy(len: usize) -> impl Strategy<Value = Self> {
         proptest::collection::vec(any::<OpWord>(), 0..=len).prop_map(|words| Self { words })
     }
@@ -163,7 +164,7 @@ impl Program {
         self.words.len()
     }
 
-    /// Returns whether there is no operation.
+    /// Returns whether the program has no operations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()

@@ -4,8 +4,8 @@
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 
-/// A stream of random draws. Its generator's output is fixed, so a seed that once found a fault
-/// keeps finding it with later versions of `rand`.
+/// A stream of random draws. The algorithm of its generator is fixed, so a seed that finds a fault
+/// still finds it with later versions of `rand`.
 #[derive(Clone, Debug)]
 pub struct SplitMix(SplitMix64);
 
@@ -21,10 +21,11 @@ impl SplitMix {
         self.0.next_u64()
     }
 
-    /// Returns a number below `bound`, or 0 if `bound` is 0. The distribution is slightly uneven
-    /// for bounds near 2^64.
+    /// Returns a number below `bound`, or 0 if `bound` is 0. The distribution is uneven for bounds
+    /// near 2^64.
     pub fn below(&mut self, bound: usize) -> usize {
-        // The remainder is deliberate: a sampler of `rand` would change the program of every seed.
+        // This takes the remainder, because a sampler of `rand` would change the program of every
+        // seed.
         if bound == 0 { 0 } else { (self.draw() % bound as u64) as usize }
     }
 }

@@ -1,6 +1,6 @@
 //! Defines the tests that [`allocator_suite!`](crate::allocator_suite) creates, as functions.
 //!
-//! Each test takes a function that creates the subject, and calls that function once for every
+//! Each test takes a function that creates a subject, and calls that function for every run of a
 //! program.
 
 use alloc::vec::Vec;
@@ -28,11 +28,11 @@ fn seeds_of<S: Subject>(make: impl Fn() -> S, profile: Profile) -> Report {
     report
 }
 
-/// Runs programs from seeds: with all operations, then mostly resizes, then many trims.
+/// Runs programs generated from seeds, with the profiles `Mixed`, `Resize` and `Trim`.
 ///
 /// # Panics
 ///
-/// Panics if the allocator fails a program.
+/// Panics if the allocator fails a program, or if no request or no resize succeeds.
 pub fn seeds<S: Subject>(make: impl Fn() -> S) {
     seeds_of(&make, Profile::Mixed);
     let report = seeds_of(&make, Profile::Resize);
@@ -40,39 +40,40 @@ pub fn seeds<S: Subject>(make: impl Fn() -> S) {
     seeds_of(&make, Profile::Trim);
 }
 
-/// Runs programs that free blocks like a queue.
+/// Runs programs that free the oldest block first, like a queue.
 ///
 /// # Panics
 ///
-/// Panics if the allocator fails a program.
+/// Panics if the allocator fails a program, or if no request succeeds.
 pub fn fifo<S: Subject>(make: impl Fn() -> S) {
     seeds_of(make, Profile::Fifo);
 }
 
-/// Runs programs that free blocks like a stack.
+/// Runs programs that free the newest block first, like a stack.
 ///
 /// # Panics
 ///
-/// Panics if the allocator fails a program.
+/// Panics if the allocator fails a program, or if no request succeeds.
 pub fn lifo<S: Subject>(make: impl Fn() -> S) {
     seeds_of(make, Profile::Lifo);
 }
 
-/// Runs programs whose blocks are freed, or were allocated, on other threads. Then lets threads
+/// Runs programs that allocate and free some of their blocks on other threads. Then lets threads
 /// exchange blocks.
 ///
 /// A subject that cannot share its allocator runs the same programs on one thread.
 ///
 /// # Panics
 ///
-/// Panics if the allocator fails a program.
+/// Panics if the allocator fails a program or an exchange, if no request succeeds, or if a subject
+/// with [`Subject::HAND_OVER`] hands over no block.
 pub fn hand_over<S: Subject>(make: impl Fn() -> S) {
     let report = seeds_of(&make, Profile::HandOver);
     assert!(report.handed_over > 0 || !S::HAND_OVER, "no block was handed over: {report:?}");
     (0..EXCHANGES as u64).for_each(|seed| run_exchange(&make(), seed));
 }
 
-/// Runs programs decoded from random bytes, like those in a fuzzer's corpus.
+/// Runs programs decoded from random bytes, as a fuzzer would.
 ///
 /// # Panics
 ///
@@ -88,11 +89,12 @@ pub fn bytes<S: Subject>(make: impl Fn() -> S) {
     run(&make(), &Program::from_bytes(&alloc::vec![0xff; BYTE_STRING_LEN]));
 }
 
-/// Runs programs that proptest generates. Proptest shrinks a failing one.
+/// Runs programs that proptest generates. If a program fails, proptest shrinks it.
 ///
 /// # Panics
 ///
-/// Panics with the simplest failing program that proptest found, if the allocator fails a program.
+/// If the allocator fails a program, panics with the simplest failing program that proptest found.
+/// Also panics if proptest gives up.
 pub fn properties<S: Subject>(make: impl Fn() -> S) {
     let defaults = Config::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { defaults.cases } else { PROPTEST_CASES };
@@ -108,9 +110,10 @@ pub fn properties<S: Subject>(make: impl Fn() -> S) {
     }
 }
 
-/// Runs programs in which the backing allocator refuses each of its calls in turn.
+/// Runs programs with [`run_with_failures`], which refuses each call of the backing allocator in
+/// turn.
 ///
-/// Does nothing for a subject without refusals.
+/// Does nothing for a subject without [`Subject::refusals`].
 ///
 /// # Panics
 ///
@@ -125,13 +128,14 @@ pub fn refusals<S: Subject>(make: impl Fn() -> S) {
     assert!(report.refused > 0 || make().refusals().is_none(), "no request was refused: {report:?}");
 }
 
-/// Allocates every interesting size, and its neighbours, with every alignment up to 64 KiB, two
-/// blocks of each at a time.
+/// Allocates every interesting size and its two neighbours, with every alignment up to 64 KiB: one
+/// block by `allocate` and one by `allocate_zeroed`. Under Miri, tests only one or two alignments
+/// for each size.
 ///
 /// # Panics
 ///
 /// Panics if the allocator violates a property of the oracle, refuses an ordinary request without a
-/// reason, or still holds bytes at the end.
+/// reason, or holds more bytes at the end than at the start.
 pub fn sizes<S: Subject>(make: impl Fn() -> S) {
     if S::GLOBAL_STATE {
         take_turn();
@@ -143,7 +147,7 @@ pub fn sizes<S: Subject>(make: impl Fn() -> S) {
     let edges = [0, 1, 2, 8, 16, 64, 256, 4096].into_iter().chain(subject.sizes().iter().copied());
     let sizes: Vec<usize> =
         edges.flat_map(|edge| [edge.saturating_sub(1), edge, edge.saturating_add(1)]).collect();
-    // Under Miri, each size gets one or two of the alignments, and its neighbours get others.
+    // Under Miri, each size gets one or two of the alignments, and the next size gets others.
     let step = if cfg!(miri) { 11 } else { 1 };
     for (number, size) in sizes.into_iter().enumerate() {
         let powers = (number * 5 % step..=16).step_by(step);
@@ -173,10 +177,10 @@ pub fn sizes<S: Subject>(make: impl Fn() -> S) {
     );
 }
 
-/// Creates a module of tests for one subject, from a name and an expression that creates the
-/// subject.
+/// Creates a module of tests for one subject. The arguments are the name of the module and an
+/// expression that creates the subject.
 ///
-/// The expression can use all names of the surrounding module, and is evaluated once for each
+/// The expression can use all names of the surrounding module, and is evaluated for every run of a
 /// program.
 ///
 /// # Examples

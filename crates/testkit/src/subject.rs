@@ -1,4 +1,4 @@
-//! The allocator under test.
+//! Defines the trait [`Subject`], which describes the allocator under test.
 
 use core::alloc::Layout;
 
@@ -9,12 +9,12 @@ use crate::errand::{Done, Errand};
 
 /// An allocator under test, with the facts that the suite needs.
 ///
-/// The subject owns the backing allocator, and the allocator under test borrows from it. So
-/// `Alloc<'s>` may be `RingAlloc<&'s Hostile>`, an allocator over
+/// The subject usually owns the backing allocator, and the allocator under test may borrow from the
+/// subject. So `Alloc<'s>` may be `RingAlloc<&'s Hostile>`, an allocator over
 /// [`Shared`](crate::backing::Shared), or a zero-sized type with global state.
 ///
-/// Only [`fresh`](Subject::fresh) and [`finish`](Subject::finish) are required. A subject whose
-/// allocator is `Sync` also has these lines:
+/// [`fresh`](Subject::fresh) and [`finish`](Subject::finish) are the only required methods. A
+/// subject whose allocator is `Sync` should also have these lines:
 ///
 /// ```
 /// # use allocator_api2::alloc::Global;
@@ -38,12 +38,14 @@ pub trait Subject {
     where
         Self: 's;
 
-    /// Whether [`Subject::elsewhere`] uses another thread. If so, the suite checks that.
+    /// Whether [`Subject::elsewhere`] runs errands on another thread. If so, the suite checks that
+    /// it does.
     const HAND_OVER: bool = false;
 
-    /// Whether all subjects of this type share state. If so, only one program runs at a time.
+    /// Whether all subjects of this type share state. If so, the suite runs only one program at a
+    /// time.
     ///
-    /// Tests outside the suite that use the same state must hold
+    /// Tests outside the suite that use the same state must first call
     /// [`suite::take_turn`](crate::suite::take_turn).
     const GLOBAL_STATE: bool = false;
 
@@ -51,41 +53,42 @@ pub trait Subject {
     const EXACT: bool = true;
 
     /// Whether the backing allocator refuses absurd sizes by itself, as
-    /// [`Hostile`](crate::backing::Hostile) does. If not, the suite does not request them under
-    /// Miri, which would end the program.
+    /// [`Hostile`](crate::backing::Hostile) does. If not, the suite does not request such sizes
+    /// under Miri, because Miri would end the program.
     const REFUSES_HUGE: bool = false;
 
-    /// Returns an allocator without blocks. The suite may call this several times, one after the
-    /// other.
+    /// Returns an allocator without blocks. The suite calls this method several times, and finishes
+    /// each allocator before it requests the next one.
     fn fresh(&self) -> Self::Alloc<'_>;
 
     /// Returns the sizes at which the allocator changes its behaviour: class edges, chunk sizes,
-    /// the largest size that it does not pass on to the backing allocator.
+    /// and the largest size that it does not pass on to the backing allocator.
     fn sizes(&self) -> &[usize] {
         &[]
     }
 
-    /// Returns whether the allocator may refuse an ordinary request although the backing allocator
-    /// refused nothing, for instance because of a cap.
+    /// Returns whether the allocator may refuse this ordinary request although the backing
+    /// allocator refused nothing, for instance because of a limit on its memory.
     fn may_refuse(&self, _layout: Layout) -> bool {
         false
     }
 
-    /// Has the allocator return as much memory to the backing allocator as it can now.
+    /// Asks the allocator to return as much memory to the backing allocator as it can. By default,
+    /// does nothing.
     fn trim(&self, _alloc: &Self::Alloc<'_>) {}
 
-    /// Runs an errand: on another thread if the allocator can be shared, and on the calling thread
-    /// otherwise.
+    /// Runs an errand. By default, runs it on the calling thread. Subjects whose allocator is
+    /// `Sync` should run it on another thread.
     fn elsewhere(&self, alloc: &Self::Alloc<'_>, errand: Errand) -> Done {
         errand.run_here(alloc)
     }
 
-    /// Returns the control of the backing allocator's refusals, if it has one.
+    /// Returns the [`Refusals`] of the backing allocator, if it has them.
     fn refusals(&self) -> Option<&Refusals> {
         None
     }
 
-    /// Ends the use of `alloc` after all its blocks were freed. Returns how many bytes are still
-    /// held from the backing allocator, which should be 0.
+    /// Ends the use of `alloc`, after all of its blocks have been freed. Returns the number of
+    /// bytes still held from the backing allocator, which should be 0.
     fn finish(&self, alloc: Self::Alloc<'_>) -> usize;
 }

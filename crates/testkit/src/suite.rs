@@ -19,7 +19,7 @@ use crate::program::Program;
 use crate::subject::Subject;
 use crate::violation::{Failure, Refusing, Stage, Violation};
 
-/// The counts of a run's operations.
+/// The counts of the operations of one or more runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The number of blocks allocated.
@@ -28,17 +28,17 @@ pub struct Report {
     pub resized: usize,
     /// The number of requests that were refused for an allowed reason.
     pub refused: usize,
-    /// The number of operations that were skipped, because no live block was suitable, or a limit
-    /// on live blocks or bytes was reached.
+    /// The number of operations that the suite skipped, because there was no live block or because
+    /// of a bound in [`config`](crate::config).
     pub skipped: usize,
     /// The number of blocks that another thread freed.
     pub handed_over: usize,
-    /// The largest number of live blocks after an operation.
+    /// The largest number of blocks that were live after an operation.
     pub peak: usize,
 }
 
 impl Report {
-    /// Adds the counts of another run. The peak is the larger of the two peaks.
+    /// Returns the sum of two reports. Its peak is the larger of the two peaks.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -52,13 +52,13 @@ impl Report {
     }
 }
 
-/// Waits until no other thread has the turn to use global state, and takes it. The calling thread
-/// keeps the turn until its exit is complete, so what an allocator does at thread exit cannot
+/// Waits until no other thread has the turn to use global state, and takes the turn. The calling
+/// thread keeps the turn until its exit is complete, so the exit hooks of an allocator cannot
 /// disturb the next test.
 ///
 /// Call this before the thread uses an allocator, because the standard library drops thread-local
 /// values in the reverse order of their registration. A thread that has the turn may call this
-/// again; the threads that it spawns must not.
+/// function again. The threads that it spawns must not call it.
 pub fn take_turn() {
     static TURN: Mutex<()> = Mutex::new(());
     thread_local! {
@@ -69,7 +69,7 @@ pub fn take_turn() {
     });
 }
 
-/// Runs `program` and returns a summary of it.
+/// Runs `program` and returns the counts of its operations.
 ///
 /// # Panics
 ///
@@ -78,7 +78,8 @@ pub fn run<S: Subject>(subject: &S, program: &Program) -> Report {
     try_run(subject, program).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Runs `program` and returns a summary of it. After a failure, the live blocks are leaked.
+/// Runs `program` and returns the counts of its operations. After a failure, the live blocks are
+/// leaked.
 ///
 /// # Errors
 ///
@@ -87,9 +88,9 @@ pub fn try_run<S: Subject>(subject: &S, program: &Program) -> Result<Report, Fai
     try_run_refusing(subject, program, Refusing::Nothing)
 }
 
-/// Runs `program` twice for each call that it makes to the backing allocator: once with that call
-/// refused, and once with that call and all later ones refused. Each run gets its own subject from
-/// `make`. If the program makes many calls, only [`REFUSAL_POINTS`] of them are refused.
+/// Runs `program` without refusals, and then twice for each call that it makes to the backing
+/// allocator: once with that call refused, and once with that call and all later ones refused. Each
+/// run uses its own subject from `make`. At most [`REFUSAL_POINTS`] calls of a program are refused.
 ///
 /// Returns the sum of the reports of all runs. Does nothing for a subject without
 /// [`Subject::refusals`].
@@ -101,7 +102,7 @@ pub fn run_with_failures<S: Subject>(make: impl Fn() -> S, program: &Program) ->
     try_run_with_failures(make, program).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Does what [`run_with_failures`] does, but returns a failure instead of panicking.
+/// Behaves like [`run_with_failures`], but returns a failure instead of panicking.
 ///
 /// # Errors
 ///
@@ -157,7 +158,8 @@ fn try_run_refusing<S: Subject>(
     Ok(report)
 }
 
-/// Lets several threads exchange blocks of one allocator, if the subject can share it.
+/// Lets several threads exchange blocks of one allocator, if the subject can share its allocator.
+/// Otherwise, one thread exchanges blocks with itself.
 ///
 /// # Panics
 ///
@@ -177,7 +179,7 @@ pub fn run_exchange<S: Subject>(subject: &S, seed: u64) {
     assert!(after <= before, "exchange with seed {seed}: {}", Violation::BytesLeft { before, after });
 }
 
-/// Returns whether every allocator has to serve the layout, unless the backing allocator refuses.
+/// Returns whether every allocator must serve the layout, unless the backing allocator refuses.
 pub(crate) fn is_modest(layout: Layout) -> bool {
     layout.size() <= MODEST_SIZE && layout.align() <= MODEST_ALIGN
 }
@@ -190,7 +192,7 @@ enum Resize {
     Shrink,
 }
 
-/// A program in progress.
+/// A run of a program in progress.
 struct Run<'r, 's, S: Subject + 's> {
     subject: &'s S,
     alloc: &'r S::Alloc<'s>,
@@ -264,7 +266,7 @@ impl<S: Subject> Run<'_, '_, S> {
             Resize::Shrink => by.shrunk(old.size(), self.subject.sizes()),
         };
         let new = clamped(size, align);
-        // A huge block may become smaller when `clamped` applies a larger alignment.
+        // `clamped` may reduce a huge size below the old size, if the new alignment is larger.
         if how != Resize::Shrink && (new.size() < old.size() || !self.has_room(by, new.size(), align)) {
             return self.skip();
         }
@@ -324,7 +326,7 @@ impl<S: Subject> Run<'_, '_, S> {
         self.elsewhere(errand).map(drop)
     }
 
-    /// Frees the remaining blocks, alternately the oldest and the newest.
+    /// Checks the remaining blocks, and then frees alternately the oldest and the newest of them.
     fn close(&mut self) -> Result<(), Violation> {
         self.oracle.check()?;
         while !self.oracle.is_empty() {
@@ -345,7 +347,8 @@ impl<S: Subject> Run<'_, '_, S> {
     }
 
     /// Checks that a refusal is allowed and changed no block. A refusal is allowed if the backing
-    /// allocator refused, if the request is not modest, or if the subject says so.
+    /// allocator refused, if the request is not modest, or if [`Subject::may_refuse`] returns
+    /// `true`.
     fn refused(&mut self, layout: Layout, refused_before: u64) -> Result<(), Violation> {
         if is_modest(layout) && self.backing_refused() == refused_before && !self.subject.may_refuse(layout) {
             return Err(Violation::Refused { layout });

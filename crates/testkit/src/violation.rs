@@ -1,4 +1,4 @@
-//! The violations that the suite can find in an allocator, with addresses and sizes.
+//! Defines the violations that the suite can find in an allocator, with addresses and sizes.
 #![forbid(unsafe_code)]
 
 use alloc::vec::Vec;
@@ -9,19 +9,19 @@ use core::fmt;
 use crate::ops::Op;
 use crate::program::Program;
 
-/// A violation of the contract of the `Allocator` trait or of this workspace. Addresses are for
-/// printing only.
+/// A violation of the contract of the `Allocator` trait, or of a rule of this workspace. Addresses
+/// are for messages only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// A block shares bytes with a live block.
+    /// A new or resized block shares bytes with another live block.
     Overlap {
-        /// Address of the new block.
+        /// Address of the new or resized block.
         address: usize,
-        /// The length of the block in bytes.
+        /// Length of that block in bytes.
         len: usize,
-        /// Address of the live block.
+        /// Address of the other block.
         other: usize,
-        /// Length of the live block in bytes.
+        /// Length of the other block in bytes.
         other_len: usize,
     },
     /// A block extends beyond the end of the address space.
@@ -42,14 +42,14 @@ pub enum Violation {
     WrongLength {
         /// The requested length in bytes.
         asked: usize,
-        /// The length in bytes of the returned slice.
+        /// The length of the returned slice in bytes.
         given: usize,
     },
-    /// The contents of a live block changed, or a resize did not keep its prefix.
+    /// The contents of a live block changed, or a resize did not keep its first bytes.
     Changed {
         /// Address of the block.
         address: usize,
-        /// The length of the block in bytes.
+        /// The length of the block in bytes, or that of the prefix that a resize must keep.
         len: usize,
         /// Offset of the first changed byte.
         offset: usize,
@@ -58,7 +58,7 @@ pub enum Violation {
         /// The byte written there.
         expected: u8,
     },
-    /// Memory that had to be zeroed is not.
+    /// Memory that must be zero is not.
     NotZero {
         /// Address of the block.
         address: usize,
@@ -74,9 +74,10 @@ pub enum Violation {
         /// The request.
         layout: Layout,
     },
-    /// A subject with `HAND_OVER` ran an errand on the thread that sent it.
+    /// A subject with `HAND_OVER` ran an errand on the thread that sent the errand.
     NotElsewhere,
-    /// The subject still holds bytes from the backing allocator after every block was freed.
+    /// After every block was freed, the subject holds more bytes from the backing allocator than
+    /// before the program ran.
     BytesLeft {
         /// Bytes held before the program ran: 0 except for subjects with global state.
         before: usize,
@@ -126,21 +127,20 @@ impl fmt::Display for Violation {
 
 impl Error for Violation {}
 
-/// The point of a run at which a violation was found.
+/// The point of a run at which the suite found a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// A new allocator was dropped before it served anything.
+    /// The finish of a new allocator, before the first operation.
     Fresh,
     /// The operation with this index.
     Op(usize, Op),
-    /// The last check, or the frees of the remaining blocks.
+    /// The last check of all blocks, or the frees of the remaining blocks.
     Closing,
-    /// The drop of the allocator.
+    /// The finish of the allocator, after every block was freed.
     Finish,
 }
 
-/// Selects the calls of the backing allocator that are refused during a run. The first call has the
-/// number 1.
+/// The calls that the backing allocator refuses during a run. Calls are numbered from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusing {
     /// No call.
@@ -151,16 +151,16 @@ pub enum Refusing {
     From(u64),
 }
 
-/// A failed run: the violation, where it was found, and the program to reproduce it.
+/// A failed run: the violation, the stage of the run, and the program that reproduces it.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The violation.
     pub violation: Violation,
-    /// The point of the run at which the violation was found.
+    /// The point of the run at which the suite found the violation.
     pub stage: Stage,
-    /// The calls of the backing allocator that were refused.
+    /// The calls that the backing allocator was set to refuse.
     pub refusing: Refusing,
-    /// The program, as [`Program::from_bytes`] decodes it.
+    /// The program, encoded for [`Program::from_bytes`].
     pub program: Vec<u8>,
 }
 

@@ -80,7 +80,7 @@ fn every_kind_of_allocating_call_can_be_refused() {
     let small = layout(8, 8);
     let block = backing.allocate(small).expect("served").cast::<u8>();
     backing.refusals().arm(Refusing::From(1));
-    // SAFETY: the block is live with this layout. A refusal does not change that.
+    // SAFETY: the block is live with this layout, even after a refusal.
     assert!(unsafe { backing.grow(block, small, layout(9, 8)) }.is_err());
     // SAFETY: the refusal left the block live with this layout.
     assert!(unsafe { backing.grow_zeroed(block, small, layout(9, 8)) }.is_err());
@@ -131,21 +131,22 @@ fn new_and_freed_memory_is_filled() {
     let layout = layout(40, 8);
     /// Keeps a copy of freed memory.
     struct Keeps(std::sync::Mutex<[u8; 40]>);
-    // SAFETY: the blocks are those of the global allocator, which meets the contract.
+    // SAFETY: all blocks come from the global allocator, which meets the contract.
     unsafe impl Allocator for Keeps {
         fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
             Global.allocate(layout)
         }
         unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-            // SAFETY: the only block of this test has 40 bytes, which `LayoutChecked` has filled.
+            // SAFETY: this test frees only one block, which has 40 bytes that `LayoutChecked` has
+            // filled.
             *self.0.lock().expect("no thread panics") = unsafe { ptr.cast::<[u8; 40]>().read() };
-            // SAFETY: this passes the caller's obligations on unchanged.
+            // SAFETY: the caller upholds the method's contract, which is the same for `Global`.
             unsafe { Global.deallocate(ptr, layout) };
         }
     }
     let backing = LayoutChecked::over(Keeps(std::sync::Mutex::new([0; 40])));
     let block = backing.allocate(layout).expect("served");
-    // SAFETY: the block is live and filled.
+    // SAFETY: the block is live, and all of its bytes are initialised.
     assert_eq!(unsafe { block.cast::<[u8; 40]>().read() }, [FRESH; 40]);
     assert_eq!(backing.outstanding(), [layout]);
     // SAFETY: the block is live with this layout.
@@ -160,22 +161,22 @@ fn added_part_of_a_grown_block_is_filled() {
     let block = backing.allocate_zeroed(layout(8, 8)).expect("served");
     // SAFETY: the block is live with this layout.
     let block = unsafe { backing.grow(block.cast(), layout(8, 8), layout(16, 8)) }.expect("served");
-    // SAFETY: the block is live and filled.
+    // SAFETY: the block is live, and all of its bytes are initialised.
     let words = unsafe { block.cast::<[[u8; 8]; 2]>().read() };
     assert_eq!(words, [[0; 8], [FRESH; 8]]);
     // SAFETY: the block is live with this layout.
     unsafe { backing.deallocate(block.cast(), layout(16, 8)) };
 }
 
-/// Runs `misuse` on a block of 24 bytes aligned to 8, and returns the message of its panic. Frees
-/// the block afterwards.
+/// Runs `misuse` on a block of 24 bytes aligned to 8, and returns the message of its panic. Then
+/// frees the block.
 fn complaint(misuse: impl FnOnce(&LayoutChecked, NonNull<u8>)) -> String {
     let backing = LayoutChecked::new();
     let block = backing.allocate(layout(24, 8)).expect("served").cast::<u8>();
     let caught = catch_unwind(AssertUnwindSafe(|| misuse(&backing, block)));
     let message =
         *caught.expect_err("the misuse is found").downcast::<String>().expect("a formatted message");
-    // SAFETY: the misuse never reached the inner allocator, so the block is live.
+    // SAFETY: the misuse never reached the global allocator, so the block is live there.
     unsafe { Global.deallocate(block, layout(24, 8)) };
     message
 }
@@ -206,7 +207,7 @@ fn wrong_layout_or_unknown_block_panics() {
     assert!(message.contains("shrink of"), "{message}");
 
     let message = complaint(|backing, block| {
-        // SAFETY: the address is in the block.
+        // SAFETY: the block has 24 bytes, so the address is inside it.
         let inside = unsafe { block.add(8) };
         // SAFETY: `LayoutChecked` panics because of the unknown address before it uses the block.
         unsafe { backing.deallocate(inside, layout(16, 8)) };

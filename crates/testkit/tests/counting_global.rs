@@ -1,15 +1,15 @@
-//! A test of the counting global allocator, as the global allocator of a test program.
+//! Tests the counting global allocator, as the global allocator of a test program.
 
 use ephemera_testkit::backing::CountingGlobal;
 
 #[global_allocator]
 static GLOBAL: CountingGlobal = CountingGlobal::new(4096);
 
-/// Stands for a chunk. Nothing in the test harness has this alignment.
+/// Stands in for a chunk. The test harness allocates no block with this alignment.
 #[repr(align(4096))]
 struct Page([u8; 4096]);
 
-/// The only test of this program, because the counts are those of the whole program.
+/// This is the only test of the program, because the counts cover the whole program.
 #[test]
 fn aligned_requests_are_counted_separately() {
     let before = GLOBAL.aligned();

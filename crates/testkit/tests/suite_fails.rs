@@ -1,4 +1,4 @@
-//! Tests that the suite can fail: it finds each violation and reports its kind.
+//! Tests that the suite can fail: it finds each fault and reports the right kind of violation.
 
 extern crate alloc;
 
@@ -10,22 +10,22 @@ use ephemera_testkit::stamp;
 use ephemera_testkit::suite::{try_run, try_run_with_failures};
 use ephemera_testkit::violation::{Failure, Refusing, Violation};
 
-/// The number of seeds to try until one finds the fault.
+/// The largest number of seeds to try until one reveals the fault.
 const TRIES: u64 = 12;
 
-/// Returns a program that is long enough to reveal every fault.
+/// Returns a program that is long enough to reveal each fault.
 fn program(seed: u64) -> Program {
     Program::from_seed(seed, if cfg!(miri) { 60 } else { 300 }, Profile::Mixed)
 }
 
-/// Returns the suite's finding for an allocator with `fault`.
+/// Returns the suite's first failure for an allocator with `fault`.
 fn find(fault: Fault) -> Failure {
     let found = (0..TRIES).find_map(|seed| try_run(&Broken::new(fault), &program(seed)).err());
     found.unwrap_or_else(|| panic!("{fault:?} was not found"))
 }
 
-/// Returns the suite's finding for an allocator with `fault` when calls are refused, in programs
-/// that pass without refusals.
+/// Returns the suite's first failure for an allocator with `fault` whose backing calls are refused.
+/// The program passes without refusals.
 fn find_by_refusing(fault: Fault) -> Failure {
     let found = (0..TRIES)
         .map(|seed| Program::from_seed(seed, 30, Profile::Resize))

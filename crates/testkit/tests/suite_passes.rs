@@ -1,4 +1,4 @@
-//! Tests that the suite passes for correct subjects, in each of the forms that a subject may have.
+//! Tests that the suite passes for correct subjects of each form that a subject may have.
 
 extern crate alloc;
 
@@ -55,15 +55,16 @@ struct Bound {
     to_thread: PhantomData<Rc<()>>,
 }
 
-// SAFETY: every call goes to the backing allocator, which meets the contract. Clones share it. The
-// resizing methods are the default ones.
+// SAFETY: every call goes to the backing allocator, which meets the contract and which all clones
+// share. The resizing methods are the default ones.
 unsafe impl Allocator for Bound {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.backing.allocate(layout)
     }
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for the inner
+        // allocator.
         unsafe { self.backing.deallocate(ptr, layout) };
     }
 }
@@ -91,7 +92,7 @@ impl Subject for OneThread {
 
 allocator_suite!(one_thread, OneThread::default());
 
-/// A zero-sized type whose state is a static.
+/// An allocator of size zero, whose state is a static.
 #[derive(Clone, Copy)]
 struct ZeroSized;
 
@@ -104,7 +105,8 @@ unsafe impl Allocator for ZeroSized {
     }
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for the inner
+        // allocator.
         unsafe { STATE.deallocate(ptr, layout) };
     }
 }
@@ -131,7 +133,7 @@ impl Subject for Static {
 
 allocator_suite!(zero_sized, Static);
 
-/// The global allocator itself, with in-place growth.
+/// A subject that tests the global allocator itself, whose blocks can grow in place.
 struct Plain(Counting);
 
 impl Subject for Plain {
@@ -169,8 +171,8 @@ fn every_backing_call_is_refused_in_turn() {
     let calls = subject.0.refusals().calls();
     assert!(calls > 5);
     let report = run_with_failures(Everywhere::default, &program);
-    // At least one request fails in each run, whether only call k is refused or all calls from k on
-    // are.
+    // At least one request fails in each run, both with one refused call and with all later calls
+    // refused too.
     let points = usize::try_from(calls).expect("few calls").min(ephemera_testkit::config::REFUSAL_POINTS);
     assert!(report.refused >= 2 * points, "{report:?}, {calls} calls");
 }

@@ -1,4 +1,4 @@
-//! Tests of the turn that tests of global state take.
+//! Tests [`take_turn`], by which tests of global state run one at a time.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -9,7 +9,7 @@ use ephemera_testkit::suite::take_turn;
 /// The number of threads that had the turn and have dropped `AT_EXIT`.
 static EXITED: AtomicUsize = AtomicUsize::new(0);
 
-/// A value whose drop takes longer than another thread needs to take a turn that is free.
+/// A value whose drop takes longer than another thread needs to take a free turn.
 struct AtExit;
 
 impl Drop for AtExit {
@@ -32,7 +32,7 @@ fn threads_keep_the_turn_until_their_exit_is_complete() {
             let started = STARTED.fetch_add(1, Ordering::Relaxed);
             assert_eq!(EXITED.load(Ordering::Relaxed), started, "an earlier thread exits meanwhile");
             AT_EXIT.with(|_| ());
-            // A thread that has the turn gets it again.
+            // A thread that has the turn may call `take_turn` again.
             take_turn();
         })
     });

@@ -1,5 +1,5 @@
 //! Parses arithmetic into trees of nodes, evaluates the trees and drops them. `pooled!` gives the
-//! node type a pool on each thread, as an `operator new` gives one to a class in C++.
+//! node type a pool on each thread, like a class's own `operator new` in C++.
 //!
 //! Run it with `cargo run --release -p typed-pool --example ast`.
 
@@ -14,7 +14,7 @@ static HEAP: CountingGlobal = CountingGlobal::new(1);
 
 const TEXTS: usize = 300;
 
-/// A kind of box. The parser below works with any such kind.
+/// A kind of box. The parser below works with any kind.
 trait Boxes: Sized {
     type Of: Deref<Target = Node<Self>>;
 
@@ -74,7 +74,7 @@ fn parse<B: Boxes>(text: &str) -> Option<B::Of> {
     parts.try_fold(first, |left, part| Some(B::put(Node::Sum(left, product(part)?))))
 }
 
-/// Parses, evaluates and drops all texts. Returns the sum of their values.
+/// Parses, evaluates and drops the text `TEXTS` times. Returns the sum of the values.
 fn run<B: Boxes>(text: &str) -> i64 {
     let value = |_| parse::<B>(text).expect("the text is arithmetic").value();
     (0..TEXTS).map(value).fold(0, i64::wrapping_add)

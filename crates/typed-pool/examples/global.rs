@@ -1,5 +1,5 @@
-//! A whole program on pooled memory: shows the one line that it needs, and the memory that it then
-//! holds.
+//! A whole program on pooled memory. The program needs one line for that, and prints the memory
+//! that it holds at its end.
 //!
 //! Run it with `cargo run --release -p typed-pool --example global`.
 

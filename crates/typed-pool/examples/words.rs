@@ -1,5 +1,5 @@
-//! An index of words: a map from each word to the lines that contain it. There are many short
-//! lists, so they live in size classes. `PooledAllocator` serves any container.
+//! An index of words: a map from each word to the lines that contain it. `PooledAllocator` serves
+//! the many short lists of lines, and the map itself, from its size classes.
 //!
 //! Run it with `cargo run --release -p typed-pool --example words`.
 
@@ -28,8 +28,8 @@ fn words(line: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Indexes all lines and forgets each line after a window of 2,000, as an editor does with a log.
-/// Returns the number of occurrences at the end, and the bytes that the pool holds for them.
+/// Indexes all lines, and forgets each line after the next 2,000. Returns the number of occurrences
+/// at the end, and the bytes that the pool then holds.
 fn index<A: Allocator + Copy>(alloc: A) -> (usize, usize) {
     let mut index: Index<A> = HashMap::with_capacity_in(2 * WORDS as usize, alloc);
     for line in 0..LINES {

@@ -44,15 +44,16 @@ pub(crate) fn complain(words: core::fmt::Arguments<'_>) {
     }
 }
 
-/// Returns whether the caller is possibly running in the destructor of a thread-local, where a
-/// panic ends the process.
+/// Returns whether the caller may be running in the destructor of a thread-local, where a panic
+/// ends the process.
 ///
-/// The standard library has no function that tells this. A destroyed thread-local would prove it,
-/// but a live one proves nothing, because destructors run in the reverse order of first use. So
-/// this function searches the backtrace for a function of the standard library's thread-locals. It
-/// also returns `true` during the first use of a thread-local, and if functions have no names (a
-/// stripped program). If a future version renames these functions, the panic ends the process, as
-/// it does under Miri.
+/// The standard library has no function that tells. A destroyed thread-local would prove that
+/// destructors are running, but a live one proves nothing, because destructors run in the reverse
+/// order of first use. So this function searches the backtrace for functions of the standard
+/// library's thread-locals. It also returns `true` during the first use of a thread-local, and in a
+/// stripped program, whose functions have no names. Under Miri, and if a future version of the
+/// standard library renames its functions, this function returns `false`. A panic in a destructor
+/// then ends the process.
 #[cfg(all(feature = "std", debug_assertions))]
 #[inline(never)]
 fn thread_may_be_ending() -> bool {
@@ -64,8 +65,8 @@ fn thread_may_be_ending() -> bool {
     callers.contains("sys::thread_local::") || !callers.contains("thread_may_be_ending")
 }
 
-/// Returns the number of pools that were dropped with live slots, and the memory that they left. A
-/// [`TypedPool`](crate::TypedPool) never frees the units of such slots.
+/// Returns the number of pools that were dropped with live slots, and the memory that they left.
+/// The units of those slots are never freed.
 ///
 /// # Examples
 ///

@@ -1,11 +1,14 @@
 //! Size classes of the pooled allocators. The module is pure arithmetic.
 //!
-//! Strides are the multiples of 8 up to 64. From there each doubling has four strides, up to 32
-//! KiB. The classes up to 1,024 bytes are *small*: the fast paths look them up in a table. The
-//! larger classes are *medium* and have a table of their own. A layout belongs to the first class
-//! whose stride holds its size, rounded up to its alignment. That stride is a multiple of the
-//! alignment: between two powers of two, strides are multiples of a quarter of the smaller one. The
-//! rounded size either is a stride or has an alignment below that quarter.
+//! The strides are the multiples of 8 up to 64, then four strides for each doubling, up to 32 KiB.
+//! Classes of up to 1,024 bytes are *small*, and the fast paths look them up in a table. Larger
+//! classes are *medium* and have a second table.
+//!
+//! A layout belongs to the first class whose stride is at least its size, rounded up to its
+//! alignment. This stride is always a multiple of the alignment. Between two powers of two, the
+//! strides are the multiples of a quarter of the smaller power. An alignment below that quarter
+//! divides all of these multiples. With any other alignment, the rounded size is itself one of
+//! them.
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
@@ -22,15 +25,15 @@ pub(crate) const CLASS_MAX: usize = 1_024;
 /// The largest size of medium classes, in bytes.
 pub(crate) const MEDIUM_MAX: usize = STRIDE_MAX;
 
-/// Strides up to this one are the multiples of 8.
+/// The largest of the strides that grow in steps of 8.
 const FINE_MAX: usize = 64;
 
 /// Returns the offset of the last byte of a layout whose size is rounded up to its alignment. A
-/// size of zero wraps around, to an offset that exceeds those of all classes.
+/// size of zero wraps around to an offset that exceeds those of all classes.
 #[inline]
 const fn last_byte(layout: Layout) -> usize {
-    // The alignment is a power of two, so the offset of the last byte before a multiple of it has
-    // all bits of `align - 1`.
+    // The alignment is a power of two. So the offset of the last byte before a multiple of the
+    // alignment has all bits of `align - 1` set.
     let low = if cfg!(ephemera_weaken = "class_ignores_alignment") { 0 } else { layout.align() - 1 };
     layout.size().wrapping_sub(1) | low
 }
@@ -46,8 +49,8 @@ pub(crate) const fn of(layout: Layout) -> Option<usize> {
     Some(OF[last / STEP] as usize)
 }
 
-/// Returns the medium class of a layout that has no small one, or `None` for size zero and for
-/// layouts without a class.
+/// Returns the medium class of a layout, or `None` for size zero and for layouts that have a small
+/// class or no class.
 #[inline]
 pub(crate) const fn medium(layout: Layout) -> Option<usize> {
     if layout.align() > ALIGN_MAX {
@@ -72,11 +75,11 @@ pub(crate) const fn any(layout: Layout) -> Option<usize> {
     }
 }
 
-/// Every stride is a multiple of this number of bytes.
+/// The number of bytes that an element of [`OF`] covers. Every stride is a multiple of it.
 const STEP: usize = 8;
 
-/// Element n is the class of sizes above n × `STEP` and up to (n + 1) × `STEP`. It is a table
-/// because the processor mispredicts a branch on a random size.
+/// The small classes by size: element n is the class of sizes above n × `STEP` and up to (n + 1) ×
+/// `STEP`. A table needs no branch, which a processor would mispredict for random sizes.
 const OF: [u8; CLASS_MAX / STEP] = {
     let mut of = [0; CLASS_MAX / STEP];
     let (mut at, mut class) = (0, 0);
@@ -90,10 +93,12 @@ const OF: [u8; CLASS_MAX / STEP] = {
     of
 };
 
-/// Every medium stride is a multiple of this number of bytes.
+/// The number of bytes that an element of [`OF_MEDIUM`] covers. Every medium stride is a multiple
+/// of it.
 const MEDIUM_STEP: usize = 256;
 
-/// Element n is the class of sizes above 1,024 + 256 × n and up to 1,024 + 256 × (n + 1).
+/// The medium classes by size: element n is the class of sizes above 1,024 + 256 × n and up to
+/// 1,024 + 256 × (n + 1).
 const OF_MEDIUM: [u8; (STRIDE_MAX - CLASS_MAX) / MEDIUM_STEP] = {
     let mut of = [0; (STRIDE_MAX - CLASS_MAX) / MEDIUM_STEP];
     let (mut at, mut class) = (0, SMALL);
@@ -117,8 +122,8 @@ pub(crate) const fn stride(class: usize) -> usize {
     (FINE_MAX << doubling) / 4 * (5 + quarter)
 }
 
-/// Returns the largest layout that a slot of a class holds: its stride, and the largest alignment
-/// that divides it and has units.
+/// Returns the largest layout that fits in a slot of a class. Its size is the stride. Its alignment
+/// is the largest one that divides the stride and has units.
 pub(crate) const fn layout(class: usize) -> Layout {
     let stride = stride(class);
     let align = 1 << stride.trailing_zeros();
@@ -140,8 +145,8 @@ const UNITS: [usize; CLASSES.next_power_of_two()] = {
     units
 };
 
-/// Returns the alignment of the units of a class. It gives the mask that turns the address of a
-/// slot into that of its unit.
+/// Returns the alignment of the units of a class. It determines the mask that turns the address of
+/// a slot into that of its unit.
 #[inline]
 pub(crate) const fn unit_size(class: usize) -> usize {
     // The mask never changes the index.
@@ -171,7 +176,8 @@ mod tests {
     }
 
     fn all(mut check: impl FnMut(Layout)) {
-        // Each range has its own step: `step_by` on the chain would walk through all sizes.
+        // Each range has its own `step_by`, because `step_by` on the chain would walk through all
+        // sizes.
         let step = if cfg!(miri) { 997 } else { 1 };
         for align in (0..13).map(|power| 1 << power) {
             let larger = (CLASS_MAX..STRIDE_MAX).step_by(7 * step);

@@ -1,8 +1,8 @@
-//! Maps the size and alignment of a value to the layout of its unit. The module is pure arithmetic.
+//! Maps the size and alignment of a value to the layout of its unit, by pure arithmetic.
 //!
 //! The address of a slot, masked, is the address of its unit's header. The mask depends only on the
-//! size and alignment of the value. So a `PooledBox<dyn Trait>`, which knows these two only at run
-//! time, finds the header too.
+//! size and alignment of the value. So even a `PooledBox<dyn Trait>`, which learns both at run
+//! time, can find the header.
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
@@ -10,28 +10,28 @@ use core::alloc::Layout;
 use crate::local_frees::LINK;
 use crate::unit_header::header;
 
-/// The largest stride, in bytes, of slots in units. Larger values are blocks of the backing
+/// The largest stride of slots in units, in bytes. Larger values are separate blocks of the backing
 /// allocator.
 pub(crate) const STRIDE_MAX: usize = 32 << 10;
-/// The largest alignment, in bytes, of values in units.
+/// The largest alignment of values in units, in bytes.
 pub(crate) const ALIGN_MAX: usize = 4 << 10;
 
 /// The smallest alignment of a unit, in bytes.
 pub(crate) const UNIT_MIN: usize = 32 << 10;
 /// The largest alignment of a unit, in bytes.
 pub(crate) const UNIT_MAX: usize = 256 << 10;
-/// A unit has the smallest alignment that gives room for about this number of slots, but at least
-/// `UNIT_MIN` and at most `UNIT_MAX`.
+/// The number of slots that determines the alignment of a unit: the smallest power of two with room
+/// for about this number, but at least `UNIT_MIN` and at most `UNIT_MAX`.
 const SLOTS: usize = 64;
 
-/// A unit is this number of bytes smaller than its alignment. General allocators put a header in
-/// front of each block, and this space leaves room for it between adjacent units.
+/// The number of bytes by which a whole unit is smaller than its alignment. General allocators put
+/// a header in front of each block, and this space has room for that header between adjacent units.
 const SLACK: usize = 16;
 
 /// The number of empty units that a heap keeps. A heap of a family keeps fewer if its units are
 /// large (`KEPT_BYTES`).
 pub(crate) const KEPT: usize = 4;
-/// The bytes of empty units that a heap of a family keeps. It keeps at least one unit.
+/// The bytes of empty units that a heap of a family keeps, unless one unit is larger.
 const KEPT_BYTES: usize = 128 << 10;
 /// The most bytes of empty units that a heap of a family learns to keep.
 const KEPT_MOST: usize = 4 << 20;
@@ -40,10 +40,10 @@ const KEPT_MOST: usize = 4 << 20;
 /// countdown.
 pub(crate) const GROUP: usize = if cfg!(ephemera_loom) { 2 } else { 63 };
 
-/// The size of a cache line in bytes. The first slot of a unit starts a cache line.
+/// The size of a cache line in bytes. The first slot of a unit starts on a cache line.
 const LINE: usize = 64;
 
-/// The layout of slots of one kind in their units.
+/// The layout of the units of one heap: the size, number and place of their slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnitSpec {
     /// The distance between the starts of neighbouring slots, in bytes.
@@ -54,7 +54,7 @@ pub(crate) struct UnitSpec {
     pub(crate) slots: usize,
     /// The alignment of the first slot in its unit, in bytes.
     align: u32,
-    /// Whether other threads may free slots of such units.
+    /// Whether any thread may free the slots. If not, the units have no groups.
     shared: bool,
 }
 
@@ -62,14 +62,15 @@ impl UnitSpec {
     /// The layout of a heap without slots.
     pub(crate) const NONE: Self = Self { stride: 0, unit: 1, slots: 0, align: 1, shared: false };
 
-    /// Returns the layout for values that any thread may free, or `None` for values without units:
-    /// of size zero, too large, or with too large an alignment.
+    /// Returns the layout of units whose slots any thread may free. Returns `None` for values
+    /// without units: values of size zero, values that are too large, and values with too large an
+    /// alignment.
     pub(crate) const fn of(layout: Layout) -> Option<Self> {
         Self::new(layout, true)
     }
 
-    /// Returns the layout as [`Self::of`] does, but for a pool for one thread, whose units have no
-    /// groups.
+    /// Returns the layout of the units of a pool for one thread, which have no groups. Returns
+    /// `None` for the same values as [`Self::of`].
     pub(crate) const fn of_one_thread(layout: Layout) -> Option<Self> {
         Self::new(layout, false)
     }
@@ -91,8 +92,9 @@ impl UnitSpec {
         Some(spec)
     }
 
-    /// Returns the number of empty units that a heap keeps before it frees others. Threads share
-    /// the cache of pages, so a heap of a family keeps only 128 KiB, but at least one unit.
+    /// Returns the number of empty units that a heap keeps before it frees others. A heap of a
+    /// family keeps only 128 KiB, but at least one unit, because its freed units go to a cache of
+    /// pages that all threads share.
     pub(crate) const fn kept(self) -> usize {
         let kept = KEPT_BYTES / self.unit;
         if !self.shared || kept > KEPT {
@@ -129,7 +131,8 @@ impl UnitSpec {
         self.stride * if self.slots < GROUP { self.slots } else { GROUP }
     }
 
-    /// Returns the layout of the request to the backing allocator for a unit of `slots` slots.
+    /// Returns the layout with which a unit of `slots` slots is requested from the backing
+    /// allocator.
     pub(crate) const fn layout(self, slots: usize) -> Layout {
         debug_assert!(slots <= self.slots, "more slots than fit a unit");
         match Layout::from_size_align(self.end(slots), self.unit) {
@@ -138,8 +141,8 @@ impl UnitSpec {
         }
     }
 
-    /// Returns the bytes of a request for `slots` slots, in whole units and a last shorter one, or
-    /// `None` if the sum exceeds `isize::MAX`.
+    /// Returns the total size of the units for `slots` slots: whole units, and a shorter one for
+    /// the rest. Returns `None` if the sum exceeds `isize::MAX`.
     pub(crate) const fn bytes(self, slots: usize) -> Option<usize> {
         let Some(bytes) = (slots / self.slots).checked_mul(self.layout(self.slots).size()) else {
             return None;
@@ -167,7 +170,8 @@ pub(crate) const fn is_pooled(layout: Layout) -> bool {
     layout.size().wrapping_sub(1) < STRIDE_MAX && layout.align() <= ALIGN_MAX
 }
 
-/// Returns the alignment of the units for values of this layout, which must have units.
+/// Returns the alignment of the units for values of this layout. These values must have units
+/// ([`is_pooled`]).
 #[inline]
 pub(crate) const fn unit_of(layout: Layout) -> usize {
     let unit = (stride_of(layout) * SLOTS).next_power_of_two();
@@ -194,8 +198,8 @@ pub(crate) const fn inverse_of(stride: usize) -> u32 {
     (1_u64 << 32).div_ceil(stride as u64) as u32
 }
 
-/// Returns the index of the slot that lies `distance` bytes after the first one. `inverse` is the
-/// [`inverse_of`] the stride.
+/// Returns the index of the slot that starts `distance` bytes after the first slot. `inverse` is
+/// the result of [`inverse_of`] for the stride.
 ///
 /// The result is exact for the start of a slot: n × `stride` × `inverse` exceeds n × 2³² by at most
 /// the distance, which is far below 2³².
@@ -204,21 +208,22 @@ pub(crate) const fn index_of(distance: usize, inverse: u32) -> usize {
     ((distance as u64 * inverse as u64) >> 32) as usize
 }
 
-/// Returns the index of the slot that starts `distance` bytes after the first one, or `None` if no
-/// slot starts there. If the distance is negative or at least the length of the unit, the result is
-/// `None` or an index that no slot of the unit has.
+/// Returns the index of the slot that starts `distance` bytes after the first slot, or `None` if no
+/// slot starts there. If the distance is a wrapped negative number, or at least the length of the
+/// unit, the result is `None` or an index that no slot of the unit has.
 ///
 /// Let `inverse` × `stride` be 2³² + e. At byte r of slot n, `distance` × `inverse` is
-/// n × 2³² + n × e + r × `inverse`. So its lower half is less than `inverse` if and only if r is
-/// zero, provided that e times the number of slots is less than `inverse`. This holds for all
-/// classes (`class`).
+/// n × 2³² + n × e + r × `inverse`. So the lower 32 bits of this product are less than `inverse` if
+/// and only if r is zero, provided that e times the number of slots is less than `inverse`. A test
+/// in `class` checks the result for all size classes.
 #[inline]
 pub(crate) const fn start_at(distance: usize, inverse: u32) -> Option<usize> {
     let product = distance as u32 as u64 * inverse as u64;
     if (product as u32) < inverse { Some((product >> 32) as usize) } else { None }
 }
 
-// The largest slot with the largest alignment fits a unit, and addresses cannot overflow.
+// The largest slot with the largest alignment fits in a unit, and a cursor at the end of a unit
+// does not wrap around.
 const _: () = assert!(
     header(SLOTS.div_ceil(GROUP)).next_multiple_of(ALIGN_MAX) + STRIDE_MAX + SLACK <= UNIT_MAX,
     "a slot fits its unit"

@@ -1,17 +1,18 @@
-//! Pools for values of one kind. Values may outlive the thread that made them.
+//! Pools for values of one type or one size class. A value may outlive the thread that allocated
+//! it.
 //!
-//! A pool allocates slots of one size from aligned blocks of memory, its *units*. It allocates from
-//! one unit at a time: first the slots that were freed, the most recent first, then slots that were
-//! never used. A slot has no header. A slot that another thread frees returns to the pool that
-//! allocated it.
+//! A pool divides aligned blocks of memory, its *units*, into slots of one size. It allocates from
+//! one unit at a time: freed slots first, starting with the most recently freed one, then slots
+//! that were never used. Slots have no header. A slot that another thread frees returns to the pool
+//! that allocated it.
 //!
 //! | type | use | how values are freed |
 //! |---|---|---|
 //! | [`TypedPool`] | one type, one thread, any backing allocator | by their handle, which borrows the pool |
-//! | [`PooledBox`] | one type, all threads, like a class with its own `operator new` in C++ | on any thread, even after their own thread ended |
-//! | [`PooledAllocator`] | any container or a whole program, all threads, zero-sized | on any thread, even after their own thread ended |
+//! | [`PooledBox`] | one type, all threads, like a class with its own `operator new` in C++ | on any thread, even after the allocating thread has ended |
+//! | [`PooledAllocator`] | any container or a whole program, all threads, zero-sized | on any thread, even after the allocating thread has ended |
 //!
-//! If [`PooledAllocator`] is the global allocator of a program, [`Scope`] is a heap for one
+//! In a program whose global allocator is [`PooledAllocator`], a [`Scope`] is a heap for one
 //! request, and [`measure`] counts the allocations of a closure.
 //!
 //! # Examples
@@ -41,74 +42,77 @@
 //!
 //! # Trade-offs
 //!
-//! * One live value keeps its whole unit from being freed: 32 KiB for values of up to 512 bytes, up
-//!   to 256 KiB for larger ones (less in pools of few values). Other values of the same kind use
-//!   the rest of the unit, and nothing else can. If a thousand long-lived values lie scattered
-//!   among a million short-lived ones, they can hold a thousand units (32 MB).
-//! * A pool allocates from a full unit again once an eighth of its slots is free. In a heap of 256
-//!   units or more, a 64th of the slots is enough, but at least 4 slots. So up to that share of the
-//!   slots may be unused.
-//! * Each thread has its own units for each type that it uses. If there are many types with few
-//!   values each, [`PooledAllocator`] holds less, because types of similar size share its classes.
+//! * One live value keeps its whole unit allocated: 32 KiB for values of up to 512 bytes, up to 256
+//!   KiB for larger values, and less in pools of few values. Only values of the same type or size
+//!   class can use the rest of the unit. A thousand long-lived values that are scattered among a
+//!   million short-lived ones can keep a thousand units (32 MB).
+//! * A pool reuses a full unit once an eighth of the unit's slots are free. In a pool with 256
+//!   units or more, a 64th suffices, or 4 slots if that is more, but never more than an eighth. So
+//!   up to an eighth of the slots may stay unused.
+//! * Each thread has separate units for every type that it uses. For many types with few values
+//!   each, [`PooledAllocator`] holds less memory, because types of similar size share its classes.
 //! * A general allocator suits long-lived values of many sizes. An arena suits values that are
 //!   freed all at once. A ring of chunks suits values that are freed in the order of their
 //!   allocation.
 //!
 //! # When memory is freed
 //!
-//! * A pool keeps 4 empty units and those of its initial capacity. It frees other units as soon as
-//!   they become empty. Each time it needs a unit after it freed one, it keeps one more. If the
-//!   load does not need these units for a while, each later slow path frees one of them. The pools
-//!   of [`PooledBox`] and [`PooledAllocator`] keep 128 KiB of empty units instead, but at least one
-//!   unit. Pools of these two kinds never keep more than 4 MiB in this way.
-//! * A heap may keep one freed slot of each size class for the next allocation. This slot keeps
-//!   its unit, of up to 64 KiB, until that allocation or a trim.
+//! * A pool keeps 4 empty units and the units of its initial capacity. It frees every other unit as
+//!   soon as the unit becomes empty. Each time a pool requests a unit after it freed one, it keeps
+//!   one more from then on. If the load later needs fewer units, slow paths (allocations that find
+//!   no free slot at once) free the surplus, one unit each. The pools of [`PooledBox`] and
+//!   [`PooledAllocator`] keep 128 KiB instead of 4 units, but at least one unit. They never keep
+//!   more than 4 MiB in this way.
+//! * A pool may hold one freed slot for its next allocation. The slot keeps its unit, of up to 64
+//!   KiB, until that allocation or a trim.
 //! * The pools of [`PooledBox`] and [`PooledAllocator`] take their units, and blocks that are too
-//!   large for a unit, from the module [`pages`]. It keeps the pages of freed units and blocks: up
-//!   to 4 MiB or an eighth of the bytes in use, whichever is more. It keeps more pages if the
-//!   process needs them again. A thread keeps up to 768 KiB of freed large blocks for itself.
-//!   Blocks that the thread does not use go to the cache of the process.
-//! * A thread frees all its empty units when it ends. A unit with live values is freed with the
-//!   last of these values, whichever thread drops it.
-//! * [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`], and the methods of the
-//!   allocators free empty units on request.
-//! * [`Builder::limit`] and [`PooledBox::set_limit`] bound the bytes held. Before a request is
-//!   refused, the thread asks the other threads to free their empty units at their next slow path.
+//!   large for a unit, from the module [`pages`]. That module caches the pages of freed units and
+//!   blocks: up to 4 MiB or an eighth of the bytes in use, whichever is more. It caches more if the
+//!   process needs freed pages again. Each thread also keeps up to 768 KiB of freed large blocks
+//!   for itself. Blocks that the thread does not reuse move to the cache of the process.
+//! * A thread frees all of its empty units when it ends. After that, a unit with live values is
+//!   freed as soon as any thread drops the last of them.
+//! * [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`], and the `trim` methods of
+//!   the allocators free empty units on request.
+//! * [`Builder::limit`] and [`PooledBox::set_limit`] bound the bytes held. Before the limit refuses
+//!   a request, the requesting thread asks the other threads to free their empty units at their
+//!   next slow path.
 //!
-//! [`Stats`] says how many bytes a pool holds, and how many of them are live.
+//! [`Stats`] reports the bytes that a pool holds, and how many of them are live.
 //!
-//! A *remote free* is a free on a thread that does not own the slot's unit. The owner *books* it,
-//! and can then allocate the slot again. The owner books remote frees when it has no unit with a
-//! free slot, at every 64th visit to its slow path, when it trims, and when it ends. A unit whose
-//! last live slot was freed remotely counts as empty once its owner has booked that free.
+//! A *remote free* is a free on a thread that does not own the slot's unit. The owner *books* the
+//! free, and can then allocate the slot again. An owner books remote frees when it finds no unit
+//! with a free slot, at every 64th visit to its slow path, when it trims, and when it ends. If the
+//! last live slot of a unit is freed remotely, the unit becomes empty when its owner books that
+//! free.
 //!
-//! A thread publishes remote frees in bundles. If it frees several slots in a row that are close
-//! together, up to 63 of these frees wait until the thread frees elsewhere, takes a slow path,
-//! trims or ends. So a thread that frees and then sleeps can keep one unit of 32 KiB from being
-//! freed by its owner. [`Stats`] counts the waiting slots as freed. Slots of larger units, of
-//! scopes and of ended threads do not wait, nor do slots that were freed while their pools had a
-//! limit.
+//! A thread publishes remote frees in *bundles*. If it frees several slots of one group of 63
+//! neighbours in a row, these frees wait until the thread frees a slot elsewhere, takes a slow
+//! path, trims or ends. So a thread that frees and then sleeps can keep one unit of 32 KiB
+//! allocated. [`Stats`] counts the waiting slots as freed. Frees of slots in larger units, in
+//! scopes and of ended threads do not wait. Frees to a pool with a limit do not wait either.
 //!
-//! If other threads free all slots of a unit whose owner sleeps, these threads return the pages of
-//! the slots to the operating system, as part of their own slow paths. They do so once the owner
-//! has taken no slow path for 100 ms, or once other threads have freed more than 4 MiB of the
-//! owner's memory since its last slow path. The page with the unit's header stays. So do the unit
-//! that the owner allocates from, and the unit of a freed slot that waits for the owner's next
-//! allocation. On Linux this needs the system call `membarrier`.
+//! If other threads free the last live slots of a unit whose owner sleeps, they also return the
+//! pages of its slots to the operating system. They do so in some of their own slow paths and
+//! remote frees, once the owner has taken no slow path for 100 ms, or once other threads have freed
+//! more than 4 MiB of the owner's memory since its last slow path. The page with the unit's header
+//! stays resident. So do the units that the owner allocates from or keeps empty, and a unit with a
+//! freed slot that waits for the owner's next allocation. On Linux, the return of pages needs the
+//! system call `membarrier`.
 //!
-//! In a forked child, the one remaining thread frees and trims its own memory. The units of the
-//! parent's other threads stay. If one of those threads was reading statistics, up to two units of
-//! each heap may stay as well.
+//! In a forked child, the only thread frees and trims its own memory. The units of the parent's
+//! other threads stay allocated. If one of those threads was reading statistics at the fork, up to
+//! two units of each pool may stay too.
 //!
 //! # Traits
 //!
-//! The allocators implement the `Allocator` of allocator-api2 0.2, and with the feature
-//! `allocator-api2-04` that of 0.4. They implement the standard library's `Allocator` without a
-//! feature wherever the compiler has it without a gate (Rust 1.100). If a crate in the build turns
-//! on `allocator-api2/nightly`, two of these traits are one and the same. In that case, turn on the
-//! feature `nightly` of this crate too, or build with `--cfg ephemera_no_std_allocator`. A backing
-//! allocator that implements only one of the other traits is wrapped in `Std` or `Api04` of
-//! [`backing`].
+//! The allocators implement the `Allocator` trait of allocator-api2 0.2. With the feature
+//! `allocator-api2-04`, they also implement that of 0.4. Where the standard library's `Allocator`
+//! is stable (Rust 1.100), they implement it without a feature. If a crate in the build turns on
+//! `allocator-api2/nightly`, two of these traits are the same trait. In that case, turn on the
+//! feature `nightly` of this crate too, or build with `--cfg ephemera_no_std_allocator`. To use a
+//! backing allocator that implements only the standard library's trait or that of 0.4, wrap it in
+//! `Std` or `Api04` of [`backing`].
 //!
 //! The module [`design`] explains how the crate works.
 #![no_std]
@@ -157,10 +161,11 @@ pub use scope::{Counts, InScope, OverLimit, Scope, ScopeBuilder, ScopeError, Sco
 pub use stats::Stats;
 
 pub use ephemera_prim::backing;
-/// The pages of the operating system from which [`PooledAllocator`] and its relatives take memory.
+/// The pages of the operating system from which [`PooledBox`] and the pooled allocators take
+/// memory.
 ///
-/// All families of the process share these pages. The functions purge freed pages, bound how many
-/// stay resident, and report their bytes.
+/// All of these pools share the pages. The functions of this module purge freed pages, bound the
+/// freed pages that stay resident, and report bytes.
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub mod pages {
     #[doc(hidden)]

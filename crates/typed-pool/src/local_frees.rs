@@ -1,4 +1,4 @@
-//! The free list of a unit that its owner's frees and allocations use, and the links of free slots.
+//! The free list that local frees push to, and the links between free slots.
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -6,28 +6,28 @@ use core::ptr::{self, NonNull};
 use ephemera_prim::raw;
 use ephemera_prim::word::OwnerUsize;
 
-/// Bytes at the start of a free slot that hold the link to the next one.
+/// The number of bytes at the start of a free slot that hold the link to the next free slot.
 pub(crate) const LINK: usize = size_of::<*mut u8>();
 
-/// The initial `until` of a heap. For the front, `until` has no meaning: frees without a size
-/// (`give_known`) decrement it, and reset it to this value before it reaches zero.
+/// The initial `until` of a heap. For the front, `until` has no meaning, but frees without a size
+/// (`give_known`) decrement it. They reset it to this value before it reaches zero.
 pub(crate) const NEVER: usize = usize::MAX;
 
-/// The words that a local free writes. Each unit has them. The heap has them for its front and for
-/// a guest.
+/// The words that a local free writes. Each unit has these words, and each heap has them for its
+/// front and its guest.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct LocalFrees {
     /// The first of the linked free slots, or null.
     pub(crate) free: Cell<*mut u8>,
-    /// The number of frees after which the slow path looks at the unit. For the front it has no
-    /// meaning, and starts at [`NEVER`].
+    /// The number of frees after which the slow path looks at the unit. In a heap, the number has
+    /// no meaning, and starts at [`NEVER`].
     pub(crate) until: OwnerUsize,
 }
 
 impl LocalFrees {
     ephemera_prim::const_unless_loom! {
-        /// Creates the words of a heap without a front.
+        /// Creates the words of an empty list.
         pub(crate) fn new() -> Self {
             Self { free: Cell::new(ptr::null_mut()), until: OwnerUsize::new(NEVER) }
         }
@@ -36,7 +36,7 @@ impl LocalFrees {
     /// Pushes a freed block's slot to the list. `size` and `reach` are those of [`link`].
     ///
     /// # Safety
-    /// The contract of [`link`] holds. `self` has the words of the slot's unit, or of its heap if
+    /// The contract of [`link`] holds. `self` is that of the slot's unit, or that of the heap if
     /// the unit is the front or the slot becomes a guest.
     #[inline]
     pub(crate) unsafe fn push(&self, block: NonNull<u8>, size: usize, reach: Reach) {
@@ -44,8 +44,8 @@ impl LocalFrees {
         self.free.set(unsafe { link(block, size, reach, self.free.get()) });
     }
 
-    /// Counts the local free of a slot, and publishes the end of its use to a thread that may purge
-    /// the unit (C3). Returns the new value of `until`.
+    /// Counts the local free of a slot, and publishes the end of the slot's use to a thread that
+    /// may purge the unit (C3). Returns the new value of `until`.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         if cfg!(ephemera_weaken = "local_free_is_relaxed") {
@@ -55,17 +55,18 @@ impl LocalFrees {
     }
 }
 
-/// Returns the slot that a free slot links to.
+/// Returns the slot that a linked free slot links to, or null.
 ///
 /// # Safety
 /// `slot` is a linked free slot, and the caller owns its list.
 #[inline]
 pub(crate) unsafe fn link_of(slot: *mut u8) -> *mut u8 {
-    // SAFETY: a linked free slot starts with its link, and slots are aligned for one.
+    // SAFETY: a linked free slot starts with its link, and slots are aligned for a link.
     unsafe { slot.cast::<*mut u8>().read() }
 }
 
-/// Returns the slots of a free list of a heap or unit that the calling thread owns.
+/// Returns the slots of the free list that starts at `first`. The calling thread must own the heap
+/// or unit that has the list.
 #[inline]
 pub(crate) fn linked(first: *mut u8) -> impl Iterator<Item = *mut u8> {
     let mut at = first;
@@ -101,8 +102,8 @@ pub(crate) enum Reach {
 /// slot.
 ///
 /// Under the aliasing rules, the caller's pointer may be the only one that can access the block. So
-/// the link is written through that pointer if the block is large enough. If that pointer can
-/// access the whole slot, it is returned as well. Otherwise the function makes a pointer from the
+/// this function writes the link through that pointer if the block is large enough. If that pointer
+/// can also access the whole slot, the function returns it. Otherwise it makes a pointer from the
 /// address, which compiles to no instruction.
 ///
 /// # Safety
@@ -118,8 +119,8 @@ pub(crate) unsafe fn link(block: NonNull<u8>, size: usize, reach: Reach, next: *
         unsafe { raw::with_exposed(block.addr().get()) }
     };
     let through = if size >= LINK { block.as_ptr() } else { own };
-    // SAFETY: the slot is free and the caller owns its unit (H1). A pointer to a block of at least
-    // a link's size may write a link; for smaller blocks the exposed pointer may.
+    // SAFETY: the slot is free and the caller owns its unit (H1). The pointer to a block that is at
+    // least as long as a link may write a link. For a shorter block, the exposed pointer may.
     unsafe { write_link(through, next) };
     own
 }

@@ -1,4 +1,4 @@
-//! Slot groups: the words for the remote frees of 63 slots each.
+//! Slot groups: the words for remote frees, shared by up to 63 slots of a unit.
 //!
 //! ```text
 //!  unit: | line 1 | line 2: owner, slots, ... | group 0 | group 1 | ... | first slot | ...
@@ -6,9 +6,10 @@
 //!          other threads write here                             | only the owner writes here
 //! ```
 //!
-//! A remote free sets a bit and does not touch the slot, whose cache lines may belong to another
-//! core. Booked slots stay bits as well. They are linked when their unit becomes the front. A unit
-//! that becomes empty before that is rewound, which clears its bits.
+//! A remote free sets a bit of the foreign word. It does not touch the slot, whose cache lines may
+//! belong to another core. When the owner books the free, it sets the slot's `home` bit instead of
+//! linking the slot. It links these slots when their unit becomes the front. If the unit becomes
+//! empty before that, the owner rewinds the unit, which clears the bits.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -57,13 +58,13 @@ impl SlotGroupPtr {
     }
 
     fn foreign(&self) -> &Foreign<SlotGroup> {
-        // SAFETY: U1: the group is live; the reference covers the foreign words alone, which are
-        // atomic.
+        // SAFETY: U1: the group is live, and the reference covers the foreign words alone, which
+        // are atomic.
         unsafe { &(*self.unit.group(self.number)).foreign }
     }
 
     fn home(&self) -> &OwnerU64 {
-        // SAFETY: U1: the group is live; the reference covers this word alone.
+        // SAFETY: U1: the group is live, and the reference covers this word alone.
         unsafe { &(*self.unit.group(self.number)).home }
     }
 
@@ -73,15 +74,15 @@ impl SlotGroupPtr {
         (1 << slots) - 1
     }
 
-    /// Returns the slots that were freed through the group's foreign word, whose value is `word`. A
-    /// word that counts down also has the bits of slots that were free before the countdown. Only
-    /// an abandoned unit counts down.
+    /// Returns the bits of the slots that were freed through the group's foreign word, given its
+    /// value `word`. During a countdown, the word also has the bits of slots that were free before
+    /// the countdown. Only groups of abandoned units count down.
     pub(crate) fn freed(self, word: u64) -> u64 {
         if word & COUNTDOWN == 0 { word } else { word & self.slots() & !self.home().get() }
     }
 
-    /// Starts the group's countdown, if a slot is live and none was freed since the group left the
-    /// inbox. Only the owner of an abandoned unit may call this.
+    /// Starts the group's countdown, if a slot of the group is live and no slot was freed since the
+    /// group left the inbox. Only the owner of an abandoned unit may call this.
     pub(crate) fn start_countdown(self) {
         let live = self.slots() & !self.home().get();
         if live != 0 && !cfg!(ephemera_weaken = "no_countdown") {
@@ -89,9 +90,9 @@ impl SlotGroupPtr {
         }
     }
 
-    /// Stops the group's countdown, if it has one, and returns the number of slots freed during it.
-    /// Returns `None` if the countdown is complete: the group then is in the inbox, or is about to
-    /// be. Only the owner may call this.
+    /// Stops the group's countdown, if there is one, and returns the number of slots that were
+    /// freed during the countdown. Returns `None` if the countdown is complete. The group is then
+    /// in the inbox, or is about to be pushed. Only the owner may call this.
     pub(crate) fn stop_countdown(self) -> Option<usize> {
         match self.foreign().stop_countdown(COMPLETE_BITS) {
             Some(word) => {
@@ -108,8 +109,8 @@ impl SlotGroupPtr {
         }
     }
 
-    /// Returns whether remote frees wait until the group's owner books them. The answer may be out
-    /// of date.
+    /// Returns whether the group has remote frees that wait for its owner to book them. The answer
+    /// may be out of date.
     pub(crate) fn awaits_owner(self) -> bool {
         let word = self.foreign().unbooked();
         (word != 0 || cfg!(ephemera_weaken = "booked_groups_wait")) && word & COUNTDOWN == 0
@@ -121,8 +122,8 @@ impl SlotGroupPtr {
         self.home().set(self.home().get() | slots);
     }
 
-    /// Links the free slots of these bits in front of the list `free`, so that the heap allocates
-    /// the first of them next. Returns the list. Only the owner may call this.
+    /// Links the free slots of these bits in front of the list `free`, and returns the new list.
+    /// Only the owner may call this.
     pub(crate) fn link(self, mut slots: u64, spec: UnitSpec, mut free: *mut u8) -> *mut u8 {
         while let Some(last) = slots.checked_ilog2() {
             slots &= !(1 << last);
@@ -130,7 +131,7 @@ impl SlotGroupPtr {
             let slot = self.unit.first_slot().wrapping_add(index * spec.stride);
             // SAFETY: the slot is inside the unit, so its address is not null.
             let place = unsafe { NonNull::new_unchecked(slot) };
-            // SAFETY: the slot is free, and its first bytes hold a link.
+            // SAFETY: the slot is free, and has room for a link.
             unsafe { unpoison(place, LINK) };
             // SAFETY: H3: the slot is free and on no list, and the caller owns the unit.
             unsafe { write_link(slot, free) };
@@ -149,12 +150,12 @@ impl UnitPtr {
 
     #[inline]
     fn first_slot(self) -> *mut u8 {
-        // SAFETY: U1: the header is live; `first` never changes.
+        // SAFETY: U1: the header is live, and `first` never changes.
         self.at(unsafe { (*self.remote_groups()).first } as usize)
     }
 
     pub(crate) fn groups(self) -> impl DoubleEndedIterator<Item = SlotGroupPtr> {
-        // SAFETY: U1: the header is live; `groups` never changes.
+        // SAFETY: U1: the header is live, and `groups` never changes.
         let groups = unsafe { (*self.remote_groups()).groups };
         (0..groups as usize).map(move |number| SlotGroupPtr { unit: self, number })
     }
@@ -163,7 +164,7 @@ impl UnitPtr {
     pub(crate) fn make_groups(self) {
         for group in self.groups().skip(1) {
             // SAFETY: a unit has room for all groups before its first slot, and no other thread
-            // knows this one yet.
+            // knows this unit yet.
             unsafe { group.as_non_null().write(SlotGroup::new()) };
         }
     }
@@ -176,21 +177,21 @@ impl UnitPtr {
     /// Returns the group of a slot of this unit, and the slot's bit in it.
     #[inline]
     pub(crate) fn group_of(self, slot: NonNull<u8>) -> (SlotGroupPtr, u64) {
-        // SAFETY: U1: the header is live; `inverse` never changes.
+        // SAFETY: U1: the header is live, and `inverse` never changes.
         let inverse = unsafe { (*self.remote_groups()).inverse };
         let index = index_of(slot.addr().get() - self.first_slot().addr(), inverse);
         (SlotGroupPtr { unit: self, number: index / GROUP }, 1 << (index % GROUP))
     }
 
-    /// Returns the stride of the unit's slots, if one of them starts at this address. The unit's
-    /// slots must be those of a size class. Any thread may call this.
+    /// Returns the stride of the unit's slots, or `None` if none of them starts at `block`. The
+    /// unit must belong to a size class. Any thread may call this.
     #[cfg(not(ephemera_loom))]
     #[inline]
     pub(crate) fn stride_of_slot(self, block: NonNull<u8>) -> Option<usize> {
         let groups = self.remote_groups();
-        // SAFETY: U1: the header is live; `stride` never changes.
+        // SAFETY: U1: the header is live, and `stride` never changes.
         let stride = unsafe { (*groups).stride } as usize;
-        // SAFETY: U1: the header is live; `inverse` never changes.
+        // SAFETY: U1: the header is live, and `inverse` never changes.
         let inverse = unsafe { (*groups).inverse };
         let distance = block.addr().get().wrapping_sub(self.first_slot().addr());
         (start_at(distance, inverse)? < self.slots()).then_some(stride)
@@ -205,8 +206,8 @@ impl UnitPtr {
         self.groups().map(count).sum()
     }
 
-    /// Turns all free slots of a unit into bits, both linked slots and those that were never used.
-    /// The unit must not be the front. Only its owner may call this.
+    /// Turns all free slots of a unit into `home` bits, both linked slots and slots that were never
+    /// used. The unit must not be the front. Only its owner may call this.
     pub(crate) fn fold(self, spec: UnitSpec) {
         let mut slot = self.free().replace(core::ptr::null_mut());
         while let Some(free) = NonNull::new(slot) {
@@ -223,15 +224,15 @@ impl UnitPtr {
         }
     }
 
-    /// Returns whether every slot was freed, some of them by remote frees that are not booked. The
-    /// calling thread must not be the owner, and must have borrowed a group of the unit and claimed
-    /// the unit's slots.
+    /// Returns whether all slots are free. Slots with an unbooked remote free count as free. The
+    /// calling thread must not be the owner, and must have borrowed a group of the unit. The answer
+    /// is only a hint unless the thread has also claimed the unit's slots.
     ///
-    /// The answer `true` is exact. No slot of a unit that is not the front is allocated, except for
-    /// a guest, which counts as live all the time. So the live slots can only become fewer. The
-    /// count of live slots is read first; if it is out of date, it is too large. Each bit that is
-    /// read afterwards stands for a slot of that count. So if the count equals the number of bits,
-    /// no slot is live.
+    /// With a claim, the answer `true` is exact. The owner allocates no slot of a unit that is not
+    /// the front, except for a guest, which counts as live throughout. So the number of live slots
+    /// can only fall. This function reads the count of live slots first, and a count that is out of
+    /// date is too large. Each bit that it reads afterwards is the bit of a slot in that count. So
+    /// if the count equals the number of bits, no slot is live.
     pub(crate) fn all_free(self) -> bool {
         if matches!(self.observe_state(), UnitState::Front | UnitState::Empty)
             && !cfg!(ephemera_weaken = "fronts_are_purged")
@@ -262,7 +263,7 @@ impl UnitPtr {
         self.groups().for_each(|group| group.foreign().reuse());
     }
 
-    /// Forgets the links between free slots of a unit that was purged. All of its slots are free,
+    /// Restores a purged unit, whose links between free slots are lost. All of its slots are free,
     /// so each slot without an unbooked remote free gets its `home` bit. Only the owner may call
     /// this.
     #[cold]
@@ -275,7 +276,8 @@ impl UnitPtr {
         self.claim().renew();
     }
 
-    /// Links all home slots in front of `free`. Only the owner may call this.
+    /// Links all home slots in front of the list `free`, and returns the new list. Only the owner
+    /// may call this.
     pub(crate) fn link_home(self, spec: UnitSpec, free: *mut u8) -> *mut u8 {
         self.groups().rev().fold(free, |free, group| {
             let slots = group.home().get();
@@ -284,7 +286,7 @@ impl UnitPtr {
         })
     }
 
-    /// Clears the bits of all home slots.
+    /// Clears all `home` bits.
     pub(crate) fn forget_home(self) {
         self.groups().filter(|group| group.home().get() != 0).for_each(|group| group.home().set(0));
     }

@@ -7,11 +7,11 @@ use crate::unit::{UnitPtr, UnitState};
 
 /// The memory that a pool holds from its backing allocator, and the part of it that is live.
 ///
-/// A call that returns statistics walks all units, so allocations and frees need not count
-/// anything. The result is exact while no other thread runs an operation. A running thread does not
-/// publish which slots of its front, the unit that it allocates from, are live, nor whether it
-/// keeps a freed slot of another unit for its next allocation. Such slots count in
-/// `unsettled_slots` and not in `slots_live`.
+/// Allocations and frees count nothing. Instead, each call that returns statistics walks all units.
+/// The result is exact while no other thread operates on the pool. A running thread does not
+/// publish which slots of its front (the unit that it allocates from) are live. It also does not
+/// publish whether it keeps a freed slot of another unit for its next allocation. These slots count
+/// in `unsettled_slots` and not in `slots_live`.
 ///
 /// # Examples
 ///
@@ -31,21 +31,22 @@ use crate::unit::{UnitPtr, UnitState};
 pub struct Stats {
     /// The number of units that the pool holds.
     pub units: usize,
-    /// The number of held units without a live slot, including those that an ended scope left for
-    /// the next one.
+    /// The number of held units without a live slot, including units that an ended scope left for
+    /// the next scope.
     pub empty_units: usize,
     /// The number of empty units whose pages other threads returned to the operating system,
     /// because the owner was idle. An owner is idle if it took no slow path for 100 ms, or if other
-    /// threads freed more than 4 MiB of its memory since its last slow path. The pages of the
-    /// headers stay. Purged units count in `bytes_held` and `empty_units`, until their owner takes
-    /// a slow path or ends.
+    /// threads freed more than 4 MiB of its memory since its last slow path. The pages with the
+    /// headers stay resident. Purged units still count in `bytes_held` and `empty_units`. A unit no
+    /// longer counts here once its owner has booked all of its remote frees or allocated from it.
     pub purged_units: usize,
     /// The number of slots of all units, live or free.
     pub slots: usize,
     /// The number of live slots, except for those in `unsettled_slots`.
     pub slots_live: usize,
-    /// The number of slots of the fronts of other running threads, and one more for each heap in
-    /// which such a thread may keep a freed slot. Only those threads know which of them are live.
+    /// The number of slots that may be live or free, as only another running thread knows: all
+    /// slots of that thread's fronts, and one slot for each of its heaps that may keep a freed
+    /// slot.
     pub unsettled_slots: usize,
     /// The number of live blocks that are too large or too strictly aligned for a unit. They come
     /// directly from the backing allocator.
@@ -56,10 +57,11 @@ pub struct Stats {
     pub bytes_held: usize,
     /// Bytes in use by the program: the strides of live slots, and `large_bytes`.
     pub bytes_live: usize,
-    /// The limit on `bytes_held`; `usize::MAX` means no limit.
+    /// The limit on `bytes_held`, or `usize::MAX` for no limit.
     pub limit: usize,
     /// The number of heaps of other threads that this call could not read completely, because
-    /// another reader was in the way for too long. The other fields may lack units of these heaps.
+    /// another reader was in the way for too long, or because the heap changed too fast. The other
+    /// fields may lack units of these heaps.
     pub unread_heaps: usize,
     /// Bytes of the heaps' own state. Each thread that uses the pool has one set of heaps, which a
     /// later thread takes over. Each thread in a scope has another set, which later scopes take
@@ -84,13 +86,13 @@ impl Stats {
         self.bytes_held.saturating_sub(self.bytes_live)
     }
 
-    /// Returns whether the call read all units, so that `unread_heaps` is zero.
+    /// Returns whether the call read all units, that is, whether `unread_heaps` is zero.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.unread_heaps == 0
     }
 
-    /// Completes `bytes_live` after all heaps were added.
+    /// Adds `large_bytes` to `bytes_live`, after all heaps were added.
     pub(crate) fn add_large(&mut self) {
         self.bytes_live = self.bytes_live.saturating_add(self.large_bytes);
     }
@@ -107,7 +109,7 @@ impl Stats {
     }
 
     /// Sets `large_blocks` and `large_bytes` to zero if they are negative. While other threads
-    /// work, a free may be seen before the allocation that it belongs to.
+    /// work, this thread may see the free of a block before its allocation.
     pub(crate) fn no_less_than_none(&mut self) {
         // A sum above `most` is a negative one that wrapped around.
         let most = self.bytes_held.max(usize::MAX / 4 * 3);
@@ -118,9 +120,9 @@ impl Stats {
         }
     }
 
-    /// Adds the units of a heap. `owned` says whether the calling thread owns it and so may count
-    /// the slots of its front. `waiting` returns the number of freed slots of a unit that wait in
-    /// bundles.
+    /// Adds the units of a heap. `owned` says whether the calling thread owns the heap and so may
+    /// count the slots of its front. `waiting` returns the number of freed slots of a unit that
+    /// wait in bundles.
     pub(crate) fn add_heap(&mut self, heap: &UnitHeap, owned: bool, waiting: impl Fn(UnitPtr) -> usize) {
         let guest = if owned { heap.guest() } else { None };
         let before = self.slots_live;
@@ -144,7 +146,7 @@ impl Stats {
         });
         let may_have_guest = heap.is_hosting() && !cfg!(ephemera_weaken = "guests_of_others_are_live");
         if !owned && may_have_guest && self.slots_live > before {
-            // Only the other thread knows whether a slot of one of these units is a guest.
+            // Only the heap's owner knows whether a slot of one of these units is a guest.
             self.unsettled_slots += 1;
             self.slots_live -= 1;
             self.bytes_live -= heap.spec().stride;

@@ -1,4 +1,4 @@
-//! A unit: an aligned block of slots with a header, and the pointer through which a heap uses it.
+//! The unit, an aligned block of slots with a header, and `UnitPtr`, the pointer to a unit.
 //!
 //! ```text
 //!  base (aligned to the mask of its slots)
@@ -7,7 +7,7 @@
 //!    only the owner writes here    other threads write to the groups
 //! ```
 //!
-//! A slot has no header. A linked free slot starts with the pointer to the next one.
+//! A slot has no header. A linked free slot starts with the pointer to the next free slot.
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
@@ -22,15 +22,14 @@ use crate::local_frees::{LocalFrees, Reach};
 pub(crate) use crate::unit_header::Unit;
 use crate::unit_header::{SlotGroups, UnitRemote};
 
-/// The bit of a unit's owner word that marks an abandoned unit. The heap's owner then frees the
-/// unit's slots as other threads do, because a countdown counts only the frees that arrive in the
-/// foreign word.
+/// The bit of a unit's owner word that marks an abandoned unit. Even the heap's owner then frees
+/// the unit's slots through the foreign word, because a countdown counts no other frees.
 const ABANDONED: usize = 1;
-/// The bit of a unit's owner word that marks a unit of a counting scope. Every free of its slots
-/// takes the path of remote frees, so each one is counted.
+/// The bit of a unit's owner word that marks a unit of a counting scope. Every free of a slot of
+/// that unit takes the path of remote frees, which counts the free.
 const COUNTED: usize = 2;
 
-/// Returns the owner word of units of a counting scope's heap.
+/// Returns the owner word for the units of a counting scope's heap.
 #[cfg_attr(not(feature = "std"), expect(dead_code, reason = "scopes need thread-locals"))]
 pub(crate) fn counted(heap: *const ()) -> *const () {
     heap.map_addr(|addr| addr | COUNTED)
@@ -40,26 +39,26 @@ pub(crate) fn counted(heap: *const ()) -> *const () {
 /// birth.
 const STATE_BITS: u32 = 8;
 
-/// Where a unit is in its heap: it is the front, or on one of the heap's lists, or on no list. In
-/// the last case, the next free of one of its slots decides what the heap does with the unit.
+/// The place of a unit in its heap: the front, one of the owner's lists, or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnitState {
-    /// The unit is the front. The heap has its free slots, unless the front is set aside.
+    /// The unit is the front. The heap links the unit's free slots, unless the front is set aside.
     Front = 0,
     /// The unit is on the list of full units. It had no free slot when it stopped being the front,
     /// and too few of its slots have been freed since then to queue it.
     Full = 1,
-    /// A scrape has visited the full unit and found no free slot. The unit is on no list of the
-    /// owner, and the next free of one of its slots queues it.
+    /// A scrape took the unit off the list of full units and found no free slot in it. The unit is
+    /// on none of the owner's lists. The next free of one of its slots queues it.
     ///
-    /// A unit that the heap may not allocate from has this state too. After the free of its last
-    /// live slot, the heap keeps the unit as an empty one, or frees it.
+    /// A unit that the heap may not allocate from also has this state. When its last live slot is
+    /// freed, the heap keeps the unit among the empties, or frees it.
     Visited = 2,
     /// The unit is in the queue of the next fronts.
     Partial = 3,
     /// The unit is on the stack of empties. None of its slots is live.
     Empty = 4,
-    /// The unit is in the queue. Its thread ended, and some of its groups may count down.
+    /// The unit is in the queue. The thread that owned it has ended, and some of its groups may
+    /// count down.
     Abandoned = 5,
 }
 
@@ -96,7 +95,7 @@ impl UnitPtr {
         self.0.as_ptr()
     }
 
-    /// Makes an empty unit of `slots` slots in fresh memory, with this owner word and this birth.
+    /// Creates an empty unit of `slots` slots in fresh memory, with this owner word and this birth.
     ///
     /// # Safety
     /// `memory` was acquired with the layout of `spec` for `slots` slots, and the caller has
@@ -140,22 +139,22 @@ impl UnitPtr {
     }
 
     /// Returns the list of linked free slots. It is null while the unit is the front and not set
-    /// aside, because the heap has the list then.
+    /// aside, because the heap then has the list.
     #[inline]
     pub(crate) fn free(&self) -> &Cell<*mut u8> {
         // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).local.free }
     }
 
-    /// Returns the first slot that was never used. The word has no meaning while the unit is the
-    /// front and not set aside.
+    /// Returns the cursor, the first slot that was never used. It has no meaning while the unit is
+    /// the front and not set aside.
     pub(crate) fn cursor(&self) -> &Cell<*mut u8> {
         // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).cursor }
     }
 
-    /// Returns the number of frees after which the slow path looks at this unit. For a front it has
-    /// no meaning.
+    /// Returns the number of frees after which the slow path looks at this unit. For a front, the
+    /// number has no meaning.
     #[inline]
     pub(crate) fn until(&self) -> &OwnerUsize {
         // SAFETY: the header is live (U1). The reference covers the word alone.
@@ -169,8 +168,8 @@ impl UnitPtr {
         unsafe { &(*self.as_ptr()).local }
     }
 
-    /// Pushes a freed slot to the list of the unit, which is not the front, and counts it. Returns
-    /// the new value of `until`.
+    /// Pushes a freed slot to the unit's free list and counts the free. The unit must not be the
+    /// front. Returns the new value of `until`.
     ///
     /// # Safety
     /// The contract of [`LocalFrees::push`] holds for the unit's words, and the calling thread owns
@@ -183,7 +182,8 @@ impl UnitPtr {
         self.local().count()
     }
 
-    /// Returns the number of live slots in addition to `until`. It is zero except in full units.
+    /// Returns the number of live slots in addition to `until`. It is zero except in units that ran
+    /// full.
     pub(crate) fn further(&self) -> &OwnerUsize {
         // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).further }
@@ -214,7 +214,7 @@ impl UnitPtr {
     }
 
     /// Returns whether the unit belongs to the heap at this address and is neither abandoned nor
-    /// counted. Only then may a free on the owner's thread write its words.
+    /// counted. Only then may a local free write the unit's words.
     #[inline]
     pub(crate) fn is_owned_by(self, heap: *const ()) -> bool {
         self.owner_word().get().cast_const() == heap
@@ -240,7 +240,7 @@ impl UnitPtr {
 
     #[inline]
     pub(crate) fn slots(self) -> usize {
-        // SAFETY: U1: the header is live; `slots` never changes.
+        // SAFETY: U1: the header is live, and `slots` never changes.
         unsafe { (*self.as_ptr()).remote.slots as usize }
     }
 
@@ -253,7 +253,7 @@ impl UnitPtr {
 
     #[inline]
     pub(crate) fn remote_groups(self) -> *mut SlotGroups {
-        // SAFETY: U1: the field is inside a live header; `&raw` makes no reference.
+        // SAFETY: U1: the field is inside a live header, and `&raw` makes no reference.
         unsafe { &raw mut (*self.as_ptr()).remote.groups }
     }
 
@@ -266,8 +266,8 @@ impl UnitPtr {
         Self::state_of(self.state_word().get())
     }
 
-    /// Returns the state as [`Self::state`] does, on a thread that is not the owner. That thread
-    /// then sees everything that the owner wrote before it stored this state.
+    /// Returns the state, on a thread that is not the owner. That thread then sees everything that
+    /// the owner wrote before it stored this state.
     pub(crate) fn observe_state(self) -> UnitState {
         Self::state_of(self.state_word().observe())
     }
@@ -287,9 +287,9 @@ impl UnitPtr {
         self.state_word().publish(self.birth() << STATE_BITS | state as u64);
     }
 
-    /// Returns the number of the scope that the unit counts for, or 0. In a counting scope this
-    /// number changes only while no slot is live, so a thread that frees a slot reads the right
-    /// one.
+    /// Returns the number of the scope that the unit counts for, or 0 if it counts for none. In a
+    /// counting scope, this number changes only while no slot is live. So a thread that frees a
+    /// slot reads the number of the scope that allocated it.
     pub(crate) fn birth(self) -> u64 {
         self.state_word().get() >> STATE_BITS
     }
@@ -299,15 +299,15 @@ impl UnitPtr {
         self.state_word().publish(birth << STATE_BITS | self.state() as u64);
     }
 
-    /// Returns the number of live slots, unbooked remote frees and a guest included. For a front it
-    /// has no meaning.
+    /// Returns the number of live slots. Slots with an unbooked remote free count as live, and so
+    /// does a guest. For a front, the number has no meaning.
     pub(crate) fn live(self) -> usize {
         self.until().get() + self.further().get()
     }
 
-    /// Sets `until` and `further` of a unit with `live` live slots: the slow path looks at the unit
-    /// after `until` frees. Unless the unit is a front, a caller must not lower `until` and raise
-    /// `further`: [`Self::observe_live`] could then see too small a sum.
+    /// Sets `until` and `further` of a unit with `live` live slots. The slow path looks at the unit
+    /// after `until` frees. Unless the unit is a front, the caller must not lower `until` and raise
+    /// `further`, because [`Self::observe_live`] could then see too small a sum.
     pub(crate) fn set_live(self, live: usize, until: usize) {
         // `observe_live` must not see a sum that is too small, so the part that grows is stored
         // first.
@@ -322,25 +322,25 @@ impl UnitPtr {
         self.until().publish(1);
     }
 
-    /// Returns the number of live slots or a larger one, on a thread that is not the owner. Returns
-    /// `None` if the owner is changing the parts of the sum.
+    /// Returns an upper bound of the number of live slots, on a thread that is not the owner.
+    /// Returns `None` if the owner changes the parts of the sum during the call.
     pub(crate) fn observe_live(self) -> Option<usize> {
         let further = self.further().observe();
         let until = self.until().observe();
-        // The owner stores the part that grows first. Until the unit is a front again, `further` is
-        // at first most of the slots, then all but one (`scrape`), then none (`enqueue`). So no
-        // value of `further` occurs twice.
+        // The owner stores the part that grows first. Until the unit is a front again, `further`
+        // takes up to three values: first most of the slots, then all but one (`scrape`), then none
+        // (`enqueue`). So `further` never returns to an earlier value.
         (self.further().get() == further).then_some(further + until)
     }
 
-    /// Links all free slots before the cursor, because the unit becomes the front. Returns the
-    /// list.
+    /// Links all free slots before the cursor into one list and returns it. The caller makes the
+    /// unit the front.
     pub(crate) fn take_free(self, spec: UnitSpec) -> *mut u8 {
         let free = self.free().replace(ptr::null_mut());
         if cfg!(ephemera_weaken = "home_stays") { free } else { self.link_home(spec, free) }
     }
 
-    /// Returns a pointer to an offset in the unit, with access to the whole unit.
+    /// Returns a pointer to a byte offset in the unit. It may access the whole unit.
     #[inline]
     pub(crate) fn at(self, offset: usize) -> *mut u8 {
         self.as_ptr().cast::<u8>().wrapping_add(offset)
@@ -361,7 +361,8 @@ impl UnitPtr {
         unsafe { poison(place, self.slots() * spec.stride) };
     }
 
-    /// Returns the memory for the backing allocator. Nothing may touch the unit after this call.
+    /// Ends the unit and returns its memory, which the caller frees. Nothing may use the unit after
+    /// this call.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
         ephemera_prim::invariant!(self.state() == UnitState::Empty, "a unit with live slots is freed");
         self.end_groups();

@@ -11,7 +11,7 @@ use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use crate::local_frees::LocalFrees;
 
-/// The header of a unit. It is never borrowed as a whole: `UnitPtr` reaches each field alone.
+/// The header of a unit. No code borrows it as a whole: `UnitPtr` borrows each field separately.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Unit {
@@ -26,7 +26,8 @@ pub(crate) struct Unit {
     pub(crate) remote: UnitRemote,
 }
 
-// SAFETY: both functions return the address of the unit's own field; `&raw` makes no reference.
+// SAFETY: both functions return the address of a field of the caller's unit, and `&raw` makes no
+// reference.
 unsafe impl Listed for Unit {
     unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
         // SAFETY: the caller's unit is live.
@@ -44,7 +45,8 @@ unsafe impl Listed for Unit {
 }
 
 /// The cache line of a header that other threads write to. It also holds words that rarely change,
-/// because remote frees read this line anyway, and `prev`, for which the owner's line has no room.
+/// because remote frees read this line anyway. `prev` is here because the owner's line has no room
+/// for it.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitRemote {
@@ -52,14 +54,14 @@ pub(crate) struct UnitRemote {
     /// to a counting scope (`COUNTED`).
     pub(crate) owner: OwnerPtr<()>,
     pub(crate) slots: u32,
-    /// Whether another thread claims the slots of this unit.
+    /// The word by which another thread claims the unit's slots.
     pub(crate) claim: ContentsClaim,
     pub(crate) prev: OwnerPtr<Unit>,
-    /// The first group; the others follow it. A pool for one thread does not use it.
+    /// The first group, which the others follow. A pool for one thread does not use it.
     pub(crate) groups: SlotGroups,
 }
 
-/// Bytes of a header with at most one group.
+/// The bytes of a header with at most one group.
 const HEADER_OF_ONE: usize = size_of::<Unit>();
 
 /// Returns the bytes of a header with `groups` groups.
@@ -71,8 +73,8 @@ pub(crate) const fn header(groups: usize) -> usize {
 #[cfg(not(ephemera_loom))]
 const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
 
-/// The foreign word of up to 63 slots, and the owner's word, `home`. They lie together, because the
-/// owner writes `home` right after it has taken the foreign word.
+/// The foreign word of up to 63 slots, and the owner's word, `home`. The two words are adjacent
+/// because the owner writes `home` right after it takes the foreign word.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct SlotGroup {
@@ -80,8 +82,8 @@ pub(crate) struct SlotGroup {
     pub(crate) home: OwnerU64,
 }
 
-// SAFETY: `foreign` returns the address of the group's own field, which never moves; `&raw` makes
-// no reference.
+// SAFETY: `foreign` returns the address of a field of the caller's group, which never moves, and
+// `&raw` makes no reference.
 unsafe impl foreign::ForeignHeader for SlotGroup {
     #[inline]
     unsafe fn foreign(group: NonNull<Self>) -> NonNull<Foreign<Self>> {

@@ -1,5 +1,5 @@
-//! Tests that pools keep their units and report them if they are dropped with live slots. This file
-//! has one test, because the counts belong to the process.
+//! Tests that a pool that is dropped with live slots keeps its units and reports them. This file
+//! has one test, because all pools of a process share the counts.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -23,7 +23,7 @@ struct Kept(
 // SAFETY: no thread uses the pointer.
 unsafe impl Send for Kept {}
 
-/// Drops a pool, and returns the message of the panic, or an empty string.
+/// Drops a pool. Returns the message of the panic, or an empty string if the drop does not panic.
 fn dropped<T, A: allocator_api2::alloc::Allocator>(pool: TypedPool<T, A>) -> String {
     match catch_unwind(AssertUnwindSafe(|| drop(pool))) {
         Ok(()) => String::new(),
@@ -60,7 +60,8 @@ fn a_pool_dropped_with_live_slots_keeps_and_reports_their_units() {
     // SAFETY: the slot was never freed.
     unsafe { raw.write([1; 4]) };
 
-    // While a panic unwinds, a second panic would end the process.
+    // The pool does not panic while another panic unwinds, because a second panic would end the
+    // process.
     let pool = TypedPool::<u64, _>::new_in(backing);
     let panic = catch_unwind(AssertUnwindSafe(move || {
         let pool = pool;
@@ -70,7 +71,7 @@ fn a_pool_dropped_with_live_slots_keeps_and_reports_their_units() {
     assert_eq!(panic.expect_err("it panics").downcast_ref(), Some(&"first"));
     assert_eq!((abandoned().pools, abandoned().slots), (2, 5));
 
-    // The pool keeps its backing allocator with the units. A pool without live slots drops it.
+    // A pool with live slots keeps its backing allocator. A pool without live slots drops it.
     let shared = alloc::sync::Arc::new(());
     #[derive(Debug)]
     struct Owned(Counting, #[expect(dead_code, reason = "counted")] alloc::sync::Arc<()>);
@@ -96,7 +97,7 @@ fn a_pool_dropped_with_live_slots_keeps_and_reports_their_units() {
     dropped(pool);
     assert_eq!(alloc::sync::Arc::strong_count(&shared), 3);
     *KEPT.lock().expect("no thread panics") = Some(kept);
-    // Values without memory count as well.
+    // Values of size zero count as live slots too.
     let pool = TypedPool::<()>::new();
     core::mem::forget(pool.alloc(()));
     dropped(pool);

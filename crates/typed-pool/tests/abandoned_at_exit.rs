@@ -43,7 +43,7 @@ fn play(part: &str) {
             assert_eq!(catch_unwind(AssertUnwindSafe(|| drop(pool))).is_err(), cfg!(debug_assertions));
         }
         // The destructors of this thread's thread-locals drop the pools, in the reverse order of
-        // first use. The message of `WORDS` comes last, and the test expects only that one.
+        // first use. The message of `WORDS` comes last, and the test expects only that message.
         _ => leave_slots_out(),
     }
 }

@@ -1,5 +1,5 @@
-//! Tests of `PooledBox`: values of every size, a pool for each tag type, trait objects, pinning,
-//! limits and panics.
+//! Tests of `PooledBox`: values of every size, pools of tags, trait objects, pinning, limits and
+//! panics.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -44,7 +44,7 @@ fn a_box_owns_its_value() {
     assert_eq!(drops.get(), 2);
     let leaked = PooledBox::leak(PooledBox::new(Counted(drops.clone(), 4)));
     leaked.1 += 1;
-    // SAFETY: the value is leaked from such a box and not used otherwise.
+    // SAFETY: the value is leaked from a box of this type, and nothing else uses it.
     drop(unsafe { PooledBox::<Counted>::from_raw(leaked.into()) });
     assert_eq!((drops.get(), PooledBox::<Counted>::stats().slots_live), (3, 0));
     PooledBox::<Counted>::trim();
@@ -188,7 +188,7 @@ fn initialisers_and_destructors_that_panic_lose_no_slot() {
     let erased = PooledBox::erase(PooledBox::new(Bomb(3)));
     assert!(catch_unwind(AssertUnwindSafe(|| drop(erased))).is_err());
     assert_eq!(live(), 0);
-    // A pool for one thread loses no slot either.
+    // A `TypedPool` loses no slot either.
     let pool = typed_pool::TypedPool::new();
     assert!(catch_unwind(AssertUnwindSafe(|| drop(pool.alloc(Bomb(4))))).is_err());
     assert!(
@@ -220,7 +220,7 @@ fn destructors_may_use_their_pool() {
     pooled!(Chain, chunk_len = 4);
     impl Drop for Chain {
         fn drop(&mut self) {
-            // Makes and drops a value, and trims, in the middle of a drop.
+            // This destructor makes and drops a value, and trims, while a box is dropped.
             if self.0 > 0 {
                 let fresh = PooledBox::new(Chain(0, None));
                 PooledBox::<Chain>::trim();
@@ -348,7 +348,8 @@ fn a_pinned_value_may_use_references_into_itself_when_it_is_dropped() {
     assert_eq!(PooledBox::<SelfRef>::stats().live(), 0);
 }
 
-/// A type whose array length has the name of one of the macro's own items.
+/// A type whose array length is computed below from a static with the name of one of the macro's
+/// own items.
 struct Sized<const N: usize>([u8; N]);
 
 mod small {

@@ -1,5 +1,5 @@
-//! Tests that a pool frees the memory of bursts while it stays in use, although it learned from
-//! them to keep more units. No test trims before its check.
+//! Tests that a pool that stays in use frees the memory of earlier bursts, although it learned from
+//! the bursts to keep more units. No test trims before its check.
 #![cfg(feature = "std")]
 
 use std::sync::mpsc::sync_channel;
@@ -20,7 +20,7 @@ const LARGE_BURST: u64 = 60_000;
 const BURSTS: usize = 3;
 
 /// The number of values allocated after the bursts. Two looks for unneeded units, and the frees of
-/// these units, take fewer.
+/// these units, take fewer allocations.
 const STEADY: u64 = 200_000;
 
 /// The units that a heap needs while units rest that another thread emptied: 2 MiB.

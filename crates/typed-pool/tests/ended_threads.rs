@@ -1,4 +1,4 @@
-//! Tests of blocks that outlive their thread: their memory is freed with them, without a trim.
+//! Tests of blocks that outlive their thread: the memory is freed with the blocks, without a trim.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -30,15 +30,15 @@ fn held() -> (usize, usize) {
 fn conc_a_remote_free_during_thread_exit_leaves_no_unit() {
     take_turn();
     pooled_allocator! {
-        /// A thread that exits drains the heaps of this allocator after those of the value, which
-        /// leaves time for a free in between.
+        /// An exiting thread drains the heaps of this allocator after those of `Value`, which
+        /// leaves time for a remote free in between.
         struct Others;
     }
     let rounds = if cfg!(debug_assertions) { here_or_miri(5_000, 4) } else { 100_000 };
     let round = AtomicUsize::new(0);
     let (to, from) = channel();
     thread::scope(|scope| {
-        // Frees each value while the thread that made it exits, a little later each time.
+        // Frees each value while the thread that made it exits, after a different delay each time.
         let freed = scope.spawn(|| {
             for (number, value) in from.into_iter().enumerate() {
                 (0..number * 7 % 3_000).for_each(|_| spin_loop());
@@ -63,7 +63,7 @@ fn conc_a_remote_free_during_thread_exit_leaves_no_unit() {
 }
 
 /// A thread leaves a live value in each of many units. Another thread frees half of these values
-/// before that thread ends, and half while it ends.
+/// before the first thread ends, and the other half while it ends.
 #[test]
 fn conc_remote_frees_before_and_during_thread_exit_leave_no_unit() {
     take_turn();
@@ -94,8 +94,8 @@ fn conc_remote_frees_before_and_during_thread_exit_leave_no_unit() {
     }
 }
 
-/// Two threads free the values of an ended thread in parallel. Both free from all units, so either
-/// may complete a countdown.
+/// Two threads free the values of an ended thread in parallel. Each thread frees slots of all
+/// units, so either may complete a countdown.
 #[test]
 fn conc_two_threads_that_free_an_ended_threads_values_leave_no_unit() {
     struct Small(u64);

@@ -1,5 +1,5 @@
-//! Tests that a child of a fork frees and trims the memory of its own thread. The parent's other
-//! threads may have been in any operation.
+//! Tests that a forked child frees and trims the memory of its only thread, even if the parent's
+//! other threads were in the middle of an operation.
 #![cfg(all(feature = "std", target_has_atomic = "64", unix, not(miri)))]
 
 extern crate alloc;
@@ -33,7 +33,7 @@ fn a_forked_child_frees_its_units_although_a_walker_is_missing() {
                     values.clear();
                     PooledBox::<Value>::trim();
                     let stats = PooledBox::<Value>::stats();
-                    // A walker that did not survive the fork protects no unit.
+                    // A walker that does not exist in the child protects no unit.
                     right && stats.unread_heaps == 0 && stats.slots_live == 0 && stats.units == 0
                 });
                 !gave_back

@@ -1,8 +1,9 @@
-//! Tests `PooledAllocator` as the global allocator of this program, wherever Rust code allocates.
+//! Tests of `PooledAllocator` as the global allocator of this program: before `main`, in
+//! destructors, in forked children, and with every size and alignment.
 //!
 //! Miri does not run this program. The compiler treats each block of a global allocator as a new
-//! object, but Miri does so for its own allocator only. So Miri reports the reuse of a slot while
-//! the function that got the slot's last block as a `Box` still runs.
+//! object, but Miri does so only for its own allocator. If a function gets a block as a `Box` and
+//! frees it, Miri reports a reuse of the slot while that function still runs.
 #![cfg(all(feature = "std", target_has_atomic = "64", not(miri)))]
 
 extern crate alloc;
@@ -75,8 +76,8 @@ fn conc_destructors_of_thread_locals_allocate_and_free() {
     const ROUNDS: usize = 50;
     for _ in 0..ROUNDS {
         thread::spawn(|| {
-            // The destructors of these thread-locals run in the reverse order of first use, around
-            // the allocator's own destructor.
+            // The destructors of these thread-locals run in the reverse order of first use. The
+            // allocator's exit hook may run between them.
             FIRST.with(|late| {
                 late.borrow_mut().0.extend((0..50).map(|number| format!("late {number}")));
             });
@@ -193,7 +194,7 @@ fn reallocation_over_all_borders_keeps_the_bytes() {
         unsafe { block.write(0) };
         for round in 0..300 {
             let new = (BORDERS[next(top)] + next(3)).max(2) - 1;
-            // SAFETY: the block is live and has this layout; the new size is not zero.
+            // SAFETY: the block is live and has this layout, and the new size is not zero.
             block = unsafe { HEAP.realloc(block, layout(size), new) };
             assert!(!block.is_null() && block.addr() % align == 0);
             let kept = size.min(new);

@@ -1,4 +1,4 @@
-//! Tests of the resident memory of a program whose global allocator is `PooledAllocator`. Nothing
+//! Tests of the resident memory of a program whose global allocator is `PooledAllocator`. No test
 //! trims between a burst and its check.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The sanitizer's shadow memory stays resident.
@@ -14,13 +14,13 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// Held by each test of this file, so that they run one at a time.
+/// A lock that each test of this file holds, so that the tests run one at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
 
-/// The parts of the bound: the most memory that a class keeps after several bursts, and other
-/// memory of the program.
+/// The two parts of the bound: the most memory that a class keeps after several bursts, and the
+/// other memory of the program.
 const KEPT: usize = 4 * MIB;
 const SLACK: usize = 4 * MIB;
 
@@ -51,12 +51,12 @@ fn resident_memory_returns_while_a_burst_of_256_mib_is_freed() {
 #[test]
 fn resident_memory_returns_if_another_thread_frees_the_burst() {
     let _turn = TURN.lock();
-    // No other test has raised the bound.
+    // This also resets the bound on the cached bytes, which another test may have raised.
     pages::purge();
     let before = resident();
     let blocks: Vec<_> = (0..100 * MIB / 64).map(|number| Box::new([number as u64; 8])).collect();
     thread::spawn(move || drop(blocks)).join().expect("no panic");
-    // The owner books the frees in a slow path, in one of 64 visits or when it needs a unit.
+    // The owner books the frees at one of 64 visits to its slow path, or when it needs a unit.
     let some: Vec<_> = (0..5_000).map(|number| Box::new([number as u64; 8])).collect();
     let after = resident();
     assert!(after < before + pages::CACHE + KEPT + SLACK, "{before}, then {after}");
@@ -110,7 +110,7 @@ fn a_block_that_grows_by_small_steps_moves_seldom() {
         moves += usize::from(at != bytes.as_ptr());
         at = bytes.as_ptr();
     }
-    // Each doubling has four classes up to 32 KiB, one span up to 1 MiB, then eight sizes of a
-    // mapping.
+    // Each doubling has four classes up to 32 KiB, then one span length up to 1 MiB, then eight
+    // lengths of mappings.
     assert!(moves < 12 + 6 + 6 * 8, "{moves}");
 }

@@ -1,8 +1,8 @@
-//! Runs a program whose global allocator is `PooledAllocator` while the operating system refuses
-//! one of its calls: each call in turn, from the very first one of the process on.
+//! Runs a program whose global allocator is `PooledAllocator` once for each of its system calls,
+//! from the first call of the process on. In each run, the operating system refuses that call.
 //!
-//! The program is in this file. A function before `main` runs it instead of the tests, if the
-//! variable [`REFUSE`] names a call.
+//! The program is in this file. If the environment variable [`REFUSE`] names a call, a function
+//! before `main` runs the program instead of the tests.
 #![cfg(all(feature = "std", unix, target_has_atomic = "64", not(miri)))]
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -16,10 +16,10 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// The variable that names the refused call: a number, or `all`.
+/// The environment variable that names the refused call: a number, or `all`.
 const REFUSE: &CStr = c"EPHEMERA_REFUSE";
 
-/// The exit codes of the program: it reached the refused call, or it made fewer calls.
+/// The exit codes of a run that reached the refused call, and of a run that made fewer calls.
 const REACHED: c_int = 20;
 const NOT_REACHED: c_int = 21;
 
@@ -50,7 +50,7 @@ const BLOCKS: usize = 40;
 /// The number of bytes at each end of a block that the program writes and checks.
 const ENDS: usize = 24;
 
-/// Writes the first and the last bytes of a live block with this number of bytes.
+/// Writes the first and the last bytes of a live block of `len` bytes.
 fn fill(block: *mut u8, len: usize, value: u8) {
     let end = len.min(ENDS);
     // SAFETY: the block has this number of bytes.
@@ -132,8 +132,8 @@ extern "C" fn on_a_thread(_: *mut c_void) -> *mut c_void {
     ptr::without_provenance_mut(run())
 }
 
-/// Runs [`run`] on this thread and on a new one, which needs a record of its own. Returns the
-/// number of refused requests.
+/// Runs [`run`] on this thread and on a new thread, which needs another record. Returns the number
+/// of refused requests.
 fn run_everywhere() -> usize {
     let own = run();
     let (mut thread, mut refused) = (0, ptr::null_mut());
@@ -145,14 +145,14 @@ fn run_everywhere() -> usize {
     own + refused.addr()
 }
 
-/// Runs the program and ends the process, if the variable [`REFUSE`] is set.
+/// Runs the program and ends the process, if the environment variable [`REFUSE`] is set.
 extern "C" fn before_main() {
-    // SAFETY: the name is a string of C, and no other thread runs that could change the variable.
+    // SAFETY: the name is a C string, and no other thread exists that could change the environment.
     let wanted = unsafe { getenv(REFUSE.as_ptr()) };
     if wanted.is_null() {
         return;
     }
-    // SAFETY: the variable is a string of C and stays as it is.
+    // SAFETY: the variable is a C string, and nothing changes it.
     let wanted = unsafe { CStr::from_ptr(wanted) }.to_bytes();
     let number = match wanted {
         b"all" => usize::MAX,
@@ -179,7 +179,7 @@ extern "C" fn before_main() {
 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
 static INIT: extern "C" fn() = before_main;
 
-/// Runs the program and returns how it ended.
+/// Runs the program and returns its exit code.
 fn ended(refuse: &str) -> Option<i32> {
     let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
     let output = command.env("EPHEMERA_REFUSE", refuse).output().expect("the program starts");

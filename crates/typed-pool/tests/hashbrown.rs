@@ -1,5 +1,5 @@
-//! Tests of hashbrown's maps in the pools: they grow by doubling, have over-aligned tables, and
-//! clone their allocator.
+//! Tests of hashbrown's maps over pooled allocators. These maps grow by doubling, have over-aligned
+//! tables, and clone their allocator.
 #![cfg(feature = "std")]
 
 use allocator_api2::alloc::Allocator;
@@ -7,7 +7,7 @@ use allocator_api2::vec::Vec;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use typed_pool::{PooledAllocator, pooled_allocator};
 
-/// Enough keys for tables of every class, and for larger ones.
+/// The number of keys. Except under Miri, the tables of a map grow beyond the largest class.
 const KEYS: u32 = if cfg!(miri) { 45 } else { 20_000 };
 
 fn use_a_map<A: Allocator + Clone>(alloc: A) {
@@ -57,7 +57,7 @@ fn conc_a_map_moves_to_another_thread() {
     assert_eq!(PooledAllocator.stats().live(), 0);
 }
 
-/// A set with a node for each element, as in C++, is emptied in the order of its buckets and filled
+/// A set with one node per element, as in C++, is emptied in the order of its buckets and filled
 /// again.
 #[test]
 fn a_chained_set_is_emptied_and_filled_again() {

@@ -1,5 +1,5 @@
-//! Tests that memory is purged while the thread that allocated it sleeps. From then until the check
-//! the owner stays asleep, and no thread trims.
+//! Tests that other threads purge memory while the thread that allocated it sleeps. The owner stays
+//! asleep until the check, and no thread trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The sanitizer's shadow memory stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
@@ -14,7 +14,7 @@ use typed_pool::{PooledAllocator, pages};
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// Held by each test of this file, so that they run one at a time.
+/// A lock that each test of this file holds, so that the tests run one at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
@@ -26,9 +26,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// The number of large blocks that another thread allocates after each pause.
 const VISITS: usize = 4_000;
 
-/// The most pauses that a test waits for the memory to leave. Together with [`VISITS`], this bounds
-/// the operations. Two pauses suffice if the queue holds no other heaps. Heaps of ended tests may
-/// be in it.
+/// The most pauses that a test waits for the memory to leave. Together with [`VISITS`], it bounds
+/// the number of operations. Two pauses suffice if the queue holds no other heaps, but heaps of
+/// ended tests may be in the queue.
 const PAUSES: usize = 8;
 
 type Block = Box<[u64]>;
@@ -45,8 +45,8 @@ fn other_threads_work() {
 }
 
 /// Allocates a burst of blocks on a thread that then sleeps until the check is over. That thread
-/// first drops the blocks that `keeps` does not keep, and another thread drops those that `frees`
-/// returns. Checks that no more than `allowed` bytes of the burst stay resident.
+/// first drops the blocks that `keeps` does not return. Another thread then drops the blocks that
+/// `frees` does not return. Checks that no more than `allowed` bytes of the burst stay resident.
 fn check(
     words: usize,
     keeps: fn(Vec<Block>) -> Vec<Block>,
@@ -66,7 +66,7 @@ fn check(
             *shared.lock().expect("no panic") = blocks;
             asleep.wait();
             awake.wait();
-            // The owner finds its memory as it left it.
+            // The owner allocates from its purged units again.
             let again: Vec<Block> = (0..count).map(|number| vec![number as u64; words].into()).collect();
             let right = |(number, block): (usize, &Block)| block.iter().all(|word| *word == number as u64);
             assert!(again.iter().enumerate().all(right), "a block was given out twice");
@@ -131,7 +131,7 @@ fn memory_leaves_after_its_owner_frees_one_half_and_another_thread_the_other() {
 
 #[test]
 fn memory_of_large_classes_leaves_except_for_the_headers() {
-    // The units have 256 KiB, of which the page of the header is a small part.
+    // Each unit has 256 KiB, and only the page with its header stays resident.
     check(1_000, all, none, BURST / 32 + SLACK);
 }
 

@@ -1,4 +1,4 @@
-//! Tests that blocks without units are counted on any thread that allocates or frees them.
+//! Tests that statistics count blocks without units, on any thread that allocates or frees them.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -44,7 +44,8 @@ fn conc_large_blocks_are_counted_on_any_freeing_thread() {
     }));
     assert_eq!(counted(), (5, 5 * size, 5 * size));
     let blocks: Vec<Sent> = from.iter().collect();
-    // The first freeing thread has allocated no block. The second one has its own table.
+    // The first freeing thread allocates no block, so it has no table. The second one, this thread,
+    // has a table.
     let mut blocks = blocks.into_iter();
     let give = |Sent(block): Sent| {
         // SAFETY: a `Sent` has exclusive access to its block, which is of this layout.
@@ -58,10 +59,11 @@ fn conc_large_blocks_are_counted_on_any_freeing_thread() {
     let grown = {
         let Some(Sent(block)) = blocks.next() else { panic!("three are left") };
         let longer = Layout::new::<[u64; 15_000]>();
-        // SAFETY: the block is live and of this layout; the new layout is the larger one.
+        // SAFETY: the block is live and of this layout, and the new layout is the larger one.
         let grown = unsafe { Large.grow(block, LAYOUT, longer) }.expect("memory");
         assert_eq!(counted(), (3, 2 * size + longer.size(), 2 * size + longer.size()));
-        // SAFETY: the block is live and of the longer layout; the new layout is the smaller one.
+        // SAFETY: the block is live and of the longer layout, and the new layout is the smaller
+        // one.
         unsafe { Large.shrink(grown.cast(), longer, LAYOUT) }.expect("memory")
     };
     give(Sent(grown.cast()));

@@ -51,7 +51,7 @@ fn from_the_process() -> usize {
 #[test]
 fn the_process_gets_the_blocks_that_an_ended_thread_kept() {
     take_turn();
-    // This thread has a record, so it does not get that of the ended thread.
+    // This call binds a record to this thread, so it does not take over that of the ended thread.
     assert_ne!(from_the_process(), 0);
     pages::purge();
     let freed = thread::spawn(|| freed_once(|| ())).join().expect("no panic");
@@ -74,7 +74,7 @@ fn a_block_that_grows_out_of_its_span_leaves_it_to_its_thread() {
     pages::purge();
     let block = allocate();
     let longer = Layout::new::<[u8; 200_000]>();
-    // SAFETY: the block is live and of this layout; the new layout is the larger one.
+    // SAFETY: the block is live and of this layout, and the new layout is the larger one.
     let grown = unsafe { Large.grow(block, LAYOUT, longer) }.expect("memory").cast::<u8>();
     // SAFETY: the first byte was written before the block grew.
     assert_eq!(unsafe { grown.read() }, 1);

@@ -27,7 +27,7 @@ impl Pieces {
     }
 }
 
-// SAFETY: all blocks are those of the allocator below.
+// SAFETY: all blocks are blocks of `counting`.
 unsafe impl Allocator for Pieces {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() > self.most { Err(AllocError) } else { self.counting.allocate(layout) }
@@ -52,7 +52,7 @@ fn a_shorter_unit_is_taken_if_a_whole_one_has_no_room() {
     assert!(values.len() >= 45, "{} of about 49", values.len());
     assert!(backing.held().peak <= 200 << 10);
     drop(values);
-    // With a fixed chunk length, shorter units are taken as well.
+    // With a fixed chunk length, the pool takes shorter units too.
     let pool = Builder::<[u8; 4096]>::new().chunk_len(40).limit(100 << 10).build_in(&backing);
     assert!(filled(&pool).len() >= 20);
     // Here the backing allocator refuses, not the limit.
@@ -85,7 +85,7 @@ fn a_capacity_beyond_the_limit_allocates_nothing() {
     let beyond = Builder::<Value>::new().limit(1 << 20).capacity(4 << 20).try_build_in(&backing);
     assert!(beyond.is_err());
     assert_eq!((backing.calls().allocate, backing.held().peak), (0, 0));
-    // A value of three bytes takes eight, because the stride counts.
+    // A value of three bytes counts with its stride, eight bytes.
     let padded = Builder::<[u8; 3]>::new().limit(40_000).capacity(10_000).try_build_in(&backing);
     assert!(padded.is_err());
     assert_eq!(backing.calls().allocate, 0);
@@ -106,7 +106,7 @@ fn a_capacity_needs_no_block_larger_than_a_unit() {
 
 #[test]
 fn a_capacity_is_kept_until_a_trim() {
-    // 63 slots fit a unit.
+    // A unit has 63 slots.
     let (slots, taken) = if cfg!(miri) { (7 * 63, 380) } else { (10 * 63, 500) };
     let pool = TypedPool::<[u64; 128]>::with_capacity(slots);
     for _ in 0..if cfg!(miri) { 1 } else { 2 } {

@@ -19,9 +19,9 @@ use typed_pool::pooled_allocator;
 
 const LARGE: Layout = Layout::new::<[u8; 60_000]>();
 
-/// A thread keeps the empty units of a burst of medium blocks and continues with small ones, for
-/// which it has room. A request of another thread makes it free these units at its next slow path,
-/// of any class.
+/// A thread keeps the empty units of a burst of blocks of 1,024 bytes. It continues with smaller
+/// blocks, for which it has room. After a refused request of another thread, it frees the empty
+/// units at its next slow path, of any class.
 #[test]
 fn conc_a_thread_with_small_blocks_frees_empty_units_for_another_thread() {
     pooled_allocator! {
@@ -67,7 +67,7 @@ fn conc_a_repeated_refusal_asks_for_an_empty_front() {
     // A unit has room for 127 of the small blocks at most, so a thread that allocates `FEW` of them
     // takes its slow path.
     const FEW: usize = 130;
-    // Every second slot stays free, so that the thread needs no new unit for small blocks.
+    // Every second slot stays free, so the thread needs no new unit for small blocks.
     const MANY: usize = 2 * 3 * FEW;
     let (go, turns) = channel::<usize>();
     let (done, ready) = channel::<()>();
@@ -158,8 +158,8 @@ fn the_limit_refuses_no_shrink() {
     assert_eq!(Limited.stats().bytes_held, 0);
 }
 
-/// Shrinks blocks from any layout to any smaller one without a byte of room: between classes, from
-/// and to blocks of pages, and to other alignments.
+/// Shrinks blocks while the limit leaves no byte of room: between classes, from blocks of pages,
+/// and to other alignments.
 #[test]
 fn a_shrink_at_the_limit_exceeds_it_by_a_short_unit_at_most() {
     pooled_allocator! {
@@ -186,7 +186,7 @@ fn a_shrink_at_the_limit_exceeds_it_by_a_short_unit_at_most() {
         unsafe { block.write_bytes(0xA5, old.size()) };
         let limit = Limited.stats().bytes_held;
         Limited.set_limit(limit);
-        // SAFETY: the block is live and of the old layout; the new one is no larger.
+        // SAFETY: the block is live and of the old layout, and the new one is no larger.
         let moved: NonNull<u8> = unsafe { Limited.shrink(block, old, new) }.expect("it moves").cast();
         for at in 0..new.size() {
             // SAFETY: the bytes are within the block.
@@ -207,7 +207,7 @@ fn a_shrink_at_the_limit_exceeds_it_by_a_short_unit_at_most() {
     assert!(Limited.allocate(layout(8, 8)).is_err());
 }
 
-/// A larger alignment may give a smaller size a class with longer slots than the block's own.
+/// A larger alignment may put a layout of the same size into a class with longer slots.
 #[test]
 fn a_block_shrunk_at_the_limit_to_a_larger_alignment_can_grow_within_its_class() {
     pooled_allocator! {
@@ -226,14 +226,14 @@ fn a_block_shrunk_at_the_limit_to_a_larger_alignment_can_grow_within_its_class()
         let aligned = |block: &NonNull<u8>| block.addr().get() % new.align() == 0;
         let block = blocks.swap_remove(blocks.iter().position(aligned).expect("an aligned block"));
         Limited.set_limit(Limited.stats().bytes_held);
-        // SAFETY: the block is live and of the old layout; the new one is no larger.
+        // SAFETY: the block is live and of the old layout, and the new one is no larger.
         let block = unsafe { Limited.shrink(block, old, new) }.expect("it moves").cast();
-        // SAFETY: the block is live and has the new layout, which is not larger.
+        // SAFETY: the block is live and has the new layout, which is not larger than `grown`.
         let block: NonNull<u8> = match unsafe { Limited.grow(block, new, grown) } {
             Ok(block) => block.cast(),
             Err(_) => {
                 Limited.set_limit(usize::MAX);
-                // SAFETY: as above.
+                // SAFETY: the block is unchanged after the refused growth.
                 unsafe { Limited.grow(block, new, grown) }.expect("no limit").cast()
             }
         };
@@ -245,7 +245,7 @@ fn a_block_shrunk_at_the_limit_to_a_larger_alignment_can_grow_within_its_class()
             // SAFETY: the block is live and has this layout.
             unsafe { Limited.deallocate(other, old) };
         }
-        // SAFETY: as above.
+        // SAFETY: the block is live and has the grown layout.
         unsafe { Limited.deallocate(block, grown) };
     }
 }

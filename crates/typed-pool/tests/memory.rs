@@ -1,4 +1,4 @@
-//! Checks how much memory pools hold under several loads, such as spikes, long-lived values and
+//! Tests of the memory that pools hold under several loads, such as spikes, long-lived values and
 //! random replacement. The tests take turns, because resident memory belongs to the process.
 #![cfg(feature = "std")]
 
@@ -85,7 +85,7 @@ fn long_lived_values_keep_only_their_units() {
     pooled!(Value, chunk_len = 64);
     let mut all: Vec<_> =
         (0..here_or_miri(6_400, 640)).map(|number| PooledBox::new(Value([number; 4]))).collect();
-    // Every thousandth value stays, and every hundredth under Miri.
+    // One value in a thousand stays, or one in a hundred under Miri.
     let mut number = 0;
     all.retain(|_| {
         number += 1;
@@ -115,7 +115,8 @@ fn unused_capacity_is_hardly_touched() {
     let after = resident();
     let stats = pool.stats();
     assert!(stats.bytes_held > 32_000_000);
-    // Untouched blocks make few bytes resident, except under a sanitizer, which marks them.
+    // The test measures how many bytes untouched blocks of the same size make resident: few, except
+    // under a sanitizer, which marks them.
     let layout = Layout::from_size_align(stats.bytes_held / stats.units, 32 << 10).expect("a unit's layout");
     let global = allocator_api2::alloc::Global;
     let blocks: Vec<_> = (0..stats.units).map(|_| global.allocate(layout).expect("memory")).collect();

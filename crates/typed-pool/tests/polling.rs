@@ -1,4 +1,4 @@
-//! Tests that statistics in a loop neither keep memory nor cause refusals.
+//! Tests that a thread that reads statistics in a loop neither keeps memory nor causes refusals.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -33,7 +33,7 @@ fn while_polled(poll: impl Fn() + Sync, act: impl FnOnce()) {
     });
 }
 
-/// Ends the poller when dropped, even while a panic unwinds.
+/// Stops the polling thread when dropped, even while a panic unwinds.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -52,8 +52,8 @@ fn conc_units_freed_while_statistics_are_read_are_not_kept() {
         let values: Vec<_> = (0..units as u64).map(|number| PooledBox::new(Value(number))).collect();
         assert!(values.iter().rev().map(|value| value.0).eq((0..units as u64).rev()));
         while_polled(poll, || drop(values));
-        // Four units are kept, one is the front, and the walker may have protected two when they
-        // became empty.
+        // The heap keeps four units and its front. The walker may have protected two more units
+        // when they became empty.
         let after = PooledBox::<Value>::stats();
         assert!(after.units <= 4 + 1 + 2, "{after:?}");
         assert_eq!(after.slots_live, 0);
@@ -67,7 +67,8 @@ fn conc_units_freed_while_statistics_are_read_are_not_kept() {
     assert_eq!((end.units, end.bytes_held), (0, 0), "{end:?}");
 }
 
-/// Units of one class make room for those of another, although a walker may protect them.
+/// Empty units of one class make room for units of another class, although a walker may protect
+/// them.
 #[test]
 #[cfg_attr(miri, ignore = "only thousands of blocks meet a walker")]
 fn conc_requests_at_the_limit_are_served_while_statistics_are_read() {
@@ -80,7 +81,7 @@ fn conc_requests_at_the_limit_are_served_while_statistics_are_read() {
         blocks.map(|_| Limited.allocate(layout).expect("room at the limit").cast()).collect()
     };
     joined(thread::spawn(move || {
-        // The limit is the memory that the largest of these requests needs.
+        // The limit is the most memory that one round needs.
         Limited.set_limit(4 * (64 << 10) + (8 << 10));
         while_polled(
             || assert!(Limited.stats().bytes_held <= Limited.stats().limit),

@@ -14,7 +14,7 @@ use typed_pool::{Builder, TypedPool};
 
 type Value = [u64; 5];
 
-/// A backing allocator that allocates from the pool above it in each of its calls.
+/// The state of a backing allocator that allocates from the pool above it in each of its calls.
 #[derive(Default)]
 struct Below {
     pool: RefCell<Option<Rc<TypedPool<Value, Reenters>>>>,
@@ -45,7 +45,7 @@ impl Below {
         // Some slots stay live until later calls.
         while self.slots.borrow().len() > 7 {
             let slot = self.slots.borrow_mut().swap_remove(1);
-            // SAFETY: the slot is a live one of this pool.
+            // SAFETY: the slot is a live slot of this pool.
             unsafe { pool.deallocate(slot) };
         }
         if self.calls.get() % 3 == 0 {
@@ -105,7 +105,7 @@ fn run(chunk_len: usize, panics_at: usize) {
     assert_eq!(pool.len(), live.len() + own.len());
     backing.0.pool.take();
     for slot in live.into_iter().map(|(_, slot)| slot).chain(own) {
-        // SAFETY: the slot is a live one of this pool and is freed once.
+        // SAFETY: the slot is a live slot of this pool and is freed once.
         unsafe { pool.deallocate(slot) };
     }
     pool.trim();
@@ -119,7 +119,7 @@ fn a_backing_allocator_may_use_the_pool_above_it() {
     }
 }
 
-/// `deallocate` must not unwind. The pool stays consistent if it does.
+/// A call of `allocate` unwinds here. A test below covers `deallocate`, which must not unwind.
 #[test]
 fn a_backing_allocator_that_unwinds_loses_nothing() {
     for call in [2, 1, 3].into_iter().take(if cfg!(miri) { 1 } else { 3 }) {
@@ -129,8 +129,8 @@ fn a_backing_allocator_that_unwinds_loses_nothing() {
 
 type Above<T> = Rc<TypedPool<T, Counts<T>>>;
 
-/// The pool above a [`Counts`], the slots that it allocated there, and the bytes of its live
-/// blocks.
+/// The state of a [`Counts`]: the pool above it, the slots that it allocated from that pool, and
+/// the bytes of its live blocks.
 struct Out<T> {
     pool: RefCell<Option<Above<T>>>,
     slots: RefCell<Vec<NonNull<T>>>,
@@ -169,12 +169,12 @@ fn keeps_its_limit_while_it_gives_back<T>(limit: usize) {
     *out.pool.borrow_mut() = Some(Rc::clone(&pool));
     let slot = pool.allocate().expect("just enough");
     assert!(pool.allocate().is_err());
-    // SAFETY: the slot is a live one of this pool.
+    // SAFETY: the slot is a live slot of this pool.
     unsafe { pool.deallocate(slot) };
     pool.trim();
     out.pool.take();
     for slot in out.slots.take() {
-        // SAFETY: the slot is a live one of this pool.
+        // SAFETY: the slot is a live slot of this pool.
         unsafe { pool.deallocate(slot) };
     }
     assert!(out.peak.get() <= limit, "{} bytes of {limit}", out.peak.get());
@@ -183,12 +183,12 @@ fn keeps_its_limit_while_it_gives_back<T>(limit: usize) {
 
 #[test]
 fn the_limit_holds_while_memory_is_freed() {
-    // The limits are a unit of one slot, and a value without a unit.
+    // The limits leave room for one unit of one slot, and for one value without a unit.
     keeps_its_limit_while_it_gives_back::<Value>(128 + size_of::<Value>());
     keeps_its_limit_while_it_gives_back::<[u8; 40_000]>(40_000);
 }
 
-/// A backing allocator that frees a block and then unwinds, against its contract.
+/// A backing allocator whose `deallocate` frees the block and then unwinds, against its contract.
 #[derive(Default)]
 struct Unwinds(Cell<bool>);
 

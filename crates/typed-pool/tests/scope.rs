@@ -1,4 +1,4 @@
-//! Tests of scopes, with values that name their allocator. Miri runs these tests; `scope_global`
+//! Tests of scopes, with values that name their allocator. Miri runs these tests. `scope_global`
 //! has the tests of a whole program.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
@@ -106,7 +106,7 @@ fn scopes_nest_and_each_block_is_in_the_innermost_one() {
             let second = inner.run(|| block(2));
             assert_eq!(outer.usage().bytes_held, before);
             assert_eq!(inner.usage().bytes_held, held() - before);
-            // This thread enters the outer scope within the inner one, so it takes another record.
+            // The thread enters the outer scope from the inner one, so it leases another record.
             let third = outer.run(|| block(3));
             (first, second, third)
         });
@@ -116,7 +116,7 @@ fn scopes_nest_and_each_block_is_in_the_innermost_one() {
     });
 }
 
-/// Enters the scope that the thread is in `depth` times, and allocates after each return.
+/// Enters `scope`, which the thread is in already, `depth` times, and allocates after each return.
 fn recurse(scope: &Scope, depth: usize) -> u64 {
     if depth == 0 {
         return 0;

@@ -1,5 +1,5 @@
-//! Tests of the memory that the process caches after a burst: a scope that held much more than the
-//! scopes before it. No test trims before its check.
+//! Tests of the memory that the process caches after a burst, which is a scope that held much more
+//! than the scopes before it. No test trims before its check.
 #![cfg(all(feature = "std", target_os = "linux", target_has_atomic = "64", not(miri)))]
 
 extern crate alloc;
@@ -17,10 +17,11 @@ use support::{Block, alone, block, builder};
 const BURST: usize = 64 << 20;
 const BLOCK: usize = 1_000;
 
-/// The number of scopes that hold little. After them, an earlier burst no longer counts as usual.
+/// The number of scopes that hold little between two bursts. After these scopes, the average peak
+/// is low again.
 const SMALL: usize = 2_000;
 
-/// The most bytes of cached pages that a test of few blocks finds.
+/// The most bytes of pages that stay cached after scopes that hold little.
 const FEW: usize = 2 << 20;
 
 /// Runs a scope that holds about `held` bytes at its peak. Returns a block that escapes.

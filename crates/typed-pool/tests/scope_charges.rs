@@ -218,8 +218,8 @@ fn a_large_block_that_grows_counts_for_the_scope_in_which_it_grows() {
         let (old, new) = (counts(&first), counts(&second));
         assert_eq!((old.frees, old.bytes_live, first.usage().bytes_held), (1, 0, 0));
         assert_eq!((new.allocations, new.bytes_live, second.usage().bytes_held), (1, 3_000_000, 3_000_000));
-        // A block that shrinks still counts for its scope. One that grows outside of scopes counts
-        // for none.
+        // A block that shrinks still counts for its scope. A block that grows outside of scopes
+        // counts for no scope.
         first.run(|| large.shrink_to(2_000_000));
         assert_eq!((counts(&second).bytes_live, second.usage().bytes_held), (2_000_000, 2_000_000));
         large.reserve_exact(4_000_000);
@@ -252,7 +252,7 @@ fn empty_units_are_freed_before_a_scope_exceeds_its_limit() {
         let visit = |size: usize| drop(bytes(size));
         scope.run(|| {
             for round in 0..3 {
-                // Each class keeps an empty unit, and together they are larger than the limit.
+                // Each class keeps an empty unit, and these units together exceed the limit.
                 (1..32).for_each(|class| visit(class << 10));
                 assert!(!scope.is_over_limit(), "round {round}: {}", scope.usage());
                 visit(1_000_000);
@@ -279,7 +279,8 @@ fn blocks_of_an_outer_scope_that_are_freed_in_an_inner_one_return_before_it_ends
             middle.run(|| {
                 inner.run(|| {
                     drop(blocks);
-                    // A thread looks after its other heaps in one of 64 visits to the slow path.
+                    // A thread books the remote frees of its other heaps in one of 64 visits to the
+                    // slow path.
                     (0..130).for_each(|_| drop(bytes(40_000)));
                 });
                 assert!(outer.usage().bytes_held < before / 4, "{before}: {}", outer.usage());
@@ -329,7 +330,7 @@ fn statistics_count_the_live_slots_of_all_scopes_that_the_thread_is_in() {
     });
 }
 
-/// The inner scope is refused memory first, so that its thread remembers a fruitless search.
+/// A request in the inner scope is refused first, so that the thread remembers a fruitless search.
 #[test]
 fn a_block_of_an_outer_scope_that_is_freed_in_an_inner_one_makes_room_at_the_limit() {
     alone(|| {
@@ -351,8 +352,8 @@ fn a_block_of_an_outer_scope_that_is_freed_in_an_inner_one_makes_room_at_the_lim
     });
 }
 
-/// A large block that is freed outside every scope goes to the thread's kept spans; one that grows
-/// there grows in its span.
+/// A large block that is freed outside of all scopes goes to the spans that the thread keeps. A
+/// large block that grows there grows in its span.
 #[test]
 fn large_blocks_freed_or_grown_outside_no_longer_count_for_their_scope() {
     alone(|| {
@@ -366,7 +367,7 @@ fn large_blocks_freed_or_grown_outside_no_longer_count_for_their_scope() {
         assert_eq!(scope.usage().bytes_held, 0, "the block grew outside");
         drop(grown);
         assert_eq!(scope.finish().bytes_held, 0);
-        // A block at the same address counts for no scope.
+        // A later block at the same address counts for no scope.
         let next = builder().build();
         drop(bytes(40 << 10));
         assert_eq!(next.finish().bytes_held, 0);

@@ -1,5 +1,5 @@
 //! Tests of the reports of a scope: its bytes, its limit and its counts. Miri runs these tests,
-//! except for those of refused requests.
+//! except that of refused requests.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -87,7 +87,7 @@ fn large_blocks_count_for_their_scope() {
 fn statistics_of_a_scope_have_its_own_large_blocks_wherever_they_are_freed() {
     alone(|| {
         let large = || Vec::<u8, _>::with_capacity_in(100_000, PooledAllocator);
-        // Each scope reuses the heaps of the one before.
+        // Each scope reuses the heaps of the scope before.
         for _ in 0..3 {
             let outside = [large(), large()];
             let scope = builder().limit(1 << 20).build();

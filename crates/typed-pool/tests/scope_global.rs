@@ -1,6 +1,6 @@
 //! Tests of scopes in a program whose global allocator is `PooledAllocator`.
 //!
-//! The tests run in parallel on purpose: what other threads allocate does not count. Miri does not
+//! The tests run in parallel on purpose: allocations of other threads do not count. Miri does not
 //! run them, for the reason that `tests/global.rs` gives.
 #![cfg(all(feature = "std", target_has_atomic = "64", not(miri)))]
 
@@ -22,7 +22,7 @@ fn counts(usage: &Usage) -> Counts {
     usage.counts.expect("`measure` counts")
 }
 
-/// The code under test in the next functions. It should allocate once for all words.
+/// Joins the words: the code under test in the next functions. It should allocate only once.
 fn join(words: &[&str], reserve: bool) -> String {
     let len = words.iter().map(|word| word.len() + 1).sum();
     let mut text = if reserve { String::with_capacity(len) } else { String::new() };
@@ -33,7 +33,7 @@ fn join(words: &[&str], reserve: bool) -> String {
     text
 }
 
-/// The test that a user writes: it fails if `join` allocates more than once.
+/// A test as a user would write it: it fails if `join` allocates more than once.
 fn join_allocates_once(reserve: bool) {
     let usage = measure(|| join(&["exact", "counts", "of one closure"], reserve));
     assert_eq!(counts(&usage).allocations, 1, "{usage}");
@@ -46,7 +46,7 @@ fn a_test_with_measure_fails_if_one_allocation_too_many_is_made() {
     assert!(failed.is_err(), "the string grew, so there is more than one allocation");
 }
 
-/// Allocates a known number of blocks, and frees all but the last at once.
+/// Allocates `blocks` blocks, frees all but the last one at once, and returns that one.
 fn known_blocks(blocks: usize) -> Vec<u8> {
     for number in 1..blocks {
         drop(black_box(vec![number as u8; 100]));
@@ -144,7 +144,7 @@ fn a_scope_serves_a_thread_that_owns_no_heap_and_one_that_is_ending() {
     }
     for _ in 0..20 {
         thread::spawn(|| {
-            // The destructor may run after that of the allocator.
+            // The destructor may run after the exit hook of the allocator.
             LATE.with(|late| late.borrow_mut().0 = Some(Scope::builder().build()));
             drop(black_box(vec![1_u8; 100]));
         })
@@ -160,7 +160,7 @@ fn threads_that_a_closure_starts_are_outside_unless_they_have_a_handle() {
     let before = |scope: &Scope| counts(&scope.usage()).allocations;
     let outside = scope.run(|| {
         let started = before(&scope);
-        // The thread may free what the closure allocated for it.
+        // The new thread may free blocks that the closure allocated for it.
         thread::scope(|threads| {
             let thread = threads.spawn(|| black_box(vec![1_u8; 300]).len());
             let spawned = before(&scope) - started;
@@ -177,12 +177,13 @@ fn threads_that_a_closure_starts_are_outside_unless_they_have_a_handle() {
 /// The most bytes of state that a scope adds: a table of 44 heaps, its record and its ledger.
 const STATE_OF_A_SCOPE: usize = 24 << 10;
 
-/// The number of scopes that the other tests of this program may start meanwhile.
+/// The number of scopes that the other tests of this program may start during this test.
 const OTHERS: usize = 200;
 
 #[test]
 fn ten_thousand_scopes_are_alive_at_once_with_one_table_each() {
-    // The sanitizer needs much memory for each scope, so under it there are fewer scopes.
+    // The address sanitizer needs much memory for each scope, so the test starts fewer scopes under
+    // it.
     let count = if cfg!(ephemera_poison = "asan") { 500 } else { 10_000 };
     let state = || HEAP.stats().state_bytes;
     let mut bound = state() + (count + OTHERS) * STATE_OF_A_SCOPE;
@@ -190,7 +191,7 @@ fn ten_thousand_scopes_are_alive_at_once_with_one_table_each() {
         let scopes: Vec<_> = (0..count).map(|_| Scope::builder().build()).collect();
         let kept: Vec<_> = scopes.iter().enumerate().map(|(at, scope)| scope.run(|| Box::new(at))).collect();
         assert!(kept.iter().enumerate().all(|(at, kept)| **kept == at));
-        // A block may be in a unit that an earlier scope left, whose bytes do not count.
+        // A block may be in a unit that an earlier scope left, and that unit does not count.
         assert!(scopes.iter().all(|scope| scope.stats().live() > 0));
         drop(kept);
         assert!(scopes.into_iter().all(|scope| scope.finish().bytes_held == 0));
@@ -208,7 +209,7 @@ fn a_child_that_is_forked_inside_a_scope_leaves_and_ends_it() {
     let (go, turns) = channel::<()>();
     let shared = Scope::builder().build();
     let handle = shared.handle();
-    // This thread is in the other scope and is missing in the child.
+    // This thread is in the shared scope, and does not exist in the child.
     let other = thread::spawn(move || {
         handle.run(|| {
             let kept = vec![1_u8; 500];

@@ -1,5 +1,5 @@
-//! Tests of the units that many scopes in a row leave for the next one, and of when they are freed.
-//! No test trims before its check, except for the test of trims.
+//! Tests of the units that many scopes in a row leave for the next scope, and of the moment when
+//! these units are freed. No test trims before its check, except the test of trims.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -20,14 +20,14 @@ const MANY: usize = if cfg!(miri) { 6 } else { 300 };
 /// A number of scopes in a row after which heaps keep no units yet.
 const FEW: usize = if cfg!(miri) { 3 } else { 200 };
 
-/// The most bytes that the heaps of a thread keep.
+/// The most bytes of units that the scopes of a thread leave for the next one.
 const ROOM: usize = 2 << 20;
 
 fn bytes(size: usize) -> Vec<u8, PooledAllocator> {
     Vec::with_capacity_in(size, PooledAllocator)
 }
 
-/// Binds the thread to a record: its first allocation outside of scopes does so.
+/// Binds a record to the thread, by an allocation outside of scopes.
 fn bind_thread() {
     drop(bytes(100_000));
 }
@@ -47,14 +47,14 @@ fn visit(sizes: &[usize]) -> usize {
     usage.bytes_peak
 }
 
-/// Drops a scope that allocated and freed blocks of these sizes, so it sets its fronts aside.
-/// Returns the most bytes that it held.
+/// Drops a scope that allocated and freed blocks of these sizes, so that the scope sets its fronts
+/// aside. Returns the most bytes that the scope held.
 fn visit_and_drop(sizes: &[usize]) -> usize {
     used(sizes).usage().bytes_peak
 }
 
-/// Allocates blocks of these sizes in a scope, and checks that it holds exactly the kept units.
-/// Returns the blocks, and the scope after them.
+/// Allocates blocks of these sizes in a scope, and checks that the scope then holds exactly the
+/// kept units. Returns the blocks first, so that they are dropped before the scope.
 fn next_scope_holds_what_was_kept<const N: usize>(
     sizes: [usize; N],
 ) -> ([Vec<u8, PooledAllocator>; N], Scope) {
@@ -152,7 +152,8 @@ fn slots_that_are_freed_while_their_front_is_set_aside_are_allocated_again() {
         let (first, second) = (blocks(), blocks());
         drop(scope);
         let bytes = held();
-        // The thread frees some of the blocks outside of scopes, and others in the next one.
+        // The thread frees half of the blocks outside of scopes, and the other half in the next
+        // scope.
         drop(first);
         let scope = builder().build();
         let again: alloc::vec::Vec<_> = scope.run(|| {
@@ -174,8 +175,8 @@ fn slots_that_a_scope_frees_and_does_not_use_count_for_the_next_one() {
         (0..MANY).for_each(|_| _ = visit_and_drop(&[32]));
         let scope = builder().build();
         let mut escaped: alloc::vec::Vec<_> = scope.run(|| (0..60).map(block).collect());
-        // So the front has free slots when the scope sets it aside. If some were lost, the unit
-        // would never be freed.
+        // This leaves free slots in the front, which the scope sets aside. If one of them were
+        // lost, the unit would never be freed.
         scope.run(|| escaped.truncate(40));
         drop(scope);
         builder().build().run(|| drop(escaped));
@@ -216,7 +217,7 @@ fn a_front_that_is_set_aside_has_no_guest() {
     });
 }
 
-/// The sizes of more blocks of one class than fit the first units of a heap.
+/// The sizes of many blocks of one class, more than fit in the first units of a heap.
 static MANY_BLOCKS: [usize; if cfg!(miri) { 300 } else { 3_000 }] =
     [32; if cfg!(miri) { 300 } else { 3_000 }];
 
@@ -279,7 +280,8 @@ fn scopes_of_all_classes_keep_a_bounded_number_of_bytes() {
 fn conc_kept_units_are_freed_by_a_trim_and_when_their_thread_ends() {
     alone(|| {
         bind_thread();
-        // Returns whether more is held than the unit that the thread's own heap keeps.
+        // Returns whether more bytes are held than those of the unit that the thread's own heap
+        // keeps.
         let kept = |visit: fn(&[usize]) -> usize| {
             drop(block(1));
             let own = held();

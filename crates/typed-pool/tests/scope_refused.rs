@@ -1,6 +1,6 @@
 //! Tests the first scope of a program while the operating system refuses memory. The first scope
 //! finds out whether `PooledAllocator` is the global allocator, so it allocates more than later
-//! scopes do.
+//! scopes.
 #![cfg(all(feature = "std", target_os = "linux", target_has_atomic = "64", not(miri)))]
 
 use core::alloc::Layout;
@@ -11,16 +11,15 @@ use typed_pool::{PooledAllocator, Scope, ScopeError};
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// A block that fits the rest of a chunk of permanent memory.
+/// The layout of the blocks with which the test uses up permanent memory.
 const STEP: Layout = Layout::new::<[u8; 1_024]>();
 
-/// Returns the number of further blocks of permanent memory that need no call of the system, and
-/// allocates them.
+/// Allocates all blocks of permanent memory that need no system call, and returns their number.
 fn use_up_permanent_memory() -> usize {
     (0..).take_while(|_| pages::permanent(STEP).is_ok()).count()
 }
 
-/// Allocates blocks of several sizes until the heap refuses each of them.
+/// Allocates blocks of several sizes until the heap refuses each size.
 fn use_up_pages(blocks: &mut Vec<Vec<u8>>) {
     for size in [300_000, 32 << 10, 4 << 10, 500, 8] {
         while blocks.len() != blocks.capacity() {
@@ -34,8 +33,9 @@ fn use_up_pages(blocks: &mut Vec<Vec<u8>>) {
     assert_ne!(blocks.len(), blocks.capacity(), "the system refuses all calls");
 }
 
-/// In each round, there is permanent memory for one more block than in the round before. So the
-/// state of the scope, its heaps, and then the block that it allocates find no memory.
+/// Each round leaves permanent memory for one more block than the round before. So at first there
+/// is no memory for the state of the scope, then none for its heaps, then none for the block that
+/// the scope allocates.
 #[test]
 fn the_first_scope_reports_that_there_is_no_memory() {
     let mut blocks = Vec::with_capacity(1 << 16);

@@ -1,5 +1,5 @@
-//! Runs the suite of all allocators with each operation in another scope, and random programs with
-//! nested scopes, escaping blocks, threads, panics and cancelled futures.
+//! Runs the suite of all allocators with each operation in a different scope. Also runs random
+//! programs with nested scopes, escaping blocks, threads, panics and cancelled futures.
 //!
 //! The suite trims all records before its checks. The random programs trim the thread's own heap
 //! only, so their checks find units that scopes should have freed.
@@ -31,7 +31,7 @@ fn scope() -> Scope {
     Scope::builder().any_global_allocator().build()
 }
 
-/// Three scopes. Each operation runs in one of them, in two nested ones, or in none.
+/// Three scopes. Each operation runs in one of them, in two nested scopes, or in none.
 struct Scopes {
     scopes: [Scope; 3],
     steps: AtomicUsize,
@@ -112,7 +112,7 @@ impl Subject for Scopes {
     }
 
     fn finish(&self, _: InScopes<'_>) -> usize {
-        // The scopes stay for the next program, so their empty units do too.
+        // The scopes stay alive for the next program, so only a trim frees their empty units.
         PooledAllocator.trim_all();
         PooledAllocator.stats().bytes_held
     }
@@ -120,7 +120,8 @@ impl Subject for Scopes {
 
 allocator_suite!(each_operation_in_a_scope, Scopes::new());
 
-/// Bytes with one value: the lowest byte of the block's number, which also determines their count.
+/// Equal bytes. Their value is the lowest byte of the block's number, which also determines how
+/// many there are.
 type Block = PoolVec<u8, PooledAllocator>;
 
 fn block(number: usize) -> Block {
@@ -215,7 +216,7 @@ impl Random {
             Some(handle) => handle.run(work),
             None => work(),
         });
-        // This thread continues to allocate.
+        // This thread allocates and frees while the other thread runs.
         self.allocate();
         self.free();
         self.blocks.push(thread.join().expect("no panic"));
@@ -249,11 +250,11 @@ impl Random {
     }
 }
 
-/// Ends scopes until the heaps of this thread keep units for the next one, and the fronts of some
-/// classes are set aside. Returns blocks that escaped, of which some lie in these fronts.
+/// Ends scopes until the heaps of this thread keep units for the next scope, and the fronts of some
+/// classes are set aside. Returns escaped blocks, some of which lie in these fronts.
 fn end_many_scopes() -> Vec<Block> {
     let mut escaped = Vec::new();
-    // Under Miri the blocks are small, because it takes long to fill large ones.
+    // Under Miri the blocks are small, because Miri takes long to fill large ones.
     let (scopes, numbers, every) = if cfg!(miri) { (6, 4..7, 3) } else { (300, 0..16, 32) };
     for number in 0..scopes {
         scope().run(|| {
@@ -280,7 +281,8 @@ fn conc_random_programs_in_scopes_lose_nothing_and_keep_nothing() {
         };
         program.run(if cfg!(miri) { 18 } else { 150 }, 0);
         drop(program);
-        // Only the thread's own heap keeps empty units, and `trim` frees no others.
+        // `trim` frees only this thread's empty units, so the check finds units that scopes should
+        // have freed.
         PooledAllocator.trim();
         let stats = PooledAllocator.stats();
         assert_eq!((stats.bytes_held, stats.live()), (0, 0), "seed {seed}: {stats:?}");

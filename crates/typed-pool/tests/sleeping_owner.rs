@@ -1,5 +1,5 @@
-//! Tests that the memory of a burst leaves the process while the burst is freed, although every
-//! thread sleeps right after that. No operation follows the last free, and nothing trims.
+//! Tests that the memory of a burst returns to the operating system while the burst is freed. No
+//! operation follows the last free, and no thread trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The sanitizer's shadow memory stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
@@ -15,19 +15,19 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// Held by each test of this file, so that they run one at a time.
+/// A lock that each test of this file holds, so that the tests run one at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
 const BURST: usize = 64 * MIB;
-/// The bytes of each repeated burst. It is short, so that each burst soon follows the last one.
+/// The bytes of each repeated burst: few, so that the bursts quickly follow each other.
 const SHORT: usize = 16 * MIB;
 
 /// Sizes of the blocks of a burst, in words: many classes, with units of two lengths.
 const WORDS: [usize; 8] = [3, 6, 12, 20, 40, 60, 80, 120];
 
-/// The bytes that may stay in addition to the header of each unit: empty units that the heaps keep,
-/// and the front of each class.
+/// The bytes that may stay in addition to the headers of the units: empty units that the heaps
+/// keep, and the front of each class.
 const KEPT: usize = 3 * MIB;
 const HEADERS: usize = BURST / 8;
 
@@ -59,7 +59,7 @@ fn in_reverse(blocks: &mut Burst) {
     blocks.iter_mut().rev().for_each(|block| drop(core::mem::take(block)));
 }
 
-/// Checks the memory that stays of a burst that another thread frees.
+/// Checks how much memory stays after another thread freed a burst.
 fn check_remote(free: fn(&mut Burst)) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     pages::purge();

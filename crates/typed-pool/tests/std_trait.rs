@@ -1,7 +1,8 @@
-//! Tests of the standard library's containers in the pools, through the standard trait and without
-//! a feature gate.
+//! Tests of standard containers over pooled allocators, through the standard `Allocator` trait and
+//! without a feature gate.
 //!
-//! For compilers that have that trait, 1.100 and later: `RUSTFLAGS="--cfg ephemera_std_tests"`.
+//! The tests need a compiler with a stable `Allocator` trait (1.100 or later) and `RUSTFLAGS="--cfg
+//! ephemera_std_tests"`.
 #![cfg(ephemera_std_tests)]
 #![expect(clippy::incompatible_msrv, reason = "the cfg is set for compilers that have the trait")]
 
@@ -11,7 +12,7 @@ use std::alloc::Allocator;
 
 use typed_pool::{PooledAllocator, pooled_allocator};
 
-/// A type outside this workspace that knows only the standard trait.
+/// A type like those of other crates, which know only the standard trait.
 struct Tree<A: Allocator + Clone> {
     nodes: Vec<Node<A>, A>,
     alloc: A,
@@ -133,7 +134,7 @@ fn boxes_passed_by_value_are_freed_in_the_callee() {
     // Three bytes are less than a link.
     let neighbour = Box::new_in([9_u8; 3], PooledAllocator);
     assert_eq!(freed(kept(Box::new_in([1_u8, 1, 1], PooledAllocator))), 3);
-    // The same slot gets a larger value of the same class.
+    // A larger value of the same class takes the same slot.
     let larger = Box::new_in([7_u8; 8], PooledAllocator);
     assert_eq!((larger[7], neighbour[2]), (7, 9));
 }
@@ -159,7 +160,7 @@ fn leaked_boxes_can_be_reclaimed() {
     assert_eq!(Own.stats().live(), 0);
 }
 
-/// The type parameter of a library's type, as `std` bounds it.
+/// A type whose parameter has the standard trait as its bound.
 struct Phantom<A: Allocator>(PhantomData<A>);
 
 #[test]

@@ -1,9 +1,10 @@
-//! Tests of the standard library's containers in the pools, where their `_in` constructors still
-//! need a gate.
+//! Tests of standard containers over pooled allocators. The `_in` constructors of these containers
+//! still need a feature gate.
 //!
-//! For nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`. Containers that clone
-//! their allocator need `AllocatorClone`. That trait is unstable, so no allocator of a stable crate
-//! can implement it, but every reference does.
+//! The tests need a nightly compiler and `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`.
+//! Containers that clone their allocator need `AllocatorClone`. That trait is unstable, so no
+//! allocator of a stable crate can implement it. Every reference implements it, so these containers
+//! get a reference to their allocator.
 //!
 //! The tests take turns, because a thread of one test may hold the record that has another test's
 //! memory.
@@ -85,7 +86,7 @@ fn a_queue_and_a_list_free_all_their_blocks() {
     while let Some(number) = rest.pop_front() {
         list.push_back(number);
     }
-    // Each element has a node, and the queue has a block if its size has a class.
+    // The list has a node for each element, and the queue has a slot if its buffer has a class.
     assert_eq!(list.len(), (COUNT - gone) as usize);
     assert!((list.len()..=list.len() + 1).contains(&Own.stats().slots_live));
     drop((queue, list, rest));

@@ -7,12 +7,13 @@ use ephemera_testkit::errand::{Done, Errand};
 use ephemera_testkit::subject::Subject;
 use typed_pool::{PooledAllocator, Stats};
 
-/// Sizes at the edges of classes and units, and some above all classes.
+/// Sizes at the edges of classes and units, and sizes above all classes.
 const SIZES: &[usize] = &[24, 80, 112, 320, 640, 896, 1_024, 32 << 10, 64 << 10];
 
 /// Returns the bytes held, and checks that the statistics include all heaps.
 fn at_rest(stats: Stats) -> usize {
-    // This does not check that nothing is live: an earlier run that failed may have left blocks.
+    // This does not check that no block is live, because an earlier run that failed may have left
+    // blocks.
     assert_eq!(stats.unread_heaps, 0);
     stats.bytes_held
 }
@@ -49,7 +50,7 @@ impl Subject for Pooled {
 
 allocator_suite!(all_threads, Pooled);
 
-// Miri runs each path once, and the run without a limit covers these paths.
+// Miri does not run this module, because the run without a limit already covers these paths.
 #[cfg(not(miri))]
 mod limited {
     use core::alloc::Layout;
@@ -62,12 +63,12 @@ mod limited {
     use super::{SIZES, at_rest};
 
     pooled_allocator! {
-        /// Another allocator, under a limit.
+        /// An allocator under a limit.
         struct Limited;
     }
 
-    /// The limit, in bytes. It has room for a few units, and for few of the larger blocks of the
-    /// suite.
+    /// The limit, in bytes. It has room for a few units, and for a few of the suite's larger
+    /// blocks.
     const LIMIT: usize = 256 << 10;
 
     /// The number of bytes by which shrinks may exceed the limit.
@@ -101,7 +102,7 @@ mod limited {
 
         fn trim(&self, pools: &Limited) {
             pools.trim();
-            // A shrink that has to move its block may exceed the limit.
+            // A shrink that must move its block may exceed the limit.
             assert!(pools.stats().bytes_held <= LIMIT + BEYOND, "{:?}", pools.stats());
         }
 

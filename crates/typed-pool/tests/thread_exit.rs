@@ -1,5 +1,5 @@
-//! Tests with destructors of thread-locals that drop and allocate values. They may be registered
-//! before or after the first use of the pools.
+//! Tests of thread-locals whose destructors drop and allocate values. The destructors are
+//! registered before or after the first use of the pools.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -67,7 +67,7 @@ thread_local! {
     static LATE: RefCell<Option<AtExit>> = const { RefCell::new(None) };
 }
 
-/// The order in which a thread uses its thread-locals.
+/// A step of a thread that uses its thread-locals and the pools in a given order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Step {
     /// Registers the destructor of `EARLY`.
@@ -92,7 +92,8 @@ fn exits(steps: &'static [Step]) {
                 Step::Use => check_all(&some(6)),
             }
         }
-        // One destructor gets values of this thread, the other one values of another thread.
+        // One destructor gets values of this thread. The other destructor gets values of another
+        // thread.
         let fill = |slot: &RefCell<Option<AtExit>>, values| {
             if let Some(at_exit) = slot.borrow_mut().as_mut() {
                 at_exit.values = values;
@@ -109,7 +110,7 @@ fn exits(steps: &'static [Step]) {
 }
 
 /// Runs a test, then checks that nothing is held. The tests of this file run one at a time, because
-/// the pools belong to the process.
+/// they share their pools.
 fn all_is_back(test: impl FnOnce()) {
     ephemera_testkit::suite::take_turn();
     test();
@@ -165,7 +166,8 @@ fn conc_a_record_is_taken_over_while_values_of_its_last_thread_are_live() {
     });
 }
 
-/// A thread-local whose destructor makes values while the next holder of the record makes some too.
+/// A thread-local whose destructor makes values while the next holder of the record also makes
+/// values.
 struct Behind {
     here: Sender<Sender<Vec<Both>>>,
 }
@@ -202,14 +204,16 @@ fn conc_after_its_exit_hook_a_thread_owns_nothing() {
                 }
             });
             let to = from.recv().expect("the destructor");
-            // Takes over the record that the other thread released, if it did.
+            // This thread takes over the record of the other thread, if that thread has released
+            // it.
             let values = joined(thread::spawn(|| {
                 let values = some(12);
                 check_all(&values);
                 values
             }));
             to.send(values).expect("the destructor waits");
-            // The values are live until here, so the thread ended with free slots in its front.
+            // The thread's values are live until here, so the thread ended with free slots in its
+            // front.
             check_all(&joined(ends));
         }
     });

@@ -1,6 +1,6 @@
-//! Tests with values that move from thread to thread and outlive their threads. None is lost.
+//! Tests that no value is lost if values move from thread to thread and outlive their threads.
 //!
-//! One test runs at a time: otherwise a record could move to another test and book frees late.
+//! The tests take turns, so that no thread of another test holds a record and books frees late.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -18,7 +18,7 @@ use ephemera_testkit::suite::take_turn;
 use support::{here_or_miri, joined};
 use typed_pool::{AnyPool, Pooled, PooledBox, Stats, pooled, pooled_allocator, unsize};
 
-/// A value that knows its number. Its type has a pool in each test.
+/// A value that knows its number. Each test declares its own type, with a pool.
 trait Numbered: Pooled + Send {
     fn new(number: usize) -> Self;
     fn number(&self) -> usize;
@@ -130,7 +130,7 @@ fn conc_remote_frees_to_a_record_are_booked_by_its_next_holder() {
             let _first = Used::boxed(0);
             to_test.send(()).expect("the test waits");
             from_test.recv().expect("the test sends");
-            // Visits the slow path as often as necessary, and a few times more.
+            // 70 units of two slots each take more than 64 visits to the slow path.
             Used::check_all(&Used::some(2 * 70));
             to_test.send(()).expect("the test waits");
             from_test.recv().expect("the test sends");
@@ -283,7 +283,7 @@ fn conc_trait_objects_are_dropped_on_any_thread() {
     Value::all_is_back();
 }
 
-/// Runs threads one after another, each with values that the next one drops.
+/// Runs threads one after another. Each thread drops the values that the last one left.
 fn one_after_another(threads: usize) {
     value!(Value);
     let mut left = Vec::new();
@@ -372,7 +372,7 @@ fn conc_blocks_are_resized_and_freed_on_another_thread() {
         struct Blocks;
     }
     type Bytes = allocator_api2::vec::Vec<u8, Blocks>;
-    // The last size has no class. Under Miri each byte is expensive.
+    // The last size has no class, except under Miri, where each byte is expensive.
     const SIZES: &[usize] = if cfg!(miri) { &[3, 24, 1_100] } else { &[3, 24, 700, 1_024, 5_000, 40_000] };
     const HALF: usize = if cfg!(miri) { 4 } else { 14 };
     let filled = |number: usize| {

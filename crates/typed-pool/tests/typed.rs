@@ -13,7 +13,7 @@ use ephemera_testkit::backing::Hostile;
 use ephemera_testkit::violation::Refusing;
 use typed_pool::{TypedBox, TypedPool};
 
-/// The value of a slot: 32 bytes.
+/// A value of 32 bytes.
 type Value = [u64; 4];
 
 fn value(number: usize) -> Value {
@@ -79,7 +79,7 @@ fn chunks_have_the_requested_length() {
     let handles: Vec<_> = (0..25).map(|number| pool.alloc(value(number))).collect();
     assert_eq!((pool.capacity(), pool.stats().units), (30, 3));
     drop(handles);
-    // A request for more slots than fit a unit is for several units.
+    // A request for more slots than fit in a unit is for several units.
     let pool = TypedPool::<[u64; 128]>::with_chunk_len(150);
     drop(pool.alloc([0; 128]));
     assert_eq!((pool.capacity(), pool.stats().units), (189, 3));
@@ -207,10 +207,10 @@ fn a_limit_holds_and_every_free_slot_below_it_is_used() {
             Err(refused) => break refused,
         }
     };
-    // Two units of 16 slots, and one of 2 in the remaining bytes.
+    // The pool has two units of 16 slots, and one of 2 slots in the remaining bytes.
     assert_eq!((refused.into_value(), handles.len()), (value(34), 34));
     assert!(backing.held().peak <= 1_500);
-    // One free slot in each unit is far less than the share that queues a unit.
+    // One free slot in each unit is less than the eighth that queues a unit.
     drop((handles.swap_remove(20), handles.swap_remove(3)));
     handles.extend((0..2).map(|number| pool.try_alloc(value(number)).expect("a free slot")));
     assert!(pool.try_alloc(value(0)).is_err() && pool.allocate().is_err());
@@ -229,7 +229,7 @@ fn a_pool_moves_to_another_thread() {
     let pool = TypedPool::new();
     let kept = TypedBox::into_raw(pool.alloc(value(1)));
     struct Sent(core::ptr::NonNull<Value>);
-    // SAFETY: the slot moves along with its pool.
+    // SAFETY: the slot moves to the other thread together with its pool.
     unsafe impl Send for Sent {}
     let kept = Sent(kept);
     let pool = std::thread::spawn(move || {
@@ -365,7 +365,7 @@ fn a_refusal_of_the_backing_allocator_at_any_call_loses_nothing() {
             let backing = Hostile::new();
             backing.refusals().arm(refusing);
             let refused = run(&backing);
-            // A second try follows each refusal.
+            // The pool repeats a refused request, so a single refusal need not reach its caller.
             assert!(refused > 0 || refusing == Refusing::Once(call), "call {call} was not refused");
             assert_eq!(backing.outstanding(), [], "call {call}");
         }

@@ -3,7 +3,7 @@
 use super::{Account, Leaving, Limit, LocalAccount, Reserved, SharedAccount, UNLIMITED, reserved, within};
 use allocator_api2::alloc::AllocError;
 
-/// Runs `check` with an account of each kind whose limit is 100.
+/// Runs `check` with an account of each kind, with a limit of 100.
 fn with_both(check: impl Fn(&dyn Account)) {
     check(&LocalAccount::new(100));
     let shared = SharedAccount::new();

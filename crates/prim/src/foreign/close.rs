@@ -1,8 +1,8 @@
-//! Closes an inbox. After that, each remote free counts its own slots.
+//! Closes an inbox. Afterwards, each remote free counts its own slots.
 //!
 //! A pool that is dropped closes each of its inboxes once. A pusher that finds the inbox closed
-//! takes its unit's word itself, and a remote free that finds the word closed counts its own slot.
-//! So every slot is counted exactly once: by the thread that closed the inbox, or by a free.
+//! counts all slots in its unit's word. A remote free that finds the word closed counts its own
+//! slots. So every slot is counted exactly once, by the thread that closed the inbox or by a free.
 
 use core::ptr::{self, NonNull};
 
@@ -12,7 +12,7 @@ use super::{BOOK, ForeignHeader, GIVE, Inbox, TAKE, Taken};
 /// 63 slots.
 pub const CLOSED: u64 = 1 << 63;
 
-/// Returns the value that the head of a closed inbox has.
+/// Returns the head of a closed inbox.
 pub(super) fn closed<U>() -> *mut U {
     ptr::without_provenance_mut(1)
 }
@@ -28,12 +28,12 @@ impl<U: ForeignHeader> Inbox<U> {
     #[inline]
     pub unsafe fn give_back_until_closed(unit: NonNull<U>, bits: u64) -> Option<u64> {
         // SAFETY: the slots that are freed here are not booked or counted yet, so the unit is live
-        // (F3).
+        // (F3, F7).
         let foreign = unsafe { U::foreign(unit) };
-        // SAFETY: as above. The reference covers the witness alone.
+        // SAFETY: as above. The reference covers only the witness.
         let witness = unsafe { &(*foreign.as_ptr()).witness };
         witness.touch();
-        // SAFETY: as above. The reference covers the atomic alone.
+        // SAFETY: the unit is live (F3, F7). The reference covers only the atomic.
         let word = unsafe { &(*foreign.as_ptr()).word };
         // ORDERING: `GIVE`. Pairs with `Taken::next`.
         let old = word.fetch_or(bits, GIVE);
@@ -53,14 +53,14 @@ impl<U: ForeignHeader> Inbox<U> {
         if old != 0 {
             return bits;
         }
-        // SAFETY: the unit is live, because the freed slots are not booked or counted yet (F3).
+        // SAFETY: the unit is live, because the freed slots are not booked or counted yet (F3, F7).
         let foreign = unsafe { U::foreign(unit) };
         // SAFETY: this thread found zero, so it pushes (F1), and F3 keeps the unit live until then.
         if unsafe { self.push(unit, foreign) } || cfg!(ephemera_weaken = "closed_push_counts_nothing") {
             return 0;
         }
         // SAFETY: the slots in the word keep the unit live until they are counted. The reference
-        // covers the atomic alone.
+        // covers only the atomic.
         let word = unsafe { &(*foreign.as_ptr()).word };
         // ORDERING: `BOOK`. Pairs with `Inbox::give_back_until_closed`.
         word.swap(CLOSED, BOOK)
@@ -103,7 +103,7 @@ mod tests {
             old.map_or(0, |old| unsafe { inbox.push_or_count(NonNull::from(page), bits, old) })
         };
         assert_eq!((give(&first, 1), give(&first, 2)), (0, 0), "the holder books them");
-        // SAFETY: this thread alone takes, once.
+        // SAFETY: only this thread takes from the inbox, and only once.
         let waiting: alloc::vec::Vec<_> = unsafe { inbox.close() }.collect();
         assert_eq!(waiting, [(NonNull::from(&first), 3)]);
         assert_eq!(give(&first, 4), 4, "the page was closed with the inbox");

@@ -1,9 +1,9 @@
-//! Lent units: a thread other than the holder *borrows* all units of an inbox. It takes them out,
-//! looks at them, and puts them back.
+//! Lent units: a thread other than the holder *borrows* all units of an inbox. That thread takes
+//! the units out, looks at them, and puts them back.
 //!
-//! While a unit is lent, its foreign word is not zero and nobody can book it. So the unit is not
+//! While a unit is lent, its foreign word is not zero and no thread can book it. So the unit is not
 //! freed (F3), however long the loan takes. During the loan the owner finds an empty inbox, as if
-//! the units were about to be pushed (F1).
+//! the units were only about to be pushed (F1).
 
 use core::ptr::{self, NonNull};
 
@@ -15,13 +15,13 @@ use crate::sync::{Ordering, fence, push};
 const COUNT: Ordering =
     if cfg!(ephemera_weaken = "observe_word_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// All units of an inbox. The caller must put them back.
+/// All units that a thread borrowed from an inbox. That thread must put them back.
 #[derive(Debug)]
 #[must_use = "lent units that are not put back are lost"]
 pub struct LentUnits<'i, U> {
-    /// The first of the units that were not looked at, or null.
+    /// The first of the units that the thread has not looked at yet, or null.
     rest: *mut U,
-    /// The first and the last of the units that were looked at.
+    /// The first and the last of the units that the thread has looked at.
     seen: Option<(NonNull<U>, NonNull<U>)>,
     /// The inbox that receives the units of `rest`.
     inbox: &'i Inbox<U>,
@@ -32,7 +32,8 @@ pub struct LentUnits<'i, U> {
 /// Returns the foreign word of a lent unit.
 ///
 /// # Safety
-/// The caller has the unit from [`Inbox::lend`] and has not put it back, so the unit is live (F3).
+/// The caller borrowed the unit by [`Inbox::lend`] and has not put it back, so the unit is live
+/// (F3).
 unsafe fn foreign_of<'u, U: ForeignHeader>(unit: NonNull<U>) -> &'u Foreign<U> {
     // SAFETY: the caller's unit is live.
     let foreign = unsafe { U::foreign(unit) };
@@ -41,7 +42,7 @@ unsafe fn foreign_of<'u, U: ForeignHeader>(unit: NonNull<U>) -> &'u Foreign<U> {
 }
 
 impl<U> Foreign<U> {
-    /// Returns the word as [`Self::unbooked`] does. The caller then sees the end of use of every
+    /// Returns the word, like [`Self::unbooked`]. The caller then sees the end of use of every
     /// block that the word counts. Any thread that keeps the unit from being freed may call this.
     #[inline]
     pub fn observe(&self) -> u64 {
@@ -77,7 +78,8 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
     /// Puts back the unit that was pushed last, unless [`LentUnits::look`] has returned a unit. The
     /// caller must still call [`LentUnits::put_back`], whose fence covers this unit too.
     pub fn put_newest_back(&mut self) {
-        // A unit that was looked at links to the first unit of `rest`, which stays in its place.
+        // The last unit in `seen` links to the first unit of `rest`, so that unit must stay where
+        // it is.
         if self.seen.is_some() {
             return;
         }
@@ -112,8 +114,8 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
 
 impl<U: ForeignHeader> Inbox<U> {
     /// Takes all units out of the inbox, for a thread that looks at them and books nothing.
-    /// [`LentUnits::put_back`] puts those that it looked at into `aside`, and the others into
-    /// `inbox`. Any thread may call this while others push and the holder drains.
+    /// [`LentUnits::put_back`] puts the units that the thread looked at into `aside`, and the
+    /// others into `inbox`. Any thread may call this while others push and the holder drains.
     ///
     /// # Safety
     /// The three inboxes belong to one record, and no thread ever closes them.
@@ -133,7 +135,7 @@ impl<U: ForeignHeader> Inbox<U> {
     /// Pushes lent units that are linked from `first` to `last`.
     ///
     /// # Safety
-    /// The caller has these units from [`Inbox::lend`] of an inbox of the same record.
+    /// The caller borrowed these units by [`Inbox::lend`] from an inbox of the same record.
     unsafe fn join(&self, first: NonNull<U>, last: NonNull<U>) {
         // SAFETY: the caller's unit `last` is lent to this thread.
         let foreign = unsafe { foreign_of(last) };
@@ -143,14 +145,14 @@ impl<U: ForeignHeader> Inbox<U> {
         push(&self.head, first.as_ptr(), None, PUSH, store);
     }
 
-    /// Makes the list that starts at `rest` the contents of this inbox. Units that were pushed
-    /// during the loan precede it.
+    /// Puts the list that starts at `rest` into this inbox. Units that were pushed during the loan
+    /// precede the list.
     ///
     /// The number of rounds is bounded by the pushes of other threads since the units were lent.
     ///
     /// # Safety
-    /// `rest` is null, or the caller has all units from `rest` on from [`Inbox::lend`] of an inbox
-    /// of the same record.
+    /// `rest` is null, or the caller borrowed all units from `rest` on by [`Inbox::lend`] from an
+    /// inbox of the same record.
     unsafe fn join_all(&self, rest: *mut U) {
         let mut first = rest;
         while !first.is_null() {

@@ -14,7 +14,7 @@ struct Chunk {
     foreign: Foreign<Chunk>,
 }
 
-// SAFETY: returns the address of the same field every time.
+// SAFETY: `foreign` returns the address of the same field every time.
 unsafe impl ForeignHeader for Chunk {
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
         // SAFETY: the caller's unit is live; no reference is created.
@@ -65,7 +65,7 @@ fn take_yields_all_units_and_each_may_be_freed_at_once() {
         // SAFETY: the unit is live and belongs to this inbox; the bit stands for no slot.
         assert!(unsafe { inbox.give_back_bits(*unit, 1 << bit) });
     }
-    // SAFETY: as above.
+    // SAFETY: the unit is live and belongs to this inbox; the bit stands for no slot.
     assert!(!unsafe { inbox.give_back_bits(units[2], 1 << 63) });
     let mut sum = 0;
     // SAFETY: no other thread takes from this inbox.
@@ -132,7 +132,7 @@ fn unit_that_was_pushed_last_is_put_back_unseen() {
     }
 }
 
-/// Debug builds check whether a slot that is freed was free already.
+/// Debug builds detect a slot that is freed twice.
 #[test]
 #[cfg_attr(
     miri,

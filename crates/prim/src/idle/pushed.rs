@@ -1,10 +1,10 @@
-//! Uses the number of bytes that other threads push to decide whether an owner is idle.
+//! Decides from the number of bytes that other threads push whether an owner is idle.
 //!
 //! If another thread frees a burst of blocks in less than [`IDLE_MS`](super::IDLE_MS), that thread
 //! may finish before the owner counts as idle. If every thread then sleeps, no later operation
-//! purges the units of those blocks. So an owner also counts as idle once other threads have pushed
-//! more than a *bound* of bytes since its last visit to the slow path. From then on the pushes of
-//! other threads purge the owner's units.
+//! purges the units of those blocks. So an owner also counts as idle once the bytes that other
+//! threads have pushed since its last visit to the slow path exceed a *bound*. From then on the
+//! pushes of other threads purge the owner's units.
 //!
 //! A purge of memory that the owner soon needs again costs page faults. The bound then doubles, so
 //! a program with repeated bursts keeps their pages after the first few bursts. A raised bound
@@ -37,7 +37,7 @@ const SOON_MS: usize = 1_000;
 const DOUBLINGS: usize = 9;
 
 /// The bytes that other threads pushed to the heaps of an owner. All threads that push write these
-/// words, so they have their own cache line.
+/// words, so keep the value on its own cache line.
 #[derive(Debug)]
 pub struct PushedBytes {
     /// The number of the owner's visits to the slow path, when a thread last added bytes.
@@ -51,7 +51,7 @@ pub struct PushedBytes {
     visits_at_purge: AtomicUsize,
     /// The time of the last of these purges, in milliseconds.
     purged_at: AtomicUsize,
-    /// The number of doublings in the bound at the time `doubled_at`.
+    /// The number of doublings of the bound at the time `doubled_at`.
     doublings: AtomicUsize,
     /// The time at which the bound last doubled, or at which a burst last needed the raise, in
     /// milliseconds.
@@ -101,7 +101,7 @@ impl PushedBytes {
     }
 
     /// Records that this thread purged `units` units because the pushed bytes exceeded the bound.
-    /// `visits` and `now` are those of [`Self::add`].
+    /// `visits` and `now` have the same meaning as in [`Self::add`].
     pub(super) fn note_purge(&self, units: usize, visits: usize, now: usize) {
         if units == 0 {
             return;
@@ -115,8 +115,9 @@ impl PushedBytes {
     }
 
     /// Doubles the bound if the owner soon needed purged units again. A visit to the slow path
-    /// stands for the use of one unit. If the burst purged no unit, it needed the raised bound. The
-    /// bound then keeps the doublings that it has at `now`, and their expiry starts again.
+    /// stands for the use of one unit. A burst that exceeded the least bound without a purge needed
+    /// the raised bound. The bound then keeps the doublings that it has at `now`, and their expiry
+    /// starts again.
     fn learn(&self, visits: usize, now: usize) {
         let purged = self.purged.load(Ordering::Relaxed);
         if purged == 0 {
@@ -136,7 +137,7 @@ impl PushedBytes {
         }
     }
 
-    /// Returns the number of doublings in the bound at the time `now` (in milliseconds). One
+    /// Returns the number of doublings of the bound at the time `now` (in milliseconds). One
     /// doubling expires for each [`SOON_MS`] that has passed since `doubled_at`.
     fn doublings_at(&self, now: usize) -> usize {
         let halvings = now.wrapping_sub(self.doubled_at.load(Ordering::Relaxed)) / SOON_MS;

@@ -1,13 +1,13 @@
-//! A key of the operating system's threads, in place of a thread-local with a destructor.
+//! Runs exit hooks by a key of the operating system, instead of a thread-local with a destructor.
 //!
-//! The C library registers the destructor of a thread-local under the dynamic linker's lock, in
-//! glibc at least up to 2.36. A thread that `dlopen` waits for must not need that lock. So a
-//! `malloc` library calls [`end_threads_by_key`] when it is loaded. A thread sets the value of a
-//! low key without a lock and without memory.
+//! The C library registers the destructor of a thread-local under the dynamic linker's lock (in
+//! glibc, at least up to 2.36). If `dlopen` waits for a thread, that thread must not need the
+//! lock. So a `malloc` library calls [`end_threads_by_key`] when it is loaded. Setting the value
+//! of a low key takes neither a lock nor memory.
 //!
-//! In glibc, the destructor of a key runs after the destructors of thread-locals, so more frees of
-//! a thread find its own record. It does not run when the main thread returns from `main`, but the
-//! process ends then.
+//! In glibc, the destructor of a key runs after the destructors of thread-locals, so more of a
+//! thread's frees find its own record. The destructor of a key does not run when the main thread
+//! returns from `main`, but then the process ends.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -16,26 +16,27 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Gone, HOOKS, Hook};
 
-/// The number of keys whose values glibc keeps in the thread itself. It allocates memory for the
-/// values of other keys.
+/// The number of keys whose values glibc keeps in the thread itself. For other keys it allocates
+/// memory.
 const LOW_KEYS: libc::pthread_key_t = 32;
 
-/// The number of the key plus one, or zero without a key.
+/// The number of the key plus one, or zero if there is no key.
 static KEY: AtomicUsize = AtomicUsize::new(0);
 
 std::thread_local! {
     static KEYED: KeyedHooks = const { KeyedHooks { hooks: [const { Cell::new(None) }; HOOKS], ran: Cell::new(false) } };
 }
 
-/// The hooks of a thread that the key's destructor runs. The value itself has no destructor.
+/// The hooks of a thread, which the key's destructor runs. This type itself has no destructor.
 struct KeyedHooks {
     hooks: [Hook; HOOKS],
     /// Whether the key's destructor has started.
     ran: Cell<bool>,
 }
 
-/// Makes the threads of this process run their exit hooks by a key, from now on. Returns `false` if
-/// the operating system has no low key left. The thread-local with a destructor then stays in use.
+/// Selects a key to run the exit hooks of threads that register a hook from now on. Returns
+/// `false` if the operating system has no low key left. The thread-local with a destructor then
+/// stays in use.
 ///
 /// # Safety
 /// The code of this crate stays loaded until all threads of the process have ended.
@@ -81,7 +82,8 @@ pub(super) fn at_exit(key: libc::pthread_key_t, hook: fn()) -> Result<(), Gone> 
         if unsafe { libc::pthread_setspecific(key, value) } != 0 {
             return Err(Gone);
         }
-        // A C library that allocates for the value may have registered another hook meanwhile.
+        // If the C library allocated for the value, that allocation may have registered another
+        // hook.
         let free = keyed.hooks.iter().find(|place| place.get().is_none()).ok_or(Gone)?;
         free.set(Some(hook));
         Ok(())
@@ -91,7 +93,7 @@ pub(super) fn at_exit(key: libc::pthread_key_t, hook: fn()) -> Result<(), Gone> 
 
 /// The destructor of the key: runs the hooks of the calling thread.
 unsafe extern "C" fn end(_value: *mut c_void) {
-    // The value has no destructor. So on Linux the thread-local lives until the thread has ended.
+    // `KEYED` has no destructor, so on Linux it lives until the thread has ended.
     let _ = KEYED.try_with(|keyed| {
         keyed.ran.set(true);
         keyed.hooks.iter().filter_map(Cell::take).for_each(|hook| hook());

@@ -29,7 +29,7 @@ pub(super) fn while_registering() {
     }
 }
 
-/// Declares an allocator for one test. Its data count the calls of `enter` and `leave`.
+/// Declares an allocator for one test. Its data counts the calls of `enter` and `leave`.
 macro_rules! tenant {
     ($name:ident) => {
         #[derive(Debug)]
@@ -43,7 +43,7 @@ macro_rules! tenant {
                 Self { entered: OwnerUsize::new(0), left: OwnerUsize::new(0) }
             }
 
-            /// Returns the calls of `enter` and `leave`, summed over all records.
+            /// Returns the numbers of calls of `enter` and `leave`, summed over all records.
             fn counts() -> (usize, usize) {
                 Self::statics().registry.records().map(Record::data).fold((0, 0), |(entered, left), data| {
                     (entered + data.entered.get(), left + data.left.get())
@@ -112,7 +112,7 @@ fn thread_is_bound_from_its_first_call_to_its_exit() {
     .unwrap();
     assert!(Toy::all_free());
     assert_eq!(Toy::counts(), (1, 1));
-    // The next thread leases the same record as it is.
+    // The next thread leases the same record unchanged.
     thread::spawn(|| assert_eq!(hold::<Toy>().unwrap().record().data().left.get(), 1)).join().unwrap();
     assert_eq!((Toy::counts(), Toy::statics().registry.later_records()), ((2, 2), 0));
 }

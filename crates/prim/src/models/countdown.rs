@@ -1,4 +1,5 @@
-//! Models of countdowns: on a record without a holder, the last free of a block frees the unit.
+//! Models of countdowns: on a record without a holder, the free of the last live block frees the
+//! unit.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -41,7 +42,7 @@ impl CountdownWorld {
         for (_, given) in unsafe { self.side.inbox.get().take() } {
             let count = if given == COMPLETE { self.chunk().live() } else { given };
             if self.chunk().book(count) {
-                // SAFETY: loom reports the race before this write.
+                // SAFETY: loom reports any race before this write.
                 self.emptied.get().with_mut(|emptied| unsafe { *emptied += 1 });
                 self.chunk().free();
             } else {
@@ -57,7 +58,7 @@ impl CountdownWorld {
     }
 
     fn assert_emptied_once(&self) {
-        // SAFETY: loom reports the race before this read.
+        // SAFETY: loom reports any race before this read.
         let emptied = self.emptied.get().with(|emptied| unsafe { *emptied });
         assert_eq!(emptied, 1, "the unit ran empty {emptied} times");
     }

@@ -18,7 +18,7 @@ pub(super) struct Chunk {
     blocks: [UnsafeCell<u32>; 3],
 }
 
-// SAFETY: returns the address of the same field every time.
+// SAFETY: `foreign` returns the address of the same field every time.
 unsafe impl ForeignHeader for Chunk {
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
         // SAFETY: the caller's unit is live; no reference is created.
@@ -39,7 +39,7 @@ impl Chunk {
 
     /// Writes to block `index`, as its user.
     pub(super) fn use_block(&self, index: usize) {
-        // SAFETY: loom reports the race before this write.
+        // SAFETY: loom reports any race before this write.
         self.blocks[index].with_mut(|block| unsafe { *block += 1 });
     }
 
@@ -47,7 +47,7 @@ impl Chunk {
     /// empty.
     pub(super) fn book(&self, count: u64) -> bool {
         self.live.with_mut(|live| {
-            // SAFETY: loom reports the race before this access.
+            // SAFETY: loom reports any race before this access.
             let live = unsafe { &mut *live };
             *live = live.checked_sub(count).expect("more blocks were freed than were live");
             *live == 0
@@ -56,7 +56,7 @@ impl Chunk {
 
     /// Returns the number of live blocks. Only the holder may call this.
     pub(super) fn live(&self) -> u64 {
-        // SAFETY: loom reports the race before this read.
+        // SAFETY: loom reports any race before this read.
         self.live.with(|live| unsafe { *live })
     }
 
@@ -64,7 +64,7 @@ impl Chunk {
         &self.foreign
     }
 
-    /// Frees the unit: writes to all of it, as its next user will.
+    /// Frees the unit, and writes to all of its memory, as the memory's next user will.
     pub(super) fn free(&self) {
         self.foreign.end();
         for index in 0..self.blocks.len() {
@@ -85,10 +85,11 @@ impl Side {
         Self { chunk: ModelArc::new(Chunk::new(live)), inbox: ModelArc::new(Inbox::new()) }
     }
 
-    /// Frees block `index` as a thread that is not the holder. Returns whether it pushed the unit.
+    /// Frees block `index` as a thread that is not the holder. Returns whether this call pushed the
+    /// unit.
     pub(super) fn remote_free(&self, index: usize) -> bool {
         self.chunk.get().use_block(index);
-        // SAFETY: the block is this thread's, and keeps the unit live until it is booked.
+        // SAFETY: the block belongs to this thread, and keeps the unit live until it is booked.
         unsafe { self.inbox.get().give_back_add(self.chunk.pointer(), 1) }
     }
 
@@ -101,7 +102,7 @@ impl Side {
     /// Books the remote frees in the inbox, as the holder. Returns whether the unit became empty.
     pub(super) fn book_inbox(&self) -> bool {
         let mut emptied = false;
-        // SAFETY: one thread of the model calls this, or the caller holds the record's lease.
+        // SAFETY: only one thread of the model calls this, or the caller holds the record's lease.
         for (unit, given) in unsafe { self.inbox.get().take() } {
             assert_eq!(unit, self.chunk.pointer());
             emptied |= self.chunk.get().book(given);
@@ -109,9 +110,9 @@ impl Side {
         emptied
     }
 
-    /// Does nothing, unless the weakening `book_without_dequeue` is set. Then it takes the word of
-    /// a unit that may not have been dequeued, which F2 forbids. Returns whether the unit became
-    /// empty.
+    /// Does nothing, unless the weakening `book_without_dequeue` is set. Then the function takes
+    /// the word of a unit that may not have been dequeued, which F2 forbids. Returns whether the
+    /// unit became empty.
     fn retire(&self) -> bool {
         if !cfg!(ephemera_weaken = "book_without_dequeue") {
             return false;
@@ -148,8 +149,8 @@ fn loom_remote_frees_empty_a_unit_once() {
     });
 }
 
-/// The holder frees the unit as soon as it is empty. Only the unit's word orders this after the
-/// remote free of the thread that did not push.
+/// The holder frees the unit as soon as it is empty. Only the unit's word orders that free after
+/// the remote free of the thread that did not push.
 #[test]
 fn loom_remote_frees_end_before_the_unit_is_freed() {
     explore(|| {
@@ -177,8 +178,8 @@ fn loom_remote_frees_end_before_the_unit_is_freed() {
     });
 }
 
-/// The holder reuses a block that it has just booked. Its new user frees it, so the unit enters the
-/// inbox a second time.
+/// The holder reuses a block that it has just booked. The block's new user frees it, so the unit
+/// enters the inbox a second time.
 #[test]
 fn loom_remote_free_of_a_reused_block_is_not_lost() {
     explore(|| {
@@ -190,7 +191,7 @@ fn loom_remote_free_of_a_reused_block_is_not_lost() {
         let mut emptied = side.book_inbox();
         let third = if emptied {
             // No block is live, so the unit is used again from its start.
-            // SAFETY: loom reports the race before this write.
+            // SAFETY: loom reports any race before this write.
             side.chunk.get().live.with_mut(|live| unsafe { *live = 1 });
             side.chunk.get().use_block(0);
             emptied = false;

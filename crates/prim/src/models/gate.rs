@@ -1,5 +1,5 @@
 //! Models of the gate: it has one holder at a time, and each holder sees the writes of the last
-//! one.
+//! holder.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -16,7 +16,7 @@ struct Guarded {
 impl Guarded {
     fn visit(&self) -> u32 {
         let Some(_pass) = self.gate.enter() else { return 0 };
-        // SAFETY: loom reports the race before this write.
+        // SAFETY: loom reports any race before this write.
         self.visits.with_mut(|visits| unsafe { *visits += 1 });
         1
     }
@@ -34,7 +34,7 @@ fn loom_gate_admits_one_holder_at_a_time() {
         for other in others {
             went_in += other.join().unwrap();
         }
-        // SAFETY: loom reports the race before this read.
+        // SAFETY: loom reports any race before this read.
         assert_eq!(guarded.get().visits.with(|visits| unsafe { *visits }), went_in);
         assert!(went_in >= 1 && guarded.get().gate.try_enter().is_some());
     });

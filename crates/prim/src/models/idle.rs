@@ -73,7 +73,7 @@ impl Model {
 
     fn remote_free(&self, index: usize) {
         self.unit.get().use_block(index);
-        // SAFETY: the block is this thread's, and keeps the unit live until it is booked.
+        // SAFETY: the block belongs to this thread, and keeps the unit live until it is booked.
         let pushed = unsafe { self.heap.get().mail.inbox.give_back_add(self.unit.pointer(), 1) };
         if pushed {
             // SAFETY: the model keeps the heap until all of its threads are joined.
@@ -82,7 +82,7 @@ impl Model {
     }
 
     fn book(&self) {
-        // SAFETY: one thread of the model calls this.
+        // SAFETY: only one thread of the model calls this.
         for (_, given) in unsafe { self.heap.get().mail.take() } {
             self.unit.get().book(given);
         }

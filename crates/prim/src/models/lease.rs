@@ -23,7 +23,7 @@ impl LeasedData {
 
     fn count(&self, emptied: bool) {
         self.emptied.with_mut(|count| {
-            // SAFETY: loom reports the race before this write.
+            // SAFETY: loom reports any race before this write.
             unsafe { *count += u32::from(emptied) };
         });
     }
@@ -61,7 +61,7 @@ impl LeaseWorld {
 
     /// Checks that the unit became empty once. No thread trims the record before this.
     fn assert_emptied_once(&self) {
-        // SAFETY: loom reports the race before this read.
+        // SAFETY: loom reports any race before this read.
         let emptied = self.record.get().data().emptied.with(|count| unsafe { *count });
         assert_eq!(emptied, 1, "the unit ran empty {emptied} times");
         assert!(self.record.get().is_free(), "a lease was not released");
@@ -76,8 +76,8 @@ impl LeaseWorld {
     }
 }
 
-/// The holder frees its block and exits, while another thread frees a block and a third one leases
-/// the record.
+/// The holder frees its block and exits, while another thread frees a block and a third thread
+/// leases the record.
 #[test]
 fn loom_lease_shows_the_last_holders_writes() {
     explore(|| {
@@ -92,14 +92,14 @@ fn loom_lease_shows_the_last_holders_writes() {
         foreign.join().unwrap();
         next.join().unwrap();
         world.clean();
-        // SAFETY: loom reports the race before this read.
+        // SAFETY: loom reports any race before this read.
         let emptied = world.record.get().data().emptied.with(|count| unsafe { *count });
         assert_eq!(emptied, 1, "the unit ran empty {emptied} times");
         world.side.chunk.get().free();
     });
 }
 
-/// Two threads push to a record without a holder and drain it if they can lease it.
+/// Two threads push to a record without a holder, and each drains it if it can lease it.
 #[test]
 fn loom_lease_taken_by_pushers_empties_a_unit_once() {
     explore(|| {
@@ -116,14 +116,14 @@ fn loom_lease_taken_by_pushers_empties_a_unit_once() {
             other.join().unwrap();
         }
         world.clean();
-        // SAFETY: loom reports the race before this read.
+        // SAFETY: loom reports any race before this read.
         let emptied = world.record.get().data().emptied.with(|count| unsafe { *count });
         assert_eq!(emptied, 1, "the unit ran empty {emptied} times");
         world.side.chunk.get().free();
     });
 }
 
-/// A lease that was bound is released once, and its record is free then.
+/// A lease that was bound is released once, and the record is then free.
 #[test]
 fn loom_lease_that_was_bound_is_released_once() {
     explore(|| {

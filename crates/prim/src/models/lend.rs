@@ -8,8 +8,8 @@ use super::memory::ModelArc;
 use crate::foreign::Inbox;
 
 /// A thread borrows the unit of an inbox and puts it back, while another thread frees the unit's
-/// last block and the holder books. The unit becomes empty once, and no thread touches it after
-/// that.
+/// last block and the holder books remote frees. The unit becomes empty once, and no thread touches
+/// it after that.
 #[test]
 fn loom_lent_units_are_booked_once() {
     explore(|| {
@@ -51,7 +51,7 @@ fn loom_lent_units_are_booked_once() {
     });
 }
 
-/// Units that no thread looked at are put back below those that were pushed in the meantime.
+/// Units that no thread looked at are put back below the units that were pushed during the loan.
 #[test]
 fn loom_units_pushed_during_a_loan_are_not_lost() {
     explore(|| {

@@ -42,7 +42,7 @@ impl<T> Clone for ModelArc<T> {
 
 impl<T> Drop for Leaked<T> {
     fn drop(&mut self) {
-        // SAFETY: `ModelArc::new` leaked this box, and the last owner of it is being dropped.
+        // SAFETY: `ModelArc::new` leaked this box, and its last owner is being dropped.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }

@@ -1,10 +1,10 @@
-//! Models of the protocol over the crate's own types: loom runs a few threads in every
+//! Loom models of the protocol. Each model runs a few threads over the crate's own types, in every
 //! interleaving.
 //!
-//! Each model is a test named `loom_*`. A field that only one thread may write is a loom cell, so
-//! that a missing edge fails the model instead of yielding a value that happens to be right. For
-//! each ordering of the crate, a negative control weakens it and names the model that must then
-//! fail. The design page has the table.
+//! Each model is a test named `loom_*`. A field that only one thread may write is a loom cell. So a
+//! missing edge fails the model, even if the value happens to be right. Negative controls weaken
+//! the orderings of the crate one by one, and name the model that must then fail. The design page
+//! has the table.
 
 mod countdown;
 mod foreign;

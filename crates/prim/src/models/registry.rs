@@ -7,7 +7,7 @@ use super::memory::ModelArc;
 use super::{explore, explore_within};
 use crate::record::{FIRST, Record, Registry};
 
-/// The data of a record, which count the record's holders. Only the holder writes them.
+/// The data of a record, which counts the record's holders. Only the holder writes it.
 struct CheckedData {
     holders: UnsafeCell<u32>,
 }
@@ -18,13 +18,13 @@ impl CheckedData {
     }
 
     fn hold(&self) {
-        // SAFETY: loom reports the race before this write.
+        // SAFETY: loom reports any race before this write.
         self.holders.with_mut(|holders| unsafe { *holders += 1 });
     }
 
     fn leave(&self) {
         self.holders.with_mut(|holders| {
-            // SAFETY: loom reports the race before this access.
+            // SAFETY: loom reports any race before this access.
             let holders = unsafe { &mut *holders };
             assert_eq!(core::mem::replace(holders, 0), 1, "a record had two holders");
         });
@@ -44,7 +44,7 @@ fn visit(registry: &Registry<CheckedData>) -> usize {
     core::ptr::from_ref(lease.record()).addr()
 }
 
-/// Three threads lease two static records: one thread may have to add a record, and no two threads
+/// Three threads lease two static records: one thread may need to add a record, and no two threads
 /// share a record.
 #[test]
 fn loom_registry_leases_a_record_to_one_thread() {
@@ -63,7 +63,7 @@ fn loom_registry_leases_a_record_to_one_thread() {
     });
 }
 
-/// Two threads add records while a third walks all records and leases those that it can.
+/// Two threads add records while a third thread visits all records and leases those that it can.
 #[test]
 fn loom_registry_shows_added_records_complete() {
     explore(|| {
@@ -89,8 +89,8 @@ fn loom_registry_shows_added_records_complete() {
     });
 }
 
-/// A thread that reads an added record without leasing it, as statistics do, sees its data
-/// complete.
+/// A thread that reads an added record without a lease, for example for statistics, sees the
+/// complete data.
 #[test]
 fn loom_registry_lets_statistics_read_added_records() {
     explore(|| {
@@ -99,7 +99,7 @@ fn loom_registry_lets_statistics_read_added_records() {
         let looker = registry.clone();
         let looker = thread::spawn(move || {
             let data = looker.get().records().map(Record::data);
-            // SAFETY: loom reports the race before this read; no holder writes the data.
+            // SAFETY: loom reports any race before this read; no holder writes the data.
             data.map(|data| data.holders.with(|count| unsafe { *count })).sum::<u32>()
         });
         drop(registry.get().lease_any().unwrap());

@@ -1,5 +1,5 @@
-//! Models of the place for a span in a thread's own cache. Its owner and another thread never both
-//! get the span, and the other thread gets it after the owner's last use.
+//! Models of the place for a span in a thread's own cache. The owner and another thread never both
+//! get a span, and the other thread gets a span only after the owner's last use of it.
 
 use core::ptr::{self, NonNull};
 
@@ -43,7 +43,8 @@ fn loom_a_kept_span_goes_to_its_owner_or_to_another_thread() {
         let own = kept.get();
         own.spans[0].write();
         own.put(0);
-        // The owner ends its use of a span that it takes back, and keeps the next one.
+        // If the owner takes the first span back, it uses that span for the last time. Then it
+        // keeps the second span if the place is empty.
         if let Some(span) = own.place.take() {
             own.end(span);
         }

@@ -13,7 +13,7 @@ use crate::witness::Witness;
 /// The bits of the two spans of a mapping.
 const ALL: u64 = 0b11;
 
-/// Two mappings with two spans each. The second one takes the place of the first.
+/// A superblock, and the spans of its two mappings. The second mapping replaces the first.
 struct Mapped {
     superblock: Superblock,
     spans: [[Witness; 2]; 2],

@@ -21,13 +21,13 @@ struct ListedUnit {
 
 impl ListedUnit {
     fn make(&self) {
-        // SAFETY: loom reports the race before this write.
+        // SAFETY: loom reports any race before this write.
         self.header.with_mut(|header| unsafe { *header += 1 });
     }
 
     fn read(&self) {
         self.witness.touch();
-        // SAFETY: loom reports the race before this read.
+        // SAFETY: loom reports any race before this read.
         self.header.with(|header| assert!(unsafe { *header } > 0, "a unit is read before it is made"));
     }
 }
@@ -90,9 +90,9 @@ fn loom_unit_list_walks_beside_an_owner_that_frees() {
     });
 }
 
-/// The owner removes the newest unit, so that the head leads to an older one that a walker may
-/// never have seen published. Loom lets a relaxed store continue the release sequence of its
-/// thread, as C++11 did, so the model does not show the race that the second publication prevents.
+/// The owner removes the newest unit, so the head then leads to an older unit whose publication a
+/// walker may not have seen. Loom lets a relaxed store continue the release sequence of its thread,
+/// as in C++11, so the model does not show the race that the second publication prevents.
 #[test]
 fn loom_unit_list_publishes_the_unit_below_a_removed_head() {
     explore_within(3, || {

@@ -15,7 +15,7 @@ struct ModelWords {
 
 impl ModelWords {
     fn write(&self, index: usize) {
-        // SAFETY: loom reports the race before this write.
+        // SAFETY: loom reports any race before this write.
         self.slots[index].with_mut(|slot| unsafe { *slot += 1 });
     }
 }

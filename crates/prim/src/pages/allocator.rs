@@ -1,4 +1,4 @@
-//! Implements the allocator trait by spans and mappings.
+//! Implements the allocator trait with spans and mappings.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -17,7 +17,7 @@ fn dangling(layout: Layout) -> NonNull<u8> {
 /// The allocator without a thread's own cache.
 const SHARED: CachedPages = CachedPages { cache: None };
 
-// SAFETY: every method is that of `CachedPages`. All values are the same allocator.
+// SAFETY: every method forwards to `CachedPages`. All values are the same allocator.
 unsafe impl Allocator for Pages {
     fn allocate(&self, layout: Layout) -> BlockResult {
         SHARED.allocate(layout)
@@ -52,7 +52,7 @@ unsafe impl Allocator for Pages {
 // SAFETY: a span or mapping has one owner until it is freed (G1). All values are the same
 // allocator, and no method unwinds.
 unsafe impl Allocator for CachedPages {
-    /// A block of size zero has a dangling address.
+    /// Returns a dangling address for a block of size zero.
     #[inline]
     fn allocate(&self, layout: Layout) -> BlockResult {
         let block = match self.take(layout) {
@@ -62,8 +62,8 @@ unsafe impl Allocator for CachedPages {
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// Pages that are known to be zero are not written. A span of the thread's own cache is
-    /// overwritten, which takes less time than the page faults of a fresh span.
+    /// Does not write pages that are known to be zero. Overwrites a span of the thread's own cache,
+    /// which takes less time than the page faults of a fresh span.
     fn allocate_zeroed(&self, layout: Layout) -> BlockResult {
         if layout.size() == 0 {
             return self.allocate(layout);
@@ -88,7 +88,7 @@ unsafe impl Allocator for CachedPages {
         }
     }
 
-    /// The block grows in its span, as a mapping that may move, or by a copy.
+    /// Grows the block in its span, as a mapping that may move, or by a copy.
     #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the caller passes a live block, which has memory if its size is not zero.
@@ -116,8 +116,8 @@ unsafe impl Allocator for CachedPages {
         Ok(grown)
     }
 
-    /// The block moves to a smaller span if `new` fits one. Otherwise it stays, or moves if it
-    /// cannot shrink in place.
+    /// Moves the block to a smaller span if `new` fits one. Otherwise shrinks the block in place,
+    /// or moves it if that is impossible.
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         if old.size() == 0 || new.size() == 0 {
             // SAFETY: the caller passes a live block.
@@ -143,7 +143,7 @@ unsafe impl Allocator for CachedPages {
     }
 }
 
-/// Allocates a block without the use of a thread's own cache.
+/// Allocates a block without a thread's own cache.
 #[inline(never)]
 fn allocate_shared(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     if layout.size() == 0 {
@@ -152,7 +152,7 @@ fn allocate_shared(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     Ok(spans::allocate(layout, false).ok_or(AllocError)?.0)
 }
 
-/// Frees a block without the use of a thread's own cache.
+/// Frees a block without a thread's own cache.
 ///
 /// # Safety
 /// `block` is a live block of this layout, and nothing uses it any more.
@@ -165,8 +165,8 @@ unsafe fn deallocate_shared(block: NonNull<u8>, layout: Layout) {
 }
 
 impl CachedPages {
-    /// Allocates a block from the thread's own cache alone. Returns `None` if the cache has no span
-    /// for it.
+    /// Allocates a block only from the thread's own cache. Returns `None` if the cache has no span
+    /// for the block.
     #[inline]
     #[must_use]
     pub fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
@@ -190,8 +190,8 @@ impl CachedPages {
     pub unsafe fn keep(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let Some(cache) = self.cache.filter(|_| layout.size() != 0) else { return false };
         let Some(order) = Span::order_at(block) else { return false };
-        // SAFETY: the cache belongs to the calling thread (`CachedPages::new`), which gives up the
-        // span at whose start the block lies.
+        // SAFETY: the cache belongs to the calling thread (`CachedPages::new`). The block is the
+        // start of its span, which the thread gives up.
         let Some(look) = (unsafe { cache.keep(order, block) }) else { return false };
         if look {
             spans::shed_one();
@@ -199,7 +199,7 @@ impl CachedPages {
         true
     }
 
-    /// Returns whether a block can grow to a layout where it is, because its span has room.
+    /// Returns whether a block can grow to a layout in place, because its span has room.
     ///
     /// # Safety
     /// `block` is a live block of this allocator, and not of size zero.

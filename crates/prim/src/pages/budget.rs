@@ -13,10 +13,10 @@ static CACHED: AtomicUsize = AtomicUsize::new(0);
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// The least bound on `CACHED`.
 static LEAST: AtomicUsize = AtomicUsize::new(CACHE);
-/// Bytes by which the cache may exceed its bound, because the process needed purged pages again.
-/// Each byte that [`decayed`] counts lowers this number by one.
+/// The rise of the bound, in bytes, because the process needed purged pages again. Each byte that
+/// [`decayed`] counts lowers this number by one.
 static LEARNED: AtomicUsize = AtomicUsize::new(0);
-/// Bytes that left the cache, or did not fit into it, and that the process has not needed again so
+/// Bytes that left the cache or did not fit into it, and that the process has not needed again so
 /// far.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 /// The number of allocations and frees so far, without those that a thread's own cache served.
@@ -36,7 +36,7 @@ fn learned_max() -> usize {
     }
 }
 
-/// The number of allocations and frees for each look of the process for unused memory.
+/// The process looks for unused memory once in this number of allocations and frees.
 pub(super) const DECAY: usize = 64;
 
 pub(super) fn allocated(bytes: usize, was_cached: bool) {
@@ -58,13 +58,13 @@ fn needed(bytes: usize) {
     }
 }
 
-/// Counts bytes that the cache had no room for.
+/// Counts bytes that left the cache or did not fit into it.
 pub(super) fn left(bytes: usize) {
     LEFT.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// Counts cached bytes whose pages were purged or unmapped, and lowers the bound by the same
-/// number.
+/// Counts cached bytes whose pages were purged or unmapped, and lowers the rise of the bound by the
+/// same number.
 pub(super) fn decayed(bytes: usize) {
     left(bytes);
     change(&LEARNED, |learned| learned.saturating_sub(bytes));

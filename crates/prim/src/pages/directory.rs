@@ -1,11 +1,11 @@
 //! Superblocks in groups of 64, with the bits that say which of them to visit.
 //!
-//! Each directory has three words with a bit for each of its superblocks. `vacant` is exact: its
-//! bit says that the superblock is not mapped, and clearing it claims the superblock. The other two
-//! are hints that save visits: `room` for superblocks with a free span, `soiled` for those with a
-//! free span that has old bytes. A hint that is set wrongly costs a visit, which clears it. No hint
-//! stays clear wrongly: a free sets the hint after the superblock's own bit, and a thread that
-//! clears the hint looks at the superblock once more.
+//! Each directory has three words with a bit for each of its superblocks. `vacant` is exact: a set
+//! bit says that the superblock is not mapped, and clearing the bit claims the superblock. The
+//! other two words are hints that save visits: `room` for superblocks with a free span, and
+//! `soiled` for those with a free span that has old bytes. A wrongly set hint costs a visit, which
+//! clears the hint. No hint stays wrongly clear: a free sets the hint after the superblock's own
+//! bit, and a thread that clears the hint looks at the superblock once more.
 
 use core::alloc::Layout;
 use core::ptr;
@@ -82,12 +82,12 @@ impl Directory {
         self.next()
     }
 
-    /// Clears the hints of a superblock that seems to have no free span, then sets them again if it
-    /// has one after all.
+    /// Clears the hints of a superblock that seems to have no free span, then sets them again if
+    /// the superblock has one after all.
     pub(super) fn look_again(&self, number: u32) {
         let (bit, superblock) = (1 << number, &self.homes[number as usize].superblock);
-        // ORDERING: AcqRel. Pairs with the Release in `Directory::note_room`: if that came first,
-        // this thread sees the free span.
+        // ORDERING: AcqRel. Pairs with the Release in `Directory::note_room`: if `note_room` came
+        // first, this thread sees the free span.
         self.room.fetch_and(!bit, Ordering::AcqRel);
         // ORDERING: AcqRel. Pairs with the Release in `Directory::note_room`.
         self.soiled.fetch_and(!bit, Ordering::AcqRel);

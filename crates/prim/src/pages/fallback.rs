@@ -1,5 +1,5 @@
-//! Implements the allocator trait by the system's heap, on targets without the system calls of
-//! `os`.
+//! Implements the allocator trait with the system's heap, or with the global heap without `std`.
+//! Serves targets without the system calls of `os`, and runs under Miri and loom.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -76,14 +76,14 @@ unsafe impl Allocator for CachedPages {
 }
 
 impl CachedPages {
-    /// Returns `None`: no thread has a cache of its own.
+    /// Returns `None`, because no thread has its own cache.
     #[inline]
     #[must_use]
     pub fn take(&self, _: Layout) -> Option<NonNull<u8>> {
         None
     }
 
-    /// Returns `false`: no thread has a cache of its own.
+    /// Returns `false`, because no thread has its own cache.
     ///
     /// # Safety
     /// None; the function does nothing.
@@ -93,7 +93,7 @@ impl CachedPages {
         false
     }
 
-    /// Returns `false`: only the system's heap knows whether a block has room.
+    /// Returns `false`, because only the system's heap knows whether a block has room.
     ///
     /// # Safety
     /// None; the function does nothing.
@@ -104,8 +104,8 @@ impl CachedPages {
     }
 }
 
-/// A thread's own cache of freed spans. It is always empty, because the system's heap has caches of
-/// its own.
+/// A thread's own cache of freed spans. It is always empty, because the system's heap has its own
+/// caches.
 #[derive(Debug, Default)]
 pub struct NoSpanCache;
 

@@ -1,11 +1,11 @@
-//! The map from addresses to superblocks: a tree of two levels with a word for each 2 MiB. The word
-//! has the address of the superblock's `Home`, and in its lowest bits the order of the spans.
+//! The map from addresses to superblocks: a tree of two levels with a word for each 2 MiB. Each
+//! word has the address of the superblock's `Home`, with the order of the spans in the lowest bits.
 //!
 //! # Invariant
 //!
 //! * **G4** The entries of the 2 MiB pieces of an open superblock name the superblock and its
 //!   order. They are written before the superblock opens and cleared after it closed, so they are
-//!   right while a thread owns a span of it.
+//!   correct while a thread owns a span of the superblock.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -60,7 +60,7 @@ fn leaf_or_new(number: usize) -> Option<&'static Leaf> {
     let fresh = os::map(LEAF_LEN, os::GRAIN)?;
     let (leaf, null) = (fresh.cast::<Leaf>().as_ptr(), ptr::null_mut());
     // ORDERING: Release. Pairs with the Acquire in `leaf`. Publishes: the leaf, whose zeros are
-    // null pointers. Acquire, for a leaf of another thread.
+    // null pointers. Acquire sees the leaf of another thread that was faster.
     match ROOT[number].compare_exchange(null, leaf, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: a mapping of zeros is a leaf of null pointers, and is never unmapped.
         Ok(_) => Some(unsafe { &*leaf }),
@@ -80,14 +80,14 @@ pub(super) fn find(addr: usize) -> Option<(NonNull<Home>, Order)> {
     // ORDERING: Acquire. Pairs with the Release in `set`.
     let entry = NonNull::new(leaf(number)?.0[entry].load(Ordering::Acquire))?;
     let order = Order::of_index(entry.addr().get() & ORDER_BITS);
-    // SAFETY: G4: the entry is the address of a `Home` plus this order, which is less than the size
-    // of a `Home`.
+    // SAFETY: by G4, the entry is the address of a `Home` plus this order, which is less than the
+    // size of a `Home`.
     let home = unsafe { entry.byte_sub(order.index()) };
     Some((home, order))
 }
 
-/// Writes the entries of a superblock. Returns `false`, and may have written some, if the map has
-/// no memory or no room for these addresses.
+/// Writes the entries of a superblock. Returns `false`, and may have written some of them, if the
+/// map has no memory or no room for these addresses.
 pub(super) fn set(base: NonNull<u8>, order: Order, home: NonNull<Home>) -> bool {
     let word = home.as_ptr().wrapping_byte_add(order.index());
     each(base, order.superblock(), |number, entry| {

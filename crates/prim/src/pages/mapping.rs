@@ -1,14 +1,13 @@
-//! Blocks whose size or alignment exceeds the largest span. Each is a mapping of its own.
+//! Blocks whose size or alignment exceeds the largest span. Each of them has its own mapping.
 //!
-//! The length of a mapping follows from the size of its block, so that a free can compute it.
-//! Lengths have eight steps for each doubling: a block that grows within a step stays where it is,
-//! and a freed mapping fits the next block of a similar size. Nothing touches the bytes after the
-//! block.
+//! The length of a mapping follows from the size of its block, so that a free can compute it. There
+//! are eight lengths for each doubling of the size. So a block that grows within one length stays
+//! where it is, and a freed mapping fits the next block of a similar size. Nothing touches the
+//! bytes after the block.
 //!
-//! A few freed mappings are kept in slots. A thread claims a slot by a compare-exchange, and skips
-//! a slot that another thread has claimed. If the operating system refuses to unmap a mapping, the
-//! calling thread purges its pages and adds the mapping to a list. Later frees try again to unmap
-//! it.
+//! Slots keep a few freed mappings. A thread claims a slot by a compare-exchange, and skips a slot
+//! that another thread has claimed. If the operating system refuses to unmap a mapping, the calling
+//! thread purges its pages and adds the mapping to a list. Later frees try again to unmap it.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -16,14 +15,14 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use super::{budget, os};
 use crate::sync::push;
 
-/// The number of slots, each of which keeps one freed mapping.
+/// The number of slots. Each slot keeps at most one freed mapping.
 const SLOTS: usize = 16;
 
 const EMPTY: usize = 0;
 const BUSY: usize = 1;
 const FULL: usize = 2;
 
-/// A freed mapping, if the slot is full.
+/// A place for one freed mapping.
 struct Slot {
     state: AtomicUsize,
     block: AtomicPtr<u8>,
@@ -32,7 +31,7 @@ struct Slot {
     seen: AtomicUsize,
 }
 
-/// No look has found the mapping of a slot yet.
+/// The value of `Slot::seen` if no look has found the mapping yet.
 const UNSEEN: usize = usize::MAX;
 
 /// The number of looks after which a kept mapping that no thread took may be unmapped.
@@ -40,7 +39,7 @@ const LOOKS: usize = 16;
 
 static KEPT: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 
-/// The number of searches of [`unmap_one`] so far. It chooses the slot in which the next search
+/// The number of searches by [`unmap_one`] so far. It chooses the slot in which the next search
 /// starts.
 static OLDEST: AtomicUsize = AtomicUsize::new(0);
 
@@ -214,12 +213,13 @@ unsafe fn unmap(block: NonNull<u8>, len: usize) {
         budget::unmapped(len);
         return;
     }
-    // SAFETY: the caller gives up the mapping. If this is refused too, its pages stay.
+    // SAFETY: the caller gives up the mapping. If the system refuses this call too, the pages stay.
     let _ = unsafe { os::purge(block, len) };
     let stuck = block.cast::<Stuck>();
     // SAFETY: a mapping is longer than a `Stuck` and aligned for it, and nothing else uses it.
     unsafe { stuck.write(Stuck { next: ptr::null_mut(), len }) };
-    // ORDERING: Release. Pairs with the Acquire in `retry_stuck`. Publishes: the first bytes.
+    // ORDERING: Release. Pairs with the Acquire in `retry_stuck`. Publishes: the mapping's first
+    // bytes.
     push(&STUCK, stuck.as_ptr(), None, Ordering::Release, |below| {
         // SAFETY: no other thread knows this mapping yet.
         unsafe { (*stuck.as_ptr()).next = below };
@@ -243,7 +243,8 @@ fn retry_stuck() {
         // again, `unmap` puts the mapping back on the list.
         unsafe { unmap(block, len) };
     }
-    // ORDERING: Release. Pairs with the Acquire in `retry_stuck`. Publishes: the list as it is now.
+    // ORDERING: Release. Pairs with the Acquire in `retry_stuck`. Publishes: this thread's changes
+    // of the list.
     RETRYING.store(false, Ordering::Release);
 }
 
@@ -252,7 +253,7 @@ fn pop_stuck() -> Option<(NonNull<u8>, usize)> {
     // ORDERING: Acquire. Pairs with the Release in `unmap`.
     let mut stuck = NonNull::new(STUCK.load(Ordering::Acquire))?;
     loop {
-        // SAFETY: this thread alone takes mappings from the list, and their first bytes are
+        // SAFETY: only this thread takes mappings from the list, and their first bytes are
         // complete.
         let Stuck { next, len } = unsafe { stuck.read() };
         // ORDERING: Acquire. Pairs with the Release in `unmap`.

@@ -1,8 +1,8 @@
 //! Memory from the operating system: the backing allocator of heaps that serve a whole program.
 //!
-//! [`Pages`] implements the allocator traits for blocks of 32 KiB and more, and serves smaller ones
-//! with 32 KiB of addresses. It never calls the global allocator, so it can serve the global
-//! allocator.
+//! [`Pages`] implements the allocator traits for blocks of 32 KiB and more. A smaller block takes
+//! 32 KiB of addresses. `Pages` never calls the global allocator, so the global allocator can be
+//! built on it.
 //!
 //! ```text
 //!   size and alignment     block
@@ -20,34 +20,36 @@
 //!
 //! # When memory leaves the cache
 //!
-//! Freed spans and mappings keep their pages, up to the larger of [`CACHE`] and an eighth of the
-//! bytes in use. The bound rises by the bytes that left the cache and were needed again, up to
-//! [`CACHE_LEARNED`]. It falls by the cached bytes that are purged or unmapped. A free that would
-//! exceed this bound purges its own span, or unmaps its own mapping. While the cache exceeds the
-//! bound, each free also purges or unmaps up to two cached spans or mappings. After every 64th
-//! allocation or free, the process *looks* for unused memory. The look purges a cached span, or
-//! unmaps a cached mapping, that no thread took during the last 16 looks. A superblock without a
-//! used span is unmapped when less than half of its spans are cached, except for the last such
-//! superblock of its span size. [`purge`] returns all cached memory to the operating system at
-//! once.
+//! Freed spans and mappings keep their pages, up to a bound: the larger of [`CACHE`] and an eighth
+//! of the bytes in use. The bound rises by the bytes that left the cache and were needed again, up
+//! to [`CACHE_LEARNED`]. This rise shrinks by the cached bytes that are purged or unmapped. A free
+//! that would exceed the bound purges its own span, or unmaps its own mapping. While the cache
+//! exceeds the bound, each free also purges or unmaps up to two cached spans or mappings. After
+//! every 64th allocation or free, the process *looks* for unused memory. The look purges a cached
+//! span, or unmaps a cached mapping, that no thread took during the last 16 looks.
+//!
+//! A superblock without a used span stays mapped while at least half of its spans are cached and
+//! the cache is within its bound. Of the others, only the last one of each span size stays mapped.
+//! [`purge`] returns all cached memory to the operating system at once.
 //!
 //! In addition, a thread that uses [`CachedPages`] keeps freed spans for itself: four of 64 KiB,
-//! two of 128 KiB and one of 256 KiB. It keeps none if [`set_cache`] allows the process fewer bytes
-//! than these spans have. After every 64th allocation or free, the process also looks at the spans
-//! of one thread. One span of each length moves to the process's cache if the thread has not used
-//! that length since the last look at its spans. Allocations and frees that a thread's own spans
-//! serve do not count here. The thread counts them for each length, and every 64th of a length also
-//! causes a look.
+//! two of 128 KiB and one of 256 KiB. The thread keeps none if [`set_cache`] allows the process
+//! fewer bytes than these spans have. After every 64th allocation or free, the process also looks
+//! at the spans of one thread. One span of each length moves to the process's cache if the thread
+//! has not used that length since the last look at its spans. Allocations and frees that a thread's
+//! own spans serve do not count towards these 64. The thread counts them separately for each
+//! length, and every 64th of one length also causes a look.
 //!
 //! `superblock` has the words of a superblock, `directory` has 64 superblocks, `table` has all
 //! superblocks of one span size, and `map` finds the superblock of an address. `mapping` serves
 //! larger blocks, `budget` bounds the cache, and `span_cache` has the spans that a thread keeps.
-//! `spans` uses these modules: it decides which memory leaves the cache. `os` makes the system
+//! `spans` uses all of these, and decides which memory leaves the cache. `os` makes the system
 //! calls, `permanent` allocates memory that is never freed, and [`notes`] keeps a pointer and a
 //! number for a block.
 //!
 //! On targets without these system calls, under Miri and under loom, the system's heap serves all
-//! blocks.
+//! blocks. Without the feature `std`, the global heap serves them there, so the global allocator
+//! cannot be built on `Pages`.
 
 #[cfg(ephemera_pages)]
 mod allocator;
@@ -89,14 +91,15 @@ use crate::traits::AllocError;
 
 /// The minimum of the bound on the bytes of freed blocks that stay resident: 4 MiB. The bound is
 /// this number or an eighth of the bytes in use, whichever is more. A program that needs purged
-/// pages again raises it.
+/// pages again raises the bound.
 ///
-/// The number is small because a program that sleeps after a burst keeps up to this number of
-/// bytes.
+/// The number is small because a program that sleeps after a burst keeps up to this number of bytes
+/// resident.
 pub const CACHE: usize = if cfg!(ephemera_weaken = "cache_starts_large") { 16 << 20 } else { 4 << 20 };
 
-/// The largest rise of the bound on the bytes of freed blocks if the process needs pages again: 64
-/// MiB. After [`set_cache`] the largest rise is four times the bound that was set.
+/// The largest rise of the bound on the bytes of freed blocks in a process that needs purged pages
+/// again: 64 MiB. If [`set_cache`] sets another minimum, the largest rise is four times that
+/// minimum.
 pub const CACHE_LEARNED: usize = 64 << 20;
 
 /// A zero-sized allocator over pages of the operating system.
@@ -130,7 +133,7 @@ pub struct CachedPages {
 }
 
 impl CachedPages {
-    /// Creates the allocator. Without a cache, it does what [`Pages`] does.
+    /// Creates the allocator. Without a cache, it behaves like [`Pages`].
     ///
     /// # Safety
     /// The cache belongs to the calling thread as long as that thread uses this value.
@@ -156,7 +159,7 @@ pub fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
 pub use order::{SPAN_MAX, SPAN_MIN};
 
 /// Returns the start and the length of the span that contains this address, if there is one. If no
-/// thread owns that span, the answer is out of date at once.
+/// thread owns that span, the answer may be out of date.
 #[cfg(ephemera_pages)]
 fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
     // SAFETY: only the words of the superblock are read, which are never freed.
@@ -165,7 +168,7 @@ fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
 }
 
 /// Returns the length of the span that contains this address, if there is one. A span is aligned to
-/// its length. If no thread owns that span, the answer is out of date at once.
+/// its length. If no thread owns that span, the answer may be out of date.
 #[cfg(ephemera_pages)]
 #[inline]
 #[must_use]
@@ -174,7 +177,8 @@ pub fn span_len(block: NonNull<u8>) -> Option<usize> {
 }
 
 /// Returns the pages of all freed blocks to the operating system. Where a page has more than 32
-/// KiB, a smaller span leaves only with its superblock, once that has no used span.
+/// KiB, a span that is smaller than a page leaves only with its superblock, once that superblock
+/// has no used span.
 pub fn purge() {
     #[cfg(ephemera_pages)]
     spans::purge();
@@ -192,18 +196,18 @@ pub fn shed(bytes: usize) {
 }
 
 /// Returns the last pages of a live block to the operating system: those that start at `start` or
-/// later. `len` is the number of bytes from there to the end of the block's layout. Their content
-/// is unknown afterwards, even if the system refuses.
+/// later. `len` is the number of bytes from `start` to the end of the block's layout. The content
+/// of these pages is unknown afterwards, even if the system refuses.
 ///
 /// # Safety
-/// `start` is in a live block of [`Pages`]. Nothing needs the bytes from there to the end of the
+/// `start` is in a live block of [`Pages`]. Nothing needs the bytes from `start` to the end of the
 /// block, or uses them during the call.
 pub unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
     #[cfg(ephemera_pages)]
     {
         let page = os::page_size();
         let first = start.addr().get().next_multiple_of(page);
-        // The rest of the last page also belongs to the block, which has a whole span.
+        // A block in a span has the whole span, so the rest of its last page also belongs to it.
         let end = match span_of(start) {
             Some((span, len)) => span.addr().get() + len,
             None => (start.addr().get() + len) & !(page - 1),
@@ -229,8 +233,8 @@ pub(crate) fn fence_all_threads() -> bool {
     os::fence_all_threads()
 }
 
-/// Returns the whole pages of a range to the operating system, wherever the memory comes from.
-/// Their content is unknown afterwards, even if the system refuses.
+/// Returns the whole pages of a range to the operating system, whichever code mapped them. Their
+/// content is unknown afterwards, even if the system refuses.
 ///
 /// The pages keep their addresses and stay as accessible as before. Memory that the system cannot
 /// take back, such as locked pages, keeps its content.
@@ -258,7 +262,7 @@ pub unsafe fn discard(start: NonNull<u8>, len: usize) {
     }
 }
 
-/// Returns the time of a monotonic clock in milliseconds. It wraps, and it may be a few
+/// Returns the time of a monotonic clock in milliseconds. The time wraps, and it may be a few
 /// milliseconds late. Without pages of the operating system it is always zero.
 #[must_use]
 pub fn now_ms() -> usize {
@@ -271,8 +275,8 @@ pub fn now_ms() -> usize {
 /// Sets the minimum of the bound on the bytes of freed blocks that stay resident, initially
 /// [`CACHE`]. This call purges nothing; the next frees obey the new bound. If the process needs
 /// purged pages again, the bound rises by up to four times `bytes`, or by up to [`CACHE_LEARNED`]
-/// if `bytes` is [`CACHE`]. If `bytes` is less than 768 KiB, threads keep no freed blocks for
-/// themselves.
+/// if `bytes` is [`CACHE`]. If `bytes` is less than 768 KiB, threads keep no further freed spans
+/// for themselves.
 pub fn set_cache(bytes: usize) {
     #[cfg(ephemera_pages)]
     budget::set_least(bytes);
@@ -280,7 +284,7 @@ pub fn set_cache(bytes: usize) {
     let _ = bytes;
 }
 
-/// Sets whether new superblocks and mappings ask for huge pages, where the operating system has
+/// Sets whether new superblocks and mappings ask for huge pages, where the operating system offers
 /// them on request. The initial value is `false`. Huge pages save time in large heaps and cost
 /// memory in small ones.
 pub fn set_huge_pages(wanted: bool) {
@@ -290,8 +294,8 @@ pub fn set_huge_pages(wanted: bool) {
     let _ = wanted;
 }
 
-/// The bytes that the process has from this module. All are zero on targets where the system's heap
-/// serves the blocks.
+/// The bytes that the process holds from this module. All are zero on targets where the system's
+/// heap serves the blocks.
 ///
 /// # Examples
 ///
@@ -314,7 +318,7 @@ pub struct PageUsage {
     pub bytes_mapped: usize,
 }
 
-/// Returns the bytes that the process has from this module.
+/// Returns the bytes that the process holds from this module.
 #[must_use]
 pub fn usage() -> PageUsage {
     #[cfg(ephemera_pages)]
@@ -329,8 +333,8 @@ pub fn usage() -> PageUsage {
 }
 
 /// Makes one of the next system calls fail, for tests: 1 stands for the next call, 0 for none, and
-/// `usize::MAX` for all. Returns what remains of the number from the last use of this function: 0
-/// if that call has been made.
+/// `usize::MAX` for all. Returns what remains of the number from the previous use of this function:
+/// 0 if that call has failed.
 #[doc(hidden)]
 pub fn refuse_call(number: usize) -> usize {
     #[cfg(ephemera_pages)]

@@ -2,15 +2,15 @@
 //!
 //! A block of [`Pages`](super::Pages) has no header, and nothing touches the bytes after it. So its
 //! note is in a tree of three levels over the addresses, with an entry for each 32 KiB. An entry
-//! takes 16 bytes, and a leaf of the tree covers 32 MiB. The first note that needs a leaf makes it.
-//! Leaves are never freed.
+//! takes 16 bytes, and a leaf of the tree covers 32 MiB. The first note that needs a leaf creates
+//! it. Leaves are never freed.
 //!
 //! # Invariant
 //!
 //! * **G6** The entry of a block's first byte belongs to the owner of the block. With
 //!   `ephemera_pages`, two blocks never share an entry, because each takes at least 32 KiB from its
 //!   first byte on. Otherwise, smaller blocks have no notes, and their owners use no entry. An
-//!   owner takes the note away before it frees the block, so a new block has no note.
+//!   owner takes the note before it frees the block, so a new block has no note.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -64,8 +64,8 @@ fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     unsafe { table.as_ref() }
 }
 
-/// Does what [`follow`] does, and creates a table of zeros if there is none. Returns `None` if
-/// there is no memory for it.
+/// Returns the table that a link names. Creates a table of zeros if there is none. Returns `None`
+/// if there is no memory for a table.
 ///
 /// # Safety
 /// All bytes zero are a valid `T`.
@@ -90,12 +90,13 @@ fn tree_indices(block: NonNull<u8>) -> (usize, usize, usize) {
     (leaf >> BRANCH_BITS, leaf & ((1 << BRANCH_BITS) - 1), entry & ((1 << LEAF_BITS) - 1))
 }
 
-/// Sets the note of a block. Returns `false` if there is no memory for it, or no entry: the tree
-/// does not cover the address, or another block might have the same entry.
+/// Sets the note of a block. Returns `false` if there is no memory for the note, or if the block
+/// has no entry. That is so if the tree does not cover its address, or if another block might have
+/// the same entry.
 ///
 /// # Safety
-/// The caller owns the block. It has this layout and is not of size zero. The block came from
-/// [`Pages`](super::Pages). The caller must take the note before it frees the block.
+/// The caller owns the block, which has this layout, came from [`Pages`](super::Pages) and is not
+/// of size zero. The caller must take the note before it frees the block.
 #[cold]
 #[must_use]
 pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
@@ -135,25 +136,25 @@ fn entry(block: NonNull<u8>, layout: Layout) -> Option<&'static NoteWords> {
 /// Returns whether a block has a note.
 ///
 /// # Safety
-/// The caller owns the block. It has this layout, came from [`Pages`](super::Pages) and is not of
-/// size zero.
+/// The caller owns the block, which has this layout, came from [`Pages`](super::Pages) and is not
+/// of size zero.
 #[inline]
 #[must_use]
 pub unsafe fn has(block: NonNull<u8>, layout: Layout) -> bool {
-    // Relaxed: only owners of the block use the entry (G6), one after the other.
+    // Relaxed: only owners of the block use the entry (G6), one after another.
     entry(block, layout).is_some_and(|entry| !entry.whose.load(Ordering::Relaxed).is_null())
 }
 
 /// Takes the note of a block, if it has one.
 ///
 /// # Safety
-/// The caller owns the block. It has this layout, came from [`Pages`](super::Pages) and is not of
-/// size zero.
+/// The caller owns the block, which has this layout, came from [`Pages`](super::Pages) and is not
+/// of size zero.
 #[inline]
 #[must_use]
 pub unsafe fn take(block: NonNull<u8>, layout: Layout) -> Option<Note> {
     let entry = entry(block, layout)?;
-    // Relaxed: only owners of the block use the entry (G6), one after the other.
+    // Relaxed: only owners of the block use the entry (G6), one after another.
     let whose = NonNull::new(entry.whose.load(Ordering::Relaxed))?;
     entry.whose.store(ptr::null_mut(), Ordering::Relaxed);
     Some(Note { whose, number: entry.number.load(Ordering::Relaxed) })

@@ -13,7 +13,7 @@ pub const SPAN_MAX: usize = SPAN_MIN << (ORDERS - 1);
 /// The largest length of a superblock, in bytes.
 const SUPERBLOCK_MAX: usize = 8 << 20;
 
-/// A length of spans: [`SPAN_MIN`], doubled this number of times.
+/// A length of spans, as the number of times that [`SPAN_MIN`] is doubled.
 #[derive(Clone, Copy)]
 pub(super) struct Order(usize);
 
@@ -21,7 +21,7 @@ impl Order {
     /// All orders, the smallest spans first.
     pub(super) const ALL: [Self; ORDERS] = [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5)];
 
-    /// Returns the order of the spans for a layout, or `None` if the block is a mapping of its own.
+    /// Returns the order of the spans for a layout, or `None` if the block has its own mapping.
     pub(super) const fn of(layout: Layout) -> Option<Self> {
         let need = if layout.size() > layout.align() { layout.size() } else { layout.align() };
         if need > SPAN_MAX {

@@ -1,7 +1,7 @@
-//! Memory that is never freed: records, tables and the like.
+//! Memory that is never freed, such as records and tables.
 //!
-//! Blocks are cut from a chunk, from its start to its end. The bytes between the last block and the
-//! end of a chunk stay unused when the next block does not fit.
+//! Blocks are cut from a chunk, from its start to its end. If the next block does not fit, the rest
+//! of the chunk stays unused.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -9,8 +9,8 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::{budget, os};
 
-/// The length of a chunk, in bytes. A block that needs more than half of it is a mapping of its
-/// own.
+/// The length of a chunk, in bytes. A block that needs more than half of a chunk has its own
+/// mapping.
 const CHUNK: usize = os::GRAIN;
 
 /// The header at the start of a chunk.
@@ -51,7 +51,8 @@ fn cut(chunk: NonNull<PermanentChunk>, layout: Layout) -> Option<NonNull<u8>> {
     // SAFETY: chunks are complete and never unmapped.
     let next = unsafe { &chunk.as_ref().next };
     let step = |next: usize| Some(place(next) + layout.size()).filter(|end| *end <= CHUNK);
-    // The bytes of a chunk are zero, and no two blocks share a byte. So no order is needed.
+    // The bytes of a chunk are zero, and no two blocks share a byte. So the exchange needs no
+    // ordering.
     let mut before = next.load(Ordering::Relaxed);
     while let Err(now) =
         next.compare_exchange_weak(before, step(before)?, Ordering::Relaxed, Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! A span that the calling thread owns, and the lookup of its superblock by its address.
+//! A span that the calling thread owns, and the lookup of a span by an address.
 
 use core::ptr::NonNull;
 
@@ -17,7 +17,7 @@ impl Span {
     /// Returns the span that contains an address, if there is one.
     ///
     /// # Safety
-    /// If the address is that of a span, the caller owns the span.
+    /// If the address is in a span, the caller owns that span.
     pub(super) unsafe fn at(block: NonNull<u8>) -> Option<Self> {
         let (home, order) = map::find(block.addr().get())?;
         // SAFETY: entries name the words of superblocks, which are never freed (G4).
@@ -32,7 +32,7 @@ impl Span {
     }
 
     /// Returns the order of the span that contains a block, or `None` if the block is a mapping. If
-    /// no thread owns the block, the answer is out of date at once.
+    /// no thread owns the block, the answer may be out of date.
     #[inline]
     pub(super) fn order_at(block: NonNull<u8>) -> Option<Order> {
         map::find(block.addr().get()).map(|(_, order)| order)

@@ -1,8 +1,9 @@
 //! A thread's own cache of freed spans, for its next allocations of the same span length.
 //!
-//! The superblocks of a span length are shared by all threads, so an allocation and a free there
-//! take several atomic read-modify-writes each. A thread that frees and allocates spans of 64 to
-//! 256 KiB uses the *places* of its own cache instead: a pair costs one exchange and one store.
+//! All threads share the superblocks of a span length, so an allocation or a free there takes
+//! several atomic read-modify-writes. A thread that frees and allocates spans of 64 to 256 KiB uses
+//! the *places* of its own cache instead. An allocation and a free together then cost one exchange
+//! and one store.
 //!
 //! ```text
 //!   64 KiB    | span | span |      |      |      four places
@@ -48,20 +49,20 @@ struct KeptSpans {
     places: [SpanPlace; PLACES_MAX],
     /// The number of times that the owner took or kept a span.
     uses: OwnerUsize,
-    /// `uses` at the last look of any thread.
+    /// The value of `uses` at the last look by any thread.
     seen: AtomicUsize,
 }
 
 /// A thread's own cache of freed spans.
 ///
 /// The cache belongs to one thread at a time, for example to the holder of the record that contains
-/// it. A new owner must see the writes of the last one.
+/// it. A new owner must see the writes of the last owner.
 #[derive(Debug)]
 pub struct SpanCache {
     orders: [KeptSpans; PLACES.len()],
     /// The cache that was listed before this one, or null.
     next: AtomicPtr<Self>,
-    /// Not zero if the cache is listed.
+    /// Not zero if the cache is on the list.
     listed: OwnerUsize,
 }
 
@@ -80,8 +81,8 @@ impl KeptSpans {
         }
     }
 
-    /// Counts a use. Returns whether the caller must look for unused memory. This is so at every
-    /// [`budget::DECAY`]th use.
+    /// Counts a use. Returns `true` at every [`budget::DECAY`]th use: the caller must then look for
+    /// unused memory.
     #[inline]
     fn count(&self) -> bool {
         self.uses.add(1) % budget::DECAY == 0
@@ -124,8 +125,8 @@ impl SpanCache {
     }
 
     /// Keeps a freed span of this order, and returns whether the caller must look for unused
-    /// memory. Returns `None`, and keeps nothing, if no place is empty or if the process may cache
-    /// fewer bytes than [`KEPT_MAX`].
+    /// memory. Returns `None`, and keeps nothing, if the cache has no empty place for the order or
+    /// the process may cache fewer bytes than [`KEPT_MAX`].
     ///
     /// # Safety
     /// The cache belongs to the calling thread, and the calling thread owns the span. Unless this
@@ -169,8 +170,8 @@ impl SpanCache {
         self.orders.iter().flat_map(|kept| core::iter::from_fn(|| kept.steal()))
     }
 
-    /// Visits the cache of one thread, and takes spans of the orders that the thread does not use:
-    /// at most one of each.
+    /// Visits the cache of one thread, and takes one span of each order that the thread has not
+    /// used since the last look.
     pub(super) fn look() -> impl Iterator<Item = NonNull<u8>> {
         // SAFETY: the pointer is null or names a listed cache, which is `'static`.
         let hand = unsafe { HAND.load(Ordering::Relaxed).as_ref() };

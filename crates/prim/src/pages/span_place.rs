@@ -31,8 +31,8 @@ impl SpanPlace {
         }
     }
 
-    /// Returns whether the place is empty. The answer may be out of date, except that a place that
-    /// its owner finds empty stays so until the owner fills it.
+    /// Returns whether the place is empty. The answer may be out of date. But if the owner finds
+    /// the place empty, it stays empty until the owner fills it.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.load(Ordering::Relaxed).is_null()

@@ -15,7 +15,8 @@ use super::{budget, mapping, os};
 /// A moved mapping has at least this alignment in bytes, because no page is smaller.
 const PAGE: usize = 4 << 10;
 
-/// The number of spans that a free purges while the cache exceeds its bound.
+/// The number of cached spans or mappings that a free purges or unmaps while the cache exceeds its
+/// bound.
 const PURGES: usize = 2;
 
 /// The number of searches for cached memory so far. It chooses the table in which the next search
@@ -27,7 +28,7 @@ static LOOKS: AtomicUsize = AtomicUsize::new(0);
 
 /// Allocates a block, and returns it and whether all of its bytes are zero.
 ///
-/// If the operating system refuses, the function purges and unmaps everything cached, and repeats
+/// If the operating system refuses, the function purges and unmaps all cached memory, and repeats
 /// the request.
 pub(super) fn allocate(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
     let block = allocate_once(layout, zeroed).or_else(|| {
@@ -88,7 +89,7 @@ unsafe fn free_span(span: Span) {
     let len = span.len();
     // SAFETY: nothing uses the span.
     let purged = !budget::has_room(len) && unsafe { os::purge(span.start(), len) };
-    // The count comes first: as soon as the span is free, another thread may take it.
+    // Count before the free: as soon as the span is free, another thread may take it.
     if purged {
         budget::left(len);
     }
@@ -135,8 +136,8 @@ pub(super) fn shed_one() {
     }
 }
 
-/// Returns the numbers of all tables, and [`ORDERS`] for the mappings. `look`, the number of this
-/// look, chooses the first one.
+/// Returns the numbers of all tables, and [`ORDERS`] for the mappings. `look`, the number of the
+/// look or search, chooses the first one.
 fn turns(look: usize) -> impl Iterator<Item = usize> {
     (0..=ORDERS).map(move |turn| look.wrapping_add(turn) % (ORDERS + 1))
 }
@@ -151,8 +152,8 @@ fn shed() -> bool {
 }
 
 /// Purges cached spans and unmaps cached mappings, until the cache is smaller by this number of
-/// bytes or no more are found. The number of steps is at most the number of smallest spans in these
-/// bytes.
+/// bytes or has no more of them. The number of steps is at most the number of smallest spans in
+/// these bytes.
 pub(super) fn shed_bytes(bytes: usize) {
     let cached = || budget::now().1;
     let bytes = bytes.min(cached());
@@ -164,8 +165,9 @@ pub(super) fn shed_bytes(bytes: usize) {
     }
 }
 
-/// Purges a cached span that the calling thread took out of the cache. If the system refuses,
-/// unmaps the span's superblock if that has no used span. Returns whether one of the two worked.
+/// Purges a cached span that the calling thread took out of the cache. If the system refuses, frees
+/// the span unpurged, and unmaps its superblock if that has no used span. Returns whether the purge
+/// or the unmapping worked.
 fn purge_span(span: Span) -> bool {
     // SAFETY: the span was free, and this thread owns it now.
     let purged = unsafe { os::purge(span.start(), span.len()) };
@@ -177,7 +179,7 @@ fn purge_span(span: Span) -> bool {
     purged || span.give_unpurged()
 }
 
-/// Purges and unmaps all that is cached, by the process and by threads.
+/// Purges and unmaps all memory that the process and its threads cache.
 ///
 /// The empty superblocks are unmapped first, so that no call purges their spans one by one. The
 /// unmapping also works if the operating system refuses to purge some of these spans.
@@ -250,7 +252,8 @@ pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> boo
     }
 }
 
-/// Returns whether a block that shrinks should move to a span of a smaller order.
+/// Returns whether a block that shrinks should move, because its span or mapping is larger than a
+/// span for `new`.
 ///
 /// # Safety
 /// `block` is a live block of the caller.

@@ -5,11 +5,11 @@
 //!
 //! * **G1** A set bit of `free` stands for a span of the open superblock that no thread uses. A
 //!   thread that clears the bit owns the span until it sets the bit again.
-//! * **G2** `base` changes only while all bits of `free` are clear and no span is owned: before
-//!   [`Superblock::open`] sets them, and after [`Superblock::close`] cleared them at once. So the
-//!   owner of a span reads the base of its mapping.
-//! * **G3** The span of a clear bit of `dirty` has never been written since it was mapped or
-//!   purged. Only the span's owner changes its bit.
+//! * **G2** `base` changes only while all bits of `free` are clear and no span is owned. That is
+//!   before [`Superblock::open`] sets the bits, or after [`Superblock::close`] has cleared all of
+//!   them at once. So the owner of a span reads the base of its mapping.
+//! * **G3** A free span whose bit of `dirty` is clear has not been written since it was mapped or
+//!   purged. Only the span's owner changes the bit.
 
 use core::ptr;
 
@@ -50,11 +50,11 @@ pub(crate) struct TakenSpan {
     pub(crate) index: u32,
     /// Whether the span may hold old bytes.
     pub(crate) dirty: bool,
-    /// Whether it was the last free span of the superblock.
+    /// Whether the span was the last free one of the superblock.
     pub(crate) last: bool,
 }
 
-/// The words of a superblock. They are never freed, while the mapping comes and goes.
+/// The words of a superblock. They are never freed, although the mapping comes and goes.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Superblock {
@@ -111,7 +111,7 @@ impl Superblock {
         self.dirty.load(Ordering::Relaxed).count_ones() as usize
     }
 
-    /// Opens the superblock over a fresh mapping, whose spans are the bits of `all`.
+    /// Opens the superblock over a fresh mapping. The spans of the bits in `all` are then free.
     ///
     /// The superblock must not be open, and no other thread may open or close it during the call.
     pub(crate) fn open(&self, base: *mut u8, all: u64) {
@@ -130,15 +130,15 @@ impl Superblock {
         })
     }
 
-    /// Takes the first free span with old bytes whose index is at least `from`.
+    /// Takes the first free span with old bytes, from index `from` on.
     #[cfg(ephemera_pages)]
     pub(crate) fn take_dirty(&self, from: u32) -> Option<TakenSpan> {
         let after = u64::MAX.checked_shl(from)?;
         self.take_of(|free, dirty| free & dirty & after)
     }
 
-    /// Takes the first of the free spans that `choose` returns. The arguments of `choose` are the
-    /// bits of all free spans and of all spans with old bytes.
+    /// Takes the first of the spans that `choose` selects. The arguments of `choose` are the bits
+    /// of all free spans and of all spans with old bytes.
     #[inline]
     fn take_of(&self, choose: impl Fn(u64, u64) -> u64) -> Option<TakenSpan> {
         let mut free = self.free.load(Ordering::Relaxed);
@@ -179,7 +179,7 @@ impl Superblock {
     }
 
     /// Takes the first span of `choice`, a subset of the bits in `free`. If the exchange fails,
-    /// returns the value that the word has then.
+    /// returns the current value of the word.
     #[inline]
     fn take_first(&self, free: u64, choice: u64) -> Result<TakenSpan, u64> {
         let index = choice.trailing_zeros();
@@ -188,13 +188,13 @@ impl Superblock {
         self.free.compare_exchange_weak(free, rest, TAKE, Ordering::Relaxed)?;
         #[cfg(ephemera_pages)]
         self.mark_used(1 << index);
-        // Read the word again: the caller's load may be older than the exchange.
+        // Read `dirty` again: the caller's load may be older than the exchange.
         let dirty = self.dirty.load(Ordering::Relaxed) & (1 << index) != 0;
         Ok(TakenSpan { index, dirty, last: rest == 0 })
     }
 
     /// Clears the `idle` bit of a span that was just taken. If a look marks the span at this
-    /// moment, a later look purges it too early, once.
+    /// moment, a later look may purge the span too early, once.
     #[cfg(ephemera_pages)]
     #[inline]
     fn mark_used(&self, bit: u64) {

@@ -11,10 +11,10 @@ use super::{budget, map, os};
 
 mod give;
 
-/// A superblock has at most this number of spans.
+/// The largest number of spans in a superblock.
 const SPANS_MAX: usize = 64;
 
-/// The number of directories that one search for a dirty span visits.
+/// The number of directories that one search for a dirty or idle span visits.
 const HAND_DIRECTORIES: usize = 4;
 
 /// The tables of all span lengths.
@@ -27,9 +27,10 @@ pub(super) struct Table {
     first: Directory,
     /// The directory in which a search for a free span starts.
     hint: DirectoryHint,
-    /// The directory in which the next search for a dirty span starts.
+    /// The directory in which the next search for a dirty or idle span starts.
     hand: DirectoryHint,
-    /// The last superblock that became empty with few cached spans. It stays mapped.
+    /// The last superblock that became empty while it had few cached spans or the cache exceeded
+    /// its bound. It stays mapped.
     spare: AtomicPtr<Home>,
 }
 
@@ -57,8 +58,7 @@ impl DirectoryHint {
 }
 
 impl Directory {
-    /// Takes a free span of a superblock of this directory, if possible of the kind that `prefer`
-    /// names.
+    /// Takes a free span from this directory, if possible of the kind that `prefer` names.
     fn take(&'static self, prefer: Prefer) -> Option<(Span, TakenSpan)> {
         let mut left = self.room.load(Ordering::Relaxed);
         while left != 0 {
@@ -163,7 +163,7 @@ impl Table {
         core::iter::successors(Some(&self.first), |directory| directory.next())
     }
 
-    /// Takes a free span of this table, if possible of the kind that `prefer` names.
+    /// Takes a free span from this table, if possible of the kind that `prefer` names.
     pub(super) fn take(&'static self, prefer: Prefer) -> Option<(Span, TakenSpan)> {
         let start = self.hint.get().unwrap_or(&self.first);
         let on = core::iter::successors(Some(start), |directory| directory.next());
@@ -199,8 +199,8 @@ impl Table {
         Some(Span { home, index: 0 })
     }
 
-    /// Enters a new mapping in the map of addresses. If the map has no memory or no room for it,
-    /// unmaps it and returns `false`.
+    /// Enters a new mapping in the map of addresses. If the map has no memory or no room for the
+    /// mapping, unmaps it and returns `false`.
     fn enter(&self, base: NonNull<u8>, home: &Home) -> bool {
         if map::set(base, self.order(), NonNull::from(home)) {
             return true;
@@ -212,12 +212,12 @@ impl Table {
         false
     }
 
-    /// Takes a free span with old bytes, out of the next few directories.
+    /// Takes, from the next few directories, a free span with old bytes.
     pub(super) fn take_dirty(&'static self) -> Option<Span> {
         self.search(Directory::take_dirty)
     }
 
-    /// Takes a span that no thread has used for a number of looks, out of the next few directories.
+    /// Takes, from the next few directories, a span that no thread has used for a number of looks.
     pub(super) fn take_idle(&'static self, look: usize) -> Option<Span> {
         self.search(|directory| directory.take_idle(look))
     }

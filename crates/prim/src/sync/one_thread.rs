@@ -1,10 +1,10 @@
 //! Stand-ins for the atomics that a target lacks.
 //!
-//! Without 64-bit atomics, or without compare-and-swap, a target has only those types of the
-//! allocators that stay on one thread. These types share code with the types for all threads, and
-//! this module lets that code compile. A read-modify-write here is a load and a store.
+//! On a target without 64-bit atomics or without compare-and-swap, the allocators offer only their
+//! types for one thread. These types share code with the types for all threads, and this module
+//! lets the shared code compile. A read-modify-write here is a load and a store.
 //!
-//! [`AtomicU64`] is a cell, so it is not `Sync`: no safe code uses one on two threads.
+//! [`AtomicU64`] is a cell, so it is not `Sync`: safe code cannot use one on two threads.
 
 #[cfg(not(target_has_atomic = "64"))]
 use core::cell::Cell;
@@ -93,7 +93,7 @@ macro_rules! stand_in {
                 Ok(self.change(|_| new))
             }
 
-            /// Does what `compare_exchange` does, and never fails spuriously.
+            /// Stores `new` like `compare_exchange`, and never fails spuriously.
             ///
             /// # Errors
             /// Returns the value if it is not `current`.

@@ -114,7 +114,7 @@ fn conc_walkers_read_beside_an_owner_that_adds_and_frees() {
             let unit = units.swap_remove(round % units.len());
             kept.push(unit);
             // A walker that moves on between two of these removals may protect both units, one
-            // after the other.
+            // after another.
             kept.retain(|&unit| !free(&list, unit));
             units.push(add(&list, round + 4));
         }

@@ -1,4 +1,5 @@
-//! Decodes the input into a program and runs it on a ring of tiny chunks, checked by the oracle.
+//! Decodes the input into a program, and runs the program on a ring of tiny chunks. The oracle
+//! checks each step.
 #![no_main]
 
 #[path = "../../tests/support/tiny.rs"]

@@ -14,8 +14,8 @@ impl ChunkPtr {
     /// so, the caller sees the end of use of all blocks.
     ///
     /// The calling thread must have borrowed the chunk and then seen that the owner replaced it as
-    /// the front (B2). So `taken` is exact. The other two sums only grow. If this thread reads an
-    /// old sum, a freed block counts as live, and the chunk is not purged.
+    /// the front (B2). So `taken` is exact. `back` and the foreign word only grow. If this thread
+    /// reads an old value of either, a freed block counts as live, and the chunk is not purged.
     pub(crate) fn is_free_to_purge(self) -> bool {
         let word = self.foreign().observe();
         let back = self.back().observe();
@@ -24,14 +24,14 @@ impl ChunkPtr {
         word == COMPLETE || back.wrapping_add(word) == self.taken().get()
     }
 
-    /// Returns whether another thread returned the pages of the blocks to the operating system, and
-    /// the owner has not booked the blocks' frees since then.
+    /// Returns whether another thread has returned the pages of the blocks to the operating system,
+    /// and the owner has not booked the frees of these blocks yet.
     pub(crate) fn is_purged(self) -> bool {
         self.purged().load(Ordering::Relaxed)
     }
 
     /// Books the foreign word of a chunk that came out of the inbox: remote frees, or a complete
-    /// countdown. Returns whether the chunk ran empty; the caller must then rewind it.
+    /// countdown. Returns whether the chunk ran empty. If so, the caller must rewind the chunk.
     pub(crate) fn book_word(self, word: u64) -> bool {
         self.end_purge();
         if word == COMPLETE {
@@ -51,7 +51,8 @@ impl ChunkPtr {
     /// Returns the whole pages of the blocks to the operating system.
     ///
     /// # Safety
-    /// The calling thread has borrowed the chunk. No block of it is live, and it is not the front.
+    /// The calling thread has borrowed the chunk. No block of the chunk is live, and the chunk is
+    /// not the front.
     pub(crate) unsafe fn purge(self) {
         self.foreign().reuse();
         self.contents().write();

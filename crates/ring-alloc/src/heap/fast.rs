@@ -1,6 +1,6 @@
-//! The fast path of every allocation and every free. `RingAlloc` and `OneRingAlloc` call it, each
-//! with its [`RingEnv`]. Its inlined part is copied to each call site, so compare the instruction
-//! counts after a change (`cargo xtask bench --icount`).
+//! The fast path of every allocation and every free. `RingAlloc` and `OneRingAlloc` call these
+//! functions, each with its own [`RingEnv`]. The inlined code is copied to each call site, so
+//! compare the instruction counts after a change (`cargo xtask bench --icount`).
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -24,7 +24,7 @@ pub(crate) fn allocate<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>
     allocate_other(env, layout)
 }
 
-/// Allocates a block whose layout is not small. It is not inlined, so that each call site stays
+/// Allocates a block whose layout is not small. This function is not inlined, so call sites stay
 /// short.
 #[inline(never)]
 fn allocate_other<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
@@ -34,8 +34,8 @@ fn allocate_other<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, All
     }
 }
 
-/// Allocates a block of this layout, even if the limit is then exceeded. This is for a block that
-/// has to move in order to shrink.
+/// Allocates a block of this layout, even if the limit is then exceeded. A shrink that must move
+/// its block calls this function.
 #[cold]
 pub(super) fn allocate_beyond<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match ChunkClass::of::<E::Geometry>(layout) {
@@ -54,7 +54,7 @@ fn allocate_in<E: RingEnv>(env: E, layout: Layout, class: ChunkClass) -> Result<
 
 /// Frees a block.
 ///
-/// Only the free of a small block in the front is inlined. This is so little code that the compiler
+/// Only the free of a small block in the front is inlined. That is so little code that the compiler
 /// also inlines a container's drop into the function that owns the container. The container then
 /// stays in registers.
 ///
@@ -82,8 +82,8 @@ pub(crate) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: 
 /// Frees a small block that is not in the front.
 ///
 /// # Safety
-/// `block` is a live block of the small class and of `size` bytes, which are poisoned already. It
-/// is not in the front of `env`'s heap.
+/// `block` is a live block of the small class and of `size` bytes, which are poisoned already. The
+/// block is not in the front of `env`'s heap.
 #[inline(never)]
 unsafe fn deallocate_behind<E: RingEnv>(env: E, block: NonNull<u8>, size: usize) {
     // SAFETY: the caller's live block is of this class and geometry.

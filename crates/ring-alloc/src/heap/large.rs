@@ -1,6 +1,6 @@
-//! Blocks without a class: those of size zero, and large blocks, which come from the backing
-//! allocator one by one. After a refusal, a request frees empty chunks and tries once more, as a
-//! request for a chunk does.
+//! Blocks without a class: blocks of size zero, and large blocks, which come from the backing
+//! allocator one by one. After a refusal, a request frees empty chunks and tries once more, like a
+//! request for a chunk.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -30,9 +30,9 @@ pub(super) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonN
     take(env, layout, Limit::Applies, true)
 }
 
-/// Takes a block from the backing allocator. The first attempt observes the limit. The second one
-/// observes it only if `limit` is [`Limit::Applies`]. This function is inlined so that the compiler
-/// specialises it for the constants of each caller.
+/// Takes a block from the backing allocator. The first attempt observes the limit. The second
+/// attempt does so only if `limit` is [`Limit::Applies`]. This function is inlined so that the
+/// compiler specialises it for the constants of each caller.
 #[inline(always)]
 fn take<E: RingEnv>(env: E, layout: Layout, limit: Limit, zeroed: bool) -> Result<NonNull<u8>, AllocError> {
     large::allocate(env.backing(), env.account(), layout, Limit::Applies, zeroed)

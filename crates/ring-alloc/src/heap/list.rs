@@ -10,8 +10,8 @@ use super::ChunkHeap;
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 
-// SAFETY: each method returns the address of the same field every time, and only the list uses the
-// two fields.
+// SAFETY: each method always returns the address of the same field, and only the list uses the two
+// fields.
 unsafe impl Listed for Chunk {
     unsafe fn next(chunk: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
         // SAFETY: the caller's chunk is live, so it is not freed during this call (C1).
@@ -25,27 +25,27 @@ unsafe impl Listed for Chunk {
 }
 
 impl ChunkHeap {
-    /// Adds a new chunk to the list of its class (H5). Only the owner may call this.
+    /// Adds a new chunk to the list of its class (H5). Only the owner may call this method.
     pub(super) fn link(&self, chunk: ChunkPtr, class: ChunkClass) {
         // SAFETY: the caller owns the heap (H1), and the chunk is removed before it is freed (H5).
         unsafe { self.chunks[class.index()].add(chunk.as_non_null()) };
     }
 
-    /// Removes from its list a chunk that is about to be freed. `wait` says whether to wait for a
-    /// walker that protects the chunk. If the chunk stays protected, returns `false` and changes
-    /// nothing.
+    /// Removes a chunk from its list, before the chunk is freed. `wait` says whether to wait for a
+    /// walker that protects the chunk. If the chunk stays protected, returns `false` and keeps the
+    /// chunk on the list.
     pub(super) fn unlink(&self, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
         let (chunks, chunk) = (&self.chunks[class.index()], chunk.as_non_null());
         match wait {
             // SAFETY: the caller owns the heap (H1), and the chunk is on the list (H5).
             Wait::No => unsafe { chunks.remove(chunk) },
-            // SAFETY: as above.
+            // SAFETY: the caller owns the heap (H1), and the chunk is on the list (H5).
             Wait::Bounded => unsafe { chunks.remove_patiently(chunk) },
         }
     }
 
-    /// Calls `visit` for every chunk, on any thread. Returns `false` if some chunks were not
-    /// visited.
+    /// Calls `visit` for every chunk. Any thread may call this method. Returns `false` if it did
+    /// not visit all chunks.
     pub(crate) fn walk(&self, mut visit: impl FnMut(ChunkClass, ChunkPtr)) -> bool {
         ChunkClass::ALL.into_iter().fold(true, |all, class| {
             // SAFETY: the list keeps a chunk from being freed while a walker protects it (C1).
@@ -54,7 +54,7 @@ impl ChunkHeap {
         })
     }
 
-    /// Calls `visit` for every chunk. Only the owner may call this.
+    /// Calls `visit` for every chunk. Only the owner may call this method.
     pub(super) fn for_each(&self, mut visit: impl FnMut(ChunkPtr)) {
         // SAFETY: chunks on the list are live, and the owner frees none during the walk (C1).
         let mut visit = |chunk| visit(unsafe { ChunkPtr::new(chunk) });
@@ -64,7 +64,7 @@ impl ChunkHeap {
         }
     }
 
-    /// Returns whether `chunk` is a front of this heap. Statistics call this.
+    /// Returns whether `chunk` is a front of this heap. Statistics call this method.
     pub(crate) fn is_front(&self, class: ChunkClass, chunk: ChunkPtr) -> bool {
         self.fronts[class.index()].get() == chunk.as_ptr()
     }
@@ -75,7 +75,7 @@ impl ChunkHeap {
 pub(super) enum Wait {
     /// The owner keeps the chunk instead. It tries again when the next chunk runs empty.
     No,
-    /// The owner waits a bounded time. Every trim does so, including those before a refusal and at
-    /// thread exit, since the chunk would stay otherwise.
+    /// The owner waits a bounded time. Every trim does so, also before a refusal and at thread
+    /// exit, because the chunk would stay otherwise.
     Bounded,
 }

@@ -1,4 +1,5 @@
-//! The heap that one owner allocates from.
+//! Defines the heap that one owner allocates from, and the environment that connects it to its
+//! owner.
 //!
 //! ```text
 //!   front[class] --> the chunk being allocated from
@@ -8,12 +9,12 @@
 //!
 //! A chunk that is neither a front nor empty is *pinned*. The heap keeps it only on the list of all
 //! chunks until its last block is freed. [`RingEnv`] connects a heap to its owner: the thread of a
-//! ring (`ring/inner.rs`), or the holder of a record (`one/record.rs`). The modules:
+//! ring (`ring/inner.rs`), or the holder of a record (`one/record.rs`). The modules are:
 //!
 //! * `fast`: the fast path of every allocation and free.
-//! * `slow`: how a heap gets a new front, and keeps or frees empty chunks.
+//! * `slow`: the slow path, which gets a new front, and keeps or frees empty chunks.
 //! * `resize`: growing and shrinking.
-//! * `large`: blocks that the backing allocator serves one by one.
+//! * `large`: blocks of size zero, and blocks that the backing allocator serves one by one.
 //! * `list`: the lists of all chunks.
 //!
 //! The design page has the invariants H1 to H7.
@@ -39,7 +40,8 @@ use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::{CLASSES, ChunkClass, Geometry};
 
-/// The chunks of one owner. Dropping a heap frees no memory; its owner must free the chunks first.
+/// The chunks of one owner. Dropping a heap frees no memory, so its owner must free the chunks
+/// first.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct ChunkHeap {
@@ -64,7 +66,7 @@ impl ChunkHeap {
 
     #[cfg(not(ephemera_loom))]
     ephemera_prim::const_unless_loom! {
-        /// Creates a heap whose fronts are the full chunk, for threads that own nothing (H6).
+        /// Creates a heap whose fronts are the full chunk, for threads that own no chunk (H6).
         pub(crate) fn nowhere() -> Self {
             Self { fronts: [OwnerPtr::new(full_chunk()), OwnerPtr::new(full_chunk())], ..Self::new() }
         }
@@ -94,8 +96,8 @@ impl ChunkHeap {
         if cfg!(ephemera_weaken = "ring_front_relaxed") { front.set(chunk) } else { front.publish(chunk) }
     }
 
-    /// Returns whether the owner has replaced `chunk` as the front. If so, the caller sees all that
-    /// the owner allocated in the chunk. The caller must have borrowed the chunk (B2).
+    /// Returns whether the owner has replaced `chunk` as the front. If so, the caller sees every
+    /// allocation of the owner in the chunk. The caller must have borrowed the chunk (B2).
     pub(crate) fn has_replaced(&self, chunk: ChunkPtr) -> bool {
         let front = self.fronts[chunk.class().index()].follow();
         front != chunk.as_ptr() || cfg!(ephemera_weaken = "ring_front_is_purged")
@@ -130,8 +132,8 @@ fn full_chunk() -> *mut Chunk {
 ///   returns.
 /// * Whenever code of this crate calls `front`, the result is the front of `heap`. `front_changed`
 ///   restores this after a change (H7).
-/// * `owns` returns `true` if and only if the owner of that heap may write the chunk's words.
-/// * Every allocator that `backing` returns can free the blocks of the others.
+/// * `owns` returns `true` if and only if the owner of `heap` may write the chunk's words.
+/// * All allocators that `backing` returns can free each other's blocks.
 pub(crate) unsafe trait RingEnv: Copy {
     type Geometry: Geometry;
     type Backing: Allocator;
@@ -143,7 +145,8 @@ pub(crate) unsafe trait RingEnv: Copy {
     fn front(&self, class: ChunkClass) -> ChunkPtr {
         self.heap().front(class)
     }
-    /// Tells the environment that `heap` has a new front, so that `front` returns that one (H7).
+    /// Tells the environment that `heap` has a new front, which `front` must return from then on
+    /// (H7).
     fn front_changed(&self) {}
     /// Allocates a block for which the front of `heap` has no room. `limit` says whether the block
     /// may exceed the limit.
@@ -156,17 +159,17 @@ pub(crate) unsafe trait RingEnv: Copy {
     fn owns(&self, chunk: ChunkPtr) -> bool;
     /// Returns the number of empty chunks of each class that the heap keeps besides the front.
     fn retain(&self) -> usize;
-    /// Counts a slow path of a heap that this thread owns. Some of these calls also look for idle
-    /// owners.
+    /// Counts a slow path of a heap that this thread owns. Some calls also look for idle owners.
     fn visit(&self) {}
     /// Notes that the backing allocator served a chunk of `bytes` bytes.
     fn note_obtained(&self, bytes: usize);
-    /// Notes that a chunk of `bytes` bytes is about to be freed. Returns whether the caller has to
-    /// return the chunk's pages to the operating system first.
+    /// Notes that a chunk of `bytes` bytes is about to be freed. Returns whether the caller must
+    /// first return the chunk's pages to the operating system.
     fn note_freed(&self, bytes: usize) -> bool;
-    /// Books the remote frees of the chunks in the inbox: adds them to the sums of freed blocks.
+    /// Books the remote frees of the chunks in the inbox: adds them to the chunks' sums of freed
+    /// blocks.
     fn book_mail(&self);
-    /// Returns whether any thread asked all owners to trim since the last call.
+    /// Returns whether any thread has asked all owners to trim since the last call.
     fn trim_asked(&self) -> bool;
     /// Frees the empty chunks of records that no thread has leased, before a request is refused.
     fn last_resort(&self);

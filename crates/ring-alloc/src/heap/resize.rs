@@ -1,11 +1,11 @@
-//! Growing and shrinking, and zeroed blocks.
+//! Grows and shrinks blocks, and allocates zeroed blocks.
 //!
 //! A block can stay in place only if its class stays the same and its address fits the new
-//! alignment. Then it can always shrink. It can grow if it is the top block of a front that the
-//! caller owns, and if there is room after it.
+//! alignment. If so, it can always shrink in place. It can grow in place if it is the top block of
+//! a front that the caller owns, and there is room after it.
 //!
 //! A block that shrinks in the middle of a chunk leaves its tail unused until the chunk runs empty.
-//! If it moved, all of it would be unused until then.
+//! If the block moved, all of its old room would be unused until then.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -31,7 +31,7 @@ pub(crate) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonN
     Ok(block)
 }
 
-/// Grows a block, in place if possible, else by moving it.
+/// Grows a block: in place if possible, and otherwise by moving it.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
@@ -89,7 +89,7 @@ unsafe fn grow_in_place<E: RingEnv>(
     (front && chunk.grow_top(start, old.size(), new.size())).then(|| chunk.at(start))
 }
 
-/// Returns the class of both layouts, if they have the same one and the block's address fits the
+/// Returns the class of both layouts, if they have the same class and the block's address fits the
 /// new alignment.
 #[inline]
 fn same_class<E: RingEnv>(block: NonNull<u8>, old: Layout, new: Layout) -> Option<ChunkClass> {
@@ -98,7 +98,9 @@ fn same_class<E: RingEnv>(block: NonNull<u8>, old: Layout, new: Layout) -> Optio
     (aligned && ChunkClass::of::<E::Geometry>(new) == Some(class)).then_some(class)
 }
 
-/// Grows a large block by the backing allocator's own method, and any other by moving it.
+/// Grows a block that cannot grow in its chunk: a large block by the backing allocator's own
+/// method, and any other block by moving it. If only the alignment changes and the address fits it,
+/// the block stays.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
@@ -117,7 +119,8 @@ unsafe fn grow_elsewhere<E: RingEnv>(
         // SAFETY: the caller's block is live with layout `old`, and both layouts are large.
         return unsafe { large::grow(env, block, (old, new), zeroed) };
     }
-    // SAFETY: the caller's block is live with layout `old`, whose size is the smaller one.
+    // SAFETY: the caller's block is live with layout `old`, whose size is not larger than that of
+    // `new`.
     let moved = unsafe { relocate(env, block, old, new, old.size(), Limit::Applies) }?;
     if zeroed {
         // SAFETY: the new block has `new.size()` bytes.
@@ -126,7 +129,7 @@ unsafe fn grow_elsewhere<E: RingEnv>(
     Ok(moved)
 }
 
-/// Shrinks a block, in place if possible, else by moving it.
+/// Shrinks a block: in place if possible, and otherwise by moving it.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not larger.
@@ -156,13 +159,13 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     if env.owns(chunk) {
         chunk.shrink(start, old.size(), new.size(), front);
     } else {
-        // SAFETY: the caller owned the tail. The block stays counted, so the chunk stays live.
+        // SAFETY: the caller owned the tail. The block stays counted, so the chunk is not freed.
         unsafe { env.free_remotely(chunk, LiveCount::resized(less)) };
     }
     Ok(chunk.at(start))
 }
 
-/// Shrinks a large block by the backing allocator's own method, and any other by moving it.
+/// Shrinks a large block by the backing allocator's own method, and any other block by moving it.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not larger.
@@ -177,8 +180,7 @@ unsafe fn shrink_elsewhere<E: RingEnv>(
         // SAFETY: the caller's block is live with layout `old`, and both layouts are large.
         return unsafe { large::shrink(env, block, (old, new)) };
     }
-    // SAFETY: the caller's block is live with layout `old`, and the new size is the smaller
-    // one.
+    // SAFETY: the caller's block is live with layout `old`, and the new size is not larger.
     unsafe { relocate(env, block, old, new, new.size(), Limit::Lifted) }
 }
 
@@ -208,7 +210,7 @@ unsafe fn relocate<E: RingEnv>(
     };
     // SAFETY: both blocks have at least `keep` bytes, and a new block overlaps no live one.
     unsafe { moved.copy_from_nonoverlapping(block, keep) };
-    // SAFETY: the caller's block is live with layout `old`, and is not used again.
+    // SAFETY: the caller's block is live with layout `old`, and nothing uses it again.
     unsafe { fast::deallocate(env, block, old) };
     Ok(moved)
 }

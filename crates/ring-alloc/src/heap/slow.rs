@@ -37,15 +37,16 @@ pub(crate) fn refill<E: RingEnv>(
         Some(chunk) => chunk,
         None => obtain(env, class, limit)?,
     };
-    // The largest block fits into an empty chunk, as every geometry is checked for this. Allocate
-    // before the chunk becomes the front: `install` may free the previous front, and a backing
-    // allocator that then trims this same heap must not find the new front empty and free it.
+    // The check of the geometry ensures that the largest block fits into an empty chunk. Allocate
+    // before the chunk becomes the front. `install` may free the previous front, and the backing
+    // allocator may then trim this same heap. If the new front were still empty, that trim would
+    // free it.
     let block = chunk.bump(layout.size(), layout.align());
     install(env, class, chunk);
     block.ok_or(AllocError)
 }
 
-/// Makes `chunk` the front. The previous front stays pinned until its last block is freed.
+/// Makes `chunk` the front. The previous front is pinned until its last block is freed.
 fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
     let last = env.heap().front(class);
     set_front(env, class, chunk.as_ptr());
@@ -55,8 +56,8 @@ fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
     }
 }
 
-/// Makes this chunk the front and tells `env` about it (H7). (`ChunkHeap::enter` also sets fronts,
-/// before a thread-local names the record.)
+/// Makes `chunk` the front and tells `env` about the change (H7). (`ChunkHeap::enter` also sets
+/// fronts, but before a thread-local names the record.)
 fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: *mut Chunk) {
     env.heap().set_front(class, chunk);
     if !cfg!(ephemera_weaken = "front_not_renewed") {
@@ -64,7 +65,7 @@ fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: *mut Chunk) {
     }
 }
 
-/// Takes a new chunk from the backing allocator.
+/// Takes a new chunk from the backing allocator. After a refusal, makes room and tries once more.
 #[cold]
 #[inline(never)]
 fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
@@ -81,8 +82,9 @@ fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPt
     Ok(chunk)
 }
 
-/// Frees the empty chunks of this thread and of the records that no thread has leased, after the
-/// limit or the backing allocator refused a request. The caller must then repeat the request.
+/// Frees the empty chunks of this thread and of the records that no thread has leased. The caller
+/// calls this after the limit or the backing allocator refused a request, and then repeats the
+/// request.
 #[cold]
 #[inline(never)]
 pub(super) fn make_room<E: RingEnv>(env: E) {
@@ -100,8 +102,8 @@ pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) 
     free_empties_beyond(env, class, env.retain(), Wait::No);
 }
 
-/// Frees empty chunks of a class until `keep` are left. Keeps a chunk that a walker protects in
-/// place of another one; `wait` says whether it first waits for the walker.
+/// Frees empty chunks of a class until `keep` are left. If a walker protects a chunk, keeps that
+/// chunk in place of another one. `wait` says whether to wait for the walker first.
 fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait: Wait) {
     let heap = env.heap();
     let (mut walked, mut aside) = (None, 0);
@@ -113,14 +115,15 @@ fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait:
         }
     }
     while let Some(chunk) = walked {
-        // SAFETY: the pointer is null or names a chunk that was linked above and is not freed (C1).
+        // SAFETY: the pointer is null or names a chunk that was set aside above and is not freed
+        // (C1).
         walked = unsafe { ChunkPtr::from_raw(chunk.below().get()) };
         heap.push_empty(chunk, class);
     }
 }
 
-/// Frees an empty chunk. If a walker protects it, returns `false`; the chunk is then only on the
-/// list of all chunks.
+/// Frees an empty chunk. If a walker protects the chunk, returns `false` and leaves the chunk only
+/// on the list of all chunks.
 #[cold]
 #[inline(never)]
 fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
@@ -182,7 +185,7 @@ pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> b
 /// blocks. After this, only the free of the last live block touches the record.
 ///
 /// The chunk stops being the front, so that the next holder of the record does not allocate from
-/// it. The frees of that holder also write the chunk's foreign word.
+/// it. Even that holder frees the chunk's blocks through the foreign word.
 pub(crate) fn abandon<E: RingEnv>(env: E, chunk: ChunkPtr) {
     let class = chunk.class();
     if env.heap().front(class) == chunk {
@@ -191,8 +194,8 @@ pub(crate) fn abandon<E: RingEnv>(env: E, chunk: ChunkPtr) {
     chunk.abandon();
 }
 
-/// Frees every empty chunk at the end of a ring for one thread. Returns how many blocks and bytes
-/// are live in the remaining chunks.
+/// Frees every empty chunk at the end of a ring for one thread. Returns the numbers of live blocks
+/// and bytes in the remaining chunks.
 pub(crate) fn dissolve<E: RingEnv>(env: E) -> (usize, usize) {
     trim(env);
     let mut left = (0, 0);
@@ -205,7 +208,7 @@ pub(crate) fn dissolve<E: RingEnv>(env: E) -> (usize, usize) {
 
 impl ChunkHeap {
     /// Returns whether the heap keeps an empty chunk, as far as this thread sees. Statistics call
-    /// this.
+    /// this function.
     pub(crate) fn has_empties(&self) -> bool {
         self.empties_len.iter().any(|len| len.get() != 0)
     }
@@ -222,7 +225,7 @@ impl ChunkHeap {
         self.empties_len[class.index()].add(1);
     }
 
-    /// Takes the empty chunk that was kept last, which is the likeliest to be in the caches.
+    /// Takes the empty chunk that was pushed last, which is the most likely to be in the caches.
     fn pop_empty(&self, class: ChunkClass) -> Option<ChunkPtr> {
         let top = &self.empties[class.index()];
         let raw: *mut Chunk = top.get();

@@ -1,11 +1,11 @@
 //! Decides when a thread returns the pages of an empty chunk to the operating system, before it
 //! frees the chunk to the global allocator.
 //!
-//! General allocators keep freed chunks, and few of these allocators return pages while other
-//! blocks are live at higher addresses. So after a thread frees a burst of its own blocks, the
-//! process would keep all of that memory. The threads therefore count the bytes of chunks that they
-//! freed and did not request again. If the count would exceed a *bound*, a thread returns the pages
-//! of a chunk before it frees the chunk.
+//! General allocators keep freed chunks, and few of them return pages while other blocks are live
+//! at higher addresses. So after a thread frees a burst of its own blocks, the process would keep
+//! all of that memory. The threads therefore count the bytes of chunks that they freed and did not
+//! request again. If the count would exceed a *bound*, a thread returns the pages of a chunk before
+//! it frees the chunk.
 //!
 //! Bytes that the process soon requests again raise the bound. So a load that swings between two
 //! sizes pays for page faults only in its first few swings. The raise halves with each second in
@@ -21,25 +21,25 @@ use ephemera_prim::pages;
 /// The lowest bound, in bytes.
 const KEPT: usize = 4 << 20;
 
-/// The bound rises by this number of bytes at most.
+/// The largest number of bytes by which the bound rises.
 const LEARNED_MAX: usize = 64 << 20;
 
 /// Bytes that are requested again within this number of milliseconds raise the bound. The raise
 /// halves after the same time without use.
 const SOON_MS: usize = 1_000;
 
-/// The bytes of chunks that the threads of a process freed.
+/// The counts of the bytes of chunks that the threads of a process freed.
 #[derive(Debug)]
 pub(super) struct FreedBytes {
-    /// Bytes that were freed without a return of their pages, and that were not requested again.
+    /// Bytes of freed chunks that kept their pages, and that were not requested again.
     kept: AtomicUsize,
-    /// Bytes whose pages a thread returned, and that were not requested again.
+    /// Bytes of freed chunks whose pages a thread returned, and that were not requested again.
     returned: AtomicUsize,
-    /// The time when a thread last returned pages, by `pages::now_ms`.
+    /// The time at which a thread last returned pages, by `pages::now_ms`.
     returned_at: AtomicUsize,
-    /// The bytes by which the bound rose.
+    /// The number of bytes by which the bound was raised at the time `learned_at`.
     learned: AtomicUsize,
-    /// The time when a thread last raised the bound or used the raise, by `pages::now_ms`.
+    /// The time at which a thread last raised the bound or used the raise, by `pages::now_ms`.
     learned_at: AtomicUsize,
 }
 
@@ -65,8 +65,8 @@ impl FreedBytes {
         }
     }
 
-    /// Raises the bound by bytes that the process needs again, if they were returned not long ago.
-    /// With zero bytes, the raise keeps its present value, and its time starts over.
+    /// Raises the bound by bytes that the process needs again, if a thread returned pages not long
+    /// ago. With zero bytes, the raise keeps its present value, and its time starts over.
     fn learn(&self, bytes: usize, now: usize) {
         let is_soon = now.wrapping_sub(self.returned_at.load(Ordering::Relaxed)) < SOON_MS;
         if (is_soon || bytes == 0) && !cfg!(ephemera_weaken = "ring_freed_bound_stays") {
@@ -76,8 +76,8 @@ impl FreedBytes {
         }
     }
 
-    /// Notes that a thread frees a chunk of `bytes` bytes. Returns whether the thread has to return
-    /// the chunk's pages first.
+    /// Notes that a thread frees a chunk of `bytes` bytes. Returns whether the thread must first
+    /// return the chunk's pages.
     pub(super) fn note_freed(&self, bytes: usize) -> bool {
         let kept = self.kept.load(Ordering::Relaxed) + bytes;
         if kept <= KEPT {
@@ -109,7 +109,8 @@ fn take(sum: &AtomicUsize, bytes: usize) -> (usize, usize) {
     loop {
         let taken = before.min(bytes);
         if taken == 0 {
-            // An exchange would move the cache line between the threads that request chunks.
+            // Skip the exchange, which would move the cache line between the threads that request
+            // chunks.
             return (before, 0);
         }
         match sum.compare_exchange_weak(before, before - taken, Ordering::Relaxed, Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! `OneRingAlloc`, the zero-sized handle.
+//! Defines [`OneRingAlloc`], the zero-sized handle.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -12,17 +12,18 @@ use crate::stats::Stats;
 
 /// An allocator with a ring of chunks for each thread. Any thread may free any block.
 ///
-/// The handle has size zero, so containers store nothing for it. A thread allocates from chunks
-/// that only it writes, and needs no atomic read-modify-write to allocate from them or to free to
-/// them. A remote free takes one. The first remote free to a chunk since its owner last collected
-/// remote frees takes two read-modify-writes and a fence. If the owner has exited, that free may
-/// also do the owner's cleanup. Blocks may be freed after their thread ended, and destructors of
+/// The handle has size zero, so containers store nothing for it. A thread allocates from its own
+/// chunks, and needs no atomic read-modify-write to allocate from them or to free to them. A remote
+/// free takes one. The first remote free to a chunk since its owner last collected remote frees
+/// takes two read-modify-writes and a fence. If the owner has exited, that free may also do the
+/// owner's cleanup. Blocks may be freed after the allocating thread has ended, and destructors of
 /// thread-locals may allocate and free.
 ///
-/// `OneRingAlloc` cannot itself be the `#[global_allocator]`: its chunks come from the global heap.
-/// This is deliberate: one long-lived block pins its chunk, and a whole program has such blocks
-/// everywhere. In a trial, a service with a cache of 8 MB of strings held 2.4 GB, since each cached
-/// string pinned a chunk. `PooledAllocator` of the crate `typed-pool` can be the global allocator.
+/// `OneRingAlloc` cannot be the `#[global_allocator]`, because its chunks come from the global
+/// heap. This is deliberate: one long-lived block pins its chunk, and a whole program has
+/// long-lived blocks everywhere. In a trial, a service with a cache of 8 MB of strings held 2.4 GB,
+/// since each cached string pinned a chunk. `PooledAllocator` of the crate `typed-pool` can be the
+/// global allocator.
 ///
 /// # Examples
 ///
@@ -70,9 +71,9 @@ impl OneRingAlloc {
         unsafe { heap::deallocate(thread::This, block, layout) };
     }
 
-    /// Grows a block. The last block in a chunk that this thread allocates from stays in place if
-    /// its class does not change and there is room. The global heap grows blocks larger than 64
-    /// KiB. Other blocks move.
+    /// Grows a block. The last block in a chunk that this thread allocates from grows in place if
+    /// its class does not change, its address fits the new alignment, and there is room. The global
+    /// heap grows blocks larger than 64 KiB. Any other block that gains bytes moves.
     ///
     /// # Errors
     /// Returns [`AllocError`] if the limit would be exceeded or the global heap refuses. The old
@@ -114,8 +115,9 @@ impl OneRingAlloc {
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
-    /// Shrinks a block. It stays in place unless its class changes (at 2 KiB and 64 KiB) or its
-    /// address does not fit the new alignment.
+    /// Shrinks a block. A block of up to 64 KiB stays in place, unless its class changes (at 2 KiB)
+    /// or its address does not fit the new alignment. The global heap shrinks blocks that stay
+    /// larger than 64 KiB. All other blocks move.
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory to move the block, or if the global heap
@@ -139,8 +141,8 @@ impl OneRingAlloc {
     /// Frees this thread's empty chunks to the global heap, including those that other threads'
     /// frees emptied.
     ///
-    /// Without a trim, a thread keeps its front chunks and up to 4 empty chunks of each class for
-    /// reuse, and frees all empty chunks at its exit.
+    /// Without a trim, a thread keeps its fronts and up to 4 empty chunks of each class for reuse,
+    /// and frees all empty chunks at its exit.
     #[inline]
     pub fn trim(&self) {
         if let Some(owner) = thread::bound() {
@@ -148,12 +150,12 @@ impl OneRingAlloc {
         }
     }
 
-    /// Trims this thread and what ended threads left behind, and asks all other threads to trim
-    /// when their current chunk is next full.
+    /// Trims this thread and the chunks of ended threads, and asks all other threads to trim when
+    /// their current chunk is next full.
     ///
-    /// A thread that does not allocate any more keeps up to 4 empty chunks of each class, and its
-    /// front chunks, until its exit or its own [`trim`](OneRingAlloc::trim). Other chunks that ran
-    /// empty by remote frees lose their pages while the thread is idle.
+    /// A thread that no longer allocates keeps its fronts and up to 4 empty chunks of each class
+    /// until its exit or its own [`trim`](OneRingAlloc::trim). Its other chunks that remote frees
+    /// emptied lose their pages while the thread is idle.
     #[inline]
     pub fn trim_all(&self) {
         self.trim();
@@ -166,8 +168,8 @@ impl OneRingAlloc {
         self.trim();
     }
 
-    /// Does what [`trim_all`](OneRingAlloc::trim_all) does, except that this thread, too, trims
-    /// only when its current chunk is next full.
+    /// Trims like [`trim_all`](OneRingAlloc::trim_all), except that this thread, too, trims only
+    /// when its current chunk is next full.
     #[inline]
     pub fn clean_global(&self) {
         clean(ProcessRealm);
@@ -176,13 +178,13 @@ impl OneRingAlloc {
     /// Sets the limit on the bytes that all threads together may hold from the global heap in
     /// chunks and large blocks. `usize::MAX`, the initial value, means no limit.
     ///
-    /// Before a request that would exceed the limit fails with [`AllocError`], it frees the empty
-    /// chunks of this thread and of ended threads. Every other thread frees its own empty chunks
+    /// Before a request that would exceed the limit fails with [`AllocError`], this thread frees
+    /// its empty chunks and those of ended threads. Every other thread frees its own empty chunks
     /// when its current chunk is next full, so a later attempt may succeed. Lowering the limit
     /// frees nothing.
     ///
-    /// A [`shrink`](OneRingAlloc::shrink) that has to move its block is not refused: it may take a
-    /// chunk even if the limit is then exceeded.
+    /// The limit does not refuse a [`shrink`](OneRingAlloc::shrink) that must move its block: the
+    /// shrink may take a chunk that exceeds the limit.
     #[inline]
     pub fn set_limit(&self, bytes: usize) {
         WORLD.account.set_limit(bytes);

@@ -1,10 +1,10 @@
 //! Purges the chunks of an idle owner, on another thread.
 //!
-//! A *look* (one visit to an idle owner's record) borrows the chunks in that record's inbox, so
-//! that nobody can book their frees. The owner makes only empty chunks the front, and a chunk is
-//! not empty before its frees are booked. So a borrowed chunk that the owner replaced as the front
-//! does not become the front again. The loan alone keeps the owner out of the memory after the
-//! header (B1), so the owner needs no fence.
+//! A *look* (one visit to an idle owner's record) borrows the chunks in that record's inbox, so no
+//! thread can book their frees. The owner makes only empty chunks its front, and a chunk with
+//! unbooked frees is not empty. So a borrowed chunk that the owner replaced as the front does not
+//! become the front again. The loan alone keeps the owner out of the memory after the header (B1),
+//! so the owner needs no fence.
 
 use ephemera_prim::foreign::LentUnits;
 use ephemera_prim::idle::{IdleBy, Mail, Purged};
@@ -12,14 +12,15 @@ use ephemera_prim::idle::{IdleBy, Mail, Purged};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::heap::ChunkHeap;
 
-/// The most chunks that one visit to a record examines, and the most that it purges. The numbers
-/// are smaller in tests, so that one visit does not see all chunks.
+/// The largest number of chunks that one look examines. This number and [`PURGES`] are smaller in
+/// tests, so that one look does not see all chunks.
 const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
+/// The largest number of chunks that one look purges.
 const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
 
-/// Purges chunks of this heap that have no live block, and have remote frees that their owner did
-/// not book. The caller must then check whether the heap's record is free, and drain its mail if it
-/// is. Only one thread at a time may call this.
+/// Purges chunks of this heap that have no live block, and whose owner has not booked all of their
+/// remote frees. The caller must then check whether the heap's record is free, and drain its mail
+/// if it is. Only one thread at a time may call this function.
 pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleBy) -> Purged {
     if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
         return Purged::default();
@@ -34,14 +35,14 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
         let Some(chunk) = look(&mut lent) else { break };
         chunks += 1;
         let weak = cfg!(ephemera_weaken = "ring_live_chunk_is_purged");
-        // B2: load the front first. The store of the new front published `taken`, which the freed
-        // sums must equal.
+        // B2: load the front first. The store of the new front published `taken`, which must equal
+        // the sum of all frees.
         if !chunk.is_purged() && heap.has_replaced(chunk) && (chunk.is_free_to_purge() || weak) {
             empty[empties] = Some(chunk);
             empties += 1;
         }
     }
-    // The owner may need the other chunks soon.
+    // Return the unexamined chunks at once, because the owner may need them soon.
     lent.put_rest_back();
     for chunk in empty.into_iter().flatten() {
         // SAFETY: the chunk is lent, is not the front, and has no live block (B2).
@@ -54,6 +55,6 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
 /// Returns the next lent chunk.
 fn look(lent: &mut LentUnits<'_, Chunk>) -> Option<ChunkPtr> {
     let chunk = lent.look()?;
-    // SAFETY: the chunk is lent, so nobody books its frees and it is not freed (C1).
+    // SAFETY: the chunk is lent, so no thread books its frees, and it is not freed (C1).
     Some(unsafe { ChunkPtr::new(chunk) })
 }

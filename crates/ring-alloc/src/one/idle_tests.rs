@@ -1,5 +1,5 @@
-//! Tests of purged chunks: no live block loses its content, and the owner reuses the chunks when it
-//! wakes up. In these tests an owner is idle at once.
+//! Tests of purged chunks: no live block loses its content, and an owner that wakes up reuses its
+//! purged chunks. In these tests, an owner is idle at once.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use std::thread;
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use ephemera_prim::account::Account;
-// The tests take turns, because they count the chunks of all threads.
+// Serialises the tests, because they count the chunks of all threads.
 use ephemera_testkit::suite::take_turn;
 
 use super::record::IdleRings;
@@ -18,7 +18,7 @@ use super::thread::{ProcessRealm, WORLD};
 use crate::OneRingAlloc;
 
 /// A value of 2 KiB with a number at both ends. A chunk holds fifteen values, so a value starts or
-/// ends on each of its pages.
+/// ends on each page of the chunk.
 struct Ends {
     first: usize,
     _between: MaybeUninit<[u8; 2_048 - 2 * size_of::<usize>()]>,
@@ -33,7 +33,7 @@ impl Ends {
 
 type Value = Box<Ends, OneRingAlloc>;
 
-/// The number of values of one owner. They fill more chunks than one look purges.
+/// The number of values that one owner allocates. They fill more chunks than one look purges.
 const VALUES: usize = if cfg!(miri) { 64 } else { 400 };
 
 fn value(number: usize) -> Value {
@@ -61,8 +61,8 @@ fn look_until_purged(chunks: usize) {
     panic!("{} of {chunks} chunks were purged", purged());
 }
 
-/// An owner allocates values and drops those for which `keeps` returns `false`. The test drops the
-/// others and purges all chunks but the front. Then the owner runs again.
+/// Lets an owner allocate values and drop those for which `keeps` returns `false`. Then drops the
+/// other values, purges all chunks but the front, and lets the owner run again.
 fn purged_after(keeps: fn(usize) -> bool) {
     take_turn();
     let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
@@ -136,7 +136,7 @@ fn a_chunk_with_a_live_block_is_not_purged() {
         });
         asleep.wait();
         let values = values.recv().expect("the owner sends");
-        // Every tenth block survives, so each chunk has a live one.
+        // Every tenth block survives, so each chunk has a live block.
         let kept: Vec<_> = values.into_iter().enumerate().filter(|(number, _)| number % 10 == 0).collect();
         (0..100).for_each(|_| look());
         let purged = purged();
@@ -192,7 +192,7 @@ fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
     assert_eq!(OneRingAlloc.stats().bytes_held, 0);
 }
 
-/// Each owner exits after another thread dropped its values, while a third thread borrows the
+/// Each owner exits after another thread has dropped its values, while a third thread borrows the
 /// owner's chunks.
 #[test]
 fn conc_owner_that_exits_while_its_chunks_are_lent_leaves_none_behind() {
@@ -218,8 +218,8 @@ fn conc_owner_that_exits_while_its_chunks_are_lent_leaves_none_behind() {
             drop(values.recv().expect("the owner sends"));
             drop(dropped);
             owner.join().expect("no panic");
-            // A look may still have borrowed the chunks. Reading the statistics would drain
-            // records; reading the account does not.
+            // A look may still have borrowed the chunks. Read the account, because reading the
+            // statistics would drain records.
             let held = || WORLD.account.now().held;
             (0..100_000).take_while(|_| held() != 0).for_each(|_| thread::yield_now());
             left += held();

@@ -1,10 +1,10 @@
-//! `OneRingAlloc`: a heap for each thread, behind one zero-sized handle.
+//! Implements `OneRingAlloc`: a heap for each thread, and one zero-sized handle to all of them.
 //!
 //! * `handle`: the public type.
-//! * `thread`: the static state of this process, and the heap of the calling thread.
+//! * `thread`: the static state of the process, and the heap of the calling thread.
 //! * `record`: the data of each record, and frees between records.
-//! * `freed`: when the pages of a freed chunk return to the operating system.
-//! * `idle_chunks`: how other threads purge the chunks of an idle owner.
+//! * `freed`: the decision whether the pages of a freed chunk return to the operating system.
+//! * `idle_chunks`: the purge of an idle owner's chunks by other threads.
 
 mod freed;
 #[cfg(any(test, not(ephemera_loom)))]

@@ -1,8 +1,8 @@
 //! Loom models of `OneRingAlloc`'s protocol, over the real heap, chunks and records. Each model has
-//! a world of its own.
+//! its own world.
 //!
-//! At the end of each model, all blocks are freed and all threads have exited, and no memory may be
-//! held. A chunk that is lost or stays leaves bytes in the account. A chunk that is freed twice, or
+//! At the end of each model, all blocks are freed and all threads have exited, so no memory may be
+//! held. A chunk that is lost or kept leaves bytes in the account. A chunk that is freed twice, or
 //! touched after its free, fails the check of its witness. `xtask/controls.toml` lists the
 //! weakenings.
 
@@ -61,7 +61,7 @@ struct Sent(NonNull<u8>);
 // SAFETY: any thread may free a block, and only the owner of the `Sent` uses it.
 unsafe impl Send for Sent {}
 
-/// A thread that holds a record. `thread.rs` does this with a thread-local.
+/// A thread that holds a record. In `thread.rs`, a thread-local binds the record instead.
 struct Thread<'w> {
     lease: Lease<'w, RingRecord<Tiny>>,
     world: &'w RingWorld<Tiny>,
@@ -93,7 +93,7 @@ impl<'w> Thread<'w> {
         heap::trim(self.owner());
     }
 
-    /// Exits: frees the empty chunks, then releases the lease.
+    /// Ends the thread: frees the empty chunks, then releases the lease.
     fn exit(self) {
         self.trim();
         release(ModelRealm(self.world), self.lease);
@@ -118,8 +118,8 @@ impl Model {
         free_as(RecordOwner { record: &nowhere, realm: ModelRealm(&self.0) }, block);
     }
 
-    /// Checks that nothing is held. The check does not trim first, so memory that only a later trim
-    /// would free counts as held.
+    /// Checks that no memory is held. Does not trim first, so memory that only a later trim would
+    /// free counts as held.
     fn nothing_is_held(&self) {
         assert_eq!(self.0.account.now().held, 0, "a chunk was lost, or stays");
         assert_eq!(stats(ModelRealm(&self.0)).blocks_live(), 0);
@@ -180,7 +180,7 @@ fn loom_chunk_is_reused_only_after_its_remote_frees() {
         });
         thread.free(second);
         // The other thread's progress decides whether this block comes from the same chunk or a new
-        // one.
+        // chunk.
         let third = thread.allocate();
         thread.free(third);
         other.join().unwrap();
@@ -254,7 +254,7 @@ fn loom_statistics_walk_beside_the_owner() {
             let stats = stats(ModelRealm(&there.0));
             assert!(stats.blocks_live() <= 3);
         });
-        // Fills one chunk, takes a second one, and frees the first.
+        // Fills one chunk, takes a second chunk, and frees the first.
         let (first, second) = (thread.allocate(), thread.allocate());
         let third = thread.allocate();
         thread.free(first);
@@ -306,7 +306,7 @@ fn loom_next_holder_frees_in_an_abandoned_chunk() {
     });
 }
 
-/// The record of one thread, for another thread that purges its chunks.
+/// The record of one thread, for another thread that purges the record's chunks.
 struct SentRecord(NonNull<HeapRecord<Tiny>>);
 
 // SAFETY: threads share records, and a model keeps its records until all of its threads are joined.
@@ -325,7 +325,7 @@ impl Thread<'_> {
     }
 }
 
-/// Another thread frees the last block of a chunk and purges the chunk. Meanwhile the owner
+/// Another thread frees the last block of a chunk and purges the chunk. At the same time, the owner
 /// replaces the chunk as the front, and later uses its memory again.
 #[test]
 fn loom_chunk_is_purged_while_its_owner_replaces_the_front() {
@@ -350,8 +350,8 @@ fn loom_chunk_is_purged_while_its_owner_replaces_the_front() {
     });
 }
 
-/// The owner frees a block and exits, while another thread frees the other block and purges the
-/// chunk.
+/// The owner frees a block and exits, while another thread frees the chunk's other block and purges
+/// the chunk.
 #[test]
 fn loom_chunk_is_purged_after_its_owners_last_use_of_it() {
     check(|| {
@@ -367,7 +367,7 @@ fn loom_chunk_is_purged_after_its_owners_last_use_of_it() {
     });
 }
 
-/// Two threads free the two blocks of a chunk, and one of them purges it.
+/// Two threads free the two blocks of a chunk, and one of them purges the chunk.
 #[test]
 fn loom_chunk_is_purged_after_the_last_use_by_other_threads() {
     check(|| {
@@ -385,7 +385,7 @@ fn loom_chunk_is_purged_after_the_last_use_by_other_threads() {
     });
 }
 
-/// A chunk is lent while its owner exits, so the owner does not book its frees.
+/// A chunk is lent while its owner exits, so the owner does not book the chunk's frees.
 #[test]
 fn loom_chunk_that_is_lent_while_its_owner_exits_is_freed() {
     check(|| {

@@ -1,7 +1,7 @@
 //! Defines the data of a thread's record (a heap and an inbox), and the *world*: the state that all
-//! threads share. The remote frees between records are here too.
+//! threads share. Also implements the remote frees.
 //!
-//! Functions reach the world through a [`Realm`], so that models can create worlds of their own.
+//! Functions reach the world through a [`Realm`], so that each model can create its own world.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -29,20 +29,21 @@ use crate::heap::{self, ChunkHeap, RingEnv};
 use crate::live::LiveCount;
 use crate::stats::Stats;
 
-/// The record of a thread.
+/// A record with the data of this allocator.
 pub(super) type HeapRecord<G> = Record<RingRecord<G>>;
 
-/// The heap of one owner, and its mail: the remote frees that it has not booked.
+/// The heap of one owner, and its mail: the remote frees that the owner has not booked.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RingRecord<G> {
     pub(super) heap: ChunkHeap,
     epoch_seen: OwnerUsize,
-    /// The number of slow paths that the holders of this record took.
+    /// The number of slow paths that the holders of this record have taken.
     pub(super) visits: OwnerUsize,
-    /// The mail has its own cache line, since other threads push here while the owner allocates.
+    /// The mail has its own cache line, because other threads push to it while the owner allocates.
     pub(super) mail: CachePadded<Mail<Chunk, HeapRecord<G>>>,
-    /// Counts the bytes of the chunks that other threads pushed. Those threads write the count.
+    /// Counts the bytes of the chunks that other threads pushed. It has its own cache line, because
+    /// those threads write the count.
     #[cfg(any(test, not(ephemera_loom)))]
     pushed: CachePadded<PushedBytes>,
     geometry: PhantomData<fn() -> G>,
@@ -61,7 +62,7 @@ impl<G: Geometry> RingRecord<G> {
 
     #[cfg(not(ephemera_loom))]
     ephemera_prim::const_unless_loom! {
-        /// Creates the record data of threads that own nothing (H6).
+        /// Creates the record data of threads that own no chunk (H6).
         pub(crate) fn nowhere() -> Self {
             Self::with_heap(ChunkHeap::nowhere())
         }
@@ -81,7 +82,7 @@ impl<G: Geometry> RingRecord<G> {
         }
     }
 
-    /// Prepares the heap for a new holder of the record.
+    /// Prepares the data for a new holder of the record.
     pub(crate) fn enter(&self) {
         self.heap.enter();
         #[cfg(any(test, not(ephemera_loom)))]
@@ -95,8 +96,8 @@ pub(crate) struct RingWorld<G: 'static> {
     pub(crate) registry: Registry<RingRecord<G>>,
     pub(crate) account: SharedAccount,
     epoch: Epoch,
-    /// Counts the bytes of chunks that all owners freed. Each thread that frees chunks writes the
-    /// counts, so they have their own cache line.
+    /// Counts the bytes of chunks that all owners freed. Each thread that frees or requests chunks
+    /// writes the counts, so they have their own cache line.
     freed: CachePadded<FreedBytes>,
     /// The records whose owners may be idle.
     #[cfg(not(ephemera_loom))]
@@ -133,7 +134,7 @@ pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     for record in world.registry.records() {
         let (heap, before) = (&record.data().heap, stats.empty_chunks());
         stats.add_heap::<R::Geometry>(heap);
-        // A chunk that ran empty after the walk passed it counts too.
+        // `has_empties` also finds chunks that ran empty after the walk passed them.
         let empty = stats.empty_chunks() != before || heap.has_empties();
         if empty && record.is_free() {
             look_after(realm, record);
@@ -143,18 +144,19 @@ pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     stats
 }
 
-/// A choice of world: that of the process, or that of a model.
+/// A choice of world: the world of the process, or the world of a model.
 pub(crate) trait Realm: Copy {
     type Geometry: Geometry;
 
     fn world(&self) -> &RingWorld<Self::Geometry>;
 
-    /// Tells the world's thread-local that the front of a record held by this thread has changed.
+    /// Tells the thread-local of this realm that the front of a record held by this thread has
+    /// changed.
     fn front_changed() {}
 }
 
-/// Trims every record that no thread has leased, and asks the holders of the others to trim in
-/// their next slow path.
+/// Trims every record that no thread has leased, and asks the holders of all other records to trim
+/// in their next slow path.
 pub(crate) fn clean<R: Realm>(realm: R) {
     let world = realm.world();
     if !cfg!(ephemera_weaken = "clean_without_epoch") {
@@ -168,7 +170,7 @@ fn look_after<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
     record.look_after(has_mail, |record| drain(realm, record));
 }
 
-/// Ends a lease, and drains the remote frees that were pushed while it lasted.
+/// Ends a lease, and drains the remote frees that other threads pushed during the lease.
 pub(super) fn release<R: Realm>(realm: R, lease: Lease<'_, RingRecord<R::Geometry>>) {
     lease.release(has_mail, |record| drain(realm, record));
 }
@@ -181,7 +183,7 @@ fn has_mail<G>(data: &RingRecord<G>) -> bool {
 /// chunks back there, must call this.
 pub(super) fn drain_free_record<R: Realm>(realm: R, record: &HeapRecord<R::Geometry>) {
     if record.is_free() {
-        // No other thread would drain this inbox before the record is leased again.
+        // Without this call, no thread would drain this inbox before the record is leased again.
         look_after(realm, record);
     }
 }
@@ -201,7 +203,7 @@ fn drain<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
     heap::slow::free_empties(owner);
 }
 
-/// A thread as the owner of its record's heap. NOWHERE and GONE own a heap without chunks.
+/// A thread as the owner of its record's heap. NOWHERE and GONE have a heap without chunks.
 #[derive(Debug)]
 pub(crate) struct RecordOwner<'w, R: Realm> {
     pub(crate) record: &'w Record<RingRecord<R::Geometry>>,
@@ -236,7 +238,8 @@ impl<R: Realm> Clone for RecordOwner<'_, R> {
 impl<R: Realm> Copy for RecordOwner<'_, R> {}
 
 // SAFETY: the record's holder owns its heap (L1), and the heaps of NOWHERE and GONE are never
-// written (H6). Chunks carry the record as their identity, and come from the global heap.
+// written (H6). The owner word of each chunk names the record, and all chunks come from the global
+// heap.
 unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
     type Geometry = R::Geometry;
     type Backing = Global;
@@ -308,19 +311,21 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
     #[inline(never)]
     unsafe fn free_remotely(self, chunk: ChunkPtr, given: LiveCount) {
         let record = chunk.record().cast::<Record<RingRecord<R::Geometry>>>();
-        // SAFETY: a chunk points to the record that it was created for, and records are never freed
+        // SAFETY: a chunk names the record that it was created for, and records are never freed
         // (L3).
         let record = unsafe { &*record };
         let inbox = &record.data().mail.inbox;
         #[cfg(not(ephemera_loom))]
         let bytes = chunk.class().chunk_size::<R::Geometry>();
-        // SAFETY: the chunk belongs to that record, and is live because of the blocks or bytes that
-        // `given` counts. The caller owned these, and frees them with this call.
+        // SAFETY: the chunk belongs to that record, and is live because of the block or bytes that
+        // `given` counts. The caller owned that block or those bytes, and frees them with this
+        // call.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
         if pushed {
             drain_free_record(self.realm, record);
             #[cfg(not(ephemera_loom))]
-            // SAFETY: records are never freed (L3), and each always has the same mail.
+            // SAFETY: records are never freed (L3), and `mail` always returns the same mail for a
+            // record.
             unsafe {
                 self.realm.world().idle.note_push(&IdleRings(self.realm), record, bytes);
             }
@@ -328,7 +333,7 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
     }
 }
 
-/// The records of a realm, as a thread that looks for idle owners sees them.
+/// The records of a realm, for a thread that looks for idle owners.
 #[cfg(any(test, not(ephemera_loom)))]
 #[derive(Debug)]
 pub(super) struct IdleRings<R>(pub(super) R);

@@ -65,8 +65,8 @@ impl Realm for ProcessRealm {
     }
 }
 
-/// The calling thread as the owner of its record's heap. Reads the record on every call, because
-/// the thread may be bound to one in the middle of an operation.
+/// The calling thread as the owner of its record's heap. Each method reads the record again,
+/// because the thread may be bound to a record in the middle of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct This;
 
@@ -77,9 +77,9 @@ impl This {
     }
 }
 
-// SAFETY: the heap is that of this thread's record, or of NOWHERE or GONE (H6). `front` is a copy
-// of its front (H7). `refill` uses the `RecordOwner` of a held record, and everything else is
-// forwarded to the record's `RecordOwner`.
+// SAFETY: the heap is that of this thread's record, or of NOWHERE or GONE (H6). `front` returns a
+// copy of that heap's front (H7). `refill` uses the `RecordOwner` of a held record, and all other
+// methods forward to the `RecordOwner` of the thread's record.
 unsafe impl RingEnv for This {
     type Geometry = Standard;
     type Backing = Global;
@@ -104,7 +104,8 @@ unsafe impl RingEnv for This {
     }
 
     /// Allocates from the heap of this thread's record. The first call on a thread binds the
-    /// record. After the exit guard has run, it allocates from a record leased for this operation.
+    /// record. After the exit guard has run, each call leases a record for the operation and
+    /// allocates from that record.
     #[cold]
     #[inline(never)]
     fn refill(self, layout: Layout, class: ChunkClass, limit: Limit) -> Result<NonNull<u8>, AllocError> {
@@ -166,8 +167,8 @@ unsafe impl RingEnv for This {
 
     #[inline]
     unsafe fn free_remotely(self, chunk: ChunkPtr, given: LiveCount) {
-        // SAFETY: the caller frees the blocks or bytes that `given` counts. `owns` found that the
-        // chunk does not belong to this record.
+        // SAFETY: the caller frees the block or bytes that `given` counts. `owns` returned `false`,
+        // so the chunk does not belong to this record.
         unsafe { self.owner().free_remotely(chunk, given) };
     }
 }
@@ -197,7 +198,7 @@ mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
     use allocator_api2::boxed::Box;
-    // Serialises the tests: each assumes that no other test's threads hold records.
+    // Serialises the tests, because each of them assumes that no other test's threads hold records.
     use ephemera_testkit::suite::take_turn;
 
     use super::{ChunkClass, ProcessRealm, Record, RingEnv, This, WORLD, bound, heap, near, release};
@@ -215,7 +216,7 @@ mod tests {
         take_turn();
         let chunks = || OneRingAlloc.stats().chunks();
         let value = std::thread::spawn(|| Box::new_in(7, OneRingAlloc)).join().expect("no panic");
-        // No other thread in this process has a record, so the first one is that of the ended
+        // No other thread in this process has a record, so the first record is that of the ended
         // thread.
         let lease = WORLD.registry.records().next().and_then(Record::try_lease).expect("its thread ended");
         assert_eq!((*value, chunks()), (7, 1));
@@ -252,7 +253,8 @@ mod tests {
             fn drop(&mut self) {
                 BEHIND.fetch_add(usize::from(bound().is_none()), Ordering::Relaxed);
                 WRONG.fetch_add(usize::from(!front_follows()), Ordering::Relaxed);
-                // After the exit guard this leases a record, whose front is not this thread's.
+                // After the exit guard, this allocation leases a record, whose front is not the
+                // thread's own.
                 drop(Box::new_in(7, OneRingAlloc));
                 WRONG.fetch_add(usize::from(!front_follows()), Ordering::Relaxed);
             }
@@ -275,7 +277,7 @@ mod tests {
             assert!(front_follows(), "after a trim");
             (value, Box::new_in([0_u8; 2000], OneRingAlloc))
         };
-        // The second thread goes on with the front that the first one left.
+        // The second thread continues with the front that the first thread left.
         let left = [(); 2].map(|()| std::thread::spawn(life).join().expect("no panic"));
         assert_ne!(BEHIND.load(Ordering::Relaxed), 0, "no destructor ran after the exit guard");
         assert_eq!(WRONG.load(Ordering::Relaxed), 0);

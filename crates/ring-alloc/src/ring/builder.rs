@@ -1,4 +1,4 @@
-//! The settings of a ring.
+//! Defines the settings of a ring.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -31,7 +31,7 @@ pub struct Builder<G = Standard> {
     geometry: PhantomData<fn() -> G>,
 }
 
-// `Clone` is not derived, because a derived implementation would require `G: Clone`.
+// `Clone` is not derived, because the derived implementation would require `G: Clone`.
 impl<G> Clone for Builder<G> {
     fn clone(&self) -> Self {
         *self
@@ -64,19 +64,20 @@ impl<G: Geometry> Builder<G> {
     /// blocks and the ring's own state (about 200 bytes).
     ///
     /// Before a request that would exceed the limit fails with [`AllocError`], the ring frees its
-    /// empty chunks. A shrink that has to move its block is not refused: it may take a chunk even
-    /// if the limit is then exceeded.
+    /// empty chunks. The limit does not refuse a shrink that must move its block: the shrink may
+    /// take a chunk that exceeds the limit.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }
 
     /// Sets the number of empty chunks of each class that the ring keeps for reuse, besides the
-    /// front. The default is [`RETAIN`](Geometry::RETAIN) of the geometry, which is 4 in the
-    /// standard one.
+    /// front. The default is the geometry's [`RETAIN`](Geometry::RETAIN), which is 4 in
+    /// [`Standard`].
     ///
     /// The front (the chunk that blocks are allocated from) stays when it runs empty. So a ring
     /// without live blocks keeps up to `chunks + 1` chunks of each class that it has used. With
-    /// `retain(0)`, it keeps one. [`RingAlloc::trim`] frees the front too.
+    /// `retain(0)`, it keeps one chunk of each of these classes. [`RingAlloc::trim`] frees the
+    /// front too.
     pub const fn retain(self, chunks: usize) -> Self {
         Self { retain: Some(chunks), ..self }
     }
@@ -111,7 +112,7 @@ impl<G: Geometry> Builder<G> {
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if `backing` has no memory for the ring's state, or if the limit
-    /// is smaller than that state. Without feature `alloc`, this panics instead.
+    /// is smaller than that state. Without the feature `alloc`, panics instead.
     #[must_use]
     pub fn build_in<A: Allocator>(self, backing: A) -> RingAlloc<A, G> {
         match self.try_build_in(backing) {

@@ -1,4 +1,4 @@
-//! The state that all handles of one ring share.
+//! Defines the state that all handles of one ring share.
 //!
 //! # Invariant
 //! * **I1** The state lives while `handles` is not zero, and `handles` counts each handle once.
@@ -52,7 +52,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         heap.enter();
         let retain = settings.retain;
         let inner = Self { heap, handles: Cell::new(1), account, retain, backing, geometry: PhantomData };
-        // SAFETY: `place` is unused memory of this layout.
+        // SAFETY: `place` is new memory of this layout, which nothing else uses.
         unsafe { place.write(inner) };
         Ok(place)
     }
@@ -92,12 +92,12 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         let backing = unsafe { &raw const (*this.as_ptr()).backing };
         // SAFETY: the state is not freed yet, and the field is not read again.
         let backing = ManuallyDrop::new(unsafe { backing.read() });
-        // SAFETY: the state was acquired with this layout from this backing allocator, and nothing
-        // uses it any more.
+        // SAFETY: the state was acquired from this backing allocator with this layout, and nothing
+        // uses it again.
         unsafe { raw::release(&*backing, this.cast(), Self::LAYOUT) };
-        // Drop the backing allocator only if no block is live, since it may free the memory of its
-        // blocks. If the backing allocator unwinds from `release`, against its contract, it is not
-        // dropped either.
+        // Drop the backing allocator only if no block is live, because the drop may free the memory
+        // of the blocks. If the backing allocator unwinds from `release`, against its contract, it
+        // is not dropped either.
         if left.0 == 0 {
             drop(ManuallyDrop::into_inner(backing));
         } else {
@@ -112,8 +112,8 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
     }
 }
 
-// SAFETY: handles do not leave their thread, so that thread owns the heap, which `create` entered.
-// All chunks of the ring belong to this heap and come from `backing`.
+// SAFETY: handles do not leave their thread, so that thread owns the heap (H1), which `create`
+// entered. All chunks of the ring belong to this heap and come from `backing`.
 unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
     type Geometry = G;
     type Backing = A;
@@ -171,8 +171,8 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
     }
 }
 
-/// Reports on standard error that blocks outlive their ring, in debug builds with `std`. This must
-/// not unwind, so it ignores write errors.
+/// Reports on standard error that blocks outlive their ring, in debug builds with `std`. This
+/// function must not unwind, so it ignores write errors.
 #[cold]
 fn report((blocks, bytes): (usize, usize)) {
     #[cfg(all(feature = "std", debug_assertions))]
@@ -187,8 +187,8 @@ fn report((blocks, bytes): (usize, usize)) {
     let _ = (blocks, bytes);
 }
 
-/// Aborts because the count of handles would overflow. That takes about 2^32 leaked handles or
-/// more.
+/// Aborts because the count of handles would overflow, which takes at least about 2^32 leaked
+/// handles.
 #[cold]
 fn abort() -> ! {
     #[cfg(feature = "std")]

@@ -1,4 +1,4 @@
-//! `RingAlloc`: a ring of chunks for one thread.
+//! Defines [`RingAlloc`], a ring of chunks for one thread.
 
 mod builder;
 mod inner;
@@ -25,11 +25,11 @@ macro_rules! ring_alloc {
         /// A ring of chunks for one thread, over a backing allocator `A`.
         ///
         /// A `RingAlloc` is a handle to shared state, one pointer wide. Its clones allocate from
-        /// and free to the same ring. The last handle frees the ring. Blocks that are live then
-        /// stay valid, because their memory and the backing allocator are leaked; a debug build
-        /// with `std` reports this on standard error.
+        /// and free to the same ring. The drop of the last handle frees the ring. Blocks that are
+        /// still live stay valid, because their memory and the backing allocator are leaked. A
+        /// debug build with `std` reports the leak on standard error.
         ///
-        /// `G` is the geometry of the chunks, see [`Geometry`].
+        /// `G` is the [`Geometry`] of the chunks.
         ///
         /// The methods of `A` must not unwind. If its `deallocate` does, memory is leaked and live
         /// blocks stay valid.
@@ -75,7 +75,8 @@ ring_alloc!();
 
 #[cfg(feature = "alloc")]
 impl RingAlloc<Global> {
-    /// Creates a ring over the global heap. It holds about 200 bytes until its first allocation.
+    /// Creates a ring over the global heap. The ring holds about 200 bytes until its first
+    /// allocation.
     ///
     /// # Aborts
     /// Calls [`handle_alloc_error`] if there is no memory for the ring's state.
@@ -91,8 +92,8 @@ impl<A: Allocator> RingAlloc<A> {
     /// Creates a ring over `backing`, which also serves the ring's own state.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if there is no memory for the ring's state. Without feature
-    /// `alloc`, this panics instead. [`RingAlloc::try_new_in`] returns an error.
+    /// Calls `handle_alloc_error` if there is no memory for the ring's state. Without the feature
+    /// `alloc`, panics instead. [`RingAlloc::try_new_in`] returns an error.
     #[must_use]
     #[inline]
     pub fn new_in(backing: A) -> Self {
@@ -111,8 +112,8 @@ impl<A: Allocator> RingAlloc<A> {
 
 #[cfg(feature = "alloc")]
 impl RingAlloc<Global> {
-    /// Returns the default settings of a ring. They cover a limit on the bytes held, the number of
-    /// empty chunks to keep, and the geometry.
+    /// Returns the default settings of a ring: the limit on the bytes held, the number of empty
+    /// chunks to keep, and the geometry.
     ///
     /// # Examples
     ///
@@ -174,9 +175,9 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         unsafe { heap::deallocate(self.inner(), block, layout) };
     }
 
-    /// Grows a block. The last block in a chunk that the ring allocates from stays in place if its
-    /// class does not change and there is room. The backing allocator grows blocks larger than 64
-    /// KiB. Other blocks move.
+    /// Grows a block. The last block in a chunk that the ring allocates from grows in place if its
+    /// class does not change, its address fits the new alignment, and there is room. The backing
+    /// allocator grows blocks larger than 64 KiB. Any other block that gains bytes moves.
     ///
     /// # Errors
     /// Returns [`AllocError`] if the limit of the ring would be exceeded or the backing allocator
@@ -218,8 +219,9 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
-    /// Shrinks a block. It stays in place unless its class changes (at 2 KiB and 64 KiB) or its
-    /// address does not fit the new alignment.
+    /// Shrinks a block. A block of up to 64 KiB stays in place, unless its class changes (at 2 KiB)
+    /// or its address does not fit the new alignment. The backing allocator shrinks blocks that
+    /// stay larger than 64 KiB. All other blocks move.
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory to move the block, or if the backing allocator
@@ -242,11 +244,11 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
 
     /// Frees every empty chunk to the backing allocator.
     ///
-    /// Without a trim, a ring keeps its front chunks and up to 4 empty chunks of each class for
-    /// reuse (see [`Builder::retain`]).
+    /// Without a trim, a ring keeps its fronts and up to 4 empty chunks of each class for reuse
+    /// (see [`Builder::retain`]).
     ///
-    /// There is no `trim_all`: a ring belongs to one thread, and another ring shares nothing with
-    /// it.
+    /// There is no `trim_all`, because a ring belongs to one thread and shares nothing with other
+    /// rings.
     #[inline]
     pub fn trim(&self) {
         heap::trim(self.inner());
@@ -324,8 +326,8 @@ impl<A: Allocator, G: Geometry> fmt::Debug for RingAlloc<A, G> {
     }
 }
 
-/// Calls `handle_alloc_error`, because there is no memory for the state of a new ring. Without
-/// feature `alloc`, panics.
+/// Calls `handle_alloc_error`, because there is no memory for the state of a new ring. Without the
+/// feature `alloc`, panics instead.
 #[cold]
 fn no_memory<A: Allocator, G: Geometry>() -> ! {
     let layout = Layout::new::<Inner<A, G>>();

@@ -1,5 +1,5 @@
-//! Helpers for tests with threads: numbered blocks, and a value whose drop checks that the test
-//! leaves no memory held.
+//! Helpers for tests with threads: numbered blocks, and a guard which checks that the test leaves
+//! no memory held.
 
 use std::thread::{self, JoinHandle};
 
@@ -13,8 +13,8 @@ pub(crate) type Bytes = Vec<u8, OneRingAlloc>;
 /// Block sizes of every class, in bytes.
 pub(crate) const SIZES: [usize; 6] = [1, 40, 700, 3_000, 20_000, 100_000];
 
-/// Serialises the tests. Its drop checks that `OneRingAlloc` holds as many bytes as at the start,
-/// and that no block is live.
+/// A guard that serialises the tests. Its drop checks that `OneRingAlloc` holds as many bytes as at
+/// the start, and that no block is live.
 pub(crate) struct Balanced {
     pub(crate) before: usize,
 }
@@ -45,7 +45,7 @@ fn clean() -> usize {
 
 pub(crate) fn filled(number: usize, size: usize) -> Bytes {
     let mut bytes = Vec::with_capacity_in(size, OneRingAlloc);
-    // Miri tracks initialised bytes one by one, so a few are enough there.
+    // Miri tracks initialised bytes one by one, so under Miri only a few bytes are written.
     bytes.resize(if cfg!(miri) { size.min(40) } else { size }, number as u8);
     bytes
 }

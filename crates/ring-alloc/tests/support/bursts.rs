@@ -1,4 +1,4 @@
-//! Bursts of blocks of `OneRingAlloc`.
+//! Helpers for tests with bursts of blocks of `OneRingAlloc`.
 
 use allocator_api2::boxed::Box;
 use ephemera_testkit::bursts::BurstMemory;
@@ -6,13 +6,13 @@ use ring_alloc::OneRingAlloc;
 
 pub(crate) const MIB: usize = 1 << 20;
 pub(crate) const BURST: usize = 64 * MIB;
-/// The number of bytes in a burst that is repeated. Such bursts are small, so that each one soon
-/// follows the previous one.
+/// The number of bytes in a burst that a test repeats. These bursts are small, so that each one
+/// soon follows the previous one.
 pub(crate) const SHORT: usize = 16 * MIB;
 pub(crate) const CHUNK: usize = 32 << 10;
 
-/// The number of bytes that may stay resident in addition to pages of purged chunks: freed chunks
-/// with their pages, and other memory.
+/// The number of bytes that may stay resident besides pages of purged chunks: freed chunks that
+/// kept their pages, and other memory.
 pub(crate) const KEPT: usize = 6 * MIB;
 
 /// A block of 1 KiB. A chunk of 32 KiB has room for 31 of them.

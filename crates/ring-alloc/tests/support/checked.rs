@@ -1,4 +1,4 @@
-//! The live blocks of an allocator, with an oracle that checks every operation on them.
+//! The live blocks of an allocator, with an oracle that checks every operation on these blocks.
 
 use core::alloc::Layout;
 
@@ -28,8 +28,8 @@ impl<'a, A: Allocator> Checked<'a, A> {
             self.oracle.check().expect("a refusal changes nothing");
             return Err(AllocError);
         };
-        // SAFETY: the allocator has just served the block for this layout, and `free` removes it
-        // from the oracle before it frees it.
+        // SAFETY: the allocator has just served the block for this layout, and `free` removes the
+        // block from the oracle before it frees the block.
         unsafe { self.oracle.insert(given, layout, false) }.expect("a good block");
         Ok(given.addr().get())
     }
@@ -40,20 +40,22 @@ impl<'a, A: Allocator> Checked<'a, A> {
         let (start, old) = (self.oracle.blocks()[index].start(), self.oracle.blocks()[index].layout());
         let grows = new.size() >= old.size();
         let given = if grows && zeroed {
-            // SAFETY: the block is live, of this allocator and layout, and not larger than `new`.
+            // SAFETY: this allocator served the live block with layout `old`, and `new` is not
+            // smaller.
             unsafe { self.alloc.grow_zeroed(start, old, new) }
         } else if grows {
-            // SAFETY: the block is live, of this allocator and layout, and not larger than `new`.
+            // SAFETY: this allocator served the live block with layout `old`, and `new` is not
+            // smaller.
             unsafe { self.alloc.grow(start, old, new) }
         } else {
-            // SAFETY: the block is live, of this allocator and layout, and larger than `new`.
+            // SAFETY: this allocator served the live block with layout `old`, and `new` is smaller.
             unsafe { self.alloc.shrink(start, old, new) }
         };
         let Ok(given) = given else {
             self.oracle.check().expect("a refusal changes nothing");
             return Err(AllocError);
         };
-        // SAFETY: the allocator has just served this block in place of block `index`.
+        // SAFETY: the allocator has just returned `given` for block `index` and layout `new`.
         unsafe { self.oracle.resized(index, given, new, grows && zeroed) }.expect("a good block");
         Ok(given.addr().get())
     }
@@ -68,7 +70,7 @@ impl<'a, A: Allocator> Checked<'a, A> {
 
 impl<A: Allocator> Drop for Checked<'_, A> {
     fn drop(&mut self) {
-        // Leak the blocks after a failed check, because a second panic would hide the first.
+        // Leak the blocks after a failed check, because a second panic would hide the first one.
         while !std::thread::panicking() && !self.oracle.is_empty() {
             self.free(0);
         }

@@ -1,9 +1,9 @@
-//! Helpers for tests of the limit of `OneRingAlloc`: they restore the limit, and read the bytes
-//! that the process holds after a trim.
+//! Helpers for tests of the limit of `OneRingAlloc`: one removes the limit again, and one returns
+//! the bytes that the process holds after a trim.
 
 use ring_alloc::OneRingAlloc;
 
-/// Removes the limit when it is dropped, even if a test fails.
+/// A guard whose drop removes the limit, even if a test fails.
 pub(crate) struct Unlimited;
 
 impl Drop for Unlimited {

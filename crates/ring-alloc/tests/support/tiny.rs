@@ -1,8 +1,9 @@
-//! A geometry whose chunks fill up after a few blocks.
+//! Defines a geometry whose chunks fill up after a few blocks.
 
 use ring_alloc::Geometry;
 
-/// Blocks up to 64 bytes in chunks of 256, up to 256 in chunks of 512; one empty chunk is kept.
+/// A geometry with blocks of up to 64 bytes in chunks of 256 bytes, and blocks of up to 256 bytes
+/// in chunks of 512 bytes. A heap keeps one empty chunk of each class.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tiny;
 

@@ -9,8 +9,7 @@ use crate::error::Refused;
 use crate::handle::sealed::Sealed;
 use crate::store::ArenaSettings;
 
-/// Determines when pages without a value are freed, apart from requests to trim and the arena's
-/// drop.
+/// Determines when an arena frees empty pages, apart from requests to trim and the arena's drop.
 ///
 /// # Examples
 ///
@@ -26,13 +25,13 @@ use crate::store::ArenaSettings;
 #[non_exhaustive]
 pub enum Trim {
     /// Frees groups of pages that two looks in a row found empty, and that were not used in
-    /// between. A thread claims from empty groups last, whichever threads free its slots. So the
-    /// memory of a burst is freed while the arena stays in use.
+    /// between. A thread claims from empty groups last, no matter which threads free its slots. So
+    /// the memory of a burst is freed while the arena stays in use.
     ///
-    /// A thread counts how often it runs out of the slots at hand, which are up to 63. It looks
-    /// when the count reaches the number of its pages, but not before the count is 64. So a look
-    /// costs little for each value, and pages in steady use stay. A thread that never runs out
-    /// never looks, such as one that replaces a single value again and again.
+    /// A thread counts how often it runs out of slots at hand (up to 63). It looks when the count
+    /// reaches the number of its pages, or 64 if it has fewer pages. So a look costs little for
+    /// each value, and pages in steady use stay. A thread that never runs out of slots never looks.
+    /// An example is a thread that repeatedly replaces a single value.
     #[default]
     Idle,
     /// Frees nothing without a request.
@@ -74,22 +73,23 @@ impl<A: Build> Builder<A> {
         Self { settings, capacity: 0, arena: PhantomData }
     }
 
-    /// Sets the number of slots to allocate in advance, rounded up to whole pages. A number for
-    /// which the limit or the address space has no room is refused before any slot is allocated.
+    /// Sets the number of slots to allocate in advance, rounded up to whole pages. If the limit or
+    /// the address space has no room for all of them, [`Builder::try_build`] fails before it
+    /// allocates a slot.
     ///
     /// The thread that builds the arena can then claim all of these slots, even if the limit has no
     /// room for more. Each further thread needs memory for its part of the arena's state, and each
-    /// page with a counted handle needs memory for its counts. If the limit has no room for these,
-    /// the arena frees slots that are not in use.
+    /// page with a counted handle needs memory for its counts. If the limit has no room for that
+    /// memory, the arena frees reserved slots that are not in use.
     pub const fn capacity(mut self, slots: usize) -> Self {
         self.capacity = slots;
         self
     }
 
     /// Sets the most bytes that the arena may hold from the global allocator: pages, counts of
-    /// counted handles, and its own state. A request that would exceed the limit first looks for
-    /// empty pages: those of this thread, those of threads that have exited, and those that no
-    /// thread has used. If there are too few, the request is refused.
+    /// counted handles, and its own state. Before a request fails because of the limit, the thread
+    /// uses or frees empty pages. These are its own pages, pages of exited threads, and pages that
+    /// no thread owns. If there are too few, the arena refuses the request.
     pub const fn limit(mut self, bytes: usize) -> Self {
         self.settings.limit = bytes;
         self

@@ -17,7 +17,7 @@ use crate::thread;
 /// A pool of values of one type that one thread at a time uses. Any thread may drop its values.
 ///
 /// An `Arena` is a [`SharedArena`](crate::SharedArena) that is not `Sync`, and is equally fast. It
-/// may be sent to another thread. Its pages stay with the threads that claimed from them.
+/// may be sent to another thread, but its pages stay with the threads that claimed from them.
 ///
 /// # Examples
 ///

@@ -1,12 +1,13 @@
-//! Defines the methods that arenas have in common. Arenas differ in their core, in their box, and
-//! in the threads that may use them.
+//! Defines the methods that arenas have in common. The arenas differ in their core, in their box
+//! type, and in the threads that may use them.
 
 /// Implements the methods that make boxes and `ArenaRc` handles, the methods that report on the
 /// arena, and the common traits.
 macro_rules! arena_methods {
     ($name:ident, $boxed:ident) => {
         impl<T> $name<T> {
-            /// Creates an arena without slots. It allocates its first page with its first value.
+            /// Creates an arena without slots. The arena allocates its first page with its first
+            /// value.
             ///
             /// # Aborts
             /// Calls `handle_alloc_error` if the global allocator has no room for the arena's
@@ -19,8 +20,8 @@ macro_rules! arena_methods {
             /// Creates an arena with slots for `slots` values, rounded up to whole pages.
             ///
             /// # Aborts
-            /// Calls `handle_alloc_error` if the global allocator has no room for the arena's state
-            /// and the slots.
+            /// Calls `handle_alloc_error` if there is no memory for the arena's state and the
+            /// slots.
             #[must_use]
             pub fn with_capacity(slots: usize) -> Self {
                 Self::builder().capacity(slots).build()
@@ -46,15 +47,15 @@ macro_rules! arena_methods {
                 }
             }
 
-            /// Has `init` write a value to a slot in place, for values that are too large to be
-            /// moved there. The simplest `init` is `|slot| slot.write(value)`.
+            /// Allocates a slot and initialises it in place with `init`, for values that are too
+            /// large to move. The simplest `init` is `|slot| slot.write(value)`.
             ///
-            /// `init` may use this arena. If it panics, the slot is free again, and no value in it
-            /// was dropped.
+            /// `init` may use this arena. If `init` panics, the slot is freed without dropping a
+            /// value in it.
             ///
             /// # Panics
-            /// Panics if `init` returns a reference to anything but its slot. The slot is then
-            /// free, and no value in it was dropped.
+            /// Panics if `init` returns a reference to a place other than its slot. The slot is
+            /// then freed without dropping a value in it.
             ///
             /// # Aborts
             /// Calls `handle_alloc_error` in the same cases as
@@ -83,10 +84,11 @@ macro_rules! arena_methods {
                 $boxed::into_pin(self.alloc(value))
             }
 
-            /// Allocates a slot and moves `value` into it, unless there is no memory.
+            /// Tries to allocate a slot and move `value` into it.
             ///
             /// # Errors
-            /// Returns the value if the limit would be exceeded or the global allocator refuses.
+            /// Returns `value` in the error if the arena refuses the request.
+            /// [`TryAllocError::refused`] gives the reason.
             #[inline]
             pub fn try_alloc(&self, value: T) -> Result<$boxed<T>, TryAllocError<T>> {
                 match self.core.claim() {
@@ -96,14 +98,14 @@ macro_rules! arena_methods {
                 }
             }
 
-            /// Has `init` write a value to a slot, unless there is no memory for it.
+            /// Tries to allocate a slot, and initialises it in place with `init`.
             ///
             /// # Errors
-            /// Returns `init` without calling it if the limit would be exceeded or the global
-            /// allocator refuses.
+            /// Returns `init` in the error, without calling it, if the arena refuses the request.
+            /// [`TryAllocError::refused`] gives the reason.
             ///
             /// # Panics
-            /// Panics if `init` returns a reference to anything but its slot.
+            /// Panics if `init` returns a reference to a place other than its slot.
             #[inline]
             #[track_caller]
             pub fn try_alloc_with<F>(&self, init: F) -> Result<$boxed<T>, TryAllocError<F>>
@@ -129,13 +131,13 @@ macro_rules! arena_methods {
                 try_alloc_rc_with
             );
 
-            /// Returns the numbers of live and of free slots, as the published crate does. A slot
-            /// is live while it has a value or a weak handle. Walks all pages; the result is exact
-            /// while no other thread uses the arena.
+            /// Returns the number of live slots and the number of free slots, like the published
+            /// crate. A slot is live while it has a value or a weak handle. Walks all pages. The
+            /// result is exact while no other thread uses the arena.
             ///
-            /// The result is `(0, 0)` if the pages could not be read, because another thread held
-            /// the arena's internal lock for too long. To tell this case from an arena without
-            /// slots, call
+            /// The result is `(0, 0)` if the call could not read the pages, because another thread
+            /// held the arena's internal lock for too long. To distinguish this case from an arena
+            /// without slots, call
             #[doc = concat!("[`", stringify!($name), "::statistics`]")]
             /// and read [`Stats::unread`].
             #[must_use]
@@ -144,8 +146,8 @@ macro_rules! arena_methods {
                 (statistics.slots_live, statistics.free())
             }
 
-            /// Returns the memory that the arena holds and the part of it in use. Walks all pages;
-            /// the result is exact while no other thread uses the arena.
+            /// Returns the memory that the arena holds, and how much of it is in use. Walks all
+            /// pages. The result is exact while no other thread uses the arena.
             ///
             /// The other crates of this workspace call this method `stats`. The published crate
             /// gives that name to the pair of slot counts.
@@ -198,18 +200,19 @@ macro_rules! counted_methods {
         #[inline]
         pub fn $plain(&self, value: T) -> $handle<T> {
             match self.core.claim_counted() {
-                // SAFETY: `slot` belongs to this arena, its counts have one handle, and `write`
-                // puts a value into it.
+                // SAFETY: `slot` belongs to this arena, its counts include one handle, and `write`
+                // puts a value into the slot.
                 Ok(slot) => unsafe { $handle::adopt(slot.write(value)) },
                 Err(refused) => refused.give_up(),
             }
         }
 
-        /// Has `init` write a value to a slot, for handles that share the value
+        /// Allocates a slot and initialises it in place with `init`, for handles that share the
+        /// value
         #[doc = concat!($who, ".")]
         ///
         /// # Panics
-        /// Panics if `init` returns a reference to anything but its slot.
+        /// Panics if `init` returns a reference to a place other than its slot.
         ///
         /// # Aborts
         /// Calls `handle_alloc_error` in the same cases as
@@ -221,8 +224,9 @@ macro_rules! counted_methods {
             F: FnOnce(&mut MaybeUninit<T>) -> &T,
         {
             match self.core.claim_counted() {
-                // SAFETY: `slot` belongs to this arena, and its counts have one handle. `slot.init`
-                // returns only if the closure returned a reference to a value in the slot.
+                // SAFETY: `slot` belongs to this arena, and its counts include one handle.
+                // `slot.init` returns only if the closure returned a reference to a value in the
+                // slot.
                 Ok(slot) => unsafe { $handle::adopt(slot.init(init)) },
                 Err(refused) => refused.give_up(),
             }
@@ -240,32 +244,32 @@ macro_rules! counted_methods {
             $handle::pin_new(self.$plain(value))
         }
 
-        /// Allocates a slot and moves `value` into it, unless there is no memory. Several handles
-        /// can share the value
+        /// Tries to allocate a slot and move `value` into it. Several handles can share the value
         #[doc = concat!($who, ".")]
         ///
         /// # Errors
-        /// Returns the value if the limit would be exceeded or the global allocator refuses.
+        /// Returns `value` in the error if the arena refuses the request.
+        /// [`TryAllocError::refused`] gives the reason.
         #[inline]
         pub fn $try(&self, value: T) -> Result<$handle<T>, TryAllocError<T>> {
             match self.core.claim_counted() {
-                // SAFETY: `slot` belongs to this arena, its counts have one handle, and `write`
-                // puts a value into it.
+                // SAFETY: `slot` belongs to this arena, its counts include one handle, and `write`
+                // puts a value into the slot.
                 Ok(slot) => Ok(unsafe { $handle::adopt(slot.write(value)) }),
                 Err(refused) => Err(TryAllocError::new(value, refused)),
             }
         }
 
-        /// Has `init` write a value to a slot, unless there is no memory for it. Several handles
-        /// can share the value
+        /// Tries to allocate a slot, and initialises it in place with `init`. Several handles can
+        /// share the value
         #[doc = concat!($who, ".")]
         ///
         /// # Errors
-        /// Returns `init` without calling it if the limit would be exceeded or the global allocator
-        /// refuses.
+        /// Returns `init` in the error, without calling it, if the arena refuses the request.
+        /// [`TryAllocError::refused`] gives the reason.
         ///
         /// # Panics
-        /// Panics if `init` returns a reference to anything but its slot.
+        /// Panics if `init` returns a reference to a place other than its slot.
         #[inline]
         #[track_caller]
         pub fn $try_with<F>(&self, init: F) -> Result<$handle<T>, TryAllocError<F>>
@@ -273,8 +277,9 @@ macro_rules! counted_methods {
             F: FnOnce(&mut MaybeUninit<T>) -> &T,
         {
             match self.core.claim_counted() {
-                // SAFETY: `slot` belongs to this arena, and its counts have one handle. `slot.init`
-                // returns only if the closure returned a reference to a value in the slot.
+                // SAFETY: `slot` belongs to this arena, and its counts include one handle.
+                // `slot.init` returns only if the closure returned a reference to a value in the
+                // slot.
                 Ok(slot) => Ok(unsafe { $handle::adopt(slot.init(init)) }),
                 Err(refused) => Err(TryAllocError::new(init, refused)),
             }
@@ -298,14 +303,14 @@ macro_rules! sendable_methods {
                 try_alloc_arc_with
             );
 
-            /// Frees groups of pages without a live slot: those of this thread, those of threads
-            /// that have exited, and those that no thread has used. Asks the other threads to free
-            /// their empty groups when they next run out of the slots at hand. Returns whether this
-            /// call freed a group.
+            /// Frees groups of pages without a live slot: groups of this thread, groups of exited
+            /// threads, and groups that no thread owns. Asks the other threads to free their empty
+            /// groups when they next run out of the slots at hand. Returns whether this call freed
+            /// a group.
             ///
-            /// Checks each page of these threads, and each page that no thread has used, once. This
-            /// includes pages with live slots, so the call takes time linear in the number of pages
-            /// checked.
+            /// The call visits each page of this thread and of exited threads, and each page that
+            /// no thread owns. This includes pages with live slots, so the call takes time linear
+            /// in the number of visited pages.
             pub fn trim(&self) -> bool {
                 thread::shrink(self.core.store())
             }

@@ -18,8 +18,8 @@ use crate::stats::Stats;
 use crate::store::{ArenaSettings, ArenaStore, Seat};
 use crate::trim::{self, Fate};
 
-/// A pool of values of one type for one thread. Its fast paths use no atomic read-modify-write, and
-/// it needs neither a thread-local nor `std`.
+/// A pool of values of one type for one thread. Its fast paths use no atomic read-modify-write. The
+/// pool needs neither a thread-local nor `std`.
 ///
 /// Handles are one pointer wide, stay on the thread, and may outlive the pool.
 ///
@@ -59,7 +59,7 @@ const SEAT: Seat = Seat::numbered(1);
 ///
 /// # Invariant
 /// **A1** `store` lives as long as this value, and was made with the geometry of `T`. `shard` is
-/// its only shard. One thread uses all of it.
+/// the only shard of that store. Only one thread uses the store.
 struct PoolCore<T> {
     store: NonNull<ArenaStore>,
     shard: ShardPtr,
@@ -164,7 +164,7 @@ impl<T> Pool<T> {
 
     /// Frees groups of pages without a live slot. Returns whether it freed a group.
     ///
-    /// Checks each page of the pool once, so it takes time linear in the number of pages.
+    /// Visits each page of the pool once, so the call takes time linear in the number of pages.
     pub fn trim(&self) -> bool {
         self.core.free_empty() != 0
     }

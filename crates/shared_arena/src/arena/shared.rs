@@ -18,8 +18,8 @@ use crate::thread;
 /// A pool of values of one type for any number of threads.
 ///
 /// Each thread claims slots from its own pages, without an atomic read-modify-write. Any thread may
-/// drop a value. That costs one read-modify-write if another thread owns the value's page. Handles
-/// are one pointer wide and may outlive the arena.
+/// drop a value. If another thread owns the value's page, the drop usually costs one
+/// read-modify-write. Handles are one pointer wide and may outlive the arena.
 ///
 /// # Examples
 ///
@@ -49,7 +49,7 @@ pub(super) struct ArenaCore<T> {
     of: PhantomData<fn() -> T>,
 }
 
-// SAFETY: a store holds no values, and threads may use it at the same time.
+// SAFETY: the core gives no access to values, and several threads may use a store at the same time.
 unsafe impl<T> Send for ArenaCore<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for ArenaCore<T> {}
@@ -61,8 +61,8 @@ impl<T> ArenaCore<T> {
         Ok(Self { store, of: PhantomData })
     }
 
-    /// Allocates `slots` slots in advance. Makes this thread's shard first, so that the thread can
-    /// claim all the slots within a limit that has room for both.
+    /// Allocates `slots` slots in advance. Makes this thread's shard first. Under a limit that has
+    /// room for the shard and the slots, this thread can then claim all the slots.
     pub(super) fn reserve(&self, slots: usize) -> Result<(), Refused> {
         if slots != 0 && !cfg!(ephemera_weaken = "capacity_without_a_shard") {
             self.store().check_capacity(slots)?;

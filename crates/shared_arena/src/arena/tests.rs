@@ -40,7 +40,7 @@ fn a_request_to_trim_waits_for_an_open_gate() {
     let fill = |count| (0..count).map(|value| arena.alloc([value; 64])).collect::<Vec<_>>();
     drop(fill(if cfg!(miri) { 260 } else { 1_000 }));
     let (store, pages) = (arena.core.store(), arena.statistics().pages);
-    // Asks for a trim, as another thread's `shrink_to_fit` does.
+    // Asks for a trim, like a call of `shrink_to_fit` on another thread.
     store.epoch().raise();
     let pass = store.enter();
     assert!(pass.is_some());

@@ -17,15 +17,16 @@ use crate::geometry::ArenaGeometry;
 pub(super) struct PageCounts(AtomicPtr<Count>);
 
 impl PageCounts {
-    /// Creates the counts of a page that never had a counted handle.
+    /// Creates the counts for a page that has not had a counted handle yet.
     pub(super) fn none() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Returns the count of a slot.
+    /// Returns the counts of a slot.
     ///
     /// # Safety
-    /// A call of [`PageCounts::make`] happened before this one, and the page has this slot.
+    /// A successful call of [`PageCounts::make`] happened before this one, and the page has this
+    /// slot.
     #[inline]
     pub(super) unsafe fn of(&self, slot: usize) -> &Count {
         // SAFETY: the caller guarantees that `make` stored the array, which has an element for each
@@ -53,7 +54,7 @@ impl PageCounts {
         for index in 0..geometry.slots {
             // SAFETY: the fresh memory has room for `geometry.slots` counts.
             let count = unsafe { array.add(index) };
-            // SAFETY: the place lies in the fresh memory.
+            // SAFETY: the element lies in the fresh memory.
             unsafe { count.write(Count::new()) };
         }
         if !self.publish(array) {
@@ -64,7 +65,7 @@ impl PageCounts {
         Ok(())
     }
 
-    /// Stores the page's array. Returns false if another thread was faster.
+    /// Publishes the page's array. Returns `false` if another thread published an array first.
     fn publish(&self, array: NonNull<Count>) -> bool {
         // ORDERING: Release. Pairs with the Acquire in `PageCounts::make`. Publishes: the array.
         const PUBLISH: Ordering = if cfg!(ephemera_weaken = "counts_publish_relaxed") {
@@ -72,8 +73,7 @@ impl PageCounts {
         } else {
             Ordering::Release
         };
-        // ORDERING: `PUBLISH`, and `SEE` if another thread was faster. Pairs with
-        // `PageCounts::make`.
+        // ORDERING: `PUBLISH`, or `SEE` if another thread was first. Pairs with `PageCounts::make`.
         self.0.compare_exchange(ptr::null_mut(), array.as_ptr(), PUBLISH, SEE).is_ok()
     }
 
@@ -83,7 +83,7 @@ impl PageCounts {
     /// No slot of the page has a handle, and `make` was called with the same arguments.
     pub(super) unsafe fn release(&self, account: &StoreAccount, geometry: &ArenaGeometry) {
         if let Some(counts) = NonNull::new(self.0.load(Ordering::Relaxed)) {
-            // SAFETY: `make` acquired the array with this layout, and nobody uses it.
+            // SAFETY: `make` acquired the array with this layout, and no code uses it.
             unsafe { account.release(counts.cast(), counts_layout(geometry)) };
         }
     }

@@ -1,5 +1,5 @@
-//! Defines a group of pages: its header, the three parts that each page has in it, and the pointer
-//! through which other modules reach them.
+//! Defines a group of pages: its header, the three parts of each page, and the pointer through
+//! which other modules access the group.
 //!
 //! ```text
 //!   header  identity of the owner, shard              read by every free
@@ -8,9 +8,9 @@
 //!   rare    slots noted by a look, counts of handles  read by counted handles
 //! ```
 //!
-//! No two parts share a cache line. A handle finds its group by masking its own address. The
-//! pointer in a handle derives from the pointer to the group and may access all of it, so the crate
-//! exposes no provenance.
+//! Parts of different kinds never share a cache line. A handle finds its group by masking the
+//! address of its slot. The pointer in a handle derives from the pointer to the group and may
+//! access the whole group, so the crate exposes no provenance.
 
 mod counted;
 mod parts;
@@ -34,22 +34,26 @@ use crate::geometry::{ArenaGeometry, LIMITS, Sizes};
 use counted::PageCounts;
 use parts::Rare;
 
-/// The header of a group. Code borrows single fields through [`PageGroupPtr`], never all of it.
+/// The header of a group. Code borrows single fields through [`PageGroupPtr`], never the whole
+/// header.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct PageGroup {
-    /// The identity of the owner: the address of a record, the mark of a pool, or null after the
-    /// arena's drop. A group that was left for the turn-holder uses this word as its link (`turn`).
+    /// The identity of the owner: the address of a record, the mark of a pool, or null before the
+    /// first owner and after the arena's drop. In a group that was left for the turn-holder, this
+    /// word links to the next group that was left (`turn`).
     record: OwnerPtr<()>,
-    /// The shard that has the group, or null. `ShardPtr::of` casts it to its type.
+    /// The shard that the group was last bound to, or null. `ShardPtr::of` casts this pointer to
+    /// its type.
     shard: OwnerPtr<()>,
     pages: usize,
-    /// The next group in its list: the groups of a shard, or those of the store that no shard has.
+    /// The next group in the list that has this group: the list of a shard, or the store's list of
+    /// groups that no shard has.
     next: OwnerPtr<PageGroup>,
-    /// The previous group, among the queued groups of a shard whose arena was dropped.
+    /// The previous queued group of a shard whose arena was dropped.
     prev: OwnerPtr<PageGroup>,
     /// While the arena is live: whether the owner's last look found the group empty and no page of
-    /// it was used since. After the drop: whether the group is queued for looks (`parked`).
+    /// the group was used since. After the drop: whether the group is queued for looks (`parked`).
     mark: OwnerUsize,
     /// Until the closing thread takes its share off: [`ALIVE`] minus the slots that frees have
     /// counted. After that: the number of slots that no thread has counted yet.
@@ -57,8 +61,8 @@ pub(crate) struct PageGroup {
     witness: Witness,
 }
 
-/// The value that a count starts with. It exceeds every number of slots or groups, so a count
-/// cannot reach zero before the arena's drop takes this share off.
+/// The initial value of the count in each group and each store. It exceeds every number of slots
+/// and of parts, so a count cannot reach zero before the arena's drop takes this share off.
 pub(crate) const ALIVE: usize = 1 << (usize::BITS - 2);
 
 /// Sizes of the header and of the parts of a page, in bytes.
@@ -72,7 +76,7 @@ const SIZES: Sizes = Sizes {
 #[cfg(all(not(ephemera_loom), target_pointer_width = "64"))]
 const _: () = assert!(SIZES.header == 64 && SIZES.near + SIZES.far + SIZES.rare == 48, "48 bytes a page");
 
-/// Carries the layout of the groups of values of type `T`.
+/// The layout of the groups for values of type `T`, as a constant.
 pub(crate) struct Of<T>(core::marker::PhantomData<T>);
 
 impl<T> Of<T> {
@@ -80,7 +84,7 @@ impl<T> Of<T> {
         ArenaGeometry::new(size_of::<T>(), align_of::<T>(), SIZES, LIMITS);
 }
 
-/// Returns the layout of a group of `pages` pages, if such a group exists.
+/// Returns the layout of a group of `pages` pages, or `None` if no group has this number of pages.
 pub(crate) fn layout(geometry: &ArenaGeometry, pages: usize) -> Option<Layout> {
     let bytes = geometry.bytes(pages).filter(|_| pages != 0 && pages <= geometry.pages)?;
     Layout::from_size_align(bytes, geometry.group).ok()
@@ -89,9 +93,9 @@ pub(crate) fn layout(geometry: &ArenaGeometry, pages: usize) -> Option<Layout> {
 /// A pointer to a group.
 ///
 /// # Invariant
-/// **G1** It points at the header of a group that is not freed while the pointer is used. It may
-/// access the whole group. The code that makes the pointer ensures this, and the methods rely on
-/// it. The methods take only page numbers below the group's `pages`.
+/// **G1** The pointer points at the header of a group that is not freed while the pointer is used.
+/// It may access the whole group. The code that makes the pointer upholds this invariant, and the
+/// methods rely on it. Callers pass only page numbers below the group's `pages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageGroupPtr(NonNull<PageGroup>);
 
@@ -107,19 +111,19 @@ impl PageGroupPtr {
     /// Returns the group that contains a slot or a part of a page.
     ///
     /// # Safety
-    /// This module made the pointer `part`, to a slot or to a part of a page, and `align` is the
-    /// geometry's `group`. The group is not freed while the result is used.
+    /// `part` points to a slot or to a part of a page, and derives from a pointer to its group.
+    /// `align` is the geometry's `group`. The group is not freed while the result is used (G1).
     #[inline]
     pub(crate) unsafe fn around<P>(part: NonNull<P>, align: usize) -> Self {
         let header = part.as_ptr().cast::<PageGroup>().map_addr(|addr| addr & !(align - 1));
-        // SAFETY: a live group has a base that is not null.
+        // SAFETY: the base of a live group is not null.
         Self(unsafe { NonNull::new_unchecked(header) })
     }
 
-    /// Initialises a group in fresh memory: all slots are free, and no shard has it.
+    /// Initialises a group in fresh memory. All slots are free, and no shard has the group.
     ///
     /// # Safety
-    /// The caller owns `memory`, and it has the layout of `pages` pages of this geometry.
+    /// The caller owns `memory`, which has the layout of `pages` pages of this geometry.
     pub(crate) unsafe fn create(memory: NonNull<u8>, geometry: &ArenaGeometry, pages: usize) -> Self {
         let header = PageGroup {
             record: OwnerPtr::null(),
@@ -143,7 +147,7 @@ impl PageGroupPtr {
             unsafe { group.part(geometry.rare, page).write(Rare::new()) };
         }
         let bytes = geometry.bytes(pages).unwrap_or(geometry.first);
-        // SAFETY: the bytes after the parts are slots that nobody uses.
+        // SAFETY: the bytes after the parts are free slots, which no code uses.
         unsafe { poison(group.at(geometry.first), bytes - geometry.first) };
         group
     }
@@ -204,7 +208,7 @@ impl PageGroupPtr {
     }
 
     /// Takes `slots` slots off the count of a dropped arena's group. Returns whether they were the
-    /// last ones. If so, no other thread touches the group.
+    /// last ones. If so, no other thread touches the group after that.
     #[inline]
     pub(crate) fn count_down(self, slots: usize) -> bool {
         // ORDERING: AcqRel. Pairs with itself, in `PageGroupPtr::count_down`. Publishes: the end of
@@ -215,8 +219,8 @@ impl PageGroupPtr {
         self.out().fetch_sub(slots, COUNT) == slots
     }
 
-    /// Does what [`Self::count_down`] does, without a read-modify-write, for a group of a pool,
-    /// which only one thread uses.
+    /// Acts like [`Self::count_down`], but without a read-modify-write. The group must belong to a
+    /// pool, which only one thread uses.
     #[inline]
     pub(crate) fn count_down_alone(self, slots: usize) -> bool {
         let out = self.out().load(Ordering::Relaxed) - slots;
@@ -224,20 +228,21 @@ impl PageGroupPtr {
         out == 0
     }
 
-    /// Returns the word that says, while the arena is live, whether the owner's last look found the
-    /// group empty and no page of it was used since.
+    /// Returns the word that says whether the owner's last look found the group empty and no page
+    /// of the group was used since. The arena must be live.
     pub(crate) fn idle(&self) -> &OwnerUsize {
         // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
         // only this field.
         unsafe { &(*self.as_ptr()).mark }
     }
 
-    /// Returns the word that says, after the arena's drop, whether the group is queued for looks.
+    /// Returns the word that says whether the group is queued for looks. The arena must be dropped.
     pub(crate) fn queued(&self) -> &OwnerUsize {
         self.idle()
     }
 
-    /// Tells loom that a thread other than the freeing one is about to use this group.
+    /// Tells loom that this thread is about to use the group. Loom reports a use that may race with
+    /// the group's release.
     #[inline]
     pub(crate) fn touch(self) {
         // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
@@ -245,7 +250,7 @@ impl PageGroupPtr {
         unsafe { &(*self.as_ptr()).witness }.touch();
     }
 
-    /// Tells loom that a slot is handed out, or that its user is about to free it.
+    /// Tells loom that a slot is handed out or is about to be freed.
     #[cfg(ephemera_loom)]
     pub(crate) fn use_slot(self, geometry: &ArenaGeometry, page: usize, slot: usize) {
         let rare = self.part::<Rare>(geometry.rare, page);
@@ -257,8 +262,8 @@ impl PageGroupPtr {
 
     #[inline]
     pub(crate) fn near(self, geometry: &ArenaGeometry, page: usize) -> NearPtr {
-        // SAFETY: the code that made this pointer keeps the group live while it or a pointer from
-        // it is used (G1).
+        // SAFETY: the group is not freed while this pointer, or a pointer derived from it, is used
+        // (G1).
         unsafe { NearPtr::new(self.part(geometry.near, page)) }
     }
 
@@ -270,8 +275,8 @@ impl PageGroupPtr {
 
     /// Returns the group that has the near part `near`.
     pub(crate) fn of_near(geometry: &ArenaGeometry, near: NearPtr) -> Self {
-        // SAFETY: this module made the pointer, and the group is not freed while `near` is used
-        // (G1).
+        // SAFETY: `near` derives from a pointer to its group, which is not freed while `near` is
+        // used (G1).
         unsafe { Self::around(near.as_non_null(), geometry.group) }
     }
 
@@ -285,7 +290,7 @@ impl PageGroupPtr {
         (far.addr().get() - self.0.addr().get() - geometry.far) / size_of::<Far>()
     }
 
-    /// Returns, as bits, the slots of a page that other threads have freed and the owner has not
+    /// Returns the bits of the slots in a page that other threads have freed and the owner has not
     /// booked. Only statistics may call this.
     pub(crate) fn unbooked(self, geometry: &ArenaGeometry, page: usize) -> u64 {
         let foreign = self.foreign(geometry, page);
@@ -300,8 +305,7 @@ impl PageGroupPtr {
         unsafe { &(*far.as_ptr()).foreign }
     }
 
-    /// Returns the word that has, after the arena's drop, the slots of a page that a look has
-    /// counted.
+    /// Returns the word with the slots of a page that the arena's drop or a look has noted as free.
     pub(crate) fn noted(&self, geometry: &ArenaGeometry, page: usize) -> &OwnerU64 {
         let rare = self.part::<Rare>(geometry.rare, page);
         // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
@@ -320,15 +324,15 @@ impl PageGroupPtr {
     /// Returns the counts of a slot that has a counted handle.
     ///
     /// # Safety
-    /// A call of [`PageGroupPtr::make_counts`] for this page happened before this one.
+    /// A successful call of [`PageGroupPtr::make_counts`] for this page happened before this one.
     #[inline]
     pub(crate) unsafe fn count(&self, geometry: &ArenaGeometry, page: usize, slot: usize) -> &Count {
         // SAFETY: the caller guarantees that the page got its counts.
         unsafe { self.counts(geometry, page).of(slot) }
     }
 
-    /// Returns the counts of a slot that the caller owns. Allocates the page's array if the slot is
-    /// the page's first counted one.
+    /// Returns the counts of a slot that the caller owns. Allocates the page's array if the page
+    /// has none.
     ///
     /// # Errors
     /// Returns [`Refused`] if the limit or the global allocator has no room for the array.
@@ -341,7 +345,7 @@ impl PageGroupPtr {
         slot: usize,
     ) -> Result<&Count, Refused> {
         self.counts(geometry, page).make(account, geometry)?;
-        // SAFETY: the page has its array now.
+        // SAFETY: `make` succeeded, so the page has its array.
         Ok(unsafe { self.count(geometry, page, slot) })
     }
 
@@ -351,13 +355,13 @@ impl PageGroupPtr {
         self.at(geometry.page_offset(page))
     }
 
-    /// Frees the group. No other thread may touch the group from here on.
+    /// Frees the group. No other thread may touch the group after this call begins.
     ///
     /// # Safety
     /// No slot is in use, no list has the group, and its memory was acquired from `account`.
     pub(crate) unsafe fn release(self, account: &StoreAccount, geometry: &ArenaGeometry) {
         // SAFETY: the group is not freed while this pointer is used (G1). The reference covers only
-        // this field, and is the last one to it.
+        // the witness, and no code uses the witness after this call.
         unsafe { &(*self.as_ptr()).witness }.end();
         let pages = self.pages();
         for page in 0..pages {
@@ -366,8 +370,8 @@ impl PageGroupPtr {
             unsafe { self.counts(geometry, page).release(account, geometry) };
         }
         if let Some(layout) = layout(geometry, pages) {
-            // SAFETY: the group was acquired with this layout, and the caller guarantees that
-            // nobody uses it.
+            // SAFETY: the group was acquired with this layout, and the caller guarantees that no
+            // code uses it.
             unsafe { account.release(self.0.cast(), layout) };
         }
     }

@@ -1,5 +1,5 @@
-//! Defines the three parts that each page has in its group. They are on separate cache lines,
-//! because different threads write them.
+//! Defines the three parts that each page has in its group. Parts of different kinds are on
+//! separate cache lines, because different threads write them.
 
 use core::ptr::NonNull;
 
@@ -19,7 +19,7 @@ use crate::geometry::LIMITS;
 #[repr(C)]
 pub(crate) struct NearPart {
     local: OwnerU64,
-    /// The next page with free slots.
+    /// The next page in the shard's list of pages with free slots.
     next: OwnerPtr<NearPart>,
 }
 
@@ -84,8 +84,8 @@ impl NearPtr {
     }
 }
 
-/// The part of a page that other threads write. Its address stands for the page in the shard's
-/// inbox.
+/// The part of a page that other threads write. In the shard's inbox, the address of this part
+/// stands for the page.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Far {
@@ -99,8 +99,8 @@ impl Far {
     }
 }
 
-// SAFETY: the field's address does not change while the page is live, and `&raw` makes no
-// reference. Any thread may free a page's slots, and its group.
+// SAFETY: the field's address does not change while the page is live, and `&raw` creates no
+// reference. Any thread may free a slot of the page, and may free the group.
 unsafe impl ForeignHeader for Far {
     #[inline]
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
@@ -115,9 +115,9 @@ unsafe impl ForeignHeader for Far {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Rare {
-    /// After the arena's drop: the free slots that looks have counted, in a word that the shard's
-    /// owner does not write. The thread that drops the arena writes this word first, then the
-    /// holder of the shard's turn (`parked`).
+    /// After the arena's drop: the free slots that the drop or a look has noted, in a word that the
+    /// shard's owner does not write. The closing thread writes this word first, then the holder of
+    /// the shard's turn (`parked`).
     pub(super) noted: OwnerU64,
     pub(super) counts: PageCounts,
     /// Lets loom see which thread allocates or frees each slot.

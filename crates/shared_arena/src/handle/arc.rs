@@ -7,12 +7,12 @@ use super::sealed::Sealed;
 use super::weak::Weak;
 
 handle! {
-    /// A value in a [`SharedArena`](crate::SharedArena) or [`Arena`](crate::Arena) that several
-    /// handles share, like an `Arc`.
+    /// A handle that shares a value in a [`SharedArena`](crate::SharedArena) or
+    /// [`Arena`](crate::Arena) with other handles, like an `Arc`.
     ///
-    /// The last handle drops the value, on any thread. Handles may outlive the arena. The counts
-    /// lie outside of the slots, in an array that a page gets at its first counted handle. More
-    /// than 2<sup>31</sup> handles to one value abort the process.
+    /// The last handle drops the value, and may be on any thread. Handles may outlive the arena.
+    /// The counts lie outside of the slots, in an array that a page gets at its first counted
+    /// handle. More than 2<sup>31</sup> handles to one value abort the process.
     ///
     /// # Examples
     ///
@@ -27,7 +27,7 @@ handle! {
     /// assert_eq!(ArenaArc::try_unwrap(text).as_deref(), Ok("shared"));
     /// ```
     ///
-    /// The bounds of `Send` and `Sync` are those of `Arc`:
+    /// `Send` and `Sync` have the same bounds as for `Arc`:
     ///
     /// ```compile_fail,E0277
     /// # use shared_arena::ArenaArc;
@@ -57,7 +57,7 @@ impl<T> ArenaArc<T> {
         this.count().weak()
     }
 
-    /// Creates a handle that keeps the slot, but not the value in it.
+    /// Creates a [`Weak`] handle, which keeps the slot, but not the value in it.
     #[inline]
     #[must_use]
     pub fn downgrade(this: &Self) -> Weak<T> {
@@ -78,7 +78,7 @@ impl<T> ArenaArc<T> {
     }
 
     /// Returns a mutable reference to the value. If there are other handles, strong or [`Weak`],
-    /// first puts a clone of the value into `arena` and replaces this handle by one to the clone.
+    /// first puts a clone into `arena` and replaces this handle with a handle to the clone.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the clone needs a slot and `arena` has no memory for it.
@@ -108,15 +108,17 @@ impl<T> ArenaArc<T> {
         // SAFETY: the only strong handle is forgotten, so this guard takes over the weak count of
         // all strong ones.
         let _rest = unsafe { Weak::adopt(this.place) };
-        // SAFETY: the slot has a value, which is read once: no strong handle can be made any more.
+        // SAFETY: the slot has a value, which is read once, because no strong handle can be made
+        // after `take_unique`.
         Ok(unsafe { this.place.read() })
     }
 
-    /// Drops the value of the last strong handle, and then the weak count of all strong handles.
+    /// Drops the value of the last strong handle, and then takes off the weak count of all strong
+    /// handles.
     #[inline(never)]
     fn drop_last(&mut self) {
         // SAFETY: the strong count is zero, so this guard takes over the weak count of all strong
-        // handles. The guard drops that count even if the value's destructor unwinds.
+        // handles. The guard takes that count off even if the value's destructor unwinds.
         let _rest = unsafe { Weak::adopt(self.place) };
         // SAFETY: the slot has a value, and no other handle can reach it.
         unsafe { self.place.drop_in_place() };

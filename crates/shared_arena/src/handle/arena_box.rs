@@ -3,11 +3,11 @@
 use crate::slot::Threads;
 
 boxed! {
-    /// A value in a [`SharedArena`](crate::SharedArena) or [`Arena`](crate::Arena). The handle owns
-    /// it like a `Box`, and drops it.
+    /// A handle that owns a value in a [`SharedArena`](crate::SharedArena) or
+    /// [`Arena`](crate::Arena), like a `Box`. Dropping the handle drops the value.
     ///
-    /// The handle may be sent to another thread and dropped there, and may outlive the arena. It
-    /// needs no counter.
+    /// The handle may be sent to another thread and dropped there, and may outlive the arena. The
+    /// handle needs no counter.
     ///
     /// # Examples
     ///
@@ -21,7 +21,7 @@ boxed! {
     /// assert_eq!(ArenaBox::into_inner(numbers), [7, 2, 3]);
     /// ```
     ///
-    /// The bounds of `Send` and `Sync` are those of `Box`:
+    /// `Send` and `Sync` have the same bounds as for `Box`:
     ///
     /// ```compile_fail,E0277
     /// # use shared_arena::ArenaBox;

@@ -1,4 +1,4 @@
-//! Defines the handles. Each is one pointer wide, and may outlive its arena.
+//! Defines the handles. Each handle is one pointer wide, and may outlive its arena.
 
 #[macro_use]
 mod traits;

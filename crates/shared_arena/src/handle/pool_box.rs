@@ -3,8 +3,8 @@
 use crate::slot::OneThread;
 
 boxed! {
-    /// A value in a [`Pool`](crate::Pool). The handle owns it like a `Box`, and drops it. It may
-    /// outlive the pool.
+    /// A handle that owns a value in a [`Pool`](crate::Pool), like a `Box`. Dropping the handle
+    /// drops the value. The handle may outlive the pool.
     ///
     /// # Examples
     ///

@@ -7,8 +7,8 @@ use super::sealed::Sealed;
 use crate::slot::{ClaimedSlot, Either};
 
 handle! {
-    /// A value in a [`Pool`](crate::Pool), `Arena` or `SharedArena` that several handles on one
-    /// thread share, like an `Rc`.
+    /// A handle that shares a value in a [`Pool`](crate::Pool), `Arena` or `SharedArena` with other
+    /// handles on the same thread, like an `Rc`.
     ///
     /// The last handle drops the value. Handles may outlive the arena.
     ///
@@ -40,7 +40,7 @@ handle! {
     ///
     /// # Invariant
     /// **H1** `place` is a slot of an arena for `T` with a value in it, and its counts include this
-    /// handle. All handles to it are on one thread.
+    /// handle. All handles to the slot are on one thread.
     ArenaRc
 }
 
@@ -58,7 +58,7 @@ impl<T> ArenaRc<T> {
     }
 
     /// Returns a mutable reference to the value. If other handles share the value, first puts a
-    /// clone of it into `arena` and replaces this handle by one to the clone.
+    /// clone into `arena` and replaces this handle with a handle to the clone.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the clone needs a slot and `arena` has no memory for it.
@@ -70,8 +70,7 @@ impl<T> ArenaRc<T> {
         if Self::strong_count(this) != 1 {
             *this = arena.new_rc((**this).clone());
         }
-        // SAFETY: there is no other handle, and this one is borrowed mutably (H1). The drop of a
-        // replaced handle does not drop the value, because others share it.
+        // SAFETY: there is no other handle to the value, and this one is borrowed mutably (H1).
         unsafe { this.place.as_mut() }
     }
 
@@ -85,7 +84,7 @@ impl<T> ArenaRc<T> {
             return Err(this);
         }
         let place = ManuallyDrop::new(this).place;
-        // SAFETY: the only handle is forgotten, so this guard owns the slot.
+        // SAFETY: `this` was the only handle and is forgotten, so this guard owns the slot.
         let slot: ClaimedSlot<T, Either> = unsafe { ClaimedSlot::adopt(place) };
         // SAFETY: the slot has a value, which is read once.
         let value = unsafe { place.read() };

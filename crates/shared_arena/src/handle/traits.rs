@@ -1,9 +1,9 @@
-//! Defines the traits that every handle forwards to its value, and the methods that the two boxes
-//! share.
+//! Defines the traits that handles forward to their values, and the methods that handles share.
 //!
-//! Handles do not implement `AsRef`, `AsMut`, `PartialOrd` and `Ord`. With them, `handle.as_ref()`
-//! or `handle.cmp(&value)` would call the handle's method instead of the value's. Programs written
-//! for the published crate call the value's, for example that of an `Option` or a number.
+//! Handles do not implement `AsRef`, `AsMut`, `PartialOrd` or `Ord`. With these traits,
+//! `handle.as_ref()` or `handle.cmp(&value)` would call the handle's method instead of the value's.
+//! Programs written for the published crate call the value's methods, for example those of an
+//! `Option` or a number.
 
 /// Implements the traits of a handle that dereferences to its value through `place`.
 macro_rules! as_value {
@@ -64,7 +64,7 @@ macro_rules! as_value {
     };
 }
 
-/// Defines a handle that dereferences to its value, with its conversions to and from a raw pointer.
+/// Defines a handle that dereferences to its value and converts to and from a raw pointer.
 macro_rules! handle {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
@@ -84,8 +84,8 @@ macro_rules! handle {
                 Self { place, value: core::marker::PhantomData }
             }
 
-            /// Returns the pointer to the value. The handle is not dropped, and keeps its value
-            /// until
+            /// Returns the pointer to the value without dropping the handle. The value stays live
+            /// at least until
             #[doc = concat!("[`", stringify!($name), "::from_raw`].")]
             #[inline]
             #[must_use = "the handle is never dropped unless `from_raw` takes it back"]
@@ -98,15 +98,15 @@ macro_rules! handle {
             ///
             /// # Safety
             /// `value` is exactly the pointer that `into_raw` returned. A pointer made from a
-            /// reference to the value may only access the value, so it is not enough. The pointer
-            /// came from a handle of this type, and the call is on a thread that may have the
-            /// handle. Each call of `into_raw` permits one call of `from_raw`. This copy of the
-            /// crate made the handle, not that of a plugin or its host.
+            /// reference to the value is not enough, because it may access only the value. The
+            /// pointer came from a handle of this type, and the calling thread may own that handle.
+            /// Each call of `into_raw` permits one call of `from_raw`. This copy of the crate made
+            /// the handle, not another copy in a plugin or its host.
             #[inline]
             #[must_use]
             pub unsafe fn from_raw(value: core::ptr::NonNull<T>) -> Self {
-                // SAFETY: H1 held for the handle that `into_raw` forgot, and the new handle takes
-                // its place.
+                // SAFETY: H1 held for the handle that `into_raw` forgot, and the new handle
+                // replaces that handle.
                 unsafe { Self::adopt(value) }
             }
         }
@@ -120,7 +120,7 @@ macro_rules! counted {
             /// Pins the value of a new handle.
             #[inline]
             pub(crate) fn pin_new(this: Self) -> core::pin::Pin<Self> {
-                // SAFETY: this is the only handle, so every later one is pinned too. The value
+                // SAFETY: this is the only handle, so every later handle is pinned too. The value
                 // stays in place until its destructor has run.
                 unsafe { core::pin::Pin::new_unchecked(this) }
             }
@@ -156,12 +156,12 @@ macro_rules! boxed {
             ///
             /// # Invariant
             /// **H1** `place` is a slot of an arena for `T` with a value in it, and only this
-            ///   handle has it.
+            /// handle owns the slot.
             $name
         }
 
         impl<T> $name<T> {
-            /// Returns a guard that frees the slot, without dropping the value.
+            /// Converts the handle into a guard that frees the slot without dropping the value.
             #[inline]
             fn into_slot(this: Self) -> crate::slot::ClaimedSlot<T, $home> {
                 let place = core::mem::ManuallyDrop::new(this).place;
@@ -181,7 +181,7 @@ macro_rules! boxed {
                 value
             }
 
-            /// Pins the value. The value does not move with its handle, and no code reuses its slot
+            /// Pins the value. The value does not move with its handle, and its slot is not reused
             /// before the value is dropped.
             #[inline]
             #[must_use]

@@ -8,8 +8,8 @@ use core::ptr::NonNull;
 use crate::counts::Count;
 use crate::slot::{ClaimedSlot, Threads, count_of};
 
-/// A handle to a value that [`ArenaArc`](super::ArenaArc) handles share. It keeps the value's slot,
-/// but does not keep the value live.
+/// A weak handle to a value that [`ArenaArc`](super::ArenaArc) handles share. It keeps the value's
+/// slot, but does not keep the value alive.
 ///
 /// # Examples
 ///
@@ -35,7 +35,7 @@ pub struct Weak<T> {
 
 impl<T> Weak<T> {
     /// # Safety
-    /// H2: the counts of `place` include this handle.
+    /// The counts of `place` include the new handle as a weak one (H2).
     #[inline]
     pub(crate) unsafe fn adopt(place: NonNull<T>) -> Self {
         Self { place, value: PhantomData }
@@ -64,7 +64,8 @@ impl<T> Weak<T> {
         self.place == other.place
     }
 
-    /// Returns the pointer to the slot. The handle stays counted until [`Weak::from_raw`].
+    /// Returns the pointer to the slot. The handle stays counted until [`Weak::from_raw`] takes it
+    /// back.
     #[must_use = "the handle stays counted until `from_raw` takes it back"]
     pub fn into_raw(self) -> NonNull<T> {
         ManuallyDrop::new(self).place
@@ -74,8 +75,8 @@ impl<T> Weak<T> {
     ///
     /// # Safety
     /// `value` is exactly the pointer that `into_raw` returned. Each call of `into_raw` permits one
-    /// call of `from_raw`. This copy of the crate made the handle, not that of a plugin or its
-    /// host.
+    /// call of `from_raw`. This copy of the crate made the handle, not another copy in a plugin or
+    /// its host.
     #[must_use]
     pub unsafe fn from_raw(value: NonNull<T>) -> Self {
         // SAFETY: the handle that `into_raw` forgot is still counted (H2).
@@ -111,8 +112,8 @@ impl<T> fmt::Debug for Weak<T> {
 
 impl<T> Unpin for Weak<T> {}
 
-// SAFETY: a weak handle can become an `ArenaArc`, whose bounds are these. The counts are atomic,
-// and any thread may free the slot.
+// SAFETY: a weak handle can be upgraded to an `ArenaArc`, which has the same bounds. The counts are
+// atomic, and any thread may free the slot.
 unsafe impl<T: Send + Sync> Send for Weak<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Weak<T> {}

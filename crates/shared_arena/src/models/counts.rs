@@ -1,5 +1,5 @@
 //! Models of the counts of shared handles. The value is dropped once, after its last use. The slot
-//! is freed once, after that.
+//! is freed once, after the drop of the value.
 
 use core::mem::replace;
 
@@ -10,8 +10,8 @@ use loom::thread;
 use super::check;
 use crate::counts::Count;
 
-/// A slot with a value that several handles share. The `Arc` only keeps the memory until the model
-/// ends.
+/// A slot with a value that several handles share. The `Arc` around the slot only keeps the memory
+/// until the model ends.
 struct SharedCounts {
     count: Count,
     value: UnsafeCell<ModelValue>,
@@ -58,7 +58,7 @@ impl SharedCounts {
         });
     }
 
-    /// Acts as the drop of an `ArenaArc`.
+    /// Acts like the drop of an `ArenaArc`.
     fn drop_strong(&self) {
         self.read();
         if self.count.drop_strong() {
@@ -67,7 +67,7 @@ impl SharedCounts {
         }
     }
 
-    /// Acts as the drop of a `Weak`.
+    /// Acts like the drop of a `Weak`.
     fn drop_weak(&self) {
         if self.count.drop_weak() {
             // The slot may be reused from here on.

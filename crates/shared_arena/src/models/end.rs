@@ -4,8 +4,8 @@ use loom::thread;
 
 use super::{Model, check, check_exactly};
 
-/// The owner frees a slot of a full page. It links the page first, because a look may free the
-/// group right after the slot is free. Then the owner exits, possibly during the drop.
+/// The owner frees a slot of a full page. The owner links the page first, because a look may free
+/// the group right after the slot is free. Then the owner exits, possibly during the drop.
 #[test]
 fn loom_drop_beside_local_frees_loses_no_slot() {
     check(3, || {
@@ -142,7 +142,7 @@ fn loom_drop_by_the_owner_beside_a_remote_free_frees_the_arena() {
     });
 }
 
-/// Each of the last handles of two arenas frees its arena itself.
+/// The last handle of each of two arenas frees that arena.
 #[test]
 fn loom_last_handles_of_two_arenas_free_both() {
     check(3, || {
@@ -164,7 +164,7 @@ fn loom_last_handles_of_two_arenas_free_both() {
     });
 }
 
-/// The last of two handles frees everything itself.
+/// The last of two handles frees the arena itself.
 #[test]
 fn loom_the_last_of_two_handles_frees_the_dropped_arena() {
     check(3, || {

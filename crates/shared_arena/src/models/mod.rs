@@ -1,10 +1,10 @@
-//! Loom models of the threads that use one arena. They run the real stores, shards, groups and
-//! records, and each model makes its own.
+//! Loom models of threads that share an arena. Each model makes its own store, shards, groups and
+//! records, and runs the library's code on them.
 //!
-//! At the end of each model, the arena is dropped and all memory is freed, without a call of
-//! `look_at_all`. So a lost slot shows, because it keeps its store. If two threads use one group or
-//! slot at the same time, its witness fails. `controls.toml` lists the ordering or step that each
-//! model needs.
+//! At the end of each model, the arena is dropped and all memory must be freed without a call of
+//! `look_at_all`. So the model fails if a slot is lost, because a lost slot keeps its store. If two
+//! threads use one group or slot at the same time, the witness of that group or slot fails.
+//! `controls.toml` lists the orderings and steps that each model needs.
 
 mod account;
 mod counts;
@@ -39,7 +39,7 @@ struct Model {
     store: Sent<ArenaStore>,
 }
 
-/// A pointer that is sent to another thread.
+/// A pointer that a model sends to another thread.
 struct Sent<T>(NonNull<T>);
 
 impl<T> Clone for Sent<T> {
@@ -57,7 +57,8 @@ unsafe impl<T> Sync for Sent<T> {}
 
 type ClaimedSlot = Sent<Value>;
 
-/// A thread that holds a record, as `thread.rs` arranges with a thread-local.
+/// A thread that holds a record. The library binds a thread to its record with a thread-local
+/// (`thread.rs`).
 struct Thread<'w> {
     model: &'w Model,
     lease: Option<Lease<'w, ArenaRecord>>,
@@ -91,7 +92,7 @@ impl Model {
         Thread { model: self, lease: Some(lease) }
     }
 
-    /// Frees a slot as a thread without a record does, such as one at NOWHERE or GONE.
+    /// Frees a slot like a thread whose record is NOWHERE or GONE.
     fn free_elsewhere(&self, slot: ClaimedSlot) {
         let nowhere = 0_u8;
         free(&self.world, (&raw const nowhere).cast(), slot);
@@ -104,7 +105,7 @@ impl Model {
 
     /// Drops the arena on a thread that holds no record.
     fn close(&self) {
-        // SAFETY: the model drops the arena once, and claims nothing afterwards.
+        // SAFETY: the model drops the arena once, and claims no slot after that.
         unsafe { protocol::close(&self.world, self.store.0, None) };
     }
 
@@ -119,7 +120,7 @@ impl Model {
     }
 }
 
-/// Frees a slot as the drop of an `ArenaBox` does.
+/// Frees a slot like the drop of an `ArenaBox`, on a thread whose record has the identity `here`.
 fn free(world: &ArenaWorld, here: *const (), slot: ClaimedSlot) {
     // SAFETY: the caller has a slot of the group, so the group is live.
     let group = unsafe { PageGroupPtr::around(slot.0, GEOMETRY.group) };
@@ -141,7 +142,7 @@ fn free(world: &ArenaWorld, here: *const (), slot: ClaimedSlot) {
     }
 }
 
-/// Ends a thread as `ephemera-prim` and `thread.rs` do at thread exit.
+/// Acts like `ephemera-prim` and `thread.rs` at thread exit.
 impl Drop for Thread<'_> {
     fn drop(&mut self) {
         let record = self.record();
@@ -157,8 +158,8 @@ impl<'w> Thread<'w> {
 
     /// Drops the arena on this thread.
     fn close(&self) {
-        // SAFETY: this thread holds the record. The model drops the arena once, and claims nothing
-        // afterwards.
+        // SAFETY: this thread holds the record. The model drops the arena once, and claims no slot
+        // after that.
         unsafe { protocol::close(&self.model.world, self.model.store.0, Some(self.record())) };
     }
 
@@ -209,7 +210,7 @@ fn loom_remote_free_beside_local_frees_loses_no_slot() {
         let there = model.clone();
         let other = thread::spawn(move || there.free_elsewhere(yours));
         thread.free(mine);
-        // If the other thread has freed its slot by now, the second claim takes that slot.
+        // If the other thread has already freed its slot, the second claim takes that slot.
         let (first, second) = (thread.claim(), thread.claim());
         thread.free(first);
         thread.free(second);
@@ -355,8 +356,8 @@ fn loom_statistics_read_only_published_shards() {
     });
 }
 
-/// Two threads make the counts of two slots in one page. One array stays, and both threads see it
-/// initialised.
+/// Two threads make the counts of two slots in one page. Only one array stays, and both threads see
+/// its initialised elements.
 #[test]
 fn loom_two_first_counted_handles_share_one_array() {
     check(3, || {

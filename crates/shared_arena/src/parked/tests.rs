@@ -1,5 +1,5 @@
-//! Tests of dropped arenas, each in a world of its own and one step at a time: frees that were in
-//! progress at the drop, and the number of looks.
+//! Tests frees that are in progress when their arena is dropped, and the number of looks at parked
+//! arenas. Each test runs one step at a time in its own world.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -34,7 +34,7 @@ fn new_world() -> Box<ArenaWorld> {
     Box::new(ArenaWorld::new(registry))
 }
 
-/// Leases a record of `world`, as a new thread does.
+/// Leases a record of `world`, like a new thread.
 fn lease(world: &ArenaWorld) -> Lease<'_, ArenaRecord> {
     world.registry.lease_any().unwrap()
 }
@@ -55,11 +55,11 @@ fn claim(world: &ArenaWorld, arena: NonNull<ArenaStore>, lease: &Lease<'_, Arena
 }
 
 fn close(world: &ArenaWorld, arena: NonNull<ArenaStore>) {
-    // SAFETY: a test drops each arena once, and claims nothing from it later.
+    // SAFETY: a test drops each arena once, and claims no slot from the arena after that.
     unsafe { protocol::close(world, arena, None) };
 }
 
-/// Returns the number of stores whose arena was dropped and that are not freed.
+/// Returns the number of stores that are not freed although their arena was dropped.
 fn stores(world: &ArenaWorld) -> usize {
     world.parked.tally.stores.load(Relaxed)
 }
@@ -84,26 +84,26 @@ fn place(slot: ClaimedSlot) -> (PageGroupPtr, NonNull<Far>, u64) {
 
 fn free_remote(world: &ArenaWorld, slot: ClaimedSlot) {
     let (group, far, bit) = place(slot);
-    // SAFETY: the slot is in use, and not used again.
+    // SAFETY: the slot is live until this call, and is not used after the call.
     let last = unsafe { protocol::free_remote(world, group, far, bit) };
     // SAFETY: `free_remote` returned `last`. If it is `true`, this thread counted the last slot of
     // the group.
     last.into_iter().for_each(|last| unsafe { protocol::finish_counted(world, group, last) });
 }
 
-/// Performs the second half of a free that saw the arena live. `local` says whether the free is a
-/// local or a remote one.
+/// Performs the second half of a free that saw the arena live: of a local free if `local`, else of
+/// a remote one.
 fn finish_free(world: &ArenaWorld, slot: ClaimedSlot, local: bool) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is in use, so its group is bound.
     let shard = unsafe { ShardPtr::of(group) };
     if local {
-        // SAFETY: the slot is in use, and not used again. The test has one thread, so it may act as
-        // the owner.
+        // SAFETY: the slot is live until this call, and is not used after the call. The test has
+        // one thread, so it may act as the owner.
         unsafe { shard.put(GEOMETRY, group, slot) };
         return;
     }
-    // SAFETY: the slot is in use, and not used again.
+    // SAFETY: the slot is live until this call, and is not used after the call.
     let old = unsafe { Inbox::give_back_until_closed(far, bit) };
     // SAFETY: `give_back_until_closed` set `bit` in the word of `far`, and found `old` there.
     let slots = old.map(|old| unsafe { shard.inbox().push_or_count(far, bit, old) });
@@ -148,7 +148,7 @@ fn a_free_overtaken_by_the_drop_keeps_no_memory() {
     }
 }
 
-/// The overtaken frees finish after threads have looked once at every parked arena.
+/// The overtaken frees finish after a look at every parked arena.
 #[test]
 fn an_overtaken_free_may_finish_late() {
     let world = new_world();
@@ -166,7 +166,7 @@ fn an_overtaken_free_may_finish_late() {
     assert_eq!(stores(&world), 0, "a creation and a drop look at {LOOKS} groups each");
 }
 
-/// Returns the number of looks at `arenas` parked arenas.
+/// Parks `arenas` arenas, and returns the number of looks at their groups.
 fn looks(arenas: usize) -> usize {
     let world = new_world();
     let lease = lease(&world);
@@ -183,8 +183,8 @@ fn looks(arenas: usize) -> usize {
 
 #[test]
 fn each_parked_arena_costs_a_bounded_number_of_looks() {
-    // A creation and a drop look at some groups each. Each group has a look when it is parked, and
-    // one more.
+    // Each drop looks at up to `LOOKS` new and `LOOKS` old shards, and each shard has one group.
+    // The bound leaves room for two more looks.
     const EACH: usize = 2 * LOOKS + 2;
     for arenas in if cfg!(miri) { [1, LOOKS] } else { [400, 4_000] } {
         let looks = looks(arenas);
@@ -192,7 +192,8 @@ fn each_parked_arena_costs_a_bounded_number_of_looks() {
     }
 }
 
-/// One of many values stays. The other groups are freed with their last slots, without a look.
+/// One of many values outlives all others. The groups without this value are freed with their last
+/// slots, without a look.
 #[test]
 fn a_lasting_value_keeps_only_its_group() {
     let world = new_world();

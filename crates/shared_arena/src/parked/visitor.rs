@@ -11,13 +11,13 @@ use crate::world::ArenaRecord;
 pub(crate) enum Visitor {
     /// The thread holds the record.
     Holder,
-    /// No thread holds the record any more. The thread handles the groups and requests that were
-    /// left for its holder.
+    /// The record has no holder. The thread handles the shards and requests that were left for the
+    /// holder.
     Successor,
     /// The thread does not hold the record. It looks at the shards that it finds in the bag.
     Passer,
-    /// The thread does not hold the record. It only takes shards without a queued group out of the
-    /// bag.
+    /// The thread does not hold the record. It takes shards without a queued group out of the bag,
+    /// and looks at no group.
     Finisher,
 }
 
@@ -28,7 +28,8 @@ impl Visitor {
         if mine.is_some_and(|mine| ptr::eq(mine, record)) { Self::Holder } else { Self::Passer }
     }
 
-    /// Returns the request that this thread leaves if another thread is visiting the bag.
+    /// Returns the request that this thread leaves if another thread is visiting the bag, or 0 if
+    /// it leaves none.
     pub(super) fn wish(self) -> usize {
         match self {
             Self::Holder | Self::Passer => 0,

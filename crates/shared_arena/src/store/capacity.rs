@@ -5,16 +5,18 @@ use core::alloc::Layout;
 use super::ArenaStore;
 use crate::error::{RefusalCause, Refused};
 
-/// If the groups of a requested capacity take more bytes than this, the arena first requests one
-/// block of that size and frees it at once. A global allocator without this much memory refuses
-/// that block at once, so the arena does not fill the memory with groups first.
+/// The size in bytes above which the arena tests a requested capacity with one block. It requests a
+/// block as large as all groups of the capacity, and frees the block at once. A global allocator
+/// without that much memory refuses the block, so the arena does not fill the memory with groups
+/// first.
 const ENORMOUS: usize = match 1_usize.checked_shl(40) {
     Some(bytes) => bytes,
     None => usize::MAX,
 };
 
 impl ArenaStore {
-    /// Returns an error if [`Self::reserve`] cannot allocate `slots` slots.
+    /// Returns an error if the limit or the address space has no room for `slots` slots. Also
+    /// returns an error if the global allocator refuses the block that tests an enormous capacity.
     pub(crate) fn check_capacity(&self, slots: usize) -> Result<(), Refused> {
         let layout = self.check_limit(self.geometry.pages_for(slots))?;
         if layout.size() > ENORMOUS {
@@ -25,8 +27,8 @@ impl ArenaStore {
         Ok(())
     }
 
-    /// Returns the layout of a block that is as large as `pages` pages, or an error if the address
-    /// space or the limit has no room for it.
+    /// Returns the layout of a block as large as the groups of `pages` pages. Returns an error if
+    /// the address space or the limit has no room for that block.
     fn check_limit(&self, pages: usize) -> Result<Layout, Refused> {
         let bytes = self.geometry.bytes_in_groups(pages).unwrap_or(usize::MAX);
         let layout = Layout::from_size_align(bytes, 1)

@@ -6,8 +6,8 @@
 //!                   --> groups that no shard has
 //! ```
 //!
-//! Store, segments and shards live until the last group is freed, even if the arena is dropped
-//! earlier.
+//! The parts of a store are its groups, its shards in a bag, and the thread that drops the arena.
+//! The store, its segments and its shards live until the last part is taken off (E3).
 
 mod capacity;
 mod segments;
@@ -41,12 +41,12 @@ const PATIENCE: usize = if cfg!(ephemera_loom) {
     1 << 12
 };
 
-/// The settings that a store is made with.
+/// The settings of a store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArenaSettings {
     /// The most bytes that the store may hold.
     pub(crate) limit: usize,
-    /// Whether idle groups are freed without a request.
+    /// Whether slow paths free idle groups without a request.
     pub(crate) trims: bool,
 }
 
@@ -57,15 +57,15 @@ pub(crate) struct ArenaStore {
     segments: Segments,
     geometry: ArenaGeometry,
     account: StoreAccount,
-    /// The pointer to this store that may access and free all of it.
+    /// A pointer to this store that may access and free the whole store.
     this: NonNull<ArenaStore>,
     /// Empty groups that no shard has. The gate protects the list.
     unbound: OwnerPtr<PageGroup>,
-    /// A thread passes the gate to take groups off a list, or to walk along the lists.
+    /// The lock that a thread holds while it takes groups off a list or walks along the lists.
     gate: Gate,
     epoch: Epoch,
     trims: bool,
-    /// Whether only one thread uses the store, because it is the store of a pool.
+    /// Whether only one thread uses the store, because the store belongs to a pool.
     single: bool,
     /// The address that identifies the copy of this crate that made the store.
     copy: *const (),
@@ -74,10 +74,11 @@ pub(crate) struct ArenaStore {
     left: AtomicUsize,
 }
 
-/// Returns an address that differs between the copies of this crate in a process. A plugin has its
-/// own copy.
+/// Returns an address that differs between the copies of this crate in a process. A plugin may be
+/// linked with its own copy.
 fn this_copy() -> *const () {
-    // Nothing writes to this static. Its type keeps it from being merged with other constants.
+    // Nothing writes to this static. Its type is an atomic, so that it is not merged with other
+    // constants.
     static COPY: AtomicU8 = AtomicU8::new(0);
     (&raw const COPY).cast()
 }
@@ -125,7 +126,7 @@ impl ArenaStore {
         &self.epoch
     }
 
-    /// Returns whether idle groups are freed without a request.
+    /// Returns whether slow paths free idle groups without a request.
     pub(crate) fn trims(&self) -> bool {
         self.trims
     }
@@ -135,8 +136,8 @@ impl ArenaStore {
         self.single
     }
 
-    /// Returns whether this copy of the crate made the store. Another copy gives other seats to
-    /// threads, so two threads of one process could have the same seat in this store.
+    /// Returns whether this copy of the crate made the store. Another copy assigns seats
+    /// independently, so two threads of one process could have the same seat in this store.
     #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
     pub(crate) fn is_ours(&self) -> bool {
         ptr::eq(self.copy, this_copy())
@@ -158,7 +159,7 @@ impl ArenaStore {
         self.gate.enter()
     }
 
-    /// Passes the gate as [`Self::enter`] does, but waits for longer.
+    /// Passes the gate like [`Self::enter`], but waits longer.
     pub(crate) fn enter_patiently(&self) -> Option<Pass<'_>> {
         let backoff = Backoff::new();
         for _ in 0..PATIENCE {
@@ -179,12 +180,12 @@ impl ArenaStore {
         Ok(unsafe { PageGroupPtr::create(memory, &self.geometry, pages) })
     }
 
-    /// Frees `group`. No other thread may touch the group from here on.
+    /// Frees `group`. No other thread may touch the group after this call begins.
     ///
     /// # Safety
     /// No slot of the group is in use, no list has it, and this store made it.
     pub(crate) unsafe fn release_group(&self, group: PageGroupPtr) {
-        // SAFETY: the caller guarantees that nobody uses the group, and `make_group` acquired it.
+        // SAFETY: the caller guarantees that no code uses the group, and `make_group` acquired it.
         unsafe { group.release(&self.account, &self.geometry) };
     }
 
@@ -206,7 +207,7 @@ impl ArenaStore {
         unsafe { self.segments.make_shard(&self.account, seat, record, this) }
     }
 
-    /// Returns all shards, of every seat.
+    /// Returns the shards of all seats.
     pub(crate) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
         self.segments.shards()
     }
@@ -218,13 +219,15 @@ impl ArenaStore {
         unsafe { NonNull::new_unchecked(shard.store().cast_mut().cast()) }
     }
 
-    /// Adds an empty group to those that any shard may bind. The caller must have passed the gate.
+    /// Adds an empty group to the list of groups that no shard has. The caller must be inside the
+    /// gate.
     pub(crate) fn push_unbound(&self, group: PageGroupPtr) {
         group.next().set(self.unbound.get());
         self.unbound.set(group.as_ptr());
     }
 
-    /// Returns whether this thread, outside the gate, sees groups that no shard has.
+    /// Returns whether this thread sees groups that no shard has. Outside the gate, the answer may
+    /// be out of date.
     pub(crate) fn has_unbound(&self) -> bool {
         !self.unbound.get().is_null()
     }
@@ -256,8 +259,7 @@ impl ArenaStore {
         let list = self.unbound.get();
         self.unbound.set(ptr::null_mut());
         drop(pass);
-        // SAFETY: the groups are empty, and the list does not have them any more, so no other
-        // thread has a pointer to them.
+        // SAFETY: the groups are empty and off the list, so no other thread has a pointer to them.
         unsafe { self.release_list(list) }
     }
 
@@ -266,19 +268,17 @@ impl ArenaStore {
         let mut taken = None;
         self.pop_unbound(Self::enter_patiently, |group| taken = Some(group));
         let Some(group) = taken else { return false };
-        // SAFETY: the group is empty, and the list does not have it any more, so no other thread
-        // has a pointer to it.
+        // SAFETY: the group is empty and off the list, so no other thread has a pointer to it.
         unsafe { self.release_group(group) };
         true
     }
 
     /// Frees the groups that no shard has, during the arena's drop. No other thread may use the
-    /// list then.
+    /// list during this call.
     pub(crate) fn release_unbound_at_end(&self) {
         let list = self.unbound.get();
         self.unbound.set(ptr::null_mut());
-        // SAFETY: the groups are empty, and the list does not have them any more, so no other
-        // thread has a pointer to them.
+        // SAFETY: the groups are empty and off the list, so no other thread has a pointer to them.
         unsafe { self.release_list(list) };
     }
 
@@ -299,7 +299,7 @@ impl ArenaStore {
         count
     }
 
-    /// Calls `visit` for every group and its shard, which is `None` if no shard has the group. The
+    /// Calls `visit` with each group and its shard, which is `None` if no shard has the group. The
     /// caller must be inside the gate, or must be the only user of the store.
     pub(crate) fn walk(&self, mut visit: impl FnMut(Option<ShardPtr>, PageGroupPtr)) {
         let lists = self.shards().map(|shard| (Some(shard), shard.groups().follow()));
@@ -317,8 +317,9 @@ impl ArenaStore {
     /// part. Returns whether it freed the store.
     ///
     /// # Safety
-    /// The caller counted these parts before, or freed these groups. The caller uses the store
-    /// afterwards only if one of the remaining parts is its own.
+    /// The parts are the caller's to take off: groups that it freed, a shard that it took out of a
+    /// bag, or the closing thread's part. The caller uses the store afterwards only if one of the
+    /// remaining parts is its own.
     pub(crate) unsafe fn part(store: NonNull<Self>, parts: usize) -> bool {
         // SAFETY: the store is live while the caller's parts are not taken off. The reference
         // covers only this field.
@@ -331,7 +332,7 @@ impl ArenaStore {
         last
     }
 
-    /// Returns the number of parts of a dropped arena that are left.
+    /// Returns the number of parts that are left after the arena's drop.
     #[cfg(all(test, feature = "std", not(ephemera_loom)))]
     pub(crate) fn parts(&self) -> usize {
         self.left.load(Ordering::Relaxed)
@@ -353,7 +354,7 @@ impl ArenaStore {
     }
 }
 
-/// Subtracts `parts` from the count. Returns whether the count is zero now.
+/// Subtracts `parts` from the count. Returns whether the count reached zero.
 fn take_off(left: &AtomicUsize, parts: usize) -> bool {
     // ORDERING: AcqRel. Pairs with itself, in `take_off`. Publishes: the end of use of the store,
     // to the thread that frees it.

@@ -1,5 +1,5 @@
-//! Stores the shards of a store in segments that double in size and never move. A thread finds its
-//! shard by two loads, while other threads add theirs.
+//! Keeps the shards of a store in segments that double in size and never move. A thread finds its
+//! shard with two loads, even while other threads add their shards.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -19,7 +19,7 @@ const FIRST: usize = if cfg!(ephemera_loom) { 3 } else { 8 };
 const SEGMENTS: usize = if cfg!(ephemera_loom) { 1 } else { 32 };
 
 /// The position of a record's shard in every store: the number of the segment, and the index of the
-/// cell in it. No record has cell 0 of segment 0.
+/// cell in that segment. No record has cell 0 of segment 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seat {
     pub(crate) segment: usize,
@@ -58,7 +58,7 @@ impl SegmentCell {
 pub(super) struct Segments([AtomicPtr<SegmentCell>; SEGMENTS]);
 
 impl Segments {
-    /// Creates the array without segments.
+    /// Creates an array without segments.
     pub(super) fn none() -> Self {
         Self(core::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())))
     }
@@ -100,10 +100,10 @@ impl Segments {
         let segment = self.make_segment(account, seat.segment)?;
         let layout = Layout::new::<Shard>();
         let shard = account.acquire(layout)?.cast::<Shard>();
-        // The global allocator may itself use this arena, and have made the shard during the call
-        // above.
+        // The global allocator may itself use this arena, so the call above may have made the
+        // shard.
         if let Some(there) = self.shard(seat) {
-            // SAFETY: the shard was just acquired with this layout.
+            // SAFETY: the memory was just acquired with this layout, and no other code has seen it.
             unsafe { account.release(shard.cast(), layout) };
             return Ok(there);
         }
@@ -142,25 +142,25 @@ impl Segments {
         }
     }
 
-    /// Returns all shards, of every seat.
+    /// Returns the shards of all seats.
     pub(super) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
         let places = self.0.iter().enumerate().flat_map(|(number, segment)| {
             // ORDERING: `SEE`. Pairs with the Release in `publish`.
             let segment = segment.load(SEE);
             let places = if segment.is_null() { 0 } else { FIRST << number };
-            // SAFETY: the segment has this number of cells.
+            // SAFETY: the segment was published, and has `FIRST << number` cells.
             (0..places).map(move |at| unsafe { place(segment, at) })
         });
         // SAFETY: shards live as long as the store (S1).
         places.filter_map(|place| unsafe { ShardPtr::from_raw(place.shard.follow()) })
     }
 
-    /// Tells loom that no thread looks for a shard in this segment any more.
+    /// Tells loom that the cells of this segment are about to be freed.
     fn end_places(&self, number: usize) {
         let segment = self.0[number].load(Ordering::Relaxed);
         let places = if segment.is_null() { 0 } else { FIRST << number };
         for at in 0..places {
-            // SAFETY: the segment has this number of cells.
+            // SAFETY: the segment was published, and has `FIRST << number` cells.
             unsafe { place(segment, at) }.witness.end();
         }
     }
@@ -172,7 +172,7 @@ impl Segments {
     pub(super) unsafe fn release(&self, account: &StoreAccount) {
         for shard in self.shards() {
             if let Some(place) = NonNull::new(shard.as_ptr()) {
-                // SAFETY: the shard was acquired with this layout, and nobody uses it.
+                // SAFETY: the shard was acquired with this layout, and no code uses it.
                 unsafe { account.release(place.cast(), Layout::new::<Shard>()) };
             }
         }
@@ -182,7 +182,7 @@ impl Segments {
                 self.end_places(number);
             }
             if let (Some(segment), Some(layout)) = (segment, segment_layout(number)) {
-                // SAFETY: the segment was acquired with this layout, and nobody uses it.
+                // SAFETY: the segment was acquired with this layout, and no code uses it.
                 unsafe { account.release(segment.cast(), layout) };
             }
         }
@@ -192,8 +192,8 @@ impl Segments {
 /// Returns the cell `at` of a segment.
 ///
 /// # Safety
-/// The segment was published to this thread and has more cells than `at`. The result is not used
-/// for longer than the store lives.
+/// This thread made the segment or sees it published, and the segment has more than `at` cells. The
+/// result is not used after the store is freed.
 #[inline]
 unsafe fn place<'s>(segment: *mut SegmentCell, at: usize) -> &'s SegmentCell {
     // SAFETY: the caller guarantees that the segment has this cell.
@@ -213,13 +213,13 @@ fn segment_layout(number: usize) -> Option<Layout> {
 const SEE: Ordering =
     if cfg!(ephemera_weaken = "segment_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// Publishes `segment` in `head`. If another thread was faster, returns that thread's segment as
-/// the error.
+/// Publishes `segment` in `head`. If another thread was first, returns that thread's segment as the
+/// error.
 fn publish(head: &AtomicPtr<SegmentCell>, segment: *mut SegmentCell) -> Result<(), *mut SegmentCell> {
     // ORDERING: Release. Pairs with the Acquire in `Segments::shard`. Publishes: the segment.
     const PUBLISH: Ordering =
         if cfg!(ephemera_weaken = "segment_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-    // ORDERING: `PUBLISH`, and `SEE` where another thread was first. Pairs with `Segments::shard`.
+    // ORDERING: `PUBLISH`, or `SEE` if another thread was first. Pairs with `Segments::shard`.
     head.compare_exchange(ptr::null_mut(), segment, PUBLISH, SEE).map(drop)
 }
 

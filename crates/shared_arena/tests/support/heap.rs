@@ -1,4 +1,5 @@
-//! A counting global allocator. A test can have the allocator run code while it frees a block.
+//! A global allocator that counts bytes. A test can register code that the allocator runs when it
+//! frees a block.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
@@ -23,12 +24,12 @@ impl Heap {
         Self(CountingGlobal::new(GROUP))
     }
 
-    /// Returns the bytes of all groups that the process holds.
+    /// Returns the number of bytes in all groups that the process holds.
     pub(crate) fn groups(&self) -> usize {
         self.0.aligned().bytes
     }
 
-    /// Returns the bytes that the process holds.
+    /// Returns the number of bytes that the process holds.
     pub(crate) fn held(&self) -> usize {
         self.0.held().bytes
     }
@@ -40,8 +41,8 @@ impl Heap {
     }
 }
 
-// SAFETY: every call goes to the counting allocator, which keeps the contract. The code of a test
-// runs between its calls.
+// SAFETY: every call goes to the counting allocator, which keeps the contract of `GlobalAlloc`. The
+// code of a test runs before such a call, not during it.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.

@@ -1,4 +1,4 @@
-//! The system's allocator, which refuses a thread's calls on request.
+//! The system's allocator with refusals: a test chooses the calls of its thread that fail.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;

@@ -1,4 +1,4 @@
-//! Values that count how many of them are live.
+//! Values that are counted while they are live, and the tally that counts them.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ impl Tally {
     }
 }
 
-/// A value that contains its number, and detects whether it was overwritten.
+/// A value that contains its number, and asserts that it was not overwritten.
 #[derive(Debug)]
 pub(crate) struct Counted {
     number: usize,

@@ -1,4 +1,4 @@
-//! A backing allocator that counts calls, bytes and blocks.
+//! Defines a backing allocator that counts calls, bytes and blocks.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -8,7 +8,7 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 
 use super::gauge::{Gauge, Level};
 
-/// Numbers of calls of each kind, refused ones included.
+/// The numbers of calls of each kind, including refused calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     /// Calls of `allocate`.
@@ -27,7 +27,7 @@ pub struct Calls {
     pub refused: usize,
 }
 
-/// An allocator that passes every call on and counts it.
+/// An allocator that counts every call and passes it on to an inner allocator.
 #[derive(Debug, Default)]
 pub struct Counting<A = Global> {
     inner: A,
@@ -42,7 +42,7 @@ pub struct Counting<A = Global> {
 }
 
 impl Counting {
-    /// Creates a counter over the global allocator.
+    /// Creates a counting allocator over the global allocator.
     #[must_use]
     pub const fn new() -> Self {
         Self::over(Global)
@@ -50,7 +50,7 @@ impl Counting {
 }
 
 impl<A> Counting<A> {
-    /// Creates a counter over `inner`.
+    /// Creates a counting allocator over `inner`.
     #[must_use]
     pub const fn over(inner: A) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl<A> Counting<A> {
         }
     }
 
-    /// Returns the bytes and blocks held now, the peak, and the bytes ever allocated.
+    /// Returns the bytes and blocks held now, the peak of the bytes, and the bytes ever allocated.
     #[must_use]
     pub fn held(&self) -> Level {
         self.gauge.level()
@@ -97,8 +97,8 @@ impl<A> Counting<A> {
         self.gauge.reset_peak();
     }
 
-    /// Counts a call and, if it was served, its block: a new block, or one that had `old` bytes
-    /// before.
+    /// Counts a call and, if the inner allocator served it, the block. `old` is the old size of a
+    /// resized block, and `None` for a new block.
     fn count(
         &self,
         kind: &AtomicUsize,
@@ -116,8 +116,8 @@ impl<A> Counting<A> {
     }
 }
 
-// SAFETY: every call goes to `inner`, which meets the contract. Otherwise this only changes
-// counters.
+// SAFETY: every call goes to `inner`, which meets the contract. The counters do not affect its
+// blocks.
 unsafe impl<A: Allocator> Allocator for Counting<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.count(&self.allocate, self.inner.allocate(layout), None, layout.size())
@@ -130,12 +130,12 @@ unsafe impl<A: Allocator> Allocator for Counting<A> {
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
         self.deallocate.fetch_add(1, Relaxed);
         self.gauge.give(layout.size());
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         unsafe { self.inner.deallocate(ptr, layout) };
     }
 
     unsafe fn grow(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         let given = unsafe { self.inner.grow(ptr, old, new) };
         self.count(&self.grow, given, Some(old.size()), new.size())
     }
@@ -146,13 +146,13 @@ unsafe impl<A: Allocator> Allocator for Counting<A> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         let given = unsafe { self.inner.grow_zeroed(ptr, old, new) };
         self.count(&self.grow_zeroed, given, Some(old.size()), new.size())
     }
 
     unsafe fn shrink(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         let given = unsafe { self.inner.shrink(ptr, old, new) };
         self.count(&self.shrink, given, Some(old.size()), new.size())
     }

@@ -1,4 +1,4 @@
-//! A global allocator that counts the allocations of a whole test program.
+//! Defines a global allocator that counts the allocations of a whole test program.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -6,11 +6,11 @@ use std::alloc::System;
 
 use super::gauge::{Gauge, Level};
 
-/// A global allocator over the system's allocator. It counts all blocks, and separately those that
-/// are aligned to a given value or more.
+/// A global allocator over the system's allocator. It counts all blocks, and separately the blocks
+/// with at least a given alignment.
 ///
-/// Chunks, pages and regions have a larger alignment than anything that a test harness allocates,
-/// so the second count covers only them.
+/// A test harness allocates no block with the alignment of a chunk, a page group or a store. With
+/// such an alignment, the second count leaves out the harness.
 ///
 /// # Examples
 ///
@@ -36,7 +36,7 @@ pub struct CountingGlobal {
     requests: AtomicUsize,
 }
 
-/// The memory that a piece of work took from a [`CountingGlobal`].
+/// The memory that a program took during a call of [`CountingGlobal::watch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent {
     /// The number of allocations and reallocations that succeeded.
@@ -70,7 +70,7 @@ impl CountingGlobal {
         self.aligned.reset_peak();
     }
 
-    /// Calls `work` and returns its result, with the memory that the whole program took during the
+    /// Calls `work`, and returns its result and the memory that the whole program took during the
     /// call. Restarts both peaks.
     pub fn watch<R>(&self, work: impl FnOnce() -> R) -> (R, Spent) {
         self.reset_peaks();
@@ -102,25 +102,25 @@ impl CountingGlobal {
 // unwinds.
 unsafe impl GlobalAlloc for CountingGlobal {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `System`.
         let ptr = unsafe { System.alloc(layout) };
         self.took(ptr, layout)
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `System`.
         let ptr = unsafe { System.alloc_zeroed(layout) };
         self.took(ptr, layout)
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         self.gauges(layout).for_each(|gauge| gauge.give(layout.size()));
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `System`.
         unsafe { System.dealloc(ptr, layout) };
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `System`.
         let moved = unsafe { System.realloc(ptr, layout, new_size) };
         if !moved.is_null() {
             self.requests.fetch_add(1, Ordering::Relaxed);

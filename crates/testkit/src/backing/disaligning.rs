@@ -1,4 +1,4 @@
-//! A backing allocator that never aligns a block more than requested.
+//! Defines a backing allocator that aligns blocks no better than requested.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -7,14 +7,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 
-/// The largest alignment, in bytes, of blocks that are shifted. A shift takes as many additional
-/// bytes as the alignment, so blocks with a larger alignment are passed on unchanged.
+/// The largest alignment in bytes at which [`Disaligning`] shifts blocks. A shift takes as many
+/// additional bytes as the alignment, so blocks with a larger alignment are not shifted.
 pub const LARGEST_SHIFTED_ALIGN: usize = 1 << 20;
 
-/// An allocator that returns blocks whose address is an odd multiple of the requested alignment, in
-/// slices of exactly the requested size.
+/// An allocator that returns blocks at odd multiples of the requested alignment, in slices of
+/// exactly the requested size. Blocks aligned to more than [`LARGEST_SHIFTED_ALIGN`] are an
+/// exception.
 ///
-/// Such blocks reveal code that relies on accidental alignment, or on additional bytes. Every
+/// These blocks reveal code that relies on accidental alignment or on additional bytes. Every
 /// resize moves the block.
 #[derive(Debug, Default)]
 pub struct Disaligning<A = Global> {
@@ -30,8 +31,8 @@ struct InnerBlock {
     layout: Layout,
 }
 
-// SAFETY: the pointer is only used to free the block. `Disaligning` is `Send` or `Sync` only if the
-// inner allocator is, and such an inner allocator may free its blocks on another thread.
+// SAFETY: the pointer is used only to free the block. `Disaligning` is `Send` or `Sync` only if the
+// inner allocator is, and then another thread may free the blocks of the inner allocator.
 unsafe impl Send for InnerBlock {}
 
 impl Disaligning {
@@ -55,14 +56,14 @@ impl<A> Disaligning<A> {
         &self.inner
     }
 
-    /// Locks the map, even after a test panicked while it was locked.
+    /// Locks the map, even if a panic has poisoned the lock.
     fn homes(&self) -> MutexGuard<'_, HashMap<usize, InnerBlock>> {
         self.homes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// SAFETY: as `allocate` shows, each block lies in a block of `inner` that `deallocate` frees with
-// it. `Disaligning` is not `Clone`. The default resizing methods allocate, copy and free.
+// SAFETY: each block lies inside a live block of `inner`, which only `deallocate` of the same block
+// frees. `Disaligning` is not `Clone`. The default resizing methods allocate, copy and free.
 unsafe impl<A: Allocator> Allocator for Disaligning<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let align = layout.align();
@@ -89,8 +90,8 @@ unsafe impl<A: Allocator> Allocator for Disaligning<A> {
         }
         let home = self.homes().remove(&ptr.addr().get());
         let home = home.unwrap_or_else(|| panic!("{ptr:p} with {layout:?} was freed but never allocated"));
-        // SAFETY: `inner` allocated this block with this layout. It was just removed from the map,
-        // so it is freed once.
+        // SAFETY: `inner` allocated this block with this layout. The block was just removed from
+        // the map, so it is freed once.
         unsafe { self.inner.deallocate(home.start, home.layout) };
     }
 }

@@ -1,4 +1,4 @@
-//! A backing allocator that refuses chosen calls.
+//! Defines a backing allocator that refuses chosen calls.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -8,24 +8,25 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 
 use crate::violation::Refusing;
 
-/// Controls which allocating calls are refused. Counts the allocating calls and the refused ones.
-/// Use this while no call is in progress.
+/// The control of the refusals of a [`FailNth`]. It selects the allocating calls to refuse, and
+/// counts the allocating calls and the refused calls. Use its methods only while no call of the
+/// allocator is in progress.
 ///
-/// The allocating calls are `allocate`, `allocate_zeroed`, `grow`, `grow_zeroed` and `shrink`. They
-/// are counted together, from 1.
+/// The allocating calls are `allocate`, `allocate_zeroed`, `grow`, `grow_zeroed` and `shrink`. One
+/// count numbers the calls of all five kinds, from 1.
 #[derive(Debug, Default)]
 pub struct Refusals {
     calls: AtomicUsize,
     refused: AtomicUsize,
-    /// The number of the first call to refuse, or 0 for none. The counters are no wider than a
-    /// pointer, because not every target has 64-bit atomics.
+    /// The number of the first call to refuse, or 0 for none. Like the other fields, this is no
+    /// wider than a pointer, because some targets have no 64-bit atomics.
     first: AtomicUsize,
     /// The number of the last call to refuse.
     last: AtomicUsize,
 }
 
 impl Refusals {
-    /// Creates a control that refuses nothing until armed.
+    /// Creates a control that refuses no call until it is armed.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -36,13 +37,13 @@ impl Refusals {
         }
     }
 
-    /// Resets both counts to 0, and starts to refuse the requests that `refusing` selects.
+    /// Resets both counts to 0, and starts to refuse the calls that `refusing` selects.
     ///
     /// # Panics
     ///
     /// Panics if `refusing` names call 0, because calls are counted from 1.
     pub fn arm(&self, refusing: Refusing) {
-        // The number of calls that a program makes fits into a `usize`.
+        // A program makes fewer than `usize::MAX` calls, so the fallback selects no call.
         let number = |call: u64| usize::try_from(call).unwrap_or(usize::MAX);
         let (first, last) = match refusing {
             Refusing::Nothing => (0, 0),
@@ -56,8 +57,8 @@ impl Refusals {
         self.last.store(last, Relaxed);
     }
 
-    /// Returns the number of allocating calls since the last [`Refusals::arm`], refused ones
-    /// included.
+    /// Returns the number of allocating calls since the last [`Refusals::arm`], including refused
+    /// calls.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls.load(Relaxed) as u64
@@ -69,7 +70,7 @@ impl Refusals {
         self.refused.load(Relaxed) as u64
     }
 
-    /// Counts a call. Returns an error if the call is to be refused.
+    /// Counts a call. Returns an error if the call must be refused.
     fn admit(&self) -> Result<(), AllocError> {
         let call = self.calls.fetch_add(1, Relaxed) + 1;
         let first = self.first.load(Relaxed);
@@ -81,7 +82,7 @@ impl Refusals {
     }
 }
 
-/// An allocator that passes calls on, except calls chosen beforehand, which return `AllocError`.
+/// An allocator that refuses the calls that its [`Refusals`] select, and passes all other calls on.
 ///
 /// # Examples
 ///
@@ -125,7 +126,7 @@ impl<A> FailNth<A> {
         &self.inner
     }
 
-    /// Returns the control of the refusals.
+    /// Returns the control of this allocator's refusals.
     #[must_use]
     pub const fn refusals(&self) -> &Refusals {
         &self.refusals
@@ -145,13 +146,13 @@ unsafe impl<A: Allocator> Allocator for FailNth<A> {
     }
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         unsafe { self.inner.deallocate(ptr, layout) };
     }
 
     unsafe fn grow(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.refusals.admit()?;
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         unsafe { self.inner.grow(ptr, old, new) }
     }
 
@@ -162,13 +163,13 @@ unsafe impl<A: Allocator> Allocator for FailNth<A> {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         self.refusals.admit()?;
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         unsafe { self.inner.grow_zeroed(ptr, old, new) }
     }
 
     unsafe fn shrink(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.refusals.admit()?;
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         unsafe { self.inner.shrink(ptr, old, new) }
     }
 }

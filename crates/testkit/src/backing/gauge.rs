@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The bytes and blocks held. The numbers are exact while no call is in progress.
+/// The bytes and blocks held at one moment. The numbers are exact if no call is in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
     /// Bytes held, as requested.
@@ -12,12 +12,12 @@ pub struct Level {
     pub peak: usize,
     /// Blocks held, zero-sized ones included.
     pub blocks: usize,
-    /// Bytes ever allocated: the sizes of all blocks, and the increases by successful grows. Modulo
+    /// Bytes ever allocated: the sizes of all new blocks, and the bytes that resizes added. Modulo
     /// 2^32 on 32-bit targets.
     pub taken: u64,
 }
 
-/// The counters of a [`Level`]. They are no wider than a pointer, because not every target has
+/// The counters of a [`Level`]. They are no wider than a pointer, because some targets have no
 /// 64-bit atomics.
 #[derive(Debug)]
 pub(crate) struct Gauge {

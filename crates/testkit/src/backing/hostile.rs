@@ -1,4 +1,4 @@
-//! A stack of all hostile allocators of this module.
+//! Defines a stack of the hostile allocators of this module.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
@@ -10,8 +10,8 @@ use super::{Calls, Counting, Disaligning, FailNth, LayoutChecked, Level, Limited
 /// The most bytes that [`Hostile`] holds at one time.
 const LIMIT: usize = 1 << 30;
 
-/// An allocator that counts, refuses calls when armed, refuses absurd sizes, checks layouts, fills
-/// memory, and aligns as badly as the contract allows.
+/// An allocator that counts, refuses the calls that its [`Refusals`] select, refuses absurd sizes,
+/// checks layouts, fills memory, and aligns as badly as the contract allows.
 #[derive(Debug)]
 pub struct Hostile {
     stack: Counting<FailNth<Limited<LayoutChecked<Disaligning<Global>>>>>,
@@ -26,7 +26,7 @@ impl Hostile {
         Self { stack: Counting::over(FailNth::over(Limited::over(checked, LIMIT))) }
     }
 
-    /// Returns the bytes and blocks held now, the peak, and the bytes ever allocated.
+    /// Returns the bytes and blocks held now, the peak of the bytes, and the bytes ever allocated.
     #[must_use]
     pub fn held(&self) -> Level {
         self.stack.held()
@@ -38,7 +38,7 @@ impl Hostile {
         self.stack.calls()
     }
 
-    /// Returns the control of the refusals.
+    /// Returns the control of this allocator's refusals.
     #[must_use]
     pub const fn refusals(&self) -> &Refusals {
         self.stack.inner().refusals()

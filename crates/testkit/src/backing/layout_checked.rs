@@ -1,5 +1,4 @@
-//! A backing allocator that checks that every block is freed with the layout that it was allocated
-//! with.
+//! Defines a backing allocator that checks the layout of every block that is freed or resized.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
@@ -11,24 +10,24 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 
 use crate::pattern;
 
-/// The byte that fills new memory, unless it was requested zeroed.
+/// The byte that fills new memory, unless the caller requested zeroed memory.
 pub const FRESH: u8 = 0xa5;
 /// The byte that fills memory just before it is freed.
 pub const FREED: u8 = 0xdb;
 
 /// An allocator that records each live block with its layout.
 ///
-/// If a block is freed or resized with another layout, or is not live, the call **panics** with
-/// both layouts in the message. An allocator must not panic, but in a test the alternative is
-/// undefined behaviour.
+/// A call that frees or resizes a block with another layout **panics** with both layouts in the
+/// message. A call with a block that is not live panics too. An allocator must not panic, but in a
+/// test the alternative is undefined behaviour.
 ///
 /// New memory is filled with [`FRESH`], and freed memory with [`FREED`], to reveal reads of either.
-/// Blocks of several MiB are filled only at their ends.
+/// Very large blocks are filled only near their ends.
 #[derive(Debug, Default)]
 pub struct LayoutChecked<A = Global> {
     inner: A,
-    /// Maps each address to the layouts of its live blocks. Only zero-sized blocks share an
-    /// address.
+    /// Maps each address to the layouts of its live blocks. Only a zero-sized block can share the
+    /// address of another block.
     blocks: Mutex<HashMap<usize, Vec<Layout>>>,
 }
 
@@ -65,13 +64,13 @@ impl<A> LayoutChecked<A> {
     ///
     /// # Panics
     ///
-    /// Panics with the layouts of all live blocks if a block is live.
+    /// Panics with the layouts of all live blocks, if there are any.
     pub fn assert_no_leaks(&self) {
         let layouts = self.outstanding();
         assert!(layouts.is_empty(), "{} blocks were not freed: {layouts:?}", layouts.len());
     }
 
-    /// Locks the map, even after a test panicked while it was locked.
+    /// Locks the map, even if a panic has poisoned the lock.
     fn blocks(&self) -> MutexGuard<'_, HashMap<usize, Vec<Layout>>> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -105,8 +104,8 @@ impl<A> LayoutChecked<A> {
     }
 }
 
-/// Fills bytes `from..len` of a block with `byte`, or only those near its ends if the block is very
-/// large.
+/// Fills bytes `from..len` of a block with `byte`. In a very large block, fills only the bytes near
+/// its ends.
 ///
 /// # Safety
 ///
@@ -117,14 +116,15 @@ unsafe fn fill(ptr: NonNull<u8>, from: usize, len: usize, byte: u8) {
         if start < range.end {
             // SAFETY: `start` is below the end of the range, which is at most `len`.
             let at = unsafe { ptr.add(start) };
-            // SAFETY: the range ends by `len`, and the caller guarantees that many bytes.
+            // SAFETY: the range ends at or before `len`, and the caller guarantees `len` writable
+            // bytes.
             unsafe { at.write_bytes(byte, range.end - start) };
         }
     }
 }
 
-// SAFETY: every call goes to `inner`, which meets the contract. `LayoutChecked` writes only new
-// bytes that the caller has not seen, and old bytes that the caller no longer uses.
+// SAFETY: every call goes to `inner`, which meets the contract. `LayoutChecked` writes only to new
+// bytes that the caller has not seen, and to blocks that the caller frees.
 unsafe impl<A: Allocator> Allocator for LayoutChecked<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let given = self.inner.allocate(layout)?;
@@ -144,13 +144,13 @@ unsafe impl<A: Allocator> Allocator for LayoutChecked<A> {
         self.leave("deallocate", ptr, layout);
         // SAFETY: `leave` found the block live with this layout, and its owner frees it.
         unsafe { fill(ptr, 0, layout.size(), FREED) };
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         unsafe { self.inner.deallocate(ptr, layout) };
     }
 
     unsafe fn grow(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.leave("grow", ptr, old);
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         let Ok(given) = (unsafe { self.inner.grow(ptr, old, new) }) else {
             self.enter(ptr, old);
             return Err(AllocError);
@@ -168,7 +168,7 @@ unsafe impl<A: Allocator> Allocator for LayoutChecked<A> {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         self.leave("grow_zeroed", ptr, old);
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         let given = unsafe { self.inner.grow_zeroed(ptr, old, new) };
         self.enter(given.map_or(ptr, NonNull::cast), if given.is_ok() { new } else { old });
         given
@@ -176,7 +176,7 @@ unsafe impl<A: Allocator> Allocator for LayoutChecked<A> {
 
     unsafe fn shrink(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.leave("shrink", ptr, old);
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         let given = unsafe { self.inner.shrink(ptr, old, new) };
         self.enter(given.map_or(ptr, NonNull::cast), if given.is_ok() { new } else { old });
         given

@@ -1,4 +1,4 @@
-//! A backing allocator with a limit on the bytes held.
+//! Defines a backing allocator with a limit on the bytes held.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -8,8 +8,8 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 
 /// An allocator that refuses requests that would raise the bytes held above a limit.
 ///
-/// This allocator tests caps. It also keeps absurd sizes away from inner allocators that would end
-/// the program, such as Miri's.
+/// It refuses absurd sizes before they reach an inner allocator that would end the program, such as
+/// Miri's.
 #[derive(Debug)]
 pub struct Limited<A = Global> {
     inner: A,
@@ -36,8 +36,8 @@ impl<A> Limited<A> {
         self.held.load(Relaxed)
     }
 
-    /// Adds `bytes` to the bytes held, unless the sum exceeds the limit, and runs `call`. Subtracts
-    /// them again if `call` fails.
+    /// Adds `bytes` to the bytes held and runs `call`, or refuses if the sum exceeds the limit.
+    /// Subtracts `bytes` again if `call` fails.
     fn within(
         &self,
         bytes: usize,
@@ -70,13 +70,13 @@ unsafe impl<A: Allocator> Allocator for Limited<A> {
     }
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         unsafe { self.inner.deallocate(ptr, layout) };
         self.held.fetch_sub(layout.size(), Relaxed);
     }
 
     unsafe fn grow(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         self.within(new.size() - old.size(), || unsafe { self.inner.grow(ptr, old, new) })
     }
 
@@ -86,12 +86,12 @@ unsafe impl<A: Allocator> Allocator for Limited<A> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         self.within(new.size() - old.size(), || unsafe { self.inner.grow_zeroed(ptr, old, new) })
     }
 
     unsafe fn shrink(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller upholds the method's contract, which is the same for `inner`.
         let given = unsafe { self.inner.shrink(ptr, old, new) };
         if given.is_ok() {
             self.held.fetch_sub(old.size() - new.size(), Relaxed);

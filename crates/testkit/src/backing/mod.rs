@@ -1,7 +1,7 @@
 //! Hostile backing allocators, to put below the allocator under test.
 //!
-//! A test can use each allocator by value, by reference or through [`Shared`], from any thread, and
-//! over any inner allocator, by default `Global`. [`Hostile`] is a stack of all of them:
+//! [`CountingGlobal`] is a global allocator. Tests can use the others by value, by reference or
+//! through [`Shared`], and from any thread. [`Hostile`] is a stack of five of them over `Global`:
 //!
 //! ```text
 //! subject → Counting → FailNth → Limited → LayoutChecked → Disaligning → Global
@@ -27,10 +27,11 @@ pub use layout_checked::{FREED, FRESH, LayoutChecked};
 pub use limited::Limited;
 pub use shared::{Shared, immortal};
 
-/// Implements `Allocator` for a type by passing every call on to one of its fields.
+/// Implements `Allocator` for a type by passing every call on to the allocator in one of its
+/// fields.
 macro_rules! pass_on {
     ([$($generics:tt)*] $type:ty, $field:tt) => {
-        // SAFETY: every call goes to the same allocator, which meets the contract.
+        // SAFETY: every call goes to the allocator in the field, which meets the contract.
         unsafe impl<$($generics)*> allocator_api2::alloc::Allocator for $type {
             fn allocate(
                 &self,
@@ -47,7 +48,7 @@ macro_rules! pass_on {
             }
 
             unsafe fn deallocate(&self, ptr: core::ptr::NonNull<u8>, layout: core::alloc::Layout) {
-                // SAFETY: this passes the caller's obligations on unchanged.
+                // SAFETY: the caller upholds the contract, which the inner allocator shares.
                 unsafe { self.$field.deallocate(ptr, layout) };
             }
 
@@ -57,7 +58,7 @@ macro_rules! pass_on {
                 old: core::alloc::Layout,
                 new: core::alloc::Layout,
             ) -> Result<core::ptr::NonNull<[u8]>, allocator_api2::alloc::AllocError> {
-                // SAFETY: this passes the caller's obligations on unchanged.
+                // SAFETY: the caller upholds the contract, which the inner allocator shares.
                 unsafe { self.$field.grow(ptr, old, new) }
             }
 
@@ -67,7 +68,7 @@ macro_rules! pass_on {
                 old: core::alloc::Layout,
                 new: core::alloc::Layout,
             ) -> Result<core::ptr::NonNull<[u8]>, allocator_api2::alloc::AllocError> {
-                // SAFETY: this passes the caller's obligations on unchanged.
+                // SAFETY: the caller upholds the contract, which the inner allocator shares.
                 unsafe { self.$field.grow_zeroed(ptr, old, new) }
             }
 
@@ -77,7 +78,7 @@ macro_rules! pass_on {
                 old: core::alloc::Layout,
                 new: core::alloc::Layout,
             ) -> Result<core::ptr::NonNull<[u8]>, allocator_api2::alloc::AllocError> {
-                // SAFETY: this passes the caller's obligations on unchanged.
+                // SAFETY: the caller upholds the contract, which the inner allocator shares.
                 unsafe { self.$field.shrink(ptr, old, new) }
             }
         }

@@ -1,5 +1,5 @@
-//! Two ways to give a `'static` backing allocator to the allocator under test: [`Shared`], which
-//! shares ownership, and [`immortal`], which keeps a value until the program ends.
+//! Defines two ways to give a `'static` backing allocator to the allocator under test: [`Shared`],
+//! which shares ownership, and [`immortal`], which keeps a value until the program ends.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

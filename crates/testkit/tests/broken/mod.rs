@@ -1,4 +1,4 @@
-//! An allocator with a chosen fault. In spite of the fault, it frees all memory when it is dropped.
+//! Defines an allocator with a chosen fault. Despite the fault, its drop frees all memory.
 
 use alloc::collections::BTreeMap;
 use core::alloc::Layout;
@@ -17,7 +17,7 @@ use ephemera_testkit::subject::Subject;
 pub(crate) enum Fault {
     /// No fault, as a control.
     Nothing,
-    /// Returns live memory again.
+    /// Returns the memory of a live block again.
     Overlaps,
     /// Returns addresses that are off by one byte.
     Misaligns,
@@ -31,21 +31,21 @@ pub(crate) enum Fault {
     LosesBytes,
     /// Does not zero memory in `allocate_zeroed`.
     NeverZeroes,
-    /// Leaves the first added byte unzeroed in `grow_zeroed`.
+    /// Does not zero the first added byte in `grow_zeroed`.
     ZeroesTooLate,
-    /// Writes to a live block.
+    /// Overwrites a byte of a live block.
     Corrupts,
     /// Returns a slice that is too short.
     GivesLess,
     /// Returns a slice that is too long.
     GivesMore,
-    /// Refuses every seventh request without reason.
+    /// Refuses every seventh request without a reason.
     Refuses,
-    /// Writes to the old block before it knows whether a grow succeeds.
+    /// Overwrites a byte of the old block before it knows whether a resize succeeds.
     SpoilsOnRefusal,
-    /// Leaks a block if a second allocation is refused.
+    /// Leaks its first backing block if the backing allocator refuses the second one.
     LeaksOnRefusal,
-    /// Claims to use another thread, but does not.
+    /// Runs errands on the calling thread, although `HAND_OVER` promises another thread.
     StaysHere,
 }
 
@@ -57,7 +57,7 @@ struct Home {
 }
 
 thread_local! {
-    /// Stands for the per-thread state of an allocator. It has a destructor.
+    /// Stands in for the per-thread state of an allocator. This value has a destructor.
     static STATE: Box<u8> = Box::new(0);
 }
 
@@ -69,10 +69,9 @@ pub(crate) struct Broken {
     calls: AtomicUsize,
 }
 
-// SAFETY: the pointers are to blocks of the global allocator, which any thread may use and free.
+// SAFETY: the pointers point to blocks of the global allocator, which any thread may use and free.
 unsafe impl Send for Broken {}
-// SAFETY: a mutex protects the map. Any thread may use and free the blocks that the map's pointers
-// point to.
+// SAFETY: a mutex protects the map, and any thread may use and free the blocks in the map.
 unsafe impl Sync for Broken {}
 
 impl Broken {
@@ -85,7 +84,7 @@ impl Broken {
         }
     }
 
-    /// Allocates a block from the backing allocator and adds it to the map.
+    /// Allocates a block from the backing allocator. Adds it to the map unless its size is zero.
     fn take(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
         let start = self.backing.allocate(layout)?.cast::<u8>();
         // SAFETY: the backing allocator has just allocated `layout.size()` bytes.
@@ -99,8 +98,8 @@ impl Broken {
 
     fn give(&self, ptr: NonNull<u8>) {
         if let Some(home) = self.homes.lock().expect("no thread panics").remove(&ptr.addr().get()) {
-            // SAFETY: the backing allocator allocated the block with this layout. It was just
-            // removed from the map, so it is freed once.
+            // SAFETY: the backing allocator allocated the block with this layout. The block was
+            // just removed from the map, so it is freed once.
             unsafe { self.backing.deallocate(home.start, home.layout) };
         }
     }
@@ -134,16 +133,17 @@ impl Broken {
         if self.fault == Fault::LosesBytes {
             kept = kept.saturating_sub(1);
         }
-        // SAFETY: both blocks have `kept` bytes, and they are different blocks.
+        // SAFETY: both blocks have at least `kept` bytes, and they are different blocks.
         unsafe { given.cast().copy_from_nonoverlapping(ptr, kept) };
-        // SAFETY: this passes the caller's obligations on unchanged.
+        // SAFETY: the caller of `grow` or `shrink` guarantees that the block is live with layout
+        // `old`.
         unsafe { self.deallocate(ptr, old) };
         Ok(given)
     }
 }
 
-// SAFETY: on purpose, this meets the contract only with `Fault::Nothing`. The suite finds a
-// violation before it relies on what was violated.
+// SAFETY: on purpose, `Broken` meets the contract only with `Fault::Nothing`. The suite finds a
+// violation before it relies on the violated property.
 unsafe impl Allocator for Broken {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let size = layout.size();

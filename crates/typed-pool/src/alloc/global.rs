@@ -1,4 +1,5 @@
-//! Implements the methods of `GlobalAlloc` by those of the pooled allocator.
+//! Helpers of the `GlobalAlloc` implementations: the conversion of a result to a pointer, and
+//! `realloc`.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -18,7 +19,7 @@ pub fn or_null(block: Result<NonNull<[u8]>, AllocError>) -> *mut u8 {
     }
 }
 
-/// Grows or shrinks a block. Returns null if that fails; the block is then unchanged.
+/// Grows or shrinks a block. Returns null if that fails. The block is then unchanged.
 ///
 /// # Safety
 /// The contract of `GlobalAlloc::realloc` holds. The block came from this allocator, to which
@@ -35,10 +36,11 @@ pub unsafe fn reallocate(
     // overflow.
     let new = unsafe { Layout::from_size_align_unchecked(new_size, old.align()) };
     or_null(if new_size >= old.size() {
-        // SAFETY: the caller passes a live block of layout `old`; the new layout is not smaller.
+        // SAFETY: the caller passes a live block of layout `old`, and the new layout is not
+        // smaller.
         unsafe { resize::grow(cell, family, block, old, new, false) }
     } else {
-        // SAFETY: the caller passes a live block of layout `old`; the new layout is not larger.
+        // SAFETY: the caller passes a live block of layout `old`, and the new layout is not larger.
         unsafe { resize::shrink(cell, family, block, old, new) }
     })
 }

@@ -1,10 +1,10 @@
-//! The macro that declares an allocator.
+//! `pooled_allocator!`: the macro that declares a pooled allocator.
 
 /// Declares an allocator like [`PooledAllocator`](crate::PooledAllocator) with its own pools: a
 /// zero-sized type that is `Copy` and `Default`.
 ///
-/// The allocator's blocks lie together, separate from those of other allocators. It has its own
-/// limit, and its memory is freed independently of theirs.
+/// The allocator has separate units and a separate limit. So its blocks lie together, and its
+/// memory is freed independently of other allocators.
 ///
 /// # Examples
 ///
@@ -50,7 +50,7 @@ macro_rules! pooled_allocator {
 }
 
 /// Declares an allocator over the functions `__cell` and `__family` of `$name`, which return its
-/// thread-local and its family. Not public API: [`pooled_allocator!`] expands to it.
+/// thread-local and its family. Not public API: [`pooled_allocator!`] expands to this macro.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __allocator_of_family {
@@ -86,7 +86,7 @@ macro_rules! __allocator_of_family {
                 unsafe { $crate::__private::allocate(Self::__cell(), Self::__family(), layout) }
             }
 
-            /// Allocates as `allocate` does, with all bytes zero.
+            /// Allocates a block of exactly `layout.size()` bytes, all of them zero.
             ///
             /// # Errors
             /// Returns `AllocError` if the limit would be exceeded, or if the operating system
@@ -110,11 +110,12 @@ macro_rules! __allocator_of_family {
                 block: $crate::__private::NonNull<u8>,
                 layout: $crate::__private::Layout,
             ) {
-                // SAFETY: the caller passes a live block of this allocator, whose pools these are.
+                // SAFETY: the caller passes a live block of this allocator, to which the cell and
+                // the family belong.
                 unsafe { $crate::__private::deallocate(Self::__cell(), Self::__family(), block, layout) }
             }
 
-            /// Grows a block: in place if its size class stays the same. The module
+            /// Grows a block, in place if its size class stays the same. The module
             /// `typed_pool::pages` grows a block that is too large for a size class. Other blocks
             /// move.
             ///
@@ -132,14 +133,16 @@ macro_rules! __allocator_of_family {
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                // SAFETY: the caller passes a live block of this allocator, whose pools these are.
+                // SAFETY: the caller passes a live block of this allocator, to which the cell and
+                // the family belong.
                 unsafe { $crate::__private::grow(Self::__cell(), Self::__family(), block, old, new, false) }
             }
 
-            /// Grows as `grow` does, with all bytes from `old.size()` on zero.
+            /// Grows a block like `grow`, and sets all bytes from `old.size()` on to zero.
             ///
             /// # Errors
-            /// Returns `AllocError` as `grow` does; the old block is then unchanged.
+            /// Returns `AllocError` if the limit would be exceeded, or if the operating system
+            /// refuses. The old block is then unchanged.
             ///
             /// # Safety
             /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not
@@ -151,19 +154,20 @@ macro_rules! __allocator_of_family {
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                // SAFETY: the caller passes a live block of this allocator, whose pools these are.
+                // SAFETY: the caller passes a live block of this allocator, to which the cell and
+                // the family belong.
                 unsafe { $crate::__private::grow(Self::__cell(), Self::__family(), block, old, new, true) }
             }
 
-            /// Shrinks a block: in place if its size class stays the same. The module
+            /// Shrinks a block, in place if its size class stays the same. The module
             /// `typed_pool::pages` shrinks a block that is too large for a size class. Other blocks
             /// move.
             ///
-            /// No shrink fails because of the limit. A block that has to move may exceed the limit:
-            /// by a unit of at most 8 slots, or by the new size if that has no size class.
+            /// The limit refuses no shrink. A block that must move may exceed the limit by a unit
+            /// of at most 8 slots, or by its new size if that has no size class.
             ///
             /// # Errors
-            /// Returns `AllocError` if the block has to move and the operating system refuses; the
+            /// Returns `AllocError` if the block must move and the operating system refuses. The
             /// old block is then unchanged.
             ///
             /// # Safety
@@ -176,17 +180,18 @@ macro_rules! __allocator_of_family {
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                // SAFETY: the caller passes a live block of this allocator, whose pools these are.
+                // SAFETY: the caller passes a live block of this allocator, to which the cell and
+                // the family belong.
                 unsafe { $crate::__private::shrink(Self::__cell(), Self::__family(), block, old, new) }
             }
 
-            /// Books the remote frees of this thread's slots, publishes the remote frees that this
-            /// thread made, then frees all empty units of this thread.
+            /// Publishes the remote frees that this thread made, books those of its own slots, then
+            /// frees all of its empty units.
             ///
             /// Without a trim, a thread keeps 128 KiB of empty units of each class, but at least
-            /// one unit, and frees others as they become empty. Each time it needs a unit after it
-            /// freed one, it keeps one more, up to 4 MiB, until its load no longer needs them. It
-            /// frees all empty units when it ends.
+            /// one unit, and frees other units as they become empty. Each time it needs a unit
+            /// after it freed one, it keeps one more, up to 4 MiB. It frees these additional units
+            /// once its load no longer needs them. It frees all empty units when it ends.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may never be trimmed")]
             pub fn trim(&self) {
@@ -196,8 +201,8 @@ macro_rules! __allocator_of_family {
             /// Trims this thread and the records of ended threads, and asks running threads to trim
             /// at their next slow path.
             ///
-            /// The request does not reach a thread that no longer allocates. Such a thread frees
-            /// its empty units, and publishes its remote frees, at its own `trim` or at its end.
+            /// The request does not reach a thread that no longer allocates. That thread frees its
+            /// empty units and publishes its remote frees when it calls `trim` or ends.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may never be trimmed")]
             pub fn trim_all(&self) {
@@ -207,18 +212,18 @@ macro_rules! __allocator_of_family {
             /// Sets the limit on the bytes that all threads together hold, in units and larger
             /// blocks. `usize::MAX`, the initial value, means no limit.
             ///
-            /// Before a request that would exceed the limit is refused, this thread trims itself
-            /// and the records of ended threads. The limit does not free memory that is already
-            /// held. Freed slots that waited in another thread's bundle when the limit was set
-            /// cannot be allocated until that thread publishes them.
+            /// Before the limit refuses a request, the requesting thread trims itself and the
+            /// records of ended threads. A new limit does not free memory that is already held.
+            /// Freed slots that waited in another thread's bundle when the limit was set cannot be
+            /// allocated until that thread publishes them.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may have no limit")]
             pub fn set_limit(&self, bytes: usize) {
                 $crate::__private::set_limit(Self::__family(), bytes);
             }
 
-            /// Returns the bytes held by all threads, and the slots that are live. Walks all units
-            /// of all threads.
+            /// Returns the bytes that all threads hold, and the slots that are live. The call walks
+            /// all units of all threads.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "the declaring crate may not read statistics")]
             #[must_use]

@@ -1,8 +1,8 @@
 //! Blocks without a small class: slots of medium classes, and blocks of the operating system's
 //! pages.
 //!
-//! These functions are not inlined: they would add register pressure to the fast paths of small
-//! classes.
+//! These functions are not inlined, because they would add register pressure to the fast paths of
+//! small classes.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -34,7 +34,7 @@ pub(super) unsafe fn allocate(
     unsafe { allocate_in(heaps, family, layout, class) }
 }
 
-/// Allocates as [`allocate`] does, with all bytes zero.
+/// Allocates a block of a layout without a small class, with all bytes zero.
 ///
 /// # Safety
 /// The heaps are those that this thread's cell of the family names.
@@ -72,7 +72,7 @@ pub(super) unsafe fn deallocate(
         // SAFETY: the caller passes a live block, which has no class and so came from pages.
         return unsafe { threads::deallocate_block(heaps, family, block, layout) };
     };
-    // SAFETY: T2: the thread may use these heaps. An allocator's family has one for each class.
+    // SAFETY: T2: the thread may use these heaps. An allocator's family has a heap for every class.
     let owner = unsafe { heaps.owner(class) };
     // SAFETY: the caller passes a live block of this class.
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };

@@ -1,7 +1,7 @@
-//! Grows and shrinks blocks: in place, or by a move to a block of another class.
+//! Grows and shrinks blocks: in place, or by a move to another block.
 //!
-//! The functions for blocks without a small class are not inlined: they would add register pressure
-//! to the fast paths of small classes.
+//! The functions for blocks without a small class are not inlined, because they would add register
+//! pressure to the fast paths of small classes.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -15,8 +15,8 @@ use super::slots::{block_of, shrink_in_place, whole_slot};
 use crate::class;
 use crate::threads::{self, Family, ThisCell};
 
-/// Grows a block: in place if its class stays the same. With `zeroed`, the bytes from `old.size()`
-/// on are zero.
+/// Grows a block, in place if its class stays the same. If `zeroed` is set, the bytes from
+/// `old.size()` on are zero.
 ///
 /// # Errors
 /// Returns `AllocError` if the limit would be exceeded, or if the operating system refuses. The old
@@ -39,11 +39,11 @@ pub unsafe fn grow(
             unsafe { grow_in_place(block, class, (old, new)) }
         }
         (None, None) if old.size() != 0 => {
-            // SAFETY: the caller passes a live block; neither layout has a small class.
+            // SAFETY: the caller passes a live block, and neither layout has a small class.
             let grown = unsafe { grow_medium(cell, family, block, (old, new), zeroed) }?;
             return Ok(block_of(grown, new));
         }
-        // SAFETY: the caller passes a live block; the old size is the smaller one.
+        // SAFETY: the caller passes a live block, and the old size is the smaller one.
         _ => unsafe { relocate(cell, family, block, (old, new), old.size()) }?,
     };
     if zeroed {
@@ -53,11 +53,11 @@ pub unsafe fn grow(
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block: in place if its class stays the same. No shrink fails because of the limit
+/// Shrinks a block, in place if its class stays the same. The limit refuses no shrink
 /// (`shrink_at_the_limit`).
 ///
 /// # Errors
-/// Returns `AllocError` if the operating system refuses; the old block is then unchanged.
+/// Returns `AllocError` if the operating system refuses. The old block is then unchanged.
 ///
 /// # Safety
 /// `block` is a live block of this family, `old` fits it, and `new` is not larger.
@@ -75,10 +75,10 @@ pub unsafe fn shrink(
             unsafe { shrink_in_place(block, class, (old, new)) }
         }
         (None, None) if new.size() != 0 => {
-            // SAFETY: the caller passes a live block; neither layout has a small class.
+            // SAFETY: the caller passes a live block, and neither layout has a small class.
             unsafe { shrink_medium(cell, family, block, (old, new)) }?
         }
-        // SAFETY: the caller passes a live block; the new size is the smaller one.
+        // SAFETY: the caller passes a live block, and the new size is the smaller one.
         _ => match unsafe { relocate(cell, family, block, (old, new), new.size()) } {
             Ok(moved) => moved,
             // SAFETY: the caller passes a live block, which did not move.
@@ -88,17 +88,17 @@ pub unsafe fn shrink(
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block to another class, or from or to pages, if the limit leaves no memory for the
-/// move.
+/// Shrinks a block to another class, or from pages to a class, after the limit refused the memory
+/// for a move.
 ///
-/// The block stays in its slot if the units of both classes have the same alignment, and the slots
-/// of the new class are not longer than those of the old one: a later growth within that class must
-/// not leave the slot. The slot then still is one of the old class, and a free finds its heap
-/// through the unit's header, as a remote free does. Otherwise the block moves, even if that
-/// exceeds the limit.
+/// The block stays in its slot if three conditions hold. The units of both classes have the same
+/// alignment. The block has the new alignment. The slots of the new class are not longer than those
+/// of the old class, so a later growth within the new class does not leave the slot. The slot then
+/// still belongs to the old class, and a free finds its heap through the unit's header, like a
+/// remote free. Otherwise the block moves, even if the new block exceeds the limit.
 ///
 /// # Errors
-/// Returns `AllocError` if the operating system refuses; the old block is then unchanged.
+/// Returns `AllocError` if the operating system refuses. The old block is then unchanged.
 ///
 /// # Safety
 /// `block` is a live block of this family, `old` fits it, and `new` is not larger.
@@ -124,7 +124,8 @@ unsafe fn shrink_at_the_limit(
     Ok(moved)
 }
 
-/// Grows a block without a small class. With `zeroed`, the bytes from the old size on are zero.
+/// Grows a block without a small class. If `zeroed` is set, the bytes from the old size on are
+/// zero.
 ///
 /// # Safety
 /// `block` is a live block of this family, and `old` fits it. Neither layout has a small class,
@@ -149,11 +150,11 @@ unsafe fn grow_medium(
             // new layout is not smaller and has no class either.
             return unsafe { threads::grow_large(family, block, (old, new), zeroed) };
         }
-        // SAFETY: the caller passes a live block; the old size is the smaller one.
+        // SAFETY: the caller passes a live block, and the old size is the smaller one.
         return unsafe { move_and_grow(cell, family, block, (old, new), zeroed) };
     };
     if class::medium(new) != Some(class) {
-        // SAFETY: the caller passes a live block; the old size is the smaller one.
+        // SAFETY: the caller passes a live block, and the old size is the smaller one.
         return unsafe { move_and_grow(cell, family, block, (old, new), zeroed) };
     }
     // SAFETY: the caller passes a live block, which is of this class.
@@ -165,8 +166,8 @@ unsafe fn grow_medium(
     Ok(slot)
 }
 
-/// Moves a block to a larger one of another class, or from or to pages. With `zeroed`, the bytes
-/// from the old size on are zero.
+/// Moves a block to a larger block: of another class, of pages instead of a class, or of a class
+/// instead of pages. If `zeroed` is set, the bytes from the old size on are zero.
 ///
 /// # Safety
 /// `block` is a live block of this family, `old` fits it, and `new` is not smaller.
@@ -178,7 +179,7 @@ unsafe fn move_and_grow(
     (old, new): (Layout, Layout),
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the caller passes a live block; the old size is the smaller one.
+    // SAFETY: the caller passes a live block, and the old size is the smaller one.
     let slot = unsafe { relocate(cell, family, block, (old, new), old.size()) }?;
     if zeroed {
         // SAFETY: the block now has the new size.
@@ -207,7 +208,7 @@ unsafe fn shrink_medium(
             // SAFETY: the caller passes a live block, which is of this class.
             Ok(unsafe { shrink_in_place(block, class, (old, new)) })
         }
-        // SAFETY: the caller passes a live block; the new size is the smaller one.
+        // SAFETY: the caller passes a live block, and the new size is the smaller one.
         _ => match unsafe { relocate(cell, family, block, (old, new), new.size()) } {
             Ok(moved) => Ok(moved),
             // SAFETY: the caller passes a live block, which did not move.
@@ -216,11 +217,11 @@ unsafe fn shrink_medium(
     }
 }
 
-/// Moves `keep` bytes of a block to a new block that this function allocates, and frees the old
-/// one. If the allocation fails, the old block is unchanged.
+/// Allocates a block, copies `keep` bytes of the old block to it, and frees the old block. If the
+/// allocation fails, the old block is unchanged.
 ///
 /// # Safety
-/// `block` is a live block of this family, and `old` fits it. Neither layout has fewer than `keep`
+/// `block` is a live block of this family, and `old` fits it. Both layouts have at least `keep`
 /// bytes.
 #[inline(never)]
 unsafe fn relocate(
@@ -230,17 +231,17 @@ unsafe fn relocate(
     (old, new): (Layout, Layout),
     keep: usize,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the block's allocator has this thread-local and this family.
+    // SAFETY: `cell` and `family` belong to the block's allocator.
     let moved = unsafe { allocate(cell, family, new) }?.cast::<u8>();
     // SAFETY: both blocks are live and have at least `keep` bytes.
     unsafe { move_to(cell, family, moved, (block, old), keep) };
     Ok(moved)
 }
 
-/// Copies `keep` bytes of a block to a fresh block, and frees the old one.
+/// Copies `keep` bytes of a block to the fresh block `moved`, and frees the old block.
 ///
 /// # Safety
-/// `block` is a live block of layout `old`; `moved` is another live block. Both have at least
+/// `block` is a live block of layout `old`. `moved` is another live block. Both have at least
 /// `keep` bytes.
 #[inline(always)]
 unsafe fn move_to(
@@ -256,10 +257,11 @@ unsafe fn move_to(
     unsafe { deallocate(cell, family, block, old) };
 }
 
-/// Lets a block that stays in its slot use the bytes up to its new size.
+/// Grows a block within its slot: unpoisons the bytes up to its new size. Returns a pointer to the
+/// block with access to its whole slot.
 ///
 /// # Safety
-/// `block` is a live block of layout `old`, in a slot of this class; `new` is not smaller and has
+/// `block` is a live block of layout `old`, in a slot of this class. `new` is not smaller and has
 /// this class.
 #[inline(always)]
 unsafe fn grow_in_place(block: NonNull<u8>, class: usize, (old, new): (Layout, Layout)) -> NonNull<u8> {

@@ -1,4 +1,5 @@
-//! Routes a layout to a slot of its small class, or on to `medium`.
+//! The operations of a pooled allocator. They route a layout to a slot of its small class, or to
+//! `medium`.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -62,19 +63,20 @@ pub unsafe fn deallocate(cell: ThisCell, family: &'static Family, block: NonNull
         // SAFETY: the caller passes a live block of this layout, which has no small class.
         return unsafe { medium::deallocate(cell.heaps(), family, block, layout) };
     };
-    // SAFETY: T2: the thread may use these heaps. An allocator's family has one for each class.
+    // SAFETY: T2: the thread may use these heaps. An allocator's family has a heap for every class.
     let owner = unsafe { cell.heaps().owner(class) };
     // SAFETY: the caller passes a live block of this class.
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
 }
 
-/// Books the remote frees of this thread's slots, publishes the remote frees that this thread made,
-/// then frees this thread's empty units.
+/// Publishes the remote frees that this thread made, books those of its own slots, then frees its
+/// empty units.
 pub fn trim(family: &'static Family) {
     threads::trim_here(family);
 }
 
-/// Trims this thread and the records of ended threads, and asks running threads to trim.
+/// Trims this thread and the records of ended threads, and asks running threads to trim at their
+/// next slow path.
 pub fn trim_all(family: &'static Family) {
     threads::trim_all(family);
 }

@@ -1,5 +1,4 @@
-//! Slots of classes: their allocation, their bounds, and the types that the files of this module
-//! share.
+//! Operations on slots of size classes: allocation, frees without a size, and resizing in place.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -29,28 +28,28 @@ pub(super) unsafe fn allocate_in(
     layout: Layout,
     class: usize,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: T2: the thread may use these heaps. An allocator's family has one for each class.
+    // SAFETY: T2: the thread may use these heaps. An allocator's family has a heap for every class.
     let owner = unsafe { heaps.owner(class) };
     match owner.heap().take(layout.size()) {
         Some(slot) => Ok(slot),
-        // SAFETY: an allocator's family has a heap for each class.
+        // SAFETY: an allocator's family has a heap for every class.
         None => unsafe { threads::refill(family, class, layout.size()) },
     }
 }
 
-/// Takes a slot from the calling thread's front of a class, if the front has a free one.
+/// Takes a slot of a class on the fast path. Returns `None` if only the slow path can allocate one.
 ///
 /// # Safety
 /// The cell is that of an allocator's family. `class` is [`class_of`] of a layout with this size.
 #[inline]
 #[must_use]
 pub unsafe fn take_from_front(cell: ThisCell, class: usize, size: usize) -> Option<NonNull<u8>> {
-    // SAFETY: T2: the thread may use these heaps. An allocator's family has one for each class.
+    // SAFETY: T2: the thread may use these heaps. An allocator's family has a heap for every class.
     unsafe { cell.heaps().owner(class) }.heap().take(size)
 }
 
-/// Frees a slot of a unit that the calling thread owns. Frees nothing and returns `false` if
-/// another thread owns the unit, or if the slow path must look at the unit after this free.
+/// Frees a slot if the calling thread owns its unit. Frees nothing and returns `false` if this free
+/// must take the path of remote frees, or if the slow path must look at the unit after this free.
 ///
 /// # Safety
 /// The cell is that of an allocator's family, and `block` is a live slot of this family in this
@@ -66,10 +65,11 @@ pub unsafe fn give_to_own_unit(cell: ThisCell, unit: NonNull<u8>, block: NonNull
     unsafe { heap::give_known(owner.heap(), unit, block) }
 }
 
-/// Poisons the freed tail of a block that stays in its slot, except for the bytes of a link.
+/// Shrinks a block within its slot: poisons the unused tail, except for the bytes of a link.
+/// Returns a pointer to the block with access to its whole slot.
 ///
 /// # Safety
-/// `block` is a live block of layout `old`, in a slot of this class; `new` is not larger.
+/// `block` is a live block of layout `old`, in a slot of this class. `new` is not larger.
 #[inline]
 pub(super) unsafe fn shrink_in_place(
     block: NonNull<u8>,
@@ -80,7 +80,7 @@ pub(super) unsafe fn shrink_in_place(
     if old.size() > kept {
         // SAFETY: `kept` is less than the block's size.
         let tail = unsafe { block.add(kept) };
-        // SAFETY: the tail is inside the block, and the caller frees it.
+        // SAFETY: the tail is inside the old block, and nothing uses it any more.
         unsafe { poison(tail, old.size() - kept) };
     }
     // SAFETY: the caller passes a live block of this class.
@@ -94,7 +94,7 @@ pub(super) unsafe fn shrink_in_place(
 #[inline]
 pub(super) unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8> {
     // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
-    // created; a unit with a live slot is not freed (H4).
+    // created, and a unit with a live slot is not freed (H4).
     let unit = unsafe { header_of::<Unit>(block, class::unit_size(class)) };
     let slot = unit.as_ptr().cast::<u8>().with_addr(block.addr().get());
     // SAFETY: the address of a block is not null.
@@ -108,7 +108,7 @@ pub const fn class_of(layout: Layout) -> Option<usize> {
     class::any(layout)
 }
 
-/// Returns the stride of the slots in a unit, if `block` is one of its slots.
+/// Returns the stride of the slots in a unit, or `None` if no slot of the unit starts at `block`.
 ///
 /// # Safety
 /// A unit of a pooled allocator starts at `unit`, and has a live slot.

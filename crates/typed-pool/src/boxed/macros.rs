@@ -1,7 +1,7 @@
-//! The macro that gives a type its pool.
+//! `pooled!`: the macro that gives a type its pool.
 
-/// Gives a type a pool on each thread, for [`PooledBox`](crate::PooledBox). In C++ this is a
-/// class's own `operator new`.
+/// Gives a type a pool on each thread, for [`PooledBox`](crate::PooledBox). A C++ class does the
+/// same with its own `operator new`.
 ///
 /// | | |
 /// |---|---|
@@ -15,7 +15,8 @@
 /// ones. With `chunk_len`, each request has that number of slots, as for
 /// [`Builder::chunk_len`](crate::Builder::chunk_len).
 ///
-/// A generic type has no pool. `Box<Generic<T>, PooledAllocator>` allocates it by size class.
+/// A generic type cannot have a pool. `Box<Generic<T>, PooledAllocator>` allocates its values by
+/// size class.
 ///
 /// # Examples
 ///
@@ -76,8 +77,8 @@ macro_rules! pooled {
                 $crate::__private::set_limit(<Self as $crate::PoolOf<$type>>::__family(), bytes);
             }
 
-            /// Books the remote frees of this thread's slots, publishes the remote frees that this
-            /// thread made, then frees all empty units of this thread.
+            /// Publishes the remote frees that this thread made, books those of its own slots, then
+            /// frees all of its empty units.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "a pool may never be trimmed")]
             pub fn trim(&self) {

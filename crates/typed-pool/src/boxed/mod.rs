@@ -22,15 +22,15 @@ use crate::threads;
 
 /// An owned value in the pool of its type: a `Box` for types that have a pool.
 ///
-/// Each thread has its own pool for each such type; [`pooled!`](crate::pooled) declares one. Any
-/// thread may drop a value, even after the thread that allocated it ended. The slot returns to the
-/// pool that allocated it. Values may be allocated and dropped in destructors of thread-locals.
+/// [`pooled!`](crate::pooled) gives a type a pool on each thread. Any thread may drop a value, even
+/// after the thread that allocated it has ended. The slot returns to the pool that allocated it.
+/// Destructors of thread-locals may allocate and drop values.
 ///
 /// `P` names the pool: [`OfType<T>`] for your own types, a tag for other types, and [`AnyPool`] for
 /// values whose pool is not known statically, such as trait objects ([`unsize!`](crate::unsize)).
 ///
-/// The box is one pointer wide (two for trait objects and slices), and so is an `Option` of it. It
-/// is `Send` and `Sync` if `Box` is.
+/// The box is one pointer wide (two for trait objects and slices), and so is an `Option` of it. The
+/// box is `Send` or `Sync` if a `Box` of the value is.
 ///
 /// # Examples
 ///
@@ -51,14 +51,14 @@ use crate::threads;
 /// assert_eq!(sum.join().unwrap(), 3);
 /// ```
 ///
-/// A type without a pool does not compile:
+/// A box of a type without a pool does not compile:
 ///
 /// ```compile_fail,E0277
 /// struct Plain(u32);
 /// let plain = typed_pool::PooledBox::new(Plain(1));
 /// ```
 ///
-/// Neither does moving a value that is not `Send` to another thread:
+/// Moving a value that is not `Send` to another thread does not compile either:
 ///
 /// ```compile_fail,E0277
 /// struct Local(std::rc::Rc<u8>);
@@ -74,13 +74,14 @@ pub struct PooledBox<T: ?Sized, P: BoxPool = OfType<T>> {
 
 // SAFETY: the box owns its value, and any thread may free a slot.
 unsafe impl<T: ?Sized + Send, P: BoxPool> Send for PooledBox<T, P> {}
-// SAFETY: a shared box only gives out shared references to its value.
+// SAFETY: a shared box gives only shared references to its value.
 unsafe impl<T: ?Sized + Sync, P: BoxPool> Sync for PooledBox<T, P> {}
 
 impl<T: Pooled> PooledBox<T> {
     /// Allocates a slot from this thread's pool of the type, and moves `value` into it.
     ///
-    /// A value of size zero has no slot. A value larger than 32 KiB is a block of pages.
+    /// A value of size zero has no slot. A value larger than 32 KiB, or aligned to more than 4 KiB,
+    /// is a block of pages.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the allocation fails. [`PooledBox::try_new`] returns an error
@@ -112,7 +113,7 @@ impl<T: Pooled> PooledBox<T> {
         Self::try_make(value)
     }
 
-    /// Allocates a slot like [`PooledBox::new_with`].
+    /// Allocates a slot, then stores the result of `init` in it, like [`PooledBox::new_with`].
     ///
     /// # Errors
     /// Returns [`TryAllocError`], with `init`, if the limit would be exceeded, or if the operating
@@ -122,7 +123,7 @@ impl<T: Pooled> PooledBox<T> {
         Self::try_make_with(init)
     }
 
-    /// Allocates a slot as [`PooledBox::new`] does, and pins the value in it.
+    /// Allocates a slot like [`PooledBox::new`], and pins the value in it.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the allocation fails.
@@ -141,19 +142,19 @@ impl<T: Pooled> PooledBox<T> {
     /// Sets the limit on the bytes that this type's pools hold, on all threads together.
     /// `usize::MAX`, the initial value, means no limit.
     ///
-    /// Before a request that would exceed the limit is refused, this thread trims itself and the
-    /// records of ended threads. The limit does not free memory that is already held.
+    /// Before the limit refuses a request, the requesting thread trims itself and the records of
+    /// ended threads. A new limit does not free memory that is already held.
     pub fn set_limit(bytes: usize) {
         T::__family().account().set_limit(bytes);
     }
 
-    /// Books the remote frees of this thread's slots, publishes the remote frees that this thread
-    /// made, then frees all empty units of this thread.
+    /// Publishes the remote frees that this thread made, books those of its own slots, then frees
+    /// all of its empty units.
     ///
-    /// Without a trim, a thread keeps 4 empty units of each type and frees others as they become
-    /// empty. Of units above 32 KiB it keeps fewer, but at least one. Each time it needs a unit
-    /// after it freed one, it keeps one more, up to 4 MiB, until its load no longer needs them. It
-    /// frees all empty units when it ends.
+    /// Without a trim, a thread keeps 4 empty units of each type, or fewer if they exceed 32 KiB,
+    /// but at least one. It frees others as they become empty. Each time it needs a unit after it
+    /// freed one, it keeps one more, up to 4 MiB, until its load no longer needs it. It frees all
+    /// empty units when it ends.
     pub fn trim() {
         threads::trim_here(T::__family());
     }
@@ -161,15 +162,15 @@ impl<T: Pooled> PooledBox<T> {
     /// Trims this thread and the records of ended threads, and asks running threads to trim at
     /// their next slow path.
     ///
-    /// The request does not reach a thread that no longer allocates such values. Such a thread
-    /// frees its empty units, and publishes its remote frees, at its own `trim` or at its end.
+    /// The request does not reach a thread that no longer allocates values of this type. That
+    /// thread frees its empty units and publishes its remote frees when it calls `trim` or ends.
     pub fn trim_all() {
         threads::trim_all(T::__family());
     }
 }
 
 impl<T, P: PoolOf<T>> PooledBox<T, P> {
-    /// Does what [`PooledBox::new`] does, in the pool of a [`pooled!`](crate::pooled) tag.
+    /// Allocates a slot like [`PooledBox::new`], in the pool of a [`pooled!`](crate::pooled) tag.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the allocation fails.
@@ -179,7 +180,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
         Self::make(value)
     }
 
-    /// Does what [`PooledBox::new_with`] does, in the pool of a tag.
+    /// Allocates a slot like [`PooledBox::new_with`], in the pool of a tag.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the allocation fails.
@@ -189,7 +190,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
         Self::make_with(init)
     }
 
-    /// Does what [`PooledBox::try_new`] does, in the pool of a tag.
+    /// Allocates a slot like [`PooledBox::try_new`], in the pool of a tag.
     ///
     /// # Errors
     /// Returns [`TryAllocError`], with the value, if the allocation fails.
@@ -198,7 +199,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
         Self::try_make(value)
     }
 
-    /// Does what [`PooledBox::try_new_with`] does, in the pool of a tag.
+    /// Allocates a slot like [`PooledBox::try_new_with`], in the pool of a tag.
     ///
     /// # Errors
     /// Returns [`TryAllocError`], with `init`, if the allocation fails.
@@ -207,7 +208,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
         Self::try_make_with(init)
     }
 
-    /// Does what [`PooledBox::pin`] does, in the pool of a tag.
+    /// Allocates a slot like [`PooledBox::pin`], in the pool of a tag.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the allocation fails.
@@ -290,8 +291,8 @@ impl<T, P: BoxPool> PooledBox<T, P> {
 }
 
 impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
-    /// Leaks the box and returns a reference to its value, for any lifetime. The value is not
-    /// dropped and its slot is not freed.
+    /// Leaks the box and returns a reference to its value, of any lifetime. The value is not
+    /// dropped, and its slot is not freed.
     #[inline]
     #[must_use]
     pub fn leak<'a>(this: Self) -> &'a mut T
@@ -302,7 +303,8 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
         unsafe { Self::into_raw(this).as_mut() }
     }
 
-    /// Returns the pointer to the value. [`PooledBox::from_raw`] creates a box from it again.
+    /// Consumes the box and returns the pointer to its value. [`PooledBox::from_raw`] turns the
+    /// pointer into a box again.
     #[inline]
     #[must_use]
     pub fn into_raw(this: Self) -> NonNull<T> {
@@ -335,12 +337,12 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
         this.value.as_ptr()
     }
 
-    /// Returns the box with its value pinned.
+    /// Converts the box into a pinned box.
     #[inline]
     #[must_use]
     pub fn into_pin(this: Self) -> Pin<Self> {
-        // SAFETY: the value stays in its slot until it is dropped, however the box moves; a leaked
-        // value stays there permanently.
+        // SAFETY: the value stays in its slot until it is dropped, even if the box moves. A leaked
+        // value stays in its slot permanently.
         unsafe { Pin::new_unchecked(this) }
     }
 }
@@ -348,8 +350,8 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
 impl<T: ?Sized, P: BoxPool> Drop for PooledBox<T, P> {
     #[inline]
     fn drop(&mut self) {
-        // `_end` frees the slot after the value's destructor, even if that panics. The destructor
-        // may use the pool.
+        // `_end` frees the slot after the value's destructor, even if the destructor panics. The
+        // destructor may use the pool.
         let _end = SlotGuard::<T, P> { value: self.value, pool: PhantomData };
         // This function creates no reference to the value, because a pinned value may hold
         // references into itself that its destructor uses.
@@ -370,8 +372,8 @@ impl<T: ?Sized, P: BoxPool> Drop for SlotGuard<T, P> {
         // SAFETY: the slot is still live, and `for_value` reads only the type and the pointer's
         // metadata.
         let layout = Layout::for_value::<T>(unsafe { self.value.as_ref() });
-        // SAFETY: the slot is live and for a value of this layout. Its value was dropped or never
-        // stored, so nothing uses the slot after this call.
+        // SAFETY: the slot is live and has this layout. Its value was dropped or never stored, so
+        // nothing uses the slot after this call.
         unsafe { P::__give(self.value.cast(), layout) };
     }
 }

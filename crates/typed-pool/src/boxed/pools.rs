@@ -17,7 +17,7 @@ use crate::threads::{self, Family, ThisCell};
 /// A pool that a [`PooledBox`](crate::PooledBox) names.
 ///
 /// # Safety
-/// Only this crate and its macros implement it.
+/// Only this crate and its macros implement this trait.
 pub unsafe trait BoxPool: Sized + 'static {
     /// Frees a slot.
     ///
@@ -30,17 +30,17 @@ pub unsafe trait BoxPool: Sized + 'static {
     /// Hands a box of this layout over to [`AnyPool`].
     ///
     /// # Safety
-    /// The box is of this pool, and this function is called once for it.
+    /// The box is of this pool, and this function is called once for the box.
     #[doc(hidden)]
     unsafe fn __erase(layout: Layout);
 }
 
 /// A pool with values of type `T`: [`OfType<T>`] for a type that has a pool, or a tag that
-/// [`pooled!`](crate::pooled) made for `T`.
+/// [`pooled!`](crate::pooled) declared for `T`.
 ///
 /// # Safety
-/// Only this crate and its macros implement it. The thread-local and the family belong to one pool
-/// for values of type `T`, and the methods of [`BoxPool`] are those of `typed`.
+/// Only this crate and its macros implement this trait. The thread-local and the family belong to
+/// one pool for values of type `T`, and the methods of [`BoxPool`] are those of `typed`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a pool for values of type `{T}`",
     note = "`pooled!({T});` beside your own type gives it a pool; for other types, `pooled!(struct Tag: {T});` makes one"
@@ -55,8 +55,8 @@ pub unsafe trait PoolOf<T>: BoxPool {
 /// A type with its own pool. [`pooled!`](crate::pooled) implements it.
 ///
 /// # Safety
-/// Only this crate and its macros implement it. The thread-local and the family belong to one pool
-/// for values of type `Self`.
+/// Only this crate and its macros implement this trait. The thread-local and the family belong to
+/// one pool for values of type `Self`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no pool",
     note = "`pooled!({Self});` beside your own type gives it one; for other types, `pooled!(struct Tag: {Self});` makes one"
@@ -68,10 +68,10 @@ pub unsafe trait Pooled: Sized + 'static {
     fn __family() -> &'static Family;
 }
 
-/// The pool that [`pooled!`](crate::pooled) gave to your own type.
+/// The pool that [`pooled!`](crate::pooled) declares for your own type `T`.
 ///
-/// It is invariant in `T`: a box of a type does not coerce to a box of its supertype, whose pool is
-/// another one.
+/// The type is invariant in `T`, because a supertype of `T` has a different pool. So a box does not
+/// coerce to a box of a supertype.
 pub struct OfType<T: ?Sized>(PhantomData<fn(*mut T) -> *mut T>);
 
 impl<T: ?Sized> fmt::Debug for OfType<T> {
@@ -108,11 +108,11 @@ unsafe impl<T: Pooled> PoolOf<T> for OfType<T> {
     }
 }
 
-/// The pool of a box that finds the value's own pool when it is dropped. That drop takes two loads
-/// more than the drop of a box that names its pool.
+/// The pool of a box that finds the pool of its value when the box is dropped. The drop takes two
+/// loads more than that of a box that names its pool.
 ///
-/// A box of `AnyPool` whose value is too large for units is on no pool's account. Neither limits
-/// nor statistics include it.
+/// If the value of a box of `AnyPool` is too large for a unit, no account counts the value. Limits
+/// and statistics then do not include it.
 #[derive(Debug)]
 pub enum AnyPool {}
 
@@ -121,7 +121,7 @@ unsafe impl BoxPool for AnyPool {
     #[inline]
     unsafe fn __give(slot: NonNull<u8>, layout: Layout) {
         if is_pooled(layout) {
-            // SAFETY: the caller frees a live slot of some family's heap.
+            // SAFETY: the caller frees a live slot of a family's heap.
             unsafe { threads::give_erased(threads::this_record(), slot, layout) };
         } else if layout.size() != 0 {
             // SAFETY: a value without units and of a size other than zero is a block of pages.
@@ -176,7 +176,7 @@ pub mod typed {
         if is_pooled(layout) {
             // SAFETY: T2: the thread may use these heaps. Each family has a heap with index 0.
             let owner = unsafe { P::__cell().heaps().owner(0) };
-            // SAFETY: the caller frees a live slot of this family, which has one kind of slots.
+            // SAFETY: the caller frees a live slot of this family, whose slots all have one type.
             unsafe { heap::give(owner, slot, unit_of(layout), layout.size(), Reach::Slot) };
         } else {
             // SAFETY: a live value without units is a block of pages, or of size zero.
@@ -184,10 +184,10 @@ pub mod typed {
         }
     }
 
-    /// Removes a box of this layout from the family's account, if its value is a large block.
+    /// Removes the value of a box from the family's account, if the value is a large block.
     ///
     /// # Safety
-    /// The block is of this pool, and this function is called once for it.
+    /// The box is of this pool, and this function is called once for the box.
     #[inline]
     pub unsafe fn erase<T, P: PoolOf<T>>(layout: Layout) {
         if !is_pooled(layout) && layout.size() != 0 {

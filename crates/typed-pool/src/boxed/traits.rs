@@ -39,7 +39,8 @@ impl<T: ?Sized, P: BoxPool> From<PooledBox<T, P>> for Pin<PooledBox<T, P>> {
 }
 
 impl<T: Clone, P: PoolOf<T>> Clone for PooledBox<T, P> {
-    /// Clones the value into a slot of the calling thread's pool, whichever thread made this box.
+    /// Clones the value into a slot of the calling thread's pool, even if another thread made this
+    /// box.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the pool has no memory for a slot.

@@ -6,21 +6,22 @@ use core::ptr::NonNull;
 use super::{AnyPool, BoxPool, PooledBox};
 
 impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
-    /// Turns the box into one that finds its pool when it is dropped. So boxes of one value type
-    /// from several pools get the same type.
+    /// Turns the box into a box of [`AnyPool`], which finds its pool when it is dropped. So boxes
+    /// of one value type from several pools get the same type.
     #[inline]
     #[must_use]
     pub fn erase(this: Self) -> PooledBox<T, AnyPool> {
-        // SAFETY: the box is of this pool, and it becomes a box of `AnyPool`, so there is no
-        // further call.
+        // SAFETY: the box is of this pool. It becomes a box of `AnyPool`, so this function is
+        // called once for it.
         unsafe { P::__erase(core::alloc::Layout::for_value::<T>(&*this)) };
         let value = Self::into_raw(this);
-        // SAFETY: the box owned the value, and its slot leads to its pool.
+        // SAFETY: the box owned the value, and the value's layout leads from its slot to its pool.
         unsafe { PooledBox::from_raw(value) }
     }
 
-    /// Replaces the box's pointer by the one that `unsize` makes of it. [`unsize!`](crate::unsize)
-    /// calls this function; use it for coercions that the macro cannot express.
+    /// Replaces the box's pointer by the pointer that `unsize` makes from it.
+    /// [`unsize!`](crate::unsize) calls this function. Call it directly for coercions that the
+    /// macro cannot express.
     ///
     /// # Safety
     /// `unsize` returns its argument with other metadata: the same address, and a vtable or length
@@ -43,8 +44,8 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
     }
 }
 
-/// Turns a [`PooledBox`](crate::PooledBox) into one of a trait object or a slice: `unsize!(boxed =>
-/// dyn Trait)`. The standard `Box` coerces without a macro.
+/// Turns a [`PooledBox`](crate::PooledBox) into a box of a trait object or a slice: `unsize!(boxed
+/// => dyn Trait)`. The standard library's `Box` coerces without a macro.
 ///
 /// The result is a `PooledBox<dyn Trait, AnyPool>`. The size and alignment of the value lead from
 /// its slot to its pool.

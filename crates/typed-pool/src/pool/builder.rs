@@ -32,32 +32,33 @@ pub struct Builder<T> {
 }
 
 impl<T> Builder<T> {
-    /// Creates settings without a limit, without initial capacity, and with growing chunks.
+    /// Creates settings without a limit and without an initial capacity. Requests grow from 64
+    /// slots up to a whole unit.
     pub const fn new() -> Self {
         Self { chunk_len: ChunkLen::Grows, capacity: 0, limit: UNLIMITED, marker: PhantomData }
     }
 
     /// Sets the number of slots that the pool reserves when it is built. The pool keeps them until
-    /// a [`trim`](TypedPool::trim). This has no effect for values without units: the pool allocates
-    /// nothing for them in advance, so no limit is too small.
+    /// a [`trim`](TypedPool::trim). For values without units (see [`chunk_len`](Self::chunk_len)),
+    /// the pool reserves nothing, so no limit is too small.
     pub const fn capacity(self, slots: usize) -> Self {
         Self { capacity: slots, ..self }
     }
 
     /// Sets the limit on the bytes that the pool holds from its backing allocator. Requests beyond
-    /// the limit fail. If the capacity needs more, `try_build` fails and `build` aborts.
+    /// the limit fail. If the capacity exceeds the limit, `try_build` fails and `build` aborts.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }
 
-    /// Sets the number of slots of each request to the backing allocator; 0 means 1. This has no
-    /// effect for values without units: those that are larger than 32 KiB, aligned to more than 4
-    /// KiB, or of size zero.
+    /// Sets the number of slots of each request to the backing allocator. Zero means one. This has
+    /// no effect for values without units: values that are larger than 32 KiB, aligned to more than
+    /// 4 KiB, or of size zero.
     ///
-    /// If `slots` is at most the capacity of a unit (1,019 slots of 32 bytes, 63 of 1,024), a
-    /// request is for one unit of that number of slots. Otherwise it is for several whole units, 64
-    /// at most. If the limit or the backing allocator has no room for a request, the pool requests
-    /// fewer slots.
+    /// If `slots` is at most the capacity of a unit (1,019 slots of 32 bytes, 63 of 1,024), each
+    /// request is for one unit with that number of slots. Otherwise it is for several whole units,
+    /// at most 64. If the limit or the backing allocator has no room for a request, the pool
+    /// requests fewer slots.
     pub const fn chunk_len(self, slots: usize) -> Self {
         Self { chunk_len: ChunkLen::Fixed(slots), ..self }
     }

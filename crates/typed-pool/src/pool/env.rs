@@ -13,8 +13,9 @@ use crate::heap::{self, AllocEnv, PoolEnv, UnitHeap};
 use crate::local_frees::Reach;
 use crate::unit::UnitPtr;
 
-/// If a reservation exceeds this number of bytes, the pool first requests all of them as one block.
-/// Otherwise an overcommitting heap would grant unit after unit until the process is killed.
+/// The size of a reservation, in bytes, above which the pool first requests all bytes as one block.
+/// Without this request, an overcommitting heap would grant unit after unit until the process is
+/// killed.
 const LARGE_RESERVE: u64 = 4 << 30;
 
 impl<T, A: Allocator> TypedPool<T, A> {
@@ -22,8 +23,8 @@ impl<T, A: Allocator> TypedPool<T, A> {
     ///
     /// # Errors
     /// Returns [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses.
-    /// In the first case the pool reserves nothing. In the second case it keeps the units that it
-    /// got before.
+    /// If the limit is too low, the pool reserves nothing. If the backing allocator refuses, the
+    /// pool keeps the units that it already got.
     pub(super) fn try_reserve(&self, slots: usize) -> Result<(), AllocError> {
         let Some(spec) = Self::SPEC else { return Ok(()) };
         let bytes = spec.bytes(slots).ok_or(AllocError)?;
@@ -100,7 +101,7 @@ impl<T, A: Allocator> AllocEnv for &TypedPool<T, A> {
     #[inline(never)]
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach)) {
         // SAFETY: H1: the thread that has the pool owns its units. The caller frees a live slot of
-        // this one, which is not the front.
+        // this unit, which is not the front.
         unsafe { self.heap.host_or_give(self, unit, block, freed) };
     }
 }

@@ -18,7 +18,8 @@ use super::TypedPool;
 
 macro_rules! typed_box {
     ($($default:tt)*) => {
-        /// An owned value in a [`TypedPool`]. Dropping it drops the value and frees its slot.
+        /// An owned value in a [`TypedPool`]. Dropping the handle drops the value and frees its
+        /// slot.
         ///
         /// The handle borrows the pool for `'p` and stays on the pool's thread.
         ///
@@ -89,8 +90,8 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
         value
     }
 
-    /// Leaks the handle and returns a reference to its value, for as long as the pool is borrowed.
-    /// The value is never dropped and its slot is never freed.
+    /// Leaks the handle and returns a reference to its value, valid for as long as the pool is
+    /// borrowed. The value is never dropped, and its slot is never freed.
     #[inline]
     #[must_use]
     pub fn leak(this: Self) -> &'p mut T {
@@ -98,8 +99,9 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
         unsafe { Self::into_raw(this).as_mut() }
     }
 
-    /// Returns the raw slot with the value in it. [`TypedPool::from_raw`] creates a handle from the
-    /// slot again; [`TypedPool::deallocate`] frees it.
+    /// Consumes the handle and returns the raw slot, which still holds the value.
+    /// [`TypedPool::from_raw`] creates a handle from the slot again, and [`TypedPool::deallocate`]
+    /// frees the slot.
     #[inline]
     #[must_use]
     pub fn into_raw(this: Self) -> NonNull<T> {
@@ -119,8 +121,8 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
 impl<T, A: Allocator> Drop for TypedBox<'_, T, A> {
     #[inline]
     fn drop(&mut self) {
-        // `_claim` frees the slot after the value's destructor, even if that panics. The destructor
-        // may use the pool.
+        // `_claim` frees the slot after the value's destructor, even if the destructor panics. The
+        // destructor may use the pool.
         let _claim = Claim::new(self.pool, self.slot);
         // SAFETY: the handle owns its value, which is dropped only here.
         unsafe { self.slot.drop_in_place() };

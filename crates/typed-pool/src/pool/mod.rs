@@ -32,34 +32,34 @@ macro_rules! typed_pool {
         ///
         /// [`alloc`](TypedPool::alloc) returns a handle, which drops its value and frees its slot.
         /// [`allocate`](TypedPool::allocate) and [`deallocate`](TypedPool::deallocate) work with
-        /// raw slots. The pool allocates from one unit at a time, its front. The slot of the front
-        /// that was freed last is allocated first. If a slot of another unit was freed last, the
-        /// next allocation may take that one.
+        /// raw slots. The pool allocates from one unit at a time, its *front*. It takes the most
+        /// recently freed slot of the front first. If the most recently freed slot is in another
+        /// unit, the next allocation may take that slot instead.
         ///
-        /// A value larger than 32 KiB, or aligned to more than 4 KiB, is a block of the backing
-        /// allocator. A value of size zero has no memory.
+        /// A value larger than 32 KiB, or aligned to more than 4 KiB, is a separate block of the
+        /// backing allocator. A value of size zero has no memory.
         ///
         /// # Drop
         ///
-        /// Handles borrow the pool, so a dropped pool has none. It may still have live raw slots,
-        /// and values whose handles were forgotten or leaked. The units of these slots are never
-        /// freed, and the backing allocator is not dropped. [`abandoned`](crate::abandoned())
-        /// counts such pools and slots.
+        /// Handles borrow the pool, so they are gone when the pool is dropped. The pool may still
+        /// have live raw slots, and values whose handles were forgotten or leaked. If so, the units
+        /// of these slots are never freed, and the backing allocator is not dropped.
+        /// [`abandoned`](crate::abandoned()) counts these pools and slots.
         ///
         /// # Backing allocators that unwind
         ///
-        /// A backing allocator must not unwind from `deallocate`; this is the contract of
-        /// `Allocator`. If it does, the panic reaches the caller of the operation. The freed memory
-        /// counts as freed, and all values and slots stay valid. If it happens while the pool is
-        /// dropped, the remaining units and the backing allocator are leaked.
+        /// The contract of `Allocator` forbids a backing allocator to unwind from `deallocate`. If
+        /// it still does, the panic reaches the caller of the operation. The freed memory counts as
+        /// freed, and all values and slots stay valid. If this happens while the pool is dropped,
+        /// the remaining units and the backing allocator are leaked.
         ///
         /// # Panics
         ///
-        /// A debug build with `std` panics when a pool with live slots is dropped, after the drop
-        /// is complete. If a panic would end the process, the message is printed to standard error
-        /// instead. A panic would do so while the thread is panicking, and in the destructor of a
-        /// thread-local. Programs without symbols always print the message, because they cannot
-        /// recognise such destructors.
+        /// A debug build with `std` panics at the end of the drop of a pool with live slots. While
+        /// the thread is already panicking, and in the destructor of a thread-local, a panic would
+        /// end the process. The pool then prints the message to standard error instead. A program
+        /// without symbols always prints the message, because it cannot recognise these
+        /// destructors.
         ///
         /// # Examples
         ///
@@ -76,7 +76,7 @@ macro_rules! typed_pool {
         /// # }
         /// ```
         ///
-        /// A pool may move to another thread if its values may, but it is not shared:
+        /// A pool may move to another thread if its values may, but threads cannot share it:
         ///
         /// ```compile_fail,E0277
         /// fn share<T: Sync>(_: T) {}
@@ -109,7 +109,8 @@ macro_rules! typed_pool {
         pub struct TypedPool<T, A: Allocator $($default)*> {
             pub(crate) heap: UnitHeap,
             account: LocalAccount,
-            /// The number of live slots of units other than the front, with the guest (H8).
+            /// The number of live slots of units other than the front. The guest counts as live
+            /// (H8).
             others: Cell<usize>,
             /// The number of live values without units: of size zero, too large, or with too large
             /// an alignment.
@@ -125,9 +126,9 @@ typed_pool!(= Global);
 #[cfg(not(feature = "alloc"))]
 typed_pool!();
 
-// SAFETY: a pool is not tied to the thread that made it. Its units are reached only through it and
-// through handles, which borrow it and stay on one thread. Forgotten values move along, and they
-// are `Send`.
+// SAFETY: a pool is not tied to the thread that made it. Only the pool and its handles reach its
+// units, and a pool with handles is borrowed, so it does not move. Forgotten values move with the
+// pool, and they are `Send`.
 unsafe impl<T: Send, A: Allocator + Send> Send for TypedPool<T, A> {}
 
 #[cfg(feature = "alloc")]
@@ -138,9 +139,9 @@ impl<T> TypedPool<T> {
         Self::new_in(Global)
     }
 
-    /// Creates a pool with room for `slots` values. It keeps this room until a
-    /// [`trim`](TypedPool::trim). The pool touches only the page with each unit's header, one page
-    /// in eight of a unit of 32 KiB. For values without units, it reserves nothing.
+    /// Creates a pool with room for `slots` values. The pool keeps this room until a
+    /// [`trim`](TypedPool::trim). This call touches only the page with each unit's header, which is
+    /// one page in eight of a unit of 32 KiB. For values without units, the pool reserves nothing.
     ///
     /// # Aborts
     /// Calls [`handle_alloc_error`](allocator_api2::alloc::handle_alloc_error) if there is no
@@ -150,15 +151,15 @@ impl<T> TypedPool<T> {
         Self::builder().capacity(slots).build()
     }
 
-    /// Creates a pool that requests `slots` slots at a time from the global heap: at least one, and
-    /// at most 64 units. Other pools request 64 slots first and double the number with each unit
-    /// that they hold, up to a whole unit.
+    /// Creates a pool that requests `slots` slots at a time from the global heap: at least one
+    /// slot, and at most 64 units. Other pools request 64 slots first and double the number with
+    /// each unit that they hold, up to a whole unit.
     #[must_use]
     pub fn with_chunk_len(slots: usize) -> Self {
         Self::builder().chunk_len(slots).build()
     }
 
-    /// Returns the settings of a new pool: the limit, the slots for each request, and the initial
+    /// Returns the settings of a new pool: the limit, the slots per request, and the initial
     /// capacity.
     pub const fn builder() -> Builder<T> {
         Builder::new()
@@ -167,7 +168,7 @@ impl<T> TypedPool<T> {
 
 impl<T, A: Allocator> TypedPool<T, A> {
     const LAYOUT: Layout = Layout::new::<T>();
-    /// The layout of the pool's slots in their units; `None` for values without units.
+    /// The layout of the pool's units, or `None` for values without units.
     pub(crate) const SPEC: Option<UnitSpec> = UnitSpec::of_one_thread(Self::LAYOUT);
     const UNIT: usize = unit_of_pooled(Self::LAYOUT);
 
@@ -228,7 +229,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
         }
     }
 
-    /// Allocates a slot like [`TypedPool::alloc_with`].
+    /// Allocates a slot, then stores the result of `init` in it, like [`TypedPool::alloc_with`].
     ///
     /// # Errors
     /// Returns [`TryAllocError`], with `init`, if the limit would be exceeded, or if the backing
@@ -279,14 +280,14 @@ impl<T, A: Allocator> TypedPool<T, A> {
     ///
     /// # Safety
     /// `slot` came from [`allocate`](TypedPool::allocate) of this pool, or from
-    /// [`TypedBox::into_raw`] of one of its handles, and was not freed since.
+    /// [`TypedBox::into_raw`] of one of its handles, and has not been freed since.
     #[inline]
     pub unsafe fn deallocate(&self, slot: NonNull<T>) {
         if Self::SPEC.is_none() {
             // SAFETY: the caller frees a live slot, and values of this type have no units.
             return unsafe { self.deallocate_loose(slot) };
         }
-        // SAFETY: the caller frees a live slot of this pool, which has one kind of slots.
+        // SAFETY: the caller frees a live slot of this pool, whose slots all have one type.
         unsafe { heap::give(self, slot.cast(), Self::UNIT, size_of::<T>(), Reach::Slot) };
     }
 
@@ -320,23 +321,22 @@ impl<T, A: Allocator> TypedPool<T, A> {
 
     /// Returns the number of live values, including raw slots.
     ///
-    /// The time does not depend on the number of values or units. The pool keeps a count of the
-    /// live slots of all other units, and follows the free list of its front, which has at most the
-    /// slots of one unit: 32 KiB for values of up to 512 bytes.
+    /// The time does not depend on the number of values or units. The pool follows the free list of
+    /// its front, which has at most the slots of one unit: 32 KiB for values of up to 512 bytes. It
+    /// keeps a count of the live slots of all other units.
     #[must_use]
     pub fn len(&self) -> usize {
         self.others.get() - self.heap.guests() + self.heap.live_in_front() + self.loose.get()
     }
 
-    /// Returns whether no value is live. This takes as long as [`len`](TypedPool::len) does, or
-    /// less.
+    /// Returns whether no value is live. This takes at most as long as [`len`](TypedPool::len).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.loose.get() == 0 && self.others.get() <= 1 && self.len() == 0
     }
 
-    /// Returns the number of values for which the pool holds memory, including the live ones. This
-    /// takes constant time. For values without units, it is the number of live ones.
+    /// Returns the number of values for which the pool holds memory, including the live values.
+    /// This takes constant time. For values without units, the result is the number of live values.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.heap.slots_len() + self.loose.get()
@@ -355,10 +355,10 @@ impl<T, A: Allocator> TypedPool<T, A> {
     ///
     /// Without a trim, a pool keeps 4 empty units and those of its initial capacity, and frees
     /// others as they become empty. Each time it needs a unit after it freed one, it keeps one
-    /// more, until its load no longer needs them.
+    /// more, until its load no longer needs it.
     ///
-    /// There is no `trim_all`: a pool belongs to one thread, and another pool shares nothing with
-    /// it.
+    /// There is no `trim_all`, because a pool belongs to one thread and shares nothing with other
+    /// pools.
     pub fn trim(&self) {
         heap::trim(self);
     }
@@ -386,12 +386,12 @@ impl<T, A: Allocator> fmt::Debug for TypedPool<T, A> {
     }
 }
 
-/// Reports a failed allocation of a method that returns no `Result`.
+/// Reports a failed allocation, for methods that do not return a `Result`.
 #[cold]
 fn no_memory(layout: Layout) -> ! {
     #[cfg(feature = "alloc")]
     allocator_api2::alloc::handle_alloc_error(layout);
-    // `handle_alloc_error` is a function of the crate `alloc`.
+    // `handle_alloc_error` is not available without the crate `alloc`.
     #[cfg(not(feature = "alloc"))]
     panic!("no memory for {} bytes", layout.size());
 }

@@ -1,4 +1,4 @@
-//! `ScopeBuilder`: the configuration of a scope, and the reasons why a scope cannot be made.
+//! `ScopeBuilder`: the configuration of a scope, and the reasons why a scope cannot be created.
 
 use core::error::Error;
 use core::fmt;
@@ -38,7 +38,7 @@ pub struct ScopeBuilder {
     any_allocator: bool,
 }
 
-/// The reason why a scope cannot be made.
+/// The reason why a scope cannot be created.
 ///
 /// # Examples
 ///
@@ -76,16 +76,17 @@ impl Default for ScopeBuilder {
 }
 
 impl ScopeBuilder {
-    /// Creates the configuration of a scope without a limit, whose name is `scope`.
+    /// Creates the configuration of a scope with the name `scope` and without a limit.
     pub const fn new() -> Self {
         Self { name: "scope", limit: UNLIMITED, counting: false, any_allocator: false }
     }
 
     /// Sets the limit on the bytes that the scope holds, in units and larger blocks. The section on
-    /// limits in [`Scope`] says why it is not exact.
+    /// limits in [`Scope`] says why the limit is not exact.
     ///
-    /// A scope beyond its limit refuses nothing, because most programs abort at a refusal. Instead
-    /// [`Scope::run_async`] drops its future, and [`Scope::is_over_limit`] returns `true`.
+    /// A scope that exceeds its limit refuses no request, because most programs abort when an
+    /// allocation fails. Instead, [`Scope::run_async`] drops its future, and
+    /// [`Scope::is_over_limit`] returns `true`.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }
@@ -95,15 +96,16 @@ impl ScopeBuilder {
         Self { name, ..self }
     }
 
-    /// Counts every allocation and every free of the scope. Each of these operations then takes the
-    /// slow path. This is for tests: each escaped block keeps its unit from being freed, up to 32
-    /// KiB for small blocks.
+    /// Counts every allocation in the scope and every free of its blocks. Each of these operations
+    /// then takes the slow path. This setting is for tests: each escaped block keeps its unit
+    /// allocated, up to 32 KiB for small blocks, and no later scope allocates from that unit.
     pub const fn counting(self) -> Self {
         Self { counting: true, ..self }
     }
 
-    /// Allows a program with another global allocator. The scope then has only the blocks of
-    /// containers that name [`PooledAllocator`](crate::PooledAllocator) as their allocator.
+    /// Allows the program to have another global allocator. Only containers that name
+    /// [`PooledAllocator`](crate::PooledAllocator) as their allocator then have their blocks in the
+    /// scope.
     pub const fn any_global_allocator(self) -> Self {
         Self { any_allocator: true, ..self }
     }
@@ -121,7 +123,7 @@ impl ScopeBuilder {
         }
     }
 
-    /// Creates the scope, or returns the reason why it cannot.
+    /// Creates the scope, or returns the reason why it cannot be created.
     ///
     /// # Errors
     /// Returns [`ScopeError::NotGlobal`] if [`PooledAllocator`](crate::PooledAllocator) is not the
@@ -135,7 +137,7 @@ impl ScopeBuilder {
     }
 }
 
-/// The answer of [`is_global`]: 0 if it is not known yet, 1 for no, and 2 for yes.
+/// The result of [`is_global`]: 0 if it is not known yet, 1 for no, and 2 for yes.
 static GLOBAL: AtomicU8 = AtomicU8::new(0);
 
 /// Returns whether `PooledAllocator` is the global allocator. Allocates a box in a counting scope,
@@ -146,8 +148,9 @@ fn is_global() -> Result<bool, ScopeError> {
             let probe = Scope::with("probe", UNLIMITED, true).ok_or(ScopeError::NoMemory)?;
             let entered = probe.handle.heaps.try_enter().map_err(|AllocError| ScopeError::NoMemory)?;
             let Some(entered) = entered else {
-                // The thread-locals are destroyed, so this thread cannot enter a scope to find out.
-                // This call assumes that `PooledAllocator` is global; the next call checks again.
+                // The thread-locals are destroyed, so this thread cannot enter the scope. This call
+                // assumes that `PooledAllocator` is the global allocator. The next call checks
+                // again.
                 return Ok(true);
             };
             let block = Box::try_new(black_box(0_u64)).map_err(|AllocError| ScopeError::NoMemory)?;

@@ -9,11 +9,11 @@ use super::{OverLimit, ScopeHandle};
 /// The future of [`Scope::run_async`](super::Scope::run_async). It polls and drops another future
 /// in a scope.
 ///
-/// Between two polls no thread is in the scope.
+/// Between two polls, the future keeps no thread in the scope.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct InScope<F> {
     scope: ScopeHandle,
-    /// The future, until it is complete or dropped. It is pinned with this value.
+    /// The inner future, or `None` after it was dropped. It is pinned with this value.
     future: Option<F>,
 }
 
@@ -22,12 +22,12 @@ impl<F> InScope<F> {
         Self { scope, future: Some(future) }
     }
 
-    /// Returns the scope, and the future in place.
+    /// Returns the scope and the inner future, which stays in place.
     fn parts(self: Pin<&mut Self>) -> (&ScopeHandle, Pin<&mut Option<F>>) {
-        // SAFETY: this function and its callers do not move the future out of the value.
+        // SAFETY: this function and its callers do not move the inner future out of the value.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: the future is pinned because this value is. It is dropped in place, `InScope` has
-        // no other access to it, and `InScope` is `Unpin` only if the future is.
+        // SAFETY: the inner future is pinned because this value is pinned. `InScope` only polls it
+        // and drops it in place, and is `Unpin` only if the inner future is.
         (&this.scope, unsafe { Pin::new_unchecked(&mut this.future) })
     }
 }
@@ -39,7 +39,7 @@ impl<F: Future> Future for InScope<F> {
     /// Panics if the future is polled again after it was ready.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if there is no memory for heaps of the scope.
+    /// Calls `handle_alloc_error` if there is no memory for the scope's heaps.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let (scope, mut slot) = self.parts();
         let _entered = scope.heaps.enter();
@@ -60,8 +60,8 @@ impl<F: Future> Future for InScope<F> {
 impl<F> Drop for InScope<F> {
     fn drop(&mut self) {
         if self.future.is_some() {
-            // Without memory for heaps, the future is dropped outside of the scope. A destructor
-            // must not end the process.
+            // If there is no memory for the scope's heaps, the inner future is dropped outside of
+            // the scope, because a destructor must not end the process.
             let _entered = self.scope.heaps.try_enter();
             self.future = None;
         }

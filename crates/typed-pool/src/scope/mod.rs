@@ -1,4 +1,4 @@
-//! `Scope`: a heap for a request.
+//! `Scope`: a heap for one request.
 
 mod builder;
 mod future;
@@ -15,7 +15,7 @@ use crate::threads::ScopeRef;
 /// while a thread runs a closure, or polls a future, in the scope.
 ///
 /// The code that runs in a scope needs no change. A scope reports the bytes that the request holds,
-/// notes whether they exceeded a limit, and frees the memory when the request ends.
+/// notes whether they exceeded a limit, and frees its empty units when the request ends.
 ///
 /// # Examples
 ///
@@ -50,56 +50,60 @@ use crate::threads::ScopeRef;
 /// ```
 ///
 /// So a cached string does not waste its unit of 32 KiB: the next scopes of the thread allocate
-/// from the rest of the unit. [`Usage`] says for which scopes that unit counts.
+/// from the rest of the unit. [`Usage`] says which scopes the unit counts for.
 ///
 /// # Costs
 ///
 /// * The fast paths of an allocation and of a free are the same inside and outside of a scope.
-/// * Each thread that is in a scope has a *record* of the scope, with heaps of its own. Entering
-///   the scope leases a record, and leaving releases it: two atomic operations. With
-///   `PooledAllocator` as the global allocator, entering and leaving takes about 8 ns on an AMD
-///   EPYC, and a poll takes about 8 ns longer in a scope (`cargo xtask bench --scopes`).
-/// * Entering the scope that the thread is in already leases nothing if a thread holds the scope's
-///   first record, which is the usual case.
-/// * A free of a scope's block outside of the scope, or of another block inside, is a remote free:
-///   one atomic operation. While no thread is in the scope, the freeing thread often also leases
-///   the record and books the free, which takes about 50 to 90 ns.
-/// * A scope has units of its own for each size class that it uses. While it is alive, its heaps
-///   keep some empty units. A thread that leaves the scope frees the empty units of each size class
-///   of which other threads freed blocks since it entered.
+/// * Each thread in a scope holds one of the scope's *records*. Each record has separate heaps.
+///   Entering the scope leases a record, and leaving the scope releases it, which takes two atomic
+///   operations. With `PooledAllocator` as the global allocator, entering and leaving together take
+///   about 8 ns on an AMD EPYC, and a poll takes about 8 ns longer in a scope (`cargo xtask bench
+///   --scopes`).
+/// * If a thread enters a scope that it is already in, it leases nothing while the scope's first
+///   record is held, which is the usual case.
+/// * A free of a scope's block outside of the scope is a remote free, and so is the free of an
+///   outside block in the scope. Each takes one atomic operation. While no thread is in the scope,
+///   the freeing thread often also leases the record and books the free, which takes about 50 to 90
+///   ns.
+/// * A scope has its own units for every size class that it uses. While the scope is alive, its
+///   heaps keep some empty units. If other threads freed blocks of a size class while a thread was
+///   in the scope, that thread frees the empty units of the class when it leaves.
 /// * A scope frees its empty units when it ends. After more than 256 scopes in a row on a thread's
 ///   heaps, each scope leaves empty units for the next scope of the thread, up to 2 MiB. One in 16
-///   scopes frees the units that it got in this way and did not use. The thread frees all units
-///   that scopes left when it trims or ends, and `PooledAllocator.trim_all()` frees those of all
-///   threads.
-/// * From then on, dropping a scope does less work than [`finish`](Self::finish), which counts the
-///   free slots of a unit of each class. A dropped scope leaves these units to the next one
-///   uncounted, even those with escaped blocks, within the same 2 MiB.
-/// * A scope is a burst if its peak exceeds 8 MiB, and also four times the average peak of the
-///   scopes on its heaps. The freed pages of a burst go to the operating system when the scope
-///   ends; other freed pages wait in the cache of the process.
-/// * Heaps of scopes are never freed and serve later scopes. They take about 22 KB for each record.
-///   A scope has a record for each of the threads that were in it at the same time, and one more
+///   scopes frees the units that earlier scopes left and that it did not use. The thread frees all
+///   units that scopes left when it trims or ends, and `PooledAllocator.trim_all()` frees those of
+///   all threads.
+/// * After these 256 scopes, dropping a scope takes less work than [`finish`](Self::finish).
+///   `finish` counts the free slots of one unit of every size class in use. A dropped scope leaves
+///   these units to the next scope uncounted, even units with escaped blocks, within the same 2
+///   MiB.
+/// * A scope is a burst if its peak exceeds both 8 MiB and four times the average peak of the
+///   scopes on its heaps. When a burst ends, its freed pages go to the operating system. The freed
+///   pages of other scopes wait in the cache of the process.
+/// * The heaps of a scope are never freed, and later scopes reuse them. They take about 22 KB per
+///   record. A scope has one record for each thread that was in it at the same time, and one more
 ///   for each time that a thread entered it again from an inner scope.
-/// * The number of heaps is about the greatest number of scopes that were alive at the same time.
-/// * A counting scope allocates from its own units only. So each block that escapes from one keeps
-///   a unit, which no later scope uses.
+/// * The process has about as many sets of heaps as scopes were alive at the same time.
+/// * A counting scope allocates from its own units only. So each block that escapes from a counting
+///   scope keeps a unit that no later scope uses.
 ///
 /// # Limits of this design
 ///
-/// * Only blocks of `PooledAllocator` belong to a scope. Those of `PooledBox` and allocators of
-///   `pooled_allocator!` do not. A value in a `TypedPool` does not either, but the pool's units are
-///   blocks of its backing allocator, which is `PooledAllocator` if that is the global allocator.
-/// * Several threads may run in a scope at the same time. Each has its own heaps, and the figures
-///   and the limit of the scope are for all of these threads together.
-/// * Scopes nest. A block counts for the innermost one only.
-/// * The scope in which the allocation happens pays for it. If a map that all requests share grows
-///   in a request, its new table counts for that request.
-/// * The bytes held are those of whole units. One block in each of ten size classes above 1 KiB may
-///   already hold more than 1 MiB. A limit should be several times that amount.
-/// * Before a scope exceeds its limit, the thread frees its own empty units of the scope, but at
-///   most 64 times. It does not free those of other threads in the scope.
-/// * A block without a size class (more than 32 KiB) that grows counts from then on for the scope
+/// * Only blocks of `PooledAllocator` belong to a scope. Values of `PooledBox` and blocks of
+///   `pooled_allocator!` allocators do not. Values in a `TypedPool` do not either, but the pool's
+///   units do if its backing allocator is `PooledAllocator`, for example as the global allocator.
+/// * Several threads may run in a scope at the same time. Each thread has its own heaps, but the
+///   figures and the limit of the scope are those of all threads together.
+/// * Scopes nest. A block counts only for the innermost scope.
+/// * A block counts for the scope in which it is allocated. If a map that all requests share grows
+///   during a request, its new table counts for that request.
+/// * The bytes held are those of whole units. A scope with one block in each of ten size classes
+///   above 1 KiB may already hold more than 1 MiB. A limit should be several times that amount.
+/// * Before an allocation exceeds the scope's limit, the thread frees its own empty units of the
+///   scope, but at most 64 times per scope. It does not free the empty units of other threads in
+///   the scope.
+/// * If a block without a size class (more than 32 KiB) grows, it counts from then on for the scope
 ///   in which it grows. So a scope that grows a buffer of another scope may exceed its limit by the
 ///   size of that buffer.
 #[derive(Debug)]
@@ -142,20 +146,22 @@ impl Scope {
         Some(Self { handle: ScopeHandle { heaps, name } })
     }
 
-    /// Runs a closure. Its allocations are in this scope, except those in inner scopes.
+    /// Runs a closure in this scope. The closure's allocations belong to this scope, except those
+    /// in inner scopes.
     ///
-    /// If the closure panics, the thread leaves the scope, which can be used as before. Other
+    /// If the closure panics, the thread leaves the scope, and the scope stays usable. Other
     /// threads may be in the scope at the same time.
     ///
-    /// Some targets build thread-locals on keys of the operating system. There, a closure that runs
-    /// after its thread's locals were destroyed allocates outside of the scope.
+    /// Some targets build thread-locals on keys of the operating system. On these targets, a
+    /// closure that runs after the thread-locals of its thread were destroyed allocates outside of
+    /// the scope.
     ///
-    /// A thread leaves scopes in the reverse of the order in which it entered them. A closure that
-    /// switches stacks, as stackful coroutines do, must not break this order.
+    /// A thread must leave scopes in the reverse order of entering. A closure that switches stacks,
+    /// such as a stackful coroutine, must keep this order.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if there is no memory for heaps of this scope. Also aborts if the
-    /// thread leaves this scope before one that it entered later.
+    /// Calls `handle_alloc_error` if there is no memory for the scope's heaps. Also aborts if the
+    /// thread leaves this scope before a scope that it entered later.
     #[inline]
     pub fn run<R>(&self, closure: impl FnOnce() -> R) -> R {
         self.handle.run(closure)
@@ -164,25 +170,25 @@ impl Scope {
     /// Returns a future that polls `future` in this scope, on any thread. The scope does not end
     /// before the returned future is dropped.
     ///
-    /// The output of the returned future is `Err` with an [`OverLimit`] if the scope has exceeded
-    /// its limit by the start of a poll, or by the end of a poll that leaves `future` pending. It
-    /// does not matter whether the scope is still above its limit. `future` is then dropped, within
-    /// the scope. A future that waits is not woken when another future of its scope exceeds the
-    /// limit.
+    /// Each poll checks whether the scope has ever exceeded its limit, even if it holds less than
+    /// that by now. The check happens at the start of the poll, and again at its end if `future` is
+    /// still pending. If the scope has exceeded its limit, `future` is dropped in the scope, and
+    /// the output of the returned future is `Err` with an [`OverLimit`]. A waiting future is not
+    /// woken when another future of its scope exceeds the limit.
     ///
     /// # Aborts
-    /// A poll calls `handle_alloc_error` if there is no memory for heaps of this scope.
+    /// A poll calls `handle_alloc_error` if there is no memory for the scope's heaps.
     pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
         self.handle.run_async(future)
     }
 
-    /// Returns a handle, through which another task or thread allocates from this scope.
+    /// Returns a handle through which other tasks and threads can allocate from this scope.
     #[must_use]
     pub fn handle(&self) -> ScopeHandle {
         self.handle.clone()
     }
 
-    /// Returns whether the scope has held more than its limit. It stays `true` from then on.
+    /// Returns whether the scope has ever held more than its limit.
     #[must_use]
     pub fn is_over_limit(&self) -> bool {
         self.handle.is_over_limit()
@@ -194,23 +200,23 @@ impl Scope {
         self.handle.usage()
     }
 
-    /// Returns the units and live slots of the heaps of this scope, including those that earlier
-    /// scopes left there, and the large blocks that count for this scope. The result is exact while
-    /// no thread is in the scope. Walks all units of the scope.
+    /// Returns the statistics of this scope's heaps: their units and live slots, including those
+    /// that earlier scopes left there, and the large blocks that count for this scope. The result
+    /// is exact while no thread is in the scope. The call walks all units of the scope.
     ///
-    /// [`Stats::bytes_held`] and [`Stats::limit`] are those of [`Usage`]: units that earlier scopes
-    /// left do not count in them.
+    /// [`Stats::bytes_held`] and [`Stats::limit`] have the same values as in [`Usage`], so units
+    /// that earlier scopes left do not count in `bytes_held`.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.handle.heaps.stats()
     }
 
     /// Frees the units without a live block, ends the scope, and returns its usage. After many
-    /// scopes, some empty units stay for the next one, as the section on costs in [`Scope`] says.
+    /// scopes, some empty units stay for the next scope (see the section on costs in [`Scope`]).
     ///
     /// [`Usage::bytes_held`] then counts the units and larger blocks that the scope allocated and
-    /// that are not freed. Escaped blocks may also lie in units of earlier scopes, which do not
-    /// count. If there are handles, the scope ends with the last one.
+    /// that are not freed. Escaped blocks may also lie in units of earlier scopes, but those units
+    /// do not count. If the scope has handles, it ends when the last of them is dropped.
     #[expect(clippy::must_use_candidate, reason = "a scope may end without a report")]
     pub fn finish(self) -> Usage {
         self.handle.heaps.finish();
@@ -219,26 +225,26 @@ impl Scope {
 }
 
 impl ScopeHandle {
-    /// Runs a closure as [`Scope::run`] does.
+    /// Runs a closure in the scope, like [`Scope::run`].
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if there is no memory for heaps of this scope. Also aborts if the
-    /// thread leaves this scope before one that it entered later.
+    /// Calls `handle_alloc_error` if there is no memory for the scope's heaps. Also aborts if the
+    /// thread leaves this scope before a scope that it entered later.
     #[inline]
     pub fn run<R>(&self, closure: impl FnOnce() -> R) -> R {
         let _entered = self.heaps.enter();
         closure()
     }
 
-    /// Returns a future that polls `future` in the scope, as [`Scope::run_async`] does.
+    /// Returns a future that polls `future` in the scope, like [`Scope::run_async`].
     ///
     /// # Aborts
-    /// A poll calls `handle_alloc_error` if there is no memory for heaps of this scope.
+    /// A poll calls `handle_alloc_error` if there is no memory for the scope's heaps.
     pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
         InScope::new(self.clone(), future)
     }
 
-    /// Returns whether the scope has held more than its limit.
+    /// Returns whether the scope has ever held more than its limit.
     #[must_use]
     pub fn is_over_limit(&self) -> bool {
         self.heaps.ledger().is_over()

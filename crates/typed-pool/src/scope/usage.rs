@@ -6,19 +6,18 @@ use core::fmt;
 use super::Scope;
 use crate::threads::{Ledger, LedgerCounts};
 
-/// The bytes that a scope holds. After the end of the scope, they are the bytes that it held at its
-/// end.
+/// The bytes that a scope holds, or held at its end if it has ended.
 ///
-/// The bytes are those of the scope's own units and of its large blocks, no matter which thread
-/// frees them, or in which scope.
+/// The bytes are those of the scope's own units and large blocks. It does not matter which thread
+/// frees a block, or in which scope.
 ///
-/// Units are requested whole. The first block of a class adds a unit of 64 slots, or of 7 in the
-/// largest class, or a unit of up to 256 KiB that an earlier scope left. A unit with blocks of an
-/// earlier scope does not count, and its free changes no figure.
+/// Units count as a whole. The first block of a size class adds a new unit of up to 64 slots, or an
+/// empty unit of up to 256 KiB that an earlier scope left. A unit with blocks of an earlier scope
+/// does not count, and freeing that unit changes no figure.
 ///
-/// There is one exception for each class: the unit from which a dropped scope allocated last counts
-/// for the next scope that takes the slow path in that class. When that scope is finished, the unit
-/// no longer counts, unless the scope ran out of the unit's slots.
+/// There is one exception in each class. The unit that a dropped scope allocated from last counts
+/// for the next scope that takes the slow path in that class. When that next scope is finished, the
+/// unit no longer counts, unless the scope ran out of the unit's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
@@ -28,33 +27,34 @@ pub struct Usage {
     pub bytes_held: usize,
     /// The most bytes that were held at the same time.
     pub bytes_peak: usize,
-    /// The limit on the bytes held; `usize::MAX` means no limit.
+    /// The limit on the bytes held, or `usize::MAX` for no limit.
     pub limit: usize,
     /// Whether the bytes held have exceeded the limit.
     pub over_limit: bool,
-    /// The counts of a counting scope; `None` for other scopes.
+    /// The counts of a counting scope, or `None` for another scope.
     pub counts: Option<Counts>,
 }
 
 /// The counts of a counting scope.
 ///
-/// A block counts with the bytes of its slot: its size, rounded up to a size class. A block that is
-/// resized within its slot is not counted again. If it moves to another slot, that is an allocation
-/// and a free. The counts are exact, whichever thread frees the block, in whichever scope.
+/// A block counts with the bytes of its slot: its size, rounded up to a size class. Resizing a
+/// block within its slot changes no count. Moving it to another slot counts as an allocation and a
+/// free. The counts are exact, no matter which thread frees a block, or in which scope.
 ///
 /// A block without a size class (more than 32 KiB) counts with its size. If it grows in its own
-/// scope, that adds to the bytes and is no further allocation, even if it moves. If it grows
-/// elsewhere, that is a free in its scope and an allocation in the scope where it grows, if any.
+/// scope, the growth adds to the bytes, but not to the allocations, even if the block moves. If it
+/// grows elsewhere, the growth counts as a free in its own scope, and as an allocation in the scope
+/// where it grows, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
     /// The number of allocations.
     pub allocations: usize,
-    /// Bytes of all allocated blocks, and those by which blocks without a size class grew.
+    /// Bytes of all allocated blocks, and the bytes by which blocks without a size class grew.
     pub bytes: usize,
     /// The number of frees of the scope's blocks, on any thread and in any scope.
     pub frees: usize,
-    /// Bytes of blocks that are live.
+    /// Bytes of live blocks.
     pub bytes_live: usize,
     /// The most bytes that were live at the same time.
     pub bytes_live_peak: usize,
@@ -166,7 +166,8 @@ impl fmt::Display for OverLimit {
 
 impl Error for OverLimit {}
 
-/// Runs a closure in a counting scope and returns the usage of that scope. This is for tests.
+/// Runs a closure in a counting scope and returns the usage of that scope. This function is for
+/// tests.
 ///
 /// The counts are exact, even while other threads allocate, because blocks that another thread
 /// allocates do not count. The result of the closure is dropped in the scope.
@@ -187,7 +188,7 @@ impl Error for OverLimit {}
 /// Panics if [`ScopeBuilder::build`](super::ScopeBuilder::build) does, or if the closure does.
 ///
 /// # Aborts
-/// Aborts if [`Scope::run`] does: if there is no memory for heaps of the scope.
+/// Aborts like [`Scope::run`] if there is no memory for the scope's heaps.
 #[must_use]
 #[track_caller]
 pub fn measure<R>(closure: impl FnOnce() -> R) -> Usage {

@@ -18,8 +18,8 @@ pub(crate) fn held() -> usize {
     PooledAllocator.stats().bytes_held
 }
 
-/// Runs a test that checks the bytes that all threads hold. Each such test begins and ends with no
-/// bytes held.
+/// Runs a test that checks the bytes that all threads hold. Checks that no bytes are held before
+/// and after the test.
 pub(crate) fn alone(test: impl FnOnce()) {
     take_turn();
     PooledAllocator.trim_all();

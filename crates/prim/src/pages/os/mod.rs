@@ -1,7 +1,7 @@
 //! The system calls: map, unmap, purge, remap.
 //!
-//! Each function returns whether the operating system granted the request. Tests make a function
-//! refuse by [`refuse_call`].
+//! A function that makes a request returns whether the operating system granted it. Tests simulate
+//! a refusal by [`refuse_call`].
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,18 +27,18 @@ static REFUSE: AtomicUsize = AtomicUsize::new(NEVER);
 static HUGE: AtomicBool = AtomicBool::new(false);
 
 /// Makes the operating system refuse one call: 1 stands for the next call, and 0 for none.
-/// `usize::MAX` stands for all calls. Returns the remaining number of the last such request.
+/// `usize::MAX` stands for all calls. Returns what remains of the previous number.
 pub(super) fn refuse_call(number: usize) -> usize {
     REFUSE.swap(number, Ordering::Relaxed)
 }
 
-/// Returns whether the test wants this call to be refused.
+/// Returns whether a test wants this call to be refused.
 #[inline]
 fn refused() -> bool {
     match REFUSE.load(Ordering::Relaxed) {
         NEVER => false,
         usize::MAX => true,
-        // If another thread has just made a call, that call has this number.
+        // If the exchange fails, the call of another thread has this number.
         number => REFUSE.compare_exchange(number, number - 1, Ordering::Relaxed, Ordering::Relaxed) == Ok(1),
     }
 }
@@ -75,8 +75,8 @@ pub(super) unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
 pub(super) const PURGED_IS_ZERO: bool = system::PURGED_IS_ZERO;
 
 /// Returns the pages of a range to the operating system. The bytes are zero afterwards if
-/// [`PURGED_IS_ZERO`] says so. If the system refuses, their content is unknown. A range that is not
-/// a number of whole pages is refused.
+/// [`PURGED_IS_ZERO`] is true. If the system refuses, their content is unknown. A range that does
+/// not consist of whole pages is refused.
 ///
 /// # Safety
 /// The range is in a mapping by [`map`], belongs to the caller, and its content is not needed.
@@ -86,8 +86,8 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     is_whole_pages(block, len, page_size()) && !refused() && unsafe { system::purge(block, len) }
 }
 
-/// Returns whether a range consists of whole pages of this size. The system would purge the whole
-/// page at the end of another range, which may have live bytes of the next span.
+/// Returns whether a range consists of whole pages of this size. For any other range, the system
+/// would purge all of the range's last page, which may have live bytes of the next span.
 fn is_whole_pages(block: NonNull<u8>, len: usize, page: usize) -> bool {
     (block.addr().get() | len) & (page - 1) == 0 && len != 0
 }
@@ -106,7 +106,7 @@ pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
 /// The size of a page in bytes, or zero until the first call of [`page_size`].
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes [`page_size`] return a larger size than that of the system's pages, for tests.
+/// Makes [`page_size`] return more than the size of the system's pages, for tests.
 pub(super) fn pretend_page_size(bytes: usize) {
     SIZE.store(bytes, Ordering::Relaxed);
 }

@@ -4,7 +4,7 @@ use core::ptr::{self, NonNull};
 
 use libc::{MAP_ANON, MAP_FAILED, MAP_PRIVATE, PROT_READ, PROT_WRITE};
 
-/// The system reserves no memory for mappings that nothing has touched yet.
+/// With `MAP_NORESERVE`, the system reserves no memory for pages that nothing has touched yet.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const FLAGS: libc::c_int = MAP_PRIVATE | MAP_ANON | libc::MAP_NORESERVE;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -39,7 +39,7 @@ fn map_anywhere(len: usize) -> Option<NonNull<u8>> {
     if block == MAP_FAILED { None } else { NonNull::new(block.cast()) }
 }
 
-/// Unmaps bytes that no one has touched. If the system refuses, only their addresses are lost.
+/// Unmaps bytes that nothing has touched. If the system refuses, only their addresses are lost.
 ///
 /// # Safety
 /// The bytes are part of a mapping, and nothing uses them.
@@ -55,8 +55,8 @@ pub(super) unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
     keeping_errno(|| unsafe { libc::munmap(block.as_ptr().cast(), len) == 0 })
 }
 
-/// Makes a system call that does not change `errno` if the system refuses it. Programs read `errno`
-/// after they freed the memory of a failed call, and a free may also need new pages.
+/// Makes a system call, and restores `errno` afterwards. A program may free memory between a failed
+/// call and its read of `errno`, and that free may make a system call.
 fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
     #[cfg(any(target_os = "linux", target_vendor = "apple", target_os = "freebsd"))]
     {

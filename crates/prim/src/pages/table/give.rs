@@ -11,8 +11,8 @@ use crate::pages::{budget, map, os};
 impl Span {
     /// Frees the span. `dirty` says whether the span may hold old bytes.
     pub(in super::super) fn give(self, dirty: bool) {
-        // After the superblock's bit is set, another thread may unmap the superblock. Its words are
-        // never freed, so the rest of this function may use them.
+        // After the span's bit is set, another thread may unmap the superblock. Its words are never
+        // freed, so the rest of this function may use them.
         let (home, directory) = (self.home, self.home.directory());
         let empty = home.superblock.give(self.index, dirty, home.table().order().all_bits());
         directory.note_room(home.number(), dirty);
@@ -25,8 +25,8 @@ impl Span {
         }
     }
 
-    /// Frees the span with its old bytes, which the operating system refused to purge. If the
-    /// superblock has no used span, it is unmapped as a whole. Returns whether this call did that.
+    /// Frees the span with its old bytes, which the operating system refused to purge. Then unmaps
+    /// the superblock if it has no used span, and returns whether this call unmapped it.
     pub(in super::super) fn give_unpurged(self) -> bool {
         self.give(true);
         self.home.unmap_if_empty(self.home.table())
@@ -40,9 +40,10 @@ impl Home {
 
     /// Decides whether a superblock whose spans are all free stays mapped.
     ///
-    /// If at least half of the superblock's spans are cached and the cache is within its bound, the
-    /// superblock stays mapped; a later purge calls this again. Otherwise it becomes the spare
-    /// superblock of its table, and the former spare is unmapped with its cached spans.
+    /// The superblock stays mapped if at least half of its spans are cached and the cache is within
+    /// its bound. A later purge of one of its spans then calls this again. Otherwise the superblock
+    /// becomes the spare superblock of its table, and the former spare is unmapped with its cached
+    /// spans.
     fn retire(&'static self) {
         let table = self.table();
         let cached = self.superblock.dirty_spans() * 2 >= table.order().spans();
@@ -68,8 +69,8 @@ impl Home {
         let base = unsafe { NonNull::new_unchecked(base) };
         let cached = dirty as usize * table.order().span();
         budget::uncached(cached);
-        // The entries go first: as soon as the memory is unmapped, another superblock may get its
-        // addresses.
+        // Clear the entries first: as soon as the memory is unmapped, another superblock may get
+        // its addresses.
         map::clear(base, table.order());
         // SAFETY: all spans were free, and closing the superblock claimed them (G1).
         let unmapped = unsafe { os::unmap(base, table.order().superblock()) };
