@@ -99,8 +99,8 @@ impl KeptUnits {
     /// fronts as it has `units`. A load that repeatedly rises to all units reaches its peak in that
     /// time.
     ///
-    /// The heap keeps up to `keep` empty units and has `empties` of them. While units rest, it needs
-    /// `resting` units in total.
+    /// The heap keeps up to `keep` empty units and has `empties` of them. While units rest, it
+    /// needs `resting` units in total.
     pub(super) fn find_unneeded(&self, (units, resting): (usize, usize), keep: usize, empties: usize) {
         if (self.fronts.get() as usize) / 2 < units {
             return;

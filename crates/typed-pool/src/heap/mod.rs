@@ -18,9 +18,10 @@
 //!
 //! `fast` has the fast paths, and `slow` has the slow path of an allocation. `next` chooses the
 //! next front. `supply` requests units and frees them, and `kept` finds empty units that the load
-//! does not need. `rest` delays the reuse of units that other threads emptied. `list` has the owner's lists. `front` manages the unit that the heap allocates
-//! from. `guest`, `guest_credit` and `host` let an allocation take a freed slot of another unit.
-//! `abandon` handles the units of ended threads.
+//! does not need. `rest` delays the reuse of units that other threads emptied. `list` has the
+//! owner's lists. `front` manages the unit that the heap allocates from. `guest`, `guest_credit`
+//! and `host` let an allocation take a freed slot of another unit. `abandon` handles the units of
+//! ended threads.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;

@@ -2,8 +2,8 @@
 //!
 //! The other thread has just read the slots, so their cache lines are in the caches of its core.
 //! The first store of the owner's core to such a line waits until the other core gives the line up.
-//! Once both cores have evicted the line to the cache that they share, the store takes a fraction of
-//! that time.
+//! Once both cores have evicted the line to the cache that they share, the store takes a fraction
+//! of that time.
 //!
 //! So a heap takes all of its empty units before it books remote frees again, and before it takes a
 //! queued unit, whose slots another thread may be freeing. One booking then finds many empty units.
