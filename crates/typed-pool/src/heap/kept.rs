@@ -10,9 +10,10 @@ use core::cell::Cell;
 /// The least number of new fronts between two looks.
 const LOOK_EVERY: u32 = 64;
 
-/// The number of looks after which a heap no longer lets units rest, if other threads have emptied
-/// none since.
-const REST_LOOKS: u8 = 2;
+/// Units rest if other threads emptied at least one unit for this number of new fronts. In a
+/// hand-over the number is below 10 even if queued units become fronts too. With frees of random
+/// blocks by all threads it is 60 or more.
+const FRONTS_PER_EMPTIED: u32 = 16;
 
 /// Counts of a heap's empty units, and of those that it learned to keep. Only the heap's owner uses
 /// them.
@@ -20,9 +21,10 @@ const REST_LOOKS: u8 = 2;
 pub(super) struct KeptUnits {
     /// The number of new fronts since the last look.
     fronts: Cell<u32>,
-    /// The number of looks, the next one included, until units no longer rest if no other unit
-    /// begins to rest.
-    rests: Cell<u8>,
+    /// The number of units that other threads emptied since the last look, at most `u16::MAX`.
+    emptied: Cell<u16>,
+    /// Whether units rest (`rest`). Each look decides that for the time until the next one.
+    rests: Cell<bool>,
     /// The lowest number of empty units since the last look.
     lowest: Cell<usize>,
     /// The number of units that the heap keeps because it freed and then needed them.
@@ -35,7 +37,8 @@ impl KeptUnits {
     pub(super) const fn new() -> Self {
         Self {
             fronts: Cell::new(0),
-            rests: Cell::new(0),
+            emptied: Cell::new(0),
+            rests: Cell::new(false),
             lowest: Cell::new(0),
             learned: Cell::new(0),
             surplus: Cell::new(0),
@@ -71,16 +74,16 @@ impl KeptUnits {
         self.fronts.set(self.fronts.get().saturating_add(1));
     }
 
-    /// Notes that a unit that another thread emptied begins to rest.
+    /// Counts a unit that another thread emptied.
     #[inline]
-    pub(super) fn note_resting(&self) {
-        self.rests.set(REST_LOOKS);
+    pub(super) fn note_emptied(&self) {
+        self.emptied.set(self.emptied.get().saturating_add(1));
     }
 
-    /// Returns whether a unit began to rest during the last [`REST_LOOKS`] looks.
+    /// Returns whether units rest.
     #[inline]
     pub(super) fn has_resting(&self) -> bool {
-        self.rests.get() != 0
+        self.rests.get()
     }
 
     /// Returns the number of new fronts since the last look.
@@ -106,9 +109,11 @@ impl KeptUnits {
             return;
         }
         let mut unneeded = self.lowest.get().saturating_sub(keep - self.learned.get());
-        if let Some(looks) = self.rests.get().checked_sub(1) {
+        let emptied = u32::from(self.emptied.replace(0));
+        let rests = emptied != 0 && emptied * FRONTS_PER_EMPTIED >= self.fronts.get();
+        self.rests.set(rests || (self.rests.get() && cfg!(ephemera_weaken = "units_rest_forever")));
+        if self.rests.get() {
             unneeded = unneeded.min(units.saturating_sub(resting));
-            self.rests.set(if cfg!(ephemera_weaken = "units_rest_forever") { REST_LOOKS } else { looks });
         }
         if !cfg!(ephemera_weaken = "learned_units_stay") {
             self.surplus.set(unneeded.min(self.learned.get()));

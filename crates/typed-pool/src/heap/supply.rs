@@ -67,7 +67,7 @@ fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     unit.rewind(heap.spec);
     if heap.empties_len.get() < heap.keep.get() {
         if emptied == Emptied::Remotely && env.may_rest() {
-            heap.kept.note_resting();
+            heap.kept.note_emptied();
         }
         return keep_empty(env, unit);
     }
