@@ -78,18 +78,15 @@ impl KeptUnits {
     #[inline]
     pub(super) fn note_emptied(&self) {
         self.emptied.set(self.emptied.get().saturating_add(1));
+        if cfg!(ephemera_weaken = "units_rest_at_once") {
+            self.rests.set(true);
+        }
     }
 
     /// Returns whether units rest.
     #[inline]
     pub(super) fn has_resting(&self) -> bool {
         self.rests.get()
-    }
-
-    /// Returns the number of new fronts since the last look.
-    #[inline]
-    pub(super) fn fronts(&self) -> u32 {
-        self.fronts.get()
     }
 
     /// Returns whether the heap should call [`Self::find_unneeded`] now.

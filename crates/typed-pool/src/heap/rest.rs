@@ -24,17 +24,11 @@ use super::UnitHeap;
 /// cores. Models do not grow.
 const REST: usize = if cfg!(ephemera_loom) { 0 } else { 2 << 20 };
 
-/// While a heap grows, one in this number of new fronts is a new unit. So the heap grows by at most
-/// a quarter of the bytes that are handed over.
-const GROW_EVERY: u32 = if cfg!(ephemera_weaken = "heaps_grow_at_once") { 1 } else { 4 };
-
 impl UnitHeap {
     /// Returns whether the next front should be a new unit, so that the empty ones rest longer.
     #[inline]
     pub(super) fn grows_for_rest(&self) -> bool {
-        self.kept.has_resting()
-            && self.kept.fronts() % GROW_EVERY == 0
-            && self.units_len.get() < self.units_for_rest()
+        self.kept.has_resting() && self.units_len.get() < self.units_for_rest()
     }
 
     /// Returns the number of units, including those with live slots, to which the heap grows.

@@ -58,7 +58,6 @@ fn refill_by_request<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     let heap = env.heap();
     heap.give_up_front(env);
     heap.install(env, request_units(env)?);
-    heap.kept.note_front();
     heap.take(size).ok_or(AllocError)
 }
 
