@@ -14,7 +14,7 @@ use self::nothing::Nothing;
 use self::recycled::RecycledVectors;
 use self::rings::{OurBufferRing, UpstreamBufferRing};
 pub(crate) use self::vectors::Vectors;
-use super::blocks::OurOneRing;
+use super::blocks::{OurOneRing, OurPooled};
 use super::{Entry, buffers as entry, registry};
 
 /// Returns the contenders in the order of the tables.
@@ -22,6 +22,7 @@ pub(super) fn all() -> Vec<Entry> {
     registry! {
         entry, Nothing, Vectors;
         OURS "one-ring": Vectors<OurOneRing>,
+        OURS "pooled-allocator": Vectors<OurPooled>,
         PEERS "bytes": EachBytesMut,
         MORE_PEERS "bytes-split": SplitBytesMut,
         MORE_PEERS "bytesbuf": BytesBufPool,
