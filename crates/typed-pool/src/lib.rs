@@ -63,10 +63,9 @@
 //!   no free slot at once) free the surplus, one unit each. The pools of [`PooledBox`] and
 //!   [`PooledAllocator`] keep 128 KiB instead of 4 units, but at least one unit. They never keep
 //!   more than 4 MiB in this way.
-//! * If a thread passes blocks of one size to other threads, which free them, its pool for that
-//!   size grows to 2 MiB. The units that the other threads emptied then rest until their cache
-//!   lines have left the other cores. When such frees end, the pool shrinks again as the thread
-//!   allocates.
+//! * If other threads free the blocks of a thread, one of the thread's size classes grows to 2 MiB.
+//!   The units that the other threads emptied then rest until their cache lines have left the other
+//!   cores. The class shrinks within 64 slow paths of the thread after such frees end.
 //! * A pool may hold one freed slot for its next allocation. The slot keeps its unit, of up to 64
 //!   KiB, until that allocation or a trim.
 //! * The pools of [`PooledBox`] and [`PooledAllocator`] take their units, and blocks that are too

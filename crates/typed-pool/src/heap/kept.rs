@@ -10,20 +10,16 @@ use core::cell::Cell;
 /// The least number of new fronts between two looks.
 const LOOK_EVERY: u32 = 64;
 
-/// Units rest if other threads emptied at least one unit for this number of new fronts. In a
-/// hand-over the number is below 10 even if queued units become fronts too. With frees of random
-/// blocks by all threads it is 60 or more.
-const FRONTS_PER_EMPTIED: u32 = 16;
-
 /// Counts of a heap's empty units, and of those that it learned to keep. Only the heap's owner uses
 /// them.
 #[derive(Debug)]
 pub(super) struct KeptUnits {
     /// The number of new fronts since the last look.
     fronts: Cell<u32>,
-    /// The number of units that other threads emptied since the last look, at most `u16::MAX`.
+    /// The number of units that other threads emptied since [`Self::take_emptied`], at most
+    /// `u16::MAX`.
     emptied: Cell<u16>,
-    /// Whether units rest (`rest`). Each look decides that for the time until the next one.
+    /// Whether units of the heap rest (`rest`).
     rests: Cell<bool>,
     /// The lowest number of empty units since the last look.
     lowest: Cell<usize>,
@@ -58,8 +54,9 @@ impl KeptUnits {
 
     /// Notes that the heap keeps no learned units any more.
     pub(super) fn forget_all(&self) {
-        self.learned.set(0);
-        self.surplus.set(0);
+        self.unlearn_all();
+        self.emptied.set(0);
+        self.rests.set(false);
     }
 
     /// Notes that the heap took an empty unit, and that `left` empty units remain.
@@ -78,15 +75,27 @@ impl KeptUnits {
     #[inline]
     pub(super) fn note_emptied(&self) {
         self.emptied.set(self.emptied.get().saturating_add(1));
-        if cfg!(ephemera_weaken = "units_rest_at_once") {
-            self.rests.set(true);
-        }
     }
 
-    /// Returns whether units rest.
+    /// Returns the number of units that other threads emptied since the last call.
+    pub(super) fn take_emptied(&self) -> u16 {
+        self.emptied.replace(0)
+    }
+
+    /// Returns whether units of the heap rest.
     #[inline]
     pub(super) fn has_resting(&self) -> bool {
         self.rests.get()
+    }
+
+    pub(super) fn set_resting(&self, rests: bool) {
+        self.rests.set(rests);
+    }
+
+    /// Forgets the units that the heap learned to keep. Returns their number.
+    pub(super) fn unlearn_all(&self) -> usize {
+        self.surplus.set(0);
+        self.learned.replace(0)
     }
 
     /// Returns whether the heap should call [`Self::find_unneeded`] now.
@@ -106,9 +115,6 @@ impl KeptUnits {
             return;
         }
         let mut unneeded = self.lowest.get().saturating_sub(keep - self.learned.get());
-        let emptied = u32::from(self.emptied.replace(0));
-        let rests = emptied != 0 && emptied * FRONTS_PER_EMPTIED >= self.fronts.get();
-        self.rests.set(rests || (self.rests.get() && cfg!(ephemera_weaken = "units_rest_forever")));
         if self.rests.get() {
             unneeded = unneeded.min(units.saturating_sub(resting));
         }

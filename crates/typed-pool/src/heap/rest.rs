@@ -16,19 +16,34 @@
 //!   taken                        A  B  C  D
 //! ```
 //!
-//! A heap grows until the units rest long enough. Decision 0026 has the measurements.
+//! A heap grows until the units rest long enough. At most one heap of a thread and family does so
+//! at a time: one from which other threads emptied units lately (`threads::visit`). Decision 0026
+//! has the measurements.
 
-use super::UnitHeap;
+use super::{PoolEnv, UnitHeap};
 
 /// The bytes of units to which a heap grows so that its units rest: the second-level caches of two
 /// cores. Models do not grow.
 const REST: usize = if cfg!(ephemera_loom) { 0 } else { 2 << 20 };
 
 impl UnitHeap {
+    /// Returns whether units of this heap rest.
+    pub(crate) fn has_resting(&self) -> bool {
+        self.kept.has_resting()
+    }
+
+    /// Returns the number of units that other threads emptied since the last call.
+    pub(crate) fn take_emptied(&self) -> u16 {
+        self.kept.take_emptied()
+    }
+
     /// Returns whether the next front should be a new unit, so that the empty ones rest longer.
     #[inline]
-    pub(super) fn grows_for_rest(&self) -> bool {
-        self.kept.has_resting() && self.units_len.get() < self.units_for_rest()
+    pub(super) fn grows_for_rest<E: PoolEnv>(&self, env: E) -> bool {
+        self.kept.has_resting()
+            && self.units_len.get() < self.units_for_rest()
+            && self.next_chunk().1 == 1
+            && env.may_rest()
     }
 
     /// Returns the number of units, including those with live slots, to which the heap grows.

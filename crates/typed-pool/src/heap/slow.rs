@@ -20,8 +20,8 @@ use crate::unit::UnitPtr;
 /// of them needed. Finally, `refill` requests a unit from the backing allocator.
 ///
 /// While units rest, all empty units come before the queue, because other threads are freeing the
-/// slots of the queued units. Now and then `refill` requests a unit at once, so that the units rest
-/// longer (`rest`).
+/// slots of the queued units. A heap that must grow for this
+/// requests a unit at once (`rest`).
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
@@ -31,7 +31,7 @@ pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     if let Some(slot) = heap.take_from_behind(size).or_else(|| heap.take(size)) {
         return Ok(slot);
     }
-    if heap.grows_for_rest() {
+    if heap.grows_for_rest(env) {
         return refill_by_request(env, size);
     }
     match take_or_install(env, size, heap.kept.learned()) {

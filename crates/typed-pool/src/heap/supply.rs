@@ -65,10 +65,10 @@ fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     heap.owned.write();
     heap.unlist(unit);
     unit.rewind(heap.spec);
+    if emptied == Emptied::Remotely && env.may_rest() {
+        heap.kept.note_emptied();
+    }
     if heap.empties_len.get() < heap.keep.get() {
-        if emptied == Emptied::Remotely && env.may_rest() {
-            heap.kept.note_emptied();
-        }
         return keep_empty(env, unit);
     }
     let mut surplus = Some(unit);
@@ -181,6 +181,23 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
         heap.enqueue(unit, live);
     }
     true
+}
+
+/// Lets units of the heap rest from now on, or no longer. If they no longer rest, frees the empty
+/// units that the heap learned to keep.
+pub(crate) fn set_resting<E: PoolEnv>(env: E, rests: bool) {
+    let heap = env.heap();
+    heap.kept.set_resting(rests);
+    if !rests {
+        heap.keep.set(heap.keep.get() - heap.kept.unlearn_all());
+        while heap.empties_len.get() > heap.keep.get()
+            && let Some(unit) = heap.pop_empty()
+        {
+            if !give_back(env, unit, UnitList::remove) {
+                return keep_empty(env, unit);
+            }
+        }
+    }
 }
 
 /// Counts a new front, or an inspection of a heap that hosts guests. Frees one empty unit if the

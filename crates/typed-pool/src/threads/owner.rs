@@ -151,11 +151,12 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         !self.account().is_limited() || cfg!(ephemera_weaken = "limited_heaps_host")
     }
 
-    /// A limit, and the figures of a scope, depend on the units that the heap holds.
+    /// A limit, and the figures of a scope, depend on the units that the heap holds. A thread that
+    /// leases a record for a moment does not allocate from its heaps.
     #[inline]
     fn may_rest(&self) -> bool {
         let is_unwatched = self.heap.ledger().is_none() && !self.account().is_limited();
-        is_unwatched || cfg!(ephemera_weaken = "limited_heaps_rest")
+        (is_unwatched || cfg!(ephemera_weaken = "limited_heaps_rest")) && self.heap.record().is_bound()
     }
 
     fn book_mail(self) {

@@ -7,7 +7,6 @@ use std::thread;
 use std_alloc::collections::BTreeMap;
 use std_alloc::vec::Vec;
 
-use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
 use ephemera_testkit::suite::take_turn;
 
@@ -17,7 +16,9 @@ pooled_allocator! {
     struct RestPool;
 }
 
-type Value<A> = Box<[usize; 8], A>;
+fn value(number: usize) -> Box<[usize; 8], RestPool> {
+    Box::new_in([number; 8], RestPool)
+}
 
 /// The bytes of a unit.
 const UNIT: usize = 32 << 10;
@@ -28,10 +29,10 @@ const FEW: usize = 12;
 /// The values that are handed over at a time: those of two units.
 const BATCH: usize = 1_000;
 
-/// Makes values in batches and passes each to `made`, and lets another thread free each batch
-/// before it makes the next one.
-fn hand_over<A: Allocator + Copy + Send>(pool: A, batches: usize, mut made: impl FnMut(&Value<A>)) {
-    let (out, from) = sync_channel::<Vec<Value<A>>>(0);
+/// Makes values in batches with `make`, and lets another thread free each batch before it makes the
+/// next one.
+fn hand_over<V: Send>(batches: usize, mut make: impl FnMut(usize) -> V) {
+    let (out, from) = sync_channel::<Vec<V>>(0);
     let (done, freed) = sync_channel(0);
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -41,9 +42,7 @@ fn hand_over<A: Allocator + Copy + Send>(pool: A, batches: usize, mut made: impl
             }
         });
         for _ in 0..batches {
-            let batch: Vec<_> = (0..BATCH).map(|value| Box::new_in([value; 8], pool)).collect();
-            batch.iter().for_each(&mut made);
-            out.send(batch).expect("the other thread runs");
+            out.send((0..BATCH).map(&mut make).collect()).expect("the other thread runs");
             freed.recv().expect("the other thread runs");
         }
         drop(out);
@@ -52,7 +51,7 @@ fn hand_over<A: Allocator + Copy + Send>(pool: A, batches: usize, mut made: impl
 
 /// Hands over values until the heap does not grow any more.
 fn grow() {
-    hand_over(RestPool, 1_000, |_| {});
+    hand_over(1_000, value);
 }
 
 fn held() -> usize {
@@ -77,8 +76,9 @@ fn a_unit_that_another_thread_emptied_rests_until_many_others_were_used() {
     grow();
     let (mut fronts, mut last, mut used) = (0_usize, 0, BTreeMap::new());
     let (mut early, mut all) = (0, 0);
-    hand_over(RestPool, 100, |value| {
-        let unit = core::ptr::from_ref(&**value).addr() & !(UNIT - 1);
+    hand_over(100, |number| {
+        let value = value(number);
+        let unit = core::ptr::from_ref(&*value).addr() & !(UNIT - 1);
         if unit != last {
             last = unit;
             fronts += 1;
@@ -87,6 +87,7 @@ fn a_unit_that_another_thread_emptied_rests_until_many_others_were_used() {
                 early += usize::from(fronts - before < RESTING / 4);
             }
         }
+        value
     });
     RestPool.trim();
     assert!(used.len() >= RESTING / 2, "{} units were used", used.len());
@@ -101,21 +102,56 @@ fn units_that_rested_are_freed_once_only_their_owner_frees() {
     grow();
     assert!(held() > 2 * FEW * UNIT, "{} bytes", held());
     for _ in 0..2_000 {
-        drop((0..BATCH).map(|value| Box::new_in([value; 8], RestPool)).collect::<Vec<_>>());
+        drop((0..BATCH).map(value).collect::<Vec<_>>());
     }
     assert!(held() <= FEW * UNIT, "{} bytes", held());
     RestPool.trim();
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "16,000 values take an hour")]
-fn a_heap_through_which_one_mebibyte_is_handed_over_does_not_grow() {
+#[cfg_attr(miri, ignore = "300,000 values take hours")]
+fn a_heap_of_which_another_thread_empties_few_units_does_not_grow() {
     take_turn();
     pooled_allocator! {
         struct NewPool;
     }
-    hand_over(NewPool, 16, |_| {});
+    let new = |number| Box::new_in([number; 8], NewPool);
+    for _ in 0..10 {
+        hand_over(1, new);
+        let mut held: Vec<_> = (0..BATCH).map(new).collect();
+        for number in 0..30 * BATCH {
+            held[number % BATCH] = new(number);
+        }
+    }
     let held = NewPool.stats().bytes_held;
+    assert!(held <= FEW * UNIT, "{held} bytes");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "heaps grow after some 100,000 values, which take hours")]
+fn one_heap_of_a_thread_grows_at_a_time() {
+    take_turn();
+    let large = |number| Box::new_in([number; 16], RestPool);
+    for _ in 0..400 {
+        hand_over(1, value);
+        hand_over(1, large);
+    }
+    let held = held();
+    RestPool.trim();
+    assert!(held > RESTING / 2 * UNIT, "no heap grew: {held} bytes");
+    assert!(held <= (RESTING + 2 * FEW) * UNIT, "{held} bytes");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a heap grows after some 100,000 values, which take hours")]
+fn a_heap_that_grew_shrinks_in_a_hand_over_under_a_limit() {
+    take_turn();
+    grow();
+    RestPool.set_limit(1 << 30);
+    hand_over(200, value);
+    let held = held();
+    RestPool.set_limit(usize::MAX);
+    RestPool.trim();
     assert!(held <= FEW * UNIT, "{held} bytes");
 }
 

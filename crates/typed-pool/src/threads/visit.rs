@@ -116,6 +116,39 @@ pub(super) fn look_after_all(record: &Record<PoolRecord>) {
     }
 }
 
+/// The least number of units that other threads must empty during a round for the units of a heap
+/// to rest. In a hand-over the number is 7 or more, even if queued units become fronts too. With
+/// frees of random blocks by all threads it is 1.
+const LEAST_EMPTIED: u16 = if cfg!(ephemera_weaken = "units_rest_at_once") { 1 } else { 4 };
+
+/// Decides which heap of a table lets its units rest until the next round. A heap that does so
+/// continues while other threads empty enough of its units. Otherwise the heap follows from which
+/// other threads emptied the most.
+///
+/// # Safety
+/// The calling thread holds the table's record.
+unsafe fn choose_resting(heaps: Heaps<'_>) {
+    let (mut resting, mut next): (_, Option<(u16, HeapOwner<'_>)>) = (None, None);
+    for heap in heaps.used() {
+        // SAFETY: the caller holds the record.
+        let owner = unsafe { HeapOwner::new(heap) };
+        let emptied = owner.heap().take_emptied();
+        if owner.heap().has_resting() {
+            if emptied >= LEAST_EMPTIED || cfg!(ephemera_weaken = "units_rest_forever") {
+                resting = Some(owner);
+            } else {
+                heap::supply::set_resting(owner, false);
+            }
+        } else if emptied >= LEAST_EMPTIED && next.is_none_or(|(most, _)| emptied > most) {
+            next = Some((emptied, owner));
+        }
+    }
+    if let Some((_, owner)) = next.filter(|_| resting.is_none() || cfg!(ephemera_weaken = "every_heap_rests"))
+    {
+        heap::supply::set_resting(owner, true);
+    }
+}
+
 /// Books the remote frees of all heaps of the record, and trims the tables for which a trim was
 /// requested. The thread may not use all of these tables, because earlier holders of the record
 /// made some of them.
@@ -127,6 +160,8 @@ fn look_after(record: &Record<PoolRecord>) {
         } else {
             // SAFETY: this thread holds the record.
             heaps.used().for_each(|heap| unsafe { HeapOwner::new(heap) }.book_mail());
+            // SAFETY: this thread holds the record.
+            unsafe { choose_resting(heaps) };
         }
     }
     // If the thread leases the record only for a moment, no later slow path frees the units that
