@@ -341,7 +341,7 @@ impl<U: ForeignHeader> Inbox<U> {
     /// no list holds units that it did not yield.
     ///
     /// # Safety
-    /// The caller holds the lease of the record (or, for a closed pool, the gate of its lot). So no
+    /// The caller holds the lease of the record (or, for a closed pool, its gate). So no
     /// other thread takes from this inbox.
     #[inline]
     pub unsafe fn take(&self) -> Taken<U> {

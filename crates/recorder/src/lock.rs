@@ -87,7 +87,7 @@ const FAULTS: [c_int; 6] =
 
 impl core::fmt::Debug for Uninterrupted {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Quiet").field("cancel", &self.cancel).finish_non_exhaustive()
+        f.debug_struct("Uninterrupted").field("cancel", &self.cancel).finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Guards: the words in front of each region, and [`GuardPtr`], through which rings and buffers
+//! Guards: the two words at the start of each region, and [`GuardPtr`], through which rings and buffers
 //! access them.
 //!
 //! ```text

@@ -2,7 +2,7 @@
 //! free.
 //!
 //! ```text
-//!   hot ------> the slot that was freed last
+//!   hot ------> one free slot
 //!   bits, base  the current page: its free slots, all taken out of the page's word
 //!   avail ----> page with free slots --> page with free slots   (LISTED, like the current page)
 //!   groups ---> every group of the shard, wherever its pages are

@@ -30,7 +30,7 @@ fn threads_keep_the_turn_until_their_exit_is_complete() {
         thread::spawn(|| {
             take_turn();
             let started = STARTED.fetch_add(1, Ordering::Relaxed);
-            assert_eq!(EXITED.load(Ordering::Relaxed), started, "an earlier thread exits meanwhile");
+            assert_eq!(EXITED.load(Ordering::Relaxed), started, "an earlier thread has not exited");
             AT_EXIT.with(|_| ());
             // A thread that has the turn may call `take_turn` again.
             take_turn();

@@ -357,8 +357,8 @@ mod small {
 }
 
 static FAMILY: [u64; 100] = [0; 100];
-static HERE: [u64; 100] = [0; 100];
-pooled!(Sized<{ size_of_val(&FAMILY) + size_of_val(&HERE) }>);
+static CELL: [u64; 100] = [0; 100];
+pooled!(Sized<{ size_of_val(&FAMILY) + size_of_val(&CELL) }>);
 
 #[test]
 fn names_in_a_type_resolve_outside_the_macro() {

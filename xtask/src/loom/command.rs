@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 #[command(after_help = "Examples:
   cargo xtask loom                          runs all models of all packages
   cargo xtask loom --package prim           runs the models of one package
-  cargo xtask loom retire                   runs the models whose name begins with loom_retire
+  cargo xtask loom restart                  runs the models whose name begins with loom_restart
   cargo xtask loom --preemptions 4          searches deeper
   cargo xtask loom --controls               also runs the controls: each weakened model must fail
 

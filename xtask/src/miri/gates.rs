@@ -25,8 +25,8 @@ pub(super) enum MiriExtent {
 pub(super) struct MiriGate {
     /// The package's directory.
     pub(super) dir: &'static str,
-    /// Whether Miri checks strict provenance. A crate that masks an address to find a header cannot
-    /// pass that check, since the header's pointer comes from an integer.
+    /// Whether Miri checks strict provenance. A crate that makes a header's pointer from an integer
+    /// cannot pass that check.
     pub(super) strict: bool,
     /// Whether `ci` and `test` also check the package. Both have little time and leave out
     /// `testkit`, whose suite runs in `ci` as part of the tests of other crates.

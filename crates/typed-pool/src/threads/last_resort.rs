@@ -112,9 +112,9 @@ pub(super) fn trim_free_records(family: &Family) {
     }
 }
 
-#[cfg(not(ephemera_loom))]
 /// Frees the empty units of this thread and of records that no thread holds, and asks running
 /// threads to free theirs. For a caller that is about to refuse a request.
+#[cfg(not(ephemera_loom))]
 pub(super) fn make_room_for_thread(family: &Family) {
     match (family.cell)().table() {
         // SAFETY: T2: the thread holds the record of the table in its cell.

@@ -357,8 +357,9 @@ mod tests {
     /// tests.
     #[test]
     #[cfg(target_os = "linux")]
-    fn conc_kept_memory_is_seen_whoever_frees_it() {
-        const NAME: &str = "workloads::blocks::idle::tests::conc_kept_memory_is_seen_whoever_frees_it";
+    fn conc_kept_memory_is_seen_after_local_and_remote_frees() {
+        const NAME: &str =
+            "workloads::blocks::idle::tests::conc_kept_memory_is_seen_after_local_and_remote_frees";
         if child::part().is_none() {
             let ended = child::run(NAME, "burst");
             assert!(ended.well(), "{}", ended.said);
