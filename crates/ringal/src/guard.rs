@@ -1,5 +1,5 @@
-//! Guards: the two words at the start of each region, and [`GuardPtr`], through which rings and buffers
-//! access them.
+//! Guards: the two words at the start of each region, and [`GuardPtr`], through which rings and
+//! buffers access them.
 //!
 //! ```text
 //!  | word | count | payload ...                     | word | count | payload ...
