@@ -43,8 +43,8 @@ pub(crate) fn std_tests(toolchain: &str) -> &'static str {
     }
 }
 
-/// Returns the name of [`NIGHTLY`] if it has `components`, or else of another nightly that has
-/// them. Prints the choice once.
+/// Returns [`NIGHTLY`] if that toolchain has `components`, or else the name of another nightly that
+/// has them. Prints the choice once.
 pub(crate) fn nightly(components: &[&str], missing: MissingToolchain) -> FoundToolchain {
     // The lock comes first, so that steps that run side by side do not both install the nightly.
     let mut said = SAID.lock().unwrap_or_else(|gone| gone.into_inner());

@@ -341,8 +341,8 @@ impl<U: ForeignHeader> Inbox<U> {
     /// no list holds units that it did not yield.
     ///
     /// # Safety
-    /// The caller holds the lease of the record (or, for a closed pool, its gate). So no
-    /// other thread takes from this inbox.
+    /// The caller holds the lease of the inbox's record, or is the only thread that uses the pool,
+    /// so that no other thread takes from this inbox during the call.
     #[inline]
     pub unsafe fn take(&self) -> Taken<U> {
         if self.is_empty() {

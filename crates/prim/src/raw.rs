@@ -54,7 +54,7 @@ pub fn acquire<A: Allocator + ?Sized>(backing: &A, layout: Layout) -> Result<Non
 /// # Safety
 ///
 /// * [`acquire`] returned `block` for `layout` from `backing` or an equivalent allocator, and the
-///   block was not released since.
+///   block has not been released since.
 /// * Nothing uses the block any more: every access by another thread happens before this call.
 #[inline]
 pub unsafe fn release<A: Allocator + ?Sized>(backing: &A, block: NonNull<u8>, layout: Layout) {

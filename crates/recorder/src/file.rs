@@ -1,8 +1,8 @@
 //! Creates the file of a trace, extends it, and maps the parts that threads write to.
 //!
-//! After its creation, the file needs no descriptor. The program may close descriptors that it
-//! does not know, and open its own file under the same number. If the recorder then used the
-//! descriptor, it would change the program's file.
+//! The recorder keeps no descriptor of the file open. A program may close descriptors that it did
+//! not open, and its next file then gets the same number. A recorder that kept the descriptor would
+//! change that file.
 //!
 //! * The recorder extends the file by its path, with `truncate`, and under its lock. `truncate`
 //!   may also shorten a file, so no call must overtake another.

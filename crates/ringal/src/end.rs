@@ -150,8 +150,8 @@ impl RingStorePtr {
         self.shares().load(LAST) == 0
     }
 
-    /// Adds a share for a sweep. Returns `false` if no share is left, because the store has then
-    /// ended.
+    /// Adds a share for a sweep. Returns `false` if the count of shares is zero: the store is then
+    /// being freed, or is gone.
     pub(crate) fn hold(self) -> bool {
         let more = |shares| (shares != 0 || cfg!(ephemera_weaken = "hold_ended")).then(|| shares + 1);
         let (shares, relaxed) = (self.shares(), Ordering::Relaxed);

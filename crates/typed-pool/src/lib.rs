@@ -70,9 +70,10 @@
 //!   KiB, until that allocation or a trim.
 //! * The pools of [`PooledBox`] and [`PooledAllocator`] take their units, and blocks that are too
 //!   large for a unit, from the module [`pages`]. That module caches the pages of freed units and
-//!   blocks: up to 4 MiB or an eighth of the bytes in use, whichever is more. It caches more if the
-//!   process needs freed pages again. Each thread also keeps up to 768 KiB of freed large blocks
-//!   for itself. Blocks that the thread does not reuse move to the cache of the process.
+//!   blocks: up to 4 MiB or an eighth of the bytes in use, whichever is more. The bound rises if
+//!   the process requests pages again after the cache returned them to the system. Each thread also
+//!   keeps up to 768 KiB of freed large blocks for itself. Blocks that the thread does not reuse
+//!   move to the cache of the process.
 //! * A thread frees all of its empty units when it ends. After that, a unit with live values is
 //!   freed as soon as any thread drops the last of them.
 //! * [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`], and the `trim` methods of

@@ -35,7 +35,6 @@ const FAILED: u8 = 125;
 const NOT_RUNNABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// One recorded process.
 #[derive(Debug)]
 struct RecordedProcess {
     path: PathBuf,

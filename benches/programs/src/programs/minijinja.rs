@@ -1,4 +1,4 @@
-//! A template engine: minijinja renders the repository's pages as one listing in HTML.
+//! A template engine: minijinja renders the repository's Markdown files as one HTML listing.
 
 use std::path::Path;
 

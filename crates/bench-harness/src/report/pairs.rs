@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use crate::runner::TimedSample;
 use crate::stats::{self, DRAWS, Estimate, estimate};
 
-/// The least number of clean rounds of a process. If it has fewer, or fewer than a third of its
-/// rounds are clean, its contaminated rounds are used too.
+/// A process with fewer clean rounds than this contributes its contaminated rounds too. So does a
+/// process of whose rounds less than a third are clean.
 const FEW: usize = 5;
 
 /// The samples of a round, by contender.

@@ -1,5 +1,5 @@
 //! A program that loads a plugin on one thread after another. Each thread uses and unloads the
-//! plugin before it ends. The program's heap is `malloc`.
+//! plugin before it ends. The program's global allocator is `malloc`.
 //!
 //! `loader PLUGIN`
 

@@ -76,7 +76,7 @@ pub(super) fn forget() {
     LEARNED.store(0, Ordering::Relaxed);
 }
 
-/// Replaces the value of `sum` by `new` of that value.
+/// Atomically replaces the value of `sum` with `new(value)`.
 fn change(sum: &AtomicUsize, new: impl Fn(usize) -> usize) {
     let mut now = sum.load(Ordering::Relaxed);
     while let Err(other) = sum.compare_exchange_weak(now, new(now), Ordering::Relaxed, Ordering::Relaxed) {

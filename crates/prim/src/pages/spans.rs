@@ -12,7 +12,7 @@ use super::superblock::Prefer;
 use super::table::TABLES;
 use super::{budget, mapping, os};
 
-/// A moved mapping has at least this alignment in bytes, because no page is smaller.
+/// The smallest supported page size, in bytes. A moved mapping has at least this alignment.
 const PAGE: usize = 4 << 10;
 
 /// The number of cached spans or mappings that a free purges or unmaps while the cache exceeds its

@@ -144,7 +144,7 @@ pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     stats
 }
 
-/// A choice of world: the world of the process, or the world of a model.
+/// Selects the [`RingWorld`] to use: that of the process, or that of a model.
 pub(crate) trait Realm: Copy {
     type Geometry: Geometry;
 

@@ -1,5 +1,5 @@
-//! Helpers for tests of the limit of `OneRingAlloc`: one removes the limit again, and one returns
-//! the bytes that the process holds after a trim.
+//! Helpers for tests of the limit of `OneRingAlloc`: a guard that removes the limit, and a function
+//! that trims and reports the bytes that are still held.
 
 use ring_alloc::OneRingAlloc;
 

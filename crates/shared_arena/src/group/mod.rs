@@ -211,8 +211,8 @@ impl PageGroupPtr {
     /// last ones. If so, no other thread touches the group after that.
     #[inline]
     pub(crate) fn count_down(self, slots: usize) -> bool {
-        // ORDERING: AcqRel. Pairs with itself, in `PageGroupPtr::count_down`. Publishes: the end of
-        // use of the slots, to the thread that counts the last ones.
+        // ORDERING: AcqRel. Pairs with itself, in `PageGroupPtr::count_down`. Publishes: all
+        // accesses to these slots, to the thread whose subtraction reaches zero.
         const COUNT: Ordering =
             if cfg!(ephemera_weaken = "arena_out_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
         // ORDERING: `COUNT`. Pairs with `PageGroupPtr::count_down`.

@@ -53,7 +53,7 @@ pub unsafe fn grow(
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block, in place if its class stays the same. The limit refuses no shrink
+/// Shrinks a block, in place if its class stays the same. The limit never refuses a shrink
 /// (`shrink_at_the_limit`).
 ///
 /// # Errors

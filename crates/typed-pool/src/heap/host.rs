@@ -66,8 +66,8 @@ impl UnitHeap {
         freed: (usize, Reach),
     ) {
         self.close_if_sparse(env, unit);
-        // SAFETY: this function has the same contract. The unit counts the slot as live (H5), so it
-        // is not freed (H4), and `close_if_sparse` makes no unit the front.
+        // SAFETY: this function has the same contract. The unit still counts this slot as live
+        // (H5), so the unit is not freed (H4). `close_if_sparse` does not install a front.
         unsafe { self.host_or_give(env, unit, block, freed) };
         if !cfg!(ephemera_weaken = "guests_replace_the_slow_path") {
             env.visit();

@@ -19,9 +19,8 @@ use crate::unit::UnitPtr;
 /// only after the booking. Otherwise the heap would rotate through them, and `kept` would find all
 /// of them needed. Finally, `refill` requests a unit from the backing allocator.
 ///
-/// While units rest, all empty units come before the queue, because other threads are freeing the
-/// slots of the queued units. A heap that must grow for this
-/// requests a unit at once (`rest`).
+/// While units rest (`rest`), empty units come before queued ones, and a heap with too few units
+/// requests another one at once.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {

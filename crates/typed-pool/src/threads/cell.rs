@@ -185,7 +185,7 @@ impl ThisCell {
     /// Makes the thread allocate from the table that it had before it entered the scope of this
     /// record.
     ///
-    /// Thread exit resets the cell, and this function changes nothing in a cell that was reset.
+    /// Does nothing if thread exit has reset the cell.
     ///
     /// # Aborts
     ///

@@ -3,8 +3,8 @@
 //!
 //! Each model ends with a check that all memory is freed. A lost unit leaves bytes on the account.
 //! A unit that is freed twice, or used after it was freed, trips its witness. Loom does not see
-//! accesses to raw memory. So each slot has a witness in the model, which the thread that owns the
-//! slot writes. `xtask/controls.toml` lists the orderings that each model needs.
+//! accesses to raw memory, so a model gives each slot a witness. The owner of the slot writes the
+//! witness. `xtask/controls.toml` lists the orderings that each model needs.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
