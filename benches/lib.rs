@@ -1,5 +1,5 @@
-//! Runs the harness's workloads under criterion, which keeps a history in HTML. Each crate has a
-//! thin bench target over [`run`].
+//! Runs the harness's workloads under criterion, which keeps the history of each benchmark as HTML
+//! pages. Each crate has a thin bench target that calls [`run`].
 //!
 //! Criterion measures one allocator after the other, so a drift of the host shows up as a
 //! difference between allocators. Use it to compare an allocator with its own past. To rank several
@@ -28,8 +28,8 @@ pub fn run(class: ContenderClass) {
 
 fn all(class: ContenderClass, criterion: &mut Criterion) {
     let seed = 4141;
-    // A workload that runs each contender in its own process has no rounds that criterion could
-    // time.
+    // A workload that runs each contender in its own process does not have rounds, so criterion
+    // cannot time it.
     let chosen = |spec: &WorkloadSpec| spec.scale == Scale::Quick && spec.class == class && !spec.is_alone();
     let specs: Vec<_> = catalogue().into_iter().filter(chosen).collect();
     let document = if specs.iter().any(|spec| spec.parses()) {
@@ -42,7 +42,8 @@ fn all(class: ContenderClass, criterion: &mut Criterion) {
     for spec in &specs {
         let mut group = criterion.benchmark_group(&spec.id);
         for (index, entry) in contenders::of(class).iter().enumerate() {
-            // The reference's second entry is for paired comparisons, and criterion makes none.
+            // The reference's second entry serves paired comparisons, which criterion does not
+            // make.
             let missing = entry.absent.or_else(|| spec.need.missing(&entry.info.caps));
             if index == TWIN || missing.is_some() {
                 continue;

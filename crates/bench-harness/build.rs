@@ -39,8 +39,8 @@ fn main() {
         ("SHARED_ARENA", "shared_arena", false),
         ("TYPED_POOL", "typed-pool", false),
     ] {
-        // Our packages share names with published ones. Published packages have a source in the
-        // lock file, and ours have none.
+        // Packages of this workspace share names with published ones. Published packages have a
+        // `source` in the lock file, and packages of this workspace do not.
         let found = packages.iter().find(|package_text| {
             field(package_text, "name") == Some(package)
                 && field(package_text, "source").is_some() == published
@@ -82,8 +82,8 @@ fn main() {
 fn hash_set() -> Result<(), &'static str> {
     let mut build = cc::Build::new();
     build.cpp(true).std("c++17").opt_level(3).file("cpp/hash_set.cpp");
-    // Without a C++ compiler the build still succeeds, and the report states why the C++ contenders
-    // are absent.
+    // If there is no C++ compiler, the build still succeeds, and the report states why the C++
+    // contenders are absent.
     let compiled = build.cargo_warnings(false).try_compile("ephemera_hash_set");
     compiled.map_err(|_error| "no C++ compiler was found, or it did not compile the hash set")
 }

@@ -1,5 +1,5 @@
 //! `cargo xtask advise`: estimates from a trace what the traced program would gain from another
-//! allocator. The command replays nothing.
+//! allocator. The command does not replay the trace.
 
 use std::path::PathBuf;
 

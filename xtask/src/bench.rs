@@ -158,7 +158,7 @@ fn last_profile(ws: &Workspace) -> PathBuf {
 /// Returns the step of `ci` that runs every workload once, as a test.
 pub(crate) fn smoke() -> Step<'static> {
     Step::new("bench-smoke", "every workload runs once with every contender", |ws| {
-        // This step measures nothing, so it uses the build of the tests, which includes the C
+        // This step does not measure, so it uses the build of the tests, which includes the C
         // contenders.
         test::build(ws)?;
         let out = ws.target_dir("bench-smoke");

@@ -44,7 +44,8 @@ pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
 fn step(package: &Package, preemptions: u32) -> Step<'_> {
     Step::new(format!("loom/{}", package.short()), "the models hold in every interleaving", move |ws| {
         let ran = models(ws, package, None, preemptions)?;
-        // The controls explore no deeper, so they need not run these models without the cfg.
+        // The controls do not explore any deeper, so they need not run these models without the
+        // cfg.
         if preemptions >= PREEMPTIONS {
             passed::all_passed(ControlKind::Loom, &package.name);
         }

@@ -57,7 +57,7 @@ const C_INTERFACE: MatrixCell =
 /// tests do not use the trait of the standard library, and the row without the feature runs them.
 const STD_TRAIT_TESTS: [&str; 4] = ["backing", "std_trait", "std_unstable", "traits"];
 
-/// The flag with which testkit runs fewer cases.
+/// The flag that makes testkit run fewer cases.
 const SHORT: &str = "--cfg ephemera_short";
 
 /// The compiler of a row.

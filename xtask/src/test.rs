@@ -29,7 +29,7 @@ const BOTH_TRAITS: [(&str, &str); 3] =
     [("prim", "allocator-api2-04"), ("ring-alloc", "allocator-api2-04"), ("typed-pool", "allocator-api2-04")];
 
 /// The integration tests of these packages that use the second version. The feature only adds
-/// implementations, so it changes no other test.
+/// implementations, so it does not affect any other test.
 const BOTH_TRAITS_TESTS: [&str; 2] = ["backing", "traits"];
 
 /// The packages whose tests run.

@@ -173,7 +173,7 @@ fn a_program_with_its_own_malloc_is_reported() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("note: process ") && said.contains(") has a malloc of its own"), "{said}");
 
-    // The summary reports no allocator for a program without its own.
+    // The summary does not report an allocator for a program that has none of its own.
     let output = record(&out, &["ls", "/"]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(!said.contains("of its own") && !said.contains("allocator ("), "{said}");

@@ -1,13 +1,13 @@
-//! The checksum of a program's results: FNV-1a over 64 bits, which allocates nothing.
+//! The checksum of a program's results: 64-bit FNV-1a, which does not allocate.
 
 use core::fmt;
 
-/// The checksum of the bytes that were added so far.
+/// The checksum of the bytes that have been added.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Checksum(u64);
 
 impl Checksum {
-    /// Creates the checksum of no bytes.
+    /// Creates the checksum of an empty sequence of bytes.
     pub fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }

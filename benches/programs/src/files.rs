@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The names of directories that [`texts`] skips.
 const SKIPPED: [&str; 3] = [".git", "programs", "target"];
 
-/// Returns the text of every file below `dir` with the extension `ending`, in the order of the
+/// Returns the text of every file below `dir` with the extension `ending`, in the order of their
 /// paths.
 pub fn texts(dir: &Path, ending: &str) -> io::Result<Vec<String>> {
     let mut paths = Vec::new();

@@ -9,15 +9,16 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use typed_pool::Scope;
 
-/// The number of calls in a sample of an operation that takes some nanoseconds.
+/// The number of calls in a sample of an operation that takes a few nanoseconds.
 const CALLS: u32 = 20_000;
 
-/// The number of rounds. Each round takes one sample of every operation, so slow drifts cancel in a
-/// ratio.
+/// The number of rounds. Each round takes one sample of every operation, so slow drifts cancel in
+/// the ratio of two operations.
 const ROUNDS: usize = 60;
 
-/// The number of blocks in the scope whose end is timed, and the number of their different sizes.
+/// The number of blocks in the scope whose end is timed.
 const BLOCKS: usize = 1_000;
+/// The number of different sizes of these blocks.
 const SIZES: usize = 50;
 
 /// The number of scopes that run before the first sample. A thread that runs many scopes keeps
@@ -108,8 +109,7 @@ fn used() -> Scope {
     scope
 }
 
-/// Returns the time that it takes to end one scope, in nanoseconds, including one reading of the
-/// clock.
+/// Returns the time in nanoseconds of the end of one scope, including one reading of the clock.
 fn ends() -> f64 {
     let scope = used();
     let start = Instant::now();

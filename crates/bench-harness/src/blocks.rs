@@ -1,10 +1,11 @@
 //! Blocks of any size: the traits that contenders implement, and the methods that workloads call.
 //!
-//! The compared crates share no trait: some implement allocator-api2 0.2, some 0.4, some
-//! `GlobalAlloc`. So the harness has its own trait, with static dispatch. A contender implements
-//! the `raw_*` methods. A workload calls the other methods, which pass every pointer through
-//! [`black_box`] after its allocation and before its free. Without `black_box`, the compiler would
-//! remove pairs of `malloc` and `free`, which it knows, but not the same pairs of other allocators.
+//! The compared crates do not share a trait: some implement allocator-api2 0.2, some 0.4, some
+//! `GlobalAlloc`. The harness therefore has its own trait, with static dispatch. A contender
+//! implements the `raw_*` methods. A workload calls the other methods, which pass every pointer
+//! through [`black_box`] after its allocation and before its free. Without `black_box`, the
+//! compiler would remove pairs of `malloc` and `free`, which it knows, but not the same pairs of
+//! other allocators.
 
 use core::alloc::Layout;
 use core::hint::black_box;
@@ -54,7 +55,7 @@ pub(crate) unsafe trait RawAlloc {
     unsafe fn raw_dealloc(&self, ptr: *mut u8, layout: Layout);
 
     /// Resizes a block and keeps its contents: grows it if `GROW` is `true`, and shrinks it
-    /// otherwise. If the result is null, the old block is unchanged.
+    /// otherwise. If this method returns null, the old block is unchanged.
     ///
     /// # Safety
     ///
@@ -107,8 +108,8 @@ pub(crate) trait Contender: Sized + 'static {
     /// The contender's card.
     const INFO: Info;
 
-    /// The same allocator over a backing allocator that counts, or `Self` if it accepts no backing
-    /// allocator.
+    /// The same allocator over a backing allocator that counts bytes, or `Self` if it does not
+    /// accept a backing allocator.
     type Metered: Contender;
 
     /// The heap that is littered before a workload on a littered heap runs. A general allocator
@@ -131,7 +132,7 @@ pub(crate) trait Contender: Sized + 'static {
     /// live.
     fn reset(&mut self) {}
 
-    /// Announces the largest number of bytes that will be live at a time. Only the allocator that
+    /// Announces the largest number of bytes that will be live at once. Only the allocator that
     /// does nothing uses this number.
     fn expect_live(&mut self, bytes: usize) {
         let _ = bytes;
@@ -139,8 +140,8 @@ pub(crate) trait Contender: Sized + 'static {
 }
 
 /// Adapts a contender to the containers of allocator-api2 0.2. If `HIDDEN` is `true`, it hides
-/// every pointer from the optimiser. Workloads over buffers set it to `false`: they hide the
-/// pointers themselves and take no empty buffers.
+/// every pointer from the optimiser. Workloads over buffers set `HIDDEN` to `false`, because they
+/// hide the pointers themselves and never request an empty buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockHandle<R, const HIDDEN: bool = true>(pub(crate) R);
 
@@ -151,7 +152,7 @@ impl<R, const HIDDEN: bool> BlockHandle<R, HIDDEN> {
     }
 
     /// Converts a block to the return type of [`Allocator`]. The slice has exactly the requested
-    /// length, so containers grow alike over all contenders.
+    /// length, so containers grow in the same way over all contenders.
     #[inline(always)]
     fn exact(ptr: *mut u8, size: usize) -> Result<NonNull<[u8]>, AllocError> {
         let ptr = NonNull::new(Self::hide(ptr)).ok_or(AllocError)?;

@@ -12,15 +12,15 @@ use std::sync::Arc;
 use crate::blocks::Contender;
 use crate::card::Info;
 
-/// The largest demand of a workload, as a user would know it in advance. It determines the size of
-/// a bounded source.
+/// The largest demand of a workload, as a user would know it in advance. The size of a bounded
+/// source is derived from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     /// The size of the largest buffer, in bytes.
     pub(crate) largest: usize,
-    /// The largest number of live buffers at a time.
+    /// The largest number of buffers that are live at once.
     pub(crate) buffers: usize,
-    /// The largest number of live bytes at a time.
+    /// The largest number of bytes that are live at once.
     pub(crate) bytes: usize,
 }
 
@@ -32,8 +32,8 @@ impl Demand {
 
     /// Returns the size in bytes that a user would choose for a bounded source. A source of this
     /// size has room for the live bytes, a cache line for each buffer, and two more of the largest
-    /// buffers. The last two are needed because memory at the end of a ring stays unused when the
-    /// ring wraps around. The size is rounded up to a power of two of at least 64 KiB.
+    /// buffers. A ring needs the room for these two because the memory at its end stays unused when
+    /// it wraps around. The size is rounded up to a power of two of at least 64 KiB.
     pub(crate) const fn store(&self) -> usize {
         let least = 64 * 1024;
         let asked = (self.bytes + 64 * self.buffers + 2 * self.largest).next_power_of_two();
@@ -41,7 +41,7 @@ impl Demand {
     }
 }
 
-/// Bytes that can be read, in one piece or several.
+/// A sequence of bytes that can be read, in one piece or several.
 pub(crate) trait Readable {
     /// Returns the address of the bytes, or the address of the handle if the former costs more than
     /// a load.
@@ -68,7 +68,7 @@ pub(crate) trait Growing {
     /// The finished buffer.
     type Done: Buffer;
 
-    /// Appends bytes and returns `true`, or writes nothing and returns `false` if there is no room.
+    /// Appends bytes and returns `true`, or returns `false` without writing if there is no room.
     fn write(&mut self, bytes: &[u8]) -> bool;
 
     /// Finishes the buffer, which no longer grows.
@@ -80,7 +80,7 @@ pub(crate) trait Growing {
 /// # Safety
 ///
 /// A buffer's bytes are exclusive to it from [`take`](Self::take) or [`raw_grow`](Self::raw_grow)
-/// until the buffer and all its frozen handles are dropped. This holds if callers uphold the
+/// until the buffer and all its frozen handles are dropped, provided that callers uphold the
 /// contracts of these functions.
 pub(crate) unsafe trait Source: Sized + 'static {
     /// The contender's card.
@@ -110,8 +110,8 @@ pub(crate) unsafe trait Source: Sized + 'static {
     ///
     /// Including the new buffer, the live buffers and bytes must not exceed the demand that was
     /// passed to [`create`](Self::create). Buffers must be dropped in the order in which they were
-    /// taken, or on the thread that took them. The source that does nothing relies on this to know
-    /// which bytes are free.
+    /// taken, or on the thread that took them. The source that does nothing relies on this
+    /// contract, because it does not track which bytes are free.
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf>;
 
     /// Takes a buffer that grows from the capacity `first`. Returns `None` if a bounded source
@@ -178,7 +178,8 @@ pub(crate) unsafe trait Source: Sized + 'static {
     }
 }
 
-/// A buffer that a workload keeps: from the source, or from the heap after a refusal.
+/// A buffer that a workload keeps: from the source, or from the heap if the source refused the
+/// request.
 #[derive(Debug)]
 pub(crate) enum OrHeap<B> {
     /// A buffer from the source.

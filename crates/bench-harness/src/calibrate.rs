@@ -26,16 +26,16 @@ pub struct Calibration {
     pub timer_median_ns: f64,
     /// The 99.9th percentile of the time between two readings.
     pub timer_p999_ns: f64,
-    /// The longest of a hundred thousand times between two readings.
+    /// The longest time between two readings, of a hundred thousand.
     pub timer_max_ns: f64,
-    /// The smallest step of the clock: the smallest difference above zero between any two of these
+    /// The resolution of the clock: the smallest difference above zero between any two of these
     /// times.
     pub timer_step_ns: f64,
-    /// The difference of the reference from itself: the distance between 1 and the median of its
-    /// paired ratios.
+    /// The apparent difference of the reference from itself: the distance between 1 and the median
+    /// of its paired ratios.
     pub aa_floor: f64,
-    /// The time that two threads take to write to one cache line, divided by their time on lines
-    /// far apart. `None` if there is only one CPU.
+    /// The time of two threads that count in words of one cache line, divided by their time in
+    /// words that are far apart. `None` if there is only one CPU.
     pub false_sharing: Option<f64>,
 }
 
@@ -79,7 +79,7 @@ fn per_op(n: u64, mut work: impl FnMut(u64) -> u64) -> f64 {
     stats::median(&mut times).unwrap_or(0.0)
 }
 
-/// Returns the sorted times between two consecutive readings of the clock, and the smallest step of
+/// Returns the sorted times between two consecutive readings of the clock, and the resolution of
 /// the clock, in nanoseconds.
 fn timer() -> (Vec<f64>, f64) {
     let mut empty = Vec::with_capacity(100_000);
@@ -115,13 +115,13 @@ fn aa_floor() -> f64 {
 #[repr(align(128))]
 struct Lines([AtomicU64; 64]);
 
-/// Returns the time of the slower of two threads, each on one of `cpus`, that count in two words.
-/// The words are `apart` words from each other. The threads use atomic additions, because plain
-/// writes wait in a store buffer, which hides the cost of sharing a line.
+/// Returns the time of the slower of two threads that count in two words, `apart` words from each
+/// other. Each thread runs on one of `cpus`. The threads use atomic additions, because plain writes
+/// wait in a store buffer, which hides the cost of sharing a line.
 fn two_writers(cpus: [usize; 2], apart: usize) -> Duration {
     let lines = Lines([const { AtomicU64::new(0) }; 64]);
-    // Neither thread starts to count before both run. Otherwise their short loops would not
-    // overlap.
+    // The threads wait for each other before they start to count. Otherwise their short loops would
+    // not overlap.
     let ready = AtomicU64::new(0);
     let write = |index: usize, cpu: usize| {
         os::pin(cpu);

@@ -68,7 +68,7 @@ impl Caps {
     /// The capabilities of an allocator whose blocks one thread allocates and any thread may free.
     pub const MAKES_HERE: Self = Self { shared_alloc: false, ..Self::GENERAL };
 
-    /// The capabilities of a bump arena. Without a reset it reuses at most its last block.
+    /// The capabilities of a bump arena. Between resets it reuses at most its last block.
     pub const ARENA: Self = Self { free_individually: false, ..Self::LOCAL };
 }
 

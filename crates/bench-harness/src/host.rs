@@ -75,7 +75,7 @@ impl Host {
     }
 
     /// Returns whether the harness was built without optimisation. The figures of an unoptimised
-    /// build mean nothing.
+    /// build are meaningless.
     #[must_use]
     pub fn unoptimised() -> bool {
         !matches!(env!("EPHEMERA_OPT_LEVEL"), "2" | "3")

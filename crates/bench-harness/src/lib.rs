@@ -18,8 +18,8 @@
 //! * All contenders of a workload share a process, which makes paired samples possible. They also
 //!   share caches, and one contender's trimming may cause another contender's page fault. Memory is
 //!   measured in a separate process for each contender.
-//! * Timed loops grow no containers of their own and have no dynamic dispatch. Their random numbers
-//!   come from tables that are built before the loop starts, except in S13.
+//! * Timed loops do not grow containers of their own and do not use dynamic dispatch. Their random
+//!   numbers come from tables that are built before the loop starts, except in S13.
 
 #![expect(
     clippy::std_instead_of_alloc,

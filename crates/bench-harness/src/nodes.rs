@@ -3,7 +3,7 @@
 //! A structure has a few types of nodes, linked by owning handles that are one pointer wide. The
 //! contender decides whether nodes come from an allocator of blocks or from a pool for each type,
 //! so one table compares both. A structure takes the links out of a node and then frees the node
-//! explicitly. So all contenders do the same work, whether or not their handles know their pool.
+//! explicitly, so all contenders do the same work, whether or not their handles know their pool.
 
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -18,7 +18,7 @@ pub(crate) trait Node: Unpin + 'static {}
 
 impl<T: Unpin + 'static> Node for T {}
 
-/// A contender that makes nodes of any type. A structure is used by a single thread.
+/// A contender that makes nodes of any type. Only one thread uses a structure.
 pub(crate) trait NodeFamily: Sized + 'static {
     /// The contender's card.
     const INFO: Info;
@@ -29,8 +29,8 @@ pub(crate) trait NodeFamily: Sized + 'static {
     /// The pool that hands out nodes of a type.
     type Pool<T: Node>: RawPool<T, Handle = Self::Box<T>>;
 
-    /// The same contender over a backing allocator that counts, or `Self` if it accepts no backing
-    /// allocator.
+    /// The same contender over a backing allocator that counts bytes, or `Self` if it does not
+    /// accept a backing allocator.
     type Metered: NodeFamily;
 
     /// The heap that is littered before a workload on a littered heap runs. A general allocator
@@ -53,8 +53,8 @@ pub(crate) trait NodeFamily: Sized + 'static {
     unsafe fn reset(&mut self) {}
 }
 
-/// The handle of contenders that hand out raw memory: a pointer to a node. Dropping the handle
-/// frees nothing.
+/// The handle of contenders that hand out raw memory: a pointer to a node. Dropping the handle does
+/// not free the node.
 pub(crate) struct Owned<T>(NonNull<T>, PhantomData<T>);
 
 impl<T> Owned<T> {

@@ -1,6 +1,6 @@
 //! Objects of one type: the traits that contenders implement.
 //!
-//! Some pools hand out their own boxes, others keys or raw slots. So each pool defines the type of
+//! Some pools hand out their own boxes, others keys or raw slots, so each pool defines the type of
 //! its handles, and a workload frees an object through `RawPool::take`.
 
 use core::ops::DerefMut;
@@ -67,8 +67,8 @@ pub(crate) trait Maker: 'static {
     /// Creates a pool.
     fn make<T: Object>() -> Self::Pool<T>;
 
-    /// Creates a pool for at most `objects` live objects. A user would know this number in advance.
-    /// Only bounded pools use it.
+    /// Creates a pool for at most `objects` live objects, a number that a user would know in
+    /// advance. Only bounded pools use this number.
     fn make_for<T: Object>(objects: usize) -> Self::Pool<T> {
         let _ = objects;
         Self::make()

@@ -18,7 +18,7 @@ pub(crate) unsafe trait RawPool<T>: Sized + 'static {
     /// memory pass, `false` in a timed run.
     const CHECKED: bool = false;
 
-    /// The handle of a value, which the pool's user keeps.
+    /// The handle through which the pool's user accesses a value.
     type Handle: 'static;
 
     /// Puts a value into the pool. Returns `None` if the pool refuses the value.
@@ -47,7 +47,7 @@ pub(crate) unsafe trait RawPool<T>: Sized + 'static {
     /// live.
     fn reset(&mut self) {}
 
-    /// Announces the largest number of values that will be live at a time. Only the pool that does
+    /// Announces the largest number of values that will be live at once. Only the pool that does
     /// nothing uses this number.
     fn expect_live(&mut self, values: usize) {
         let _ = values;

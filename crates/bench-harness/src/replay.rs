@@ -6,8 +6,8 @@ use crate::card::ContenderClass;
 use crate::contenders::{self, played};
 
 /// The key of upstream's `OneRingAlloc`. At thread exit that allocator writes to freed memory,
-/// which corrupts the heap of the whole process. It replays programs with several threads only if
-/// the user names it in `--peers`.
+/// which corrupts the heap of the whole process. It therefore takes part in the replay of a program
+/// with several threads only if the user names it in `--peers`.
 const SPOILS: &str = "upstream-one-ring";
 
 /// Returns the contenders that can replay a program, and those that cannot, with the reasons.

@@ -32,7 +32,7 @@ pub struct CallTally {
     pub frees: u64,
     /// The sum of all requested bytes.
     pub bytes: u64,
-    /// The largest number of live bytes at a time.
+    /// The largest number of bytes that were live at once.
     pub peak_live: u64,
     /// The number of blocks whose contents differed from the bytes written.
     pub damaged: u64,
@@ -200,7 +200,7 @@ impl<F: NodeFamily> NodeFamily for Counted<F> {
     }
 
     unsafe fn reset(&mut self) {
-        // A reset also frees the nodes that were not freed one by one.
+        // A reset also frees the nodes that were not freed individually.
         LIVE.store(0, Relaxed);
         // SAFETY: the caller upholds the callee's contract.
         unsafe { self.0.reset() }

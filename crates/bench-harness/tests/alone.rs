@@ -9,8 +9,8 @@ use bench_harness::contenders::{self, ALWAYS, TWIN};
 use bench_harness::workloads::{MOMENTS, SHOWN};
 use serde_json::Value;
 
-/// Runs `bench-runner` with these arguments, and makes the contender `fault` crash, or none if
-/// `fault` is empty. Returns the runner's output, its `--out` directory and the parsed summary.
+/// Runs `bench-runner` with these arguments. The contender `fault` crashes, unless `fault` is
+/// empty. Returns the runner's output, its `--out` directory and the parsed summary.
 fn run(test: &str, arguments: &[&str], fault: &str) -> (Output, PathBuf, Value) {
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     // The directory may be left from an earlier run.
@@ -66,7 +66,7 @@ fn a_burst_has_a_row_for_each_contender_and_a_reading_at_each_moment() {
         }
         let taken = runs[0]["peak"].as_u64().expect("the system reports resident memory");
         let live = runs[0]["peak_live"].as_u64().expect("the workload counts its bytes");
-        // The allocator that does nothing takes only a buffer of 80 KiB.
+        // The memory of the allocator that does nothing is only a buffer of 80 KiB.
         assert_eq!(row["key"] == ALWAYS[0], taken < live / 2, "{row}");
     }
     // Upstream's ring keeps all of its chunks.

@@ -1,5 +1,5 @@
-//! Tests of `--icount`: two runs give the same count in any environment, and a message names the
-//! missing tool.
+//! Tests of `--icount`: two runs give the same count in any environment, and if valgrind is
+//! missing, a message names it.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Tests that the pages are complete, need no other file, and are not wider than the screen. The
-//! tests open the pages in Chromium if it is installed: `chromium`, `chromium-browser` or
+//! Tests that the pages are complete, do not need other files, and are not wider than the screen.
+//! The tests open the pages in Chromium if it is installed: `chromium`, `chromium-browser` or
 //! `google-chrome` in PATH, or the program that CHROMIUM names.
 
 mod browser;

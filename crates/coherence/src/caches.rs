@@ -186,7 +186,7 @@ mod tests {
             assert_eq!(events(&accesses), by_letters(&accesses));
         }
 
-        /// A core loses a line only when another core stores to it. So the number of stores bounds
+        /// A core loses a line only when another core stores to it, so the number of stores bounds
         /// the number of misses.
         #[test]
         fn a_line_moves_at_most_once_for_each_core_and_store(

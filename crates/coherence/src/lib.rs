@@ -6,8 +6,8 @@
 //! allocators and prints the counts; `docs/scaling.md` explains them.
 //!
 //! The program's threads take turns, so one thread runs at a time. This thread stores to a *mark*
-//! when it enters and leaves the allocator. The mark's address encodes the thread and the phase.
-//! So the log needs no thread identifiers, and the model leaves out the program's own
+//! when it enters and leaves the allocator. The mark's address encodes the thread and the phase, so
+//! the log does not need thread identifiers, and the model can leave out the program's own
 //! bookkeeping.
 
 #![forbid(unsafe_code)]

@@ -20,7 +20,7 @@ pub struct Measured {
     pub program: RegionCounts,
 }
 
-/// The reason why a log gives no figures.
+/// The reason why a log does not yield figures.
 #[derive(Debug)]
 pub enum Broken {
     /// The log cannot be read.

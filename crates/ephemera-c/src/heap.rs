@@ -2,9 +2,9 @@
 //!
 //! In a shared library, each access to a thread-local of the standard library calls the dynamic
 //! linker. On x86-64, the heap's thread-local has a fixed offset from the thread pointer instead
-//! (the *initial-exec* model, which mimalloc and jemalloc use too). So the library should be
+//! (the *initial-exec* model, which mimalloc and jemalloc use too). The library should therefore be
 //! preloaded. If a running program loads the library instead, the thread-local lies in a small
-//! reserve of the C library. If this reserve is used up, loading fails.
+//! reserve of the C library, and loading fails if this reserve is used up.
 
 use typed_pool::__private::{Family, FamilyCell, ThisCell};
 

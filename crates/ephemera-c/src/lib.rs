@@ -35,8 +35,8 @@ fn set_errno(error: c_int) {
     unsafe { word.write(error) };
 }
 
-/// The loader calls the functions in this section when it loads the library. For a preloaded
-/// library, that is before the program starts.
+/// A pointer to `at_load` in the section of functions that the loader calls when it loads the
+/// library. A preloaded library is loaded before the program starts.
 #[used]
 // SAFETY: the section holds pointers to functions of this type.
 #[unsafe(link_section = ".init_array")]
@@ -68,8 +68,8 @@ pub extern "C" fn malloc(size: usize) -> *mut c_void {
     }
 }
 
-/// Serves [`malloc`] on its slow path. Like every `extern "C"` function, it cannot unwind. So
-/// [`malloc`] ends with a jump to this function and needs no stack frame.
+/// Serves [`malloc`] on its slow path. Like every `extern "C"` function, this one cannot unwind, so
+/// [`malloc`] ends with a jump to it and does not need a stack frame.
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slowly(size: usize) -> *mut c_void {
@@ -107,7 +107,8 @@ extern "C" fn calloc_slowly(count: usize, size: usize) -> *mut c_void {
 pub unsafe extern "C" fn free(block: *mut c_void) {
     // SAFETY: the caller passes null or a live block.
     if !unsafe { sized::free_quickly(block.cast()) } {
-        // SAFETY: the call above freed nothing, so the pointer is still null or a live block.
+        // SAFETY: the call above did not free the block, so the pointer is still null or a live
+        // block.
         unsafe { free_slowly(block) };
     }
 }

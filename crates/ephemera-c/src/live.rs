@@ -7,8 +7,8 @@
 //!   ROOT: 2^14 pointers --> LiveLeaf: 2^13 pointers --> LivePiece: 2^17 bits, for 2 MiB
 //! ```
 //!
-//! The tables come from `pages` and are never freed. They take 1/128 of the memory that blocks ever
-//! used.
+//! The tables come from `pages` and are never freed. They take 1/128 of the memory that blocks have
+//! ever used.
 
 use core::alloc::Layout;
 use core::cell::Cell;

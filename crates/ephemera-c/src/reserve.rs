@@ -1,10 +1,10 @@
-//! A reserve of small blocks for the C library, for when the operating system refuses pages.
+//! A reserve of small blocks that serves the C library when the operating system refuses pages.
 //!
-//! A thread's first allocation registers an exit guard. For that, the C library allocates through
-//! this library, unless a key replaces the guard
-//! ([`end_threads_by_key`](ephemera_prim::local::end_threads_by_key)). If the C library gets no
-//! memory, it ends the process. To prevent that, the reserve serves the request. The C library
-//! frees the block when the thread ends.
+//! A thread's first allocation registers an exit guard. To register it, the C library allocates a
+//! block through this library, unless a key replaces the guard
+//! ([`end_threads_by_key`](ephemera_prim::local::end_threads_by_key)). If that allocation failed,
+//! the C library would end the process, so the reserve serves it. The C library frees the block
+//! when the thread ends.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;

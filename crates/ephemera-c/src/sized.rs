@@ -9,9 +9,9 @@
 //!
 //! # Invariant
 //!
-//! * **C1** A block is allocated with the very layout that [`find`] returns for it, except that
-//!   the size of a slot may be smaller than its stride. So every free passes the right layout to
-//!   the allocator.
+//! * **C1** A block is allocated with exactly the layout that [`find`] returns for it, except that
+//!   the size of a slot may be smaller than its stride. Every free therefore passes the right
+//!   layout to the allocator.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -86,8 +86,8 @@ pub(crate) fn allocate_quickly(size: usize) -> Option<NonNull<u8>> {
     None
 }
 
-/// Frees a slot of a unit that the thread owns, and returns `true`. For every other pointer, frees
-/// nothing and returns `false`; the caller must then call [`free`].
+/// Frees a slot of a unit that the thread owns, and returns `true`. For every other pointer,
+/// returns `false` and does not free anything; the caller must then call [`free`].
 ///
 /// # Safety
 /// `block` is null or a live block.
@@ -107,8 +107,9 @@ pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
     is_free && live::leave(block)
 }
 
-/// Handles a request that found no memory for its block or for the table of live blocks. If the C
-/// library makes the request for the thread's exit guard, the reserve serves it.
+/// Handles a request after the allocation of its block, or of the block's bit in the table of live
+/// blocks, failed. If the C library made the request to register the thread's exit guard, the
+/// reserve serves it.
 #[cold]
 fn without_memory(unnoted: Option<NonNull<u8>>, layout: Layout) -> Option<NonNull<u8>> {
     if let Some(block) = unnoted {
@@ -286,9 +287,10 @@ pub(crate) unsafe fn usable(block: NonNull<u8>) -> usize {
     found.layout.size() - found.offset
 }
 
-/// Resizes a block. A block without a header stays in place if the new size fits and uses at least
-/// half of it. A mapping of page alignment that stays above 1 MiB is resized and may move. Any
-/// other block is copied. A block that shrinks stays as it is if there is no memory for a copy.
+/// Resizes a block. A block without a header stays in place if the new size fits and is at least
+/// half of the usable size. A mapping of page alignment that stays above 1 MiB is resized and may
+/// move. Any other block is copied. A block that shrinks stays as it is if there is no memory for a
+/// copy.
 ///
 /// Returns `None`, and leaves the block as it is, if there is no memory for a larger block.
 ///

@@ -15,7 +15,7 @@ use ephemera_prim::pages;
 
 /// The exit code of a program that reached the refused call.
 const REACHED: i32 = 20;
-/// The exit code of a program that made fewer calls than that.
+/// The exit code of a program that ended before the call to refuse.
 const NOT_REACHED: i32 = 21;
 
 const SIZES: [usize; 8] = [24, 700, 2_000, 20_000, 50_000, 400_000, 1_500_000, 9_000_000];
@@ -122,9 +122,9 @@ fn run_everywhere() -> usize {
     }
 }
 
-/// Runs the program and exits, if `EPHEMERA_REFUSE` is set. This function runs before the
-/// library's own function in the same section. So it decides how the threads end: by a key if
-/// `EPHEMERA_KEY` is set.
+/// Runs the program and exits, if `EPHEMERA_REFUSE` is set. This function runs before the library's
+/// own function in the same section, so it decides how the threads end: by a key if `EPHEMERA_KEY`
+/// is set.
 extern "C" fn before_main() {
     // SAFETY: the name is NUL-terminated, and no other thread runs that could change the
     // variable.

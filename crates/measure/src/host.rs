@@ -11,7 +11,7 @@ pub fn unknown() -> String {
     "unknown".to_owned()
 }
 
-/// Returns the contents of a file of the system, without the white space around them.
+/// Returns the contents of a system file, without the white space around them.
 #[must_use]
 pub fn file(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())

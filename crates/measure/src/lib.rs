@@ -1,8 +1,8 @@
-//! The common parts of measurements: statistics, the process's own counters, pictures and HTML
+//! The common parts of measurements: statistics, the counters of a process, pictures and HTML
 //! pages.
 //!
-//! `bench-harness`, `trace` and `xtask` use the crate. The crate depends on no allocator and builds
-//! in seconds.
+//! `bench-harness`, `trace` and `xtask` use this crate, which does not depend on an allocator and
+//! builds in seconds.
 
 pub mod host;
 pub mod os;

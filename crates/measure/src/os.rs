@@ -7,7 +7,7 @@
 use std::fs;
 use std::io::Read as _;
 
-/// Selects the threads that counters cover.
+/// The threads whose counters [`usage`] adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The calling thread.
@@ -111,7 +111,8 @@ pub fn load_average() -> Option<String> {
     Some(line.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
 }
 
-/// Returns the bytes that the line with this name reports in KiB, in a file of the system.
+/// Returns the value, in bytes, that a system file states in KiB on the line that starts with
+/// `name`.
 fn reported(file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -119,8 +120,8 @@ fn reported(file: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Returns the resident bytes of this process. The function itself allocates nothing, so it does
-/// not change the figure.
+/// Returns the resident bytes of this process. The function does not allocate, so it does not
+/// change the figure.
 #[must_use]
 pub fn resident() -> Option<u64> {
     let mut text = [0; 128];

@@ -1,5 +1,6 @@
-//! The frame of every HTML page: head, style sheet, body. A page contains no script and no font,
-//! and loads nothing. Its content security policy forbids scripts, fonts and external resources.
+//! The frame of every HTML page: head, style sheet, body. A page does not contain scripts or fonts,
+//! and does not load any file. Its content security policy forbids scripts, fonts and external
+//! resources.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write as _;

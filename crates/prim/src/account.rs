@@ -1,21 +1,21 @@
 //! The account of a pool: the bytes held from its backing allocator, and the limit on them.
 //!
-//! A pool reserves bytes on its account before it requests them, and releases them after it freed
-//! them. Only slow paths change an account. A pool for one thread has a [`LocalAccount`], and a
-//! pool for all threads a [`SharedAccount`]. The account also counts *large blocks*, which the
-//! backing allocator serves one by one (see [`large`](crate::large)).
+//! A pool reserves bytes on its account before it requests them, and releases them after it has
+//! freed them. Only slow paths change an account. A pool for one thread has a [`LocalAccount`], and
+//! a pool for all threads a [`SharedAccount`]. The account also counts *large blocks*, which the
+//! backing allocator serves directly (see [`large`](crate::large)).
 
 use allocator_api2::alloc::AllocError;
 
 use crate::sync::{AtomicUsize, Ordering};
 use crate::word::OwnerUsize;
 
-/// The value that stands for no limit.
+/// The value of a limit that allows any number of bytes.
 pub const UNLIMITED: usize = usize::MAX;
 
-/// The account of a pool: the bytes that it holds, and the limit on them.
+/// Counts the bytes that a pool holds, and limits them.
 pub trait Account {
-    /// Adds `bytes` before the pool requests them. Returns `false` and adds nothing if the sum
+    /// Adds `bytes` before the pool requests them. Returns `false`, without adding them, if the sum
     /// would exceed the limit.
     fn reserve(&self, bytes: usize) -> bool;
     /// Adds `bytes`, even if the sum exceeds the limit.
@@ -27,7 +27,8 @@ pub trait Account {
     fn large(&self, blocks: usize, bytes: usize, adds: bool);
     /// Returns the current sums of the account.
     fn now(&self) -> Booked;
-    /// Notes that a heap keeps an empty unit, for threads whose requests were refused.
+    /// Counts an empty unit that a heap keeps, so that a thread with a refused request can look for
+    /// it.
     fn spare(&self) {}
 }
 
@@ -47,9 +48,9 @@ pub struct Booked {
 /// Whether the limit applies to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// The account refuses a request that would exceed the limit.
+    /// The limit applies: a request that would exceed it is refused.
     Applies,
-    /// The request may exceed the limit, because a program that shrinks a block expects no refusal.
+    /// The limit does not apply, because a program does not expect a shrink to be refused.
     Lifted,
 }
 
@@ -68,9 +69,9 @@ pub const fn changed(word: usize, by: usize, adds: bool) -> usize {
     if adds { word.wrapping_add(by) } else { word.wrapping_sub(by) }
 }
 
-/// The account of a pool for one thread. Each of its words is an [`OwnerUsize`], so an update of a
-/// word takes one instruction. The compiler would turn updates of adjacent `Cell`s into vector
-/// code, which takes more instructions.
+/// The account of a pool for one thread. Its words are [`OwnerUsize`]s rather than `Cell`s: an
+/// update of an [`OwnerUsize`] takes one instruction, whereas the compiler turns updates of
+/// adjacent `Cell`s into longer vector code.
 #[derive(Debug)]
 pub struct LocalAccount {
     held: OwnerUsize,
@@ -129,8 +130,8 @@ impl Account for LocalAccount {
     }
 }
 
-/// The bytes that a pool for several threads holds, and the limit on them. The sum is exact: every
-/// change is a read-modify-write, which only slow paths pay for.
+/// The bytes that a pool for several threads holds, and the limit on them. The sum is exact because
+/// every change is a read-modify-write. Only slow paths make such changes.
 #[derive(Debug)]
 pub struct SharedBytes {
     held: AtomicUsize,
@@ -161,7 +162,7 @@ impl SharedBytes {
     /// Adds `bytes`, and returns the number of bytes held before.
     ///
     /// # Errors
-    /// If the sum would exceed the limit, adds nothing and returns the number of bytes held.
+    /// Returns the number of bytes held, without adding `bytes`, if the sum would exceed the limit.
     #[inline]
     pub fn reserve(&self, bytes: usize) -> Result<usize, usize> {
         let limit = self.limit();
@@ -219,8 +220,8 @@ impl SharedAccount {
     }
 
     /// Returns a number, never zero, that grows with each event after which another heap may have
-    /// an empty unit to free. Returns `None` without a limit, because the account then does not
-    /// count these events.
+    /// an empty unit to free. Returns `None` if there is no limit, because the account does not
+    /// count these events without one.
     pub fn spares(&self) -> Option<usize> {
         self.is_limited().then(|| self.spares.load(Ordering::Relaxed))
     }
@@ -272,8 +273,8 @@ impl Account for SharedAccount {
     }
 }
 
-/// Bytes that are reserved and not granted yet. Dropping this value releases them, even if the
-/// backing allocator unwinds.
+/// Bytes that are reserved, but that the backing allocator has not granted yet. Dropping this value
+/// releases them, even if the backing allocator unwinds.
 #[derive(Debug)]
 pub struct Reserved<'a, A: Account> {
     account: &'a A,
@@ -309,7 +310,7 @@ impl<A: Account> Drop for Reserved<'_, A> {
     }
 }
 
-/// Bytes that are held and about to be freed. Dropping this value releases them, even if the
+/// Bytes that the pool holds and is about to free. Dropping this value releases them, even if the
 /// backing allocator unwinds.
 #[derive(Debug)]
 pub struct Leaving<'a, A: Account> {

@@ -1,7 +1,8 @@
 //! Address arithmetic: rounding to multiples of a power of two.
 //!
-//! These functions take and return integers and read no memory, so constants can use them and tests
-//! need no blocks. [`raw`](crate::raw) and the callers show why a rounded address is valid.
+//! These functions take and return integers and do not access memory, so they are usable in
+//! constants and testable without blocks. [`raw`](crate::raw) and the callers show why a rounded
+//! address is valid.
 //!
 //! An argument named `align` or `size_pow2` must be a power of two. For any other value, the
 //! functions panic with debug assertions, and return a meaningless number without them.
@@ -35,9 +36,9 @@ pub const fn align_up(addr: usize, align: usize) -> Option<usize> {
 
 /// Returns the first multiple of `align` at or above `addr`, or 0 if that exceeds `usize::MAX`.
 ///
-/// This function is for callers that know that `addr + align` does not overflow. That is so for an
-/// address in a block from [`raw::acquire`](crate::raw::acquire) and every `align` up to
-/// [`raw::TOP_GUARD`](crate::raw::TOP_GUARD), because the block ends at least that far below
+/// This function is for callers that know that `addr + align` does not overflow. It cannot overflow
+/// if `addr` is in a block from [`raw::acquire`](crate::raw::acquire) and `align` is at most
+/// [`raw::TOP_GUARD`](crate::raw::TOP_GUARD), because such a block ends at least that far below
 /// `usize::MAX`.
 ///
 /// # Panics

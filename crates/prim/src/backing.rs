@@ -1,15 +1,16 @@
 //! Newtypes for backing allocators that implement another `Allocator` trait.
 //!
 //! A *backing allocator* is the allocator from which an allocator of this workspace takes its
-//! memory. It can be any `allocator_api2::alloc::Allocator` of version 0.2. A type that implements
-//! another version of the trait is wrapped in a newtype:
+//! memory. Any implementor of `allocator_api2::alloc::Allocator` of version 0.2 can serve as one. A
+//! type that implements another version of the trait must be wrapped in a newtype:
 //!
 //! * `Api04<A>` for the trait of allocator-api2 0.4 (feature `allocator-api2-04`),
 //! * `Std<A>` for `core::alloc::Allocator` (where the compiler offers it without a gate, or with
 //!   feature `nightly`).
 //!
 //! A newtype forwards all six methods, so a backing allocator keeps its own way to grow in place or
-//! to return zeroed memory. The error types carry no data, so errors lose no information.
+//! to return zeroed memory. The error types carry no data, so their conversion loses no
+//! information.
 //!
 //! A newtype has the size and layout of the type that it wraps.
 
@@ -121,7 +122,7 @@ mod standard {
     /// Implements the trait of allocator-api2 0.2 for an allocator of the standard trait.
     ///
     /// The standard trait does not promise that a clone of an allocator can free the blocks of the
-    /// original. The trait of allocator-api2 does. So `Std` is `Clone` only around types whose
+    /// original. The trait of allocator-api2 does, so `Std` is `Clone` only around types whose
     /// clones are known to be equivalent: references, `Rc`, `Arc`, `Global` and `System`. To share
     /// an allocator of any other type, wrap a reference or an `Arc` to it in `Std`.
     ///

@@ -1,11 +1,12 @@
-//! An asymmetric pair of fences. On Linux, the fence that runs more often takes no instruction.
+//! An asymmetric pair of fences. On Linux, the fence that runs more often does not execute an
+//! instruction.
 //!
 //! Suppose that two threads each store a word and then load the other's word. If at least one
 //! thread must see the other's store, each thread needs a full fence between its store and its
-//! load. If one thread runs its fence far more often than the other, the rare thread should bear
-//! the cost. The *light* fence is for the frequent thread: on Linux it only keeps the compiler
-//! from moving the load. The *heavy* fence is for the rare thread: it makes the kernel run a full
-//! fence on all threads of the process (`membarrier`).
+//! load. If one thread runs its fence far more often than the other, the other thread should bear
+//! the cost. The *light* fence is for the thread that runs its fence often: on Linux, it only keeps
+//! the compiler from moving the load. The *heavy* fence is for the other thread: it makes the
+//! kernel run a full fence on all threads of the process (`membarrier`).
 //!
 //! Elsewhere, and under Miri and loom, both fences are ordinary sequentially consistent fences.
 
@@ -28,8 +29,8 @@ pub fn light() {
 }
 
 /// Orders the earlier stores of this thread before its later loads, and does the same for every
-/// thread that runs [`light`]. Returns `false`, and guarantees no order, if the kernel refuses the
-/// call.
+/// thread that runs [`light`]. Returns `false`, without any guarantee of order, if the kernel
+/// refuses the call.
 #[must_use]
 pub fn heavy() -> bool {
     if cfg!(ephemera_weaken = "heavy_without_fence") {

@@ -1,5 +1,5 @@
-//! The claim on the contents of a unit. A thread other than the owner claims the contents to return
-//! their pages to the operating system while the owner is idle.
+//! The claim on the contents of a unit, by which a thread other than the owner returns the pages of
+//! the contents to the operating system while the owner is idle.
 //!
 //! Other threads may free all blocks of a unit while its owner sleeps. The unit then waits in the
 //! owner's inbox, because only the owner may remove a unit from its lists. Until then no thread
@@ -37,11 +37,10 @@ const KEPT: u8 = 0;
 const CLAIMED: u8 = 1;
 const PURGED: u8 = 2;
 
-// ORDERING: Release. Pairs with the Acquire in `ContentsClaim::enter`. Publishes: the end of the
-// purge.
+// ORDERING: Release. Pairs with the Acquire in `ContentsClaim::enter`. Publishes: the purge.
 const END: Ordering =
     if cfg!(ephemera_weaken = "claim_end_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `ContentsClaim::end`: the purge has ended.
+// ORDERING: Acquire. Pairs with the Release in `ContentsClaim::end`: sees the purge.
 const ENTER: Ordering =
     if cfg!(ephemera_weaken = "claim_enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
@@ -50,10 +49,10 @@ const ENTER: Ordering =
 pub enum Contents {
     /// The contents are as the owner left them.
     Kept,
-    /// Another thread claims the contents and may be purging them. The owner must not use them now.
+    /// Another thread claims the contents and may be purging them. The owner must not use them.
     Claimed,
-    /// Another thread purged the contents, so every byte may have changed. No block of the unit was
-    /// live at that time.
+    /// Another thread purged the contents while no block of the unit was live, so every byte may
+    /// have changed.
     Purged,
 }
 
@@ -62,7 +61,7 @@ pub enum Contents {
 #[derive(Debug)]
 pub struct ContentsClaim {
     word: AtomicU8,
-    /// Stands for the contents in models.
+    /// The stand-in for the contents in models.
     contents: Witness,
 }
 
@@ -108,7 +107,7 @@ impl ContentsClaim {
         self.word.load(Ordering::Relaxed) == KEPT
     }
 
-    /// Returns whether the contents were purged and [`Self::renew`] was not called since.
+    /// Returns whether the contents have been purged since the last call of [`Self::renew`].
     #[inline]
     pub fn is_purged(&self) -> bool {
         self.word.load(Ordering::Relaxed) == PURGED

@@ -1,7 +1,7 @@
 //! The trim epoch, by which one thread asks all others to free their unused memory.
 //!
-//! The asking thread raises the epoch. In its slow path, every other thread compares the epoch
-//! with the last value that it saw, and trims if the two differ. A thread that takes no further
+//! The asking thread raises the epoch. In its slow path, every other thread compares the epoch with
+//! the last value that it saw, and trims if the two differ. A thread that does not take another
 //! slow path trims at its exit.
 
 use crate::sync::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ impl Epoch {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns whether the epoch was raised since `seen`, and updates `seen`.
+    /// Returns whether the epoch has been raised since `seen` was last updated, and updates `seen`.
     #[inline]
     pub fn turned(&self, seen: &OwnerUsize) -> bool {
         let now = self.0.load(Ordering::Relaxed);

@@ -6,10 +6,10 @@
 //! The thread that finds the word at zero also pushes the unit to the record's *inbox*. Later the
 //! holder takes all units out of the inbox and *books* their frees: it adds them to its own counts.
 //!
-//! A unit whose record has no holder can count down instead. A thread that leases the record for a
-//! moment stores in the word how much is still live. Only the free that completes the countdown
-//! pushes the unit. So a thread that frees the blocks of an ended thread takes the lease twice for
-//! each unit, not once for each block.
+//! A unit of a record without a holder can count down instead. A thread that leases the record for
+//! a moment stores the amount that is still live in the word. Only the free that completes the
+//! countdown pushes the unit, so a thread that frees the blocks of an exited thread takes the lease
+//! twice for each unit, instead of once for each block.
 //!
 //! ```text
 //!   word           meaning                                    in the inbox, or about to be pushed
@@ -21,9 +21,10 @@
 //!
 //! The design page has a picture, the invariants F1 to F7, and the pairs of orderings.
 //!
-//! A holder sets a word that is not a countdown to zero only when it dequeues the unit (F2). A
-//! thread that found zero may not have pushed the unit yet. If the word became zero again before
-//! that push, the next thread to find zero would link the unit a second time.
+//! The holder may set a word that is not a countdown to zero only when it dequeues the unit (F2).
+//! Until then, the thread that found the word at zero may not have pushed the unit yet. If the word
+//! became zero again before that push, the next thread to find zero would link the unit a second
+//! time.
 
 mod close;
 mod lend;
@@ -36,8 +37,8 @@ use core::ptr::{self, NonNull};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence, push};
 use crate::witness::Witness;
 
-/// The bit of a foreign word that marks a countdown. A unit with a bit for each slot can use the
-/// other 63 bits.
+/// The bit of a foreign word that marks a countdown. The other 63 bits are available to a unit with
+/// a bit for each slot.
 pub const COUNTDOWN: u64 = 1 << 63;
 
 /// The word of a complete countdown, in a unit that counts blocks.
@@ -46,9 +47,9 @@ pub const COMPLETE: u64 = 3 << 62;
 /// The word of a complete countdown, in a unit with a bit for each slot.
 pub const COMPLETE_BITS: u64 = u64::MAX;
 
-// ORDERING: AcqRel. Pairs with `Taken::next`, in both directions. Release publishes the end of use
-// of the block. Acquire orders the pusher's write of the link after the holder's read of the link,
-// which precedes the zero (F5).
+// ORDERING: AcqRel. Pairs with `Taken::next`, in both directions. Release publishes this thread's
+// accesses to the block. Acquire orders the pusher's write of the link after the holder's read of
+// the link, which precedes the zero (F5).
 const GIVE: Ordering = if cfg!(ephemera_weaken = "give_relaxed") {
     Ordering::Relaxed
 } else if cfg!(ephemera_weaken = "give_release") {
@@ -56,9 +57,9 @@ const GIVE: Ordering = if cfg!(ephemera_weaken = "give_relaxed") {
 } else {
     Ordering::AcqRel
 };
-// ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees the
-// end of use of every booked block. Release orders the read of the link before the zero that lets
-// the next pusher write the link.
+// ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees all
+// accesses to the booked blocks by the threads that freed them. Release orders the read of the link
+// before the zero that lets the next pusher write the link.
 const BOOK: Ordering = if cfg!(ephemera_weaken = "book_relaxed") {
     Ordering::Relaxed
 } else if cfg!(ephemera_weaken = "book_acquire") {
@@ -73,9 +74,9 @@ const PUSH: Ordering =
 const TAKE: Ordering =
     if cfg!(ephemera_weaken = "take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-// ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees the
-// end of use of every block that was freed during the countdown. Release orders the countdown
-// before the next push.
+// ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees all
+// accesses to the blocks that were freed during the countdown. Release orders the countdown before
+// the next push.
 const COUNT_STOP: Ordering =
     if cfg!(ephemera_weaken = "stop_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
@@ -87,11 +88,11 @@ const COUNT_STOP: Ordering =
 pub struct Foreign<U> {
     word: AtomicU64,
     link: AtomicPtr<U>,
-    /// Stands for the unit in models. A remote free touches this witness, and the thread that frees
-    /// the unit ends it.
+    /// The stand-in for the unit in models. A remote free touches this witness, and the thread that
+    /// frees the unit calls [`Witness::end`].
     witness: Witness,
-    /// Stands for the link in models. Loom never delays a load past a later store, so the link's
-    /// value alone would not show a pusher that writes before the holder's read.
+    /// The stand-in for the link in models. Loom never delays a load past a later store, so the
+    /// link's value alone would not reveal a pusher that writes before the holder reads.
     linked: Witness,
 }
 
@@ -117,16 +118,16 @@ impl<U> Foreign<U> {
     }
 
     /// Starts the countdown of a unit by storing `first` in its word. Returns `false` if a remote
-    /// free arrived since the unit was dequeued. That free pushes the unit again.
+    /// free has arrived since the unit was dequeued. That free pushes the unit again.
     ///
-    /// For a unit whose word is a count, `first` is [`COMPLETE`] minus what is live. For a unit
+    /// For a unit whose word is a count, `first` is [`COMPLETE`] minus the live amount. For a unit
     /// with a bit for each slot, `first` is [`COUNTDOWN`] with the bits of all slots that are
-    /// **not** live. Only the holder of the record's lease may call this, after it booked
+    /// **not** live. Only the holder of the record's lease may call this, after it has booked
     /// everything that it dequeued, and while a block or slot of the unit is live.
     pub fn start_countdown(&self, first: u64) -> bool {
         crate::invariant!(first & COUNTDOWN != 0, "a countdown that is not marked");
         // Relaxed: the exchange continues the release sequence of the swap in `Taken::next`, which
-        // published that the link was read.
+        // published the read of the link.
         self.word.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
@@ -150,8 +151,8 @@ impl<U> Foreign<U> {
         None
     }
 
-    /// Tells the model checker that a thread that neither owns the unit nor frees a block of it
-    /// reads the unit's words.
+    /// Tells the model checker that this thread reads the unit's words, although it neither owns
+    /// the unit nor frees a block of it.
     #[inline]
     pub fn touch(&self) {
         self.witness.touch();
@@ -182,7 +183,7 @@ impl<U> Foreign<U> {
         self.linked.end();
     }
 
-    /// Takes the word without a dequeue. F2 forbids this; a model shows why.
+    /// Takes the word of a unit that was not dequeued. F2 forbids this, and a model shows why.
     #[cfg(all(test, ephemera_loom))]
     pub(crate) fn steal(&self) -> u64 {
         self.word.swap(0, BOOK)
@@ -209,11 +210,11 @@ pub unsafe trait ForeignHeader: Sized {
     unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>>;
 }
 
-/// The units of one record that have unbooked remote frees: a stack that many threads push to and
-/// the holder takes whole.
+/// The units of one record that have unbooked remote frees: a stack to which many threads push, and
+/// from which the holder takes all units at once.
 ///
-/// The holder takes all units at once, so the stack has no ABA problem: no thread follows the link
-/// of a unit that another thread may pop.
+/// Since the holder never takes a single unit, the stack has no ABA problem: a thread never follows
+/// the link of a unit that another thread may pop.
 #[derive(Debug)]
 pub struct Inbox<U> {
     head: AtomicPtr<U>,
@@ -260,14 +261,14 @@ impl<U: ForeignHeader> Inbox<U> {
             old == 0 || completes(old.wrapping_add(amount), COMPLETE)
         };
         // SAFETY: the caller's unit is live and belongs to this inbox. `add` is one
-        // read-modify-write that frees what `amount` stands for.
+        // read-modify-write, which frees the blocks or bytes that `amount` counts.
         unsafe { self.give(unit, add) }
     }
 
     /// Frees slots by setting `bits` in the unit's word, for units that have a bit for each slot.
     ///
-    /// Returns whether this call pushed the unit. The caller must then do what
-    /// [`Inbox::give_back_add`] demands.
+    /// Returns whether this call pushed the unit. If so, the caller must check the record as after
+    /// [`Inbox::give_back_add`].
     ///
     /// # Safety
     /// `unit` is live and belongs to the record of this inbox. `bits` is not zero, excludes bit 63,
@@ -291,8 +292,8 @@ impl<U: ForeignHeader> Inbox<U> {
     ///
     /// # Safety
     /// `unit` is live and belongs to the record of this inbox. `change` is one read-modify-write
-    /// that frees what the caller owned, and returns whether it found the word at zero or completed
-    /// a countdown.
+    /// that frees blocks, bytes or slots of the caller. It returns whether it found the word at
+    /// zero or completed a countdown.
     #[inline]
     unsafe fn give(&self, unit: NonNull<U>, change: impl FnOnce(&AtomicU64) -> bool) -> bool {
         // SAFETY: the unit is live, because the blocks that this call frees are not booked yet
@@ -337,8 +338,8 @@ impl<U: ForeignHeader> Inbox<U> {
     }
 
     /// Takes all units that are in the inbox. The iterator yields each unit with its remote frees,
-    /// and the caller **must book these frees**. No word holds frees that the iterator yielded, and
-    /// no list holds units that it did not yield.
+    /// and the caller **must book these frees**. The iterator is the only record of these frees and
+    /// of the units that it has not yielded yet.
     ///
     /// # Safety
     /// The caller holds the lease of the inbox's record, or is the only thread that uses the pool,
@@ -362,10 +363,10 @@ fn completes(word: u64, complete: u64) -> bool {
 /// Units that were taken from an inbox, each with its remote frees.
 ///
 /// Each unit stays live until it is yielded (F3), whichever thread holds the record by then. Only
-/// the holder may book the unit. Dropping the iterator early loses the rest: those units are never
-/// linked again, so they are never freed.
+/// the holder may book the unit. If the iterator is dropped early, the units that it has not
+/// yielded are leaked, because no thread pushes them again.
 ///
-/// `LEAVE` is the value that the iterator leaves in each word: zero, or [`CLOSED`].
+/// `LEAVE` is the value that the iterator stores in each word: zero, or [`CLOSED`].
 #[derive(Debug)]
 #[must_use = "remote frees that are not booked are lost"]
 pub struct Taken<U, const LEAVE: u64 = 0> {

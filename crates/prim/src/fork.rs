@@ -1,9 +1,9 @@
 //! The generation of the process, by which a forked child recognises locks of its parent's threads.
 //!
-//! A forked child has one thread, so nothing in the child unlocks a lock that another thread of
-//! the parent held. A lock therefore stores the generation of the process that took it. A child
-//! has a new generation, so it recognises that the holder is not in its process, and takes over
-//! the lock.
+//! A forked child has one thread, so nothing in the child unlocks a lock that another thread of the
+//! parent held. A lock therefore stores the generation of the process that took it. A child has a
+//! new generation, so it recognises that the holder belongs to another process, and takes over the
+//! lock.
 //!
 //! A child created without the C library's `fork` (by a bare `clone`) keeps the generation of its
 //! parent.
@@ -31,7 +31,7 @@ pub(crate) use handler::watch;
 #[inline]
 pub(crate) fn watch() {}
 
-/// The handler that runs in every forked child.
+/// The handler that the C library calls in every forked child.
 #[cfg(all(unix, feature = "std", not(any(miri, ephemera_loom))))]
 mod handler {
     use core::ffi::c_int;
@@ -39,14 +39,15 @@ mod handler {
 
     use super::{GENERATION, Ordering};
 
-    /// No thread has called [`watch`] yet.
+    /// The value of `STATE` before the first call of [`watch`].
     const UNWATCHED: u8 = 0;
-    /// A thread is registering the handler.
+    /// The value of `STATE` while a thread registers the handler.
     const REGISTERING: u8 = 1;
-    /// The handler is registered, or the C library refused it.
+    /// The value of `STATE` after the C library registered the handler or refused to.
     const WATCHED: u8 = 2;
 
-    /// The number of times that a thread yields while another thread registers the handler.
+    /// The number of times that a thread yields while it waits for another thread to register the
+    /// handler.
     const WAITS: usize = 100;
 
     static STATE: AtomicU8 = AtomicU8::new(UNWATCHED);
@@ -87,7 +88,7 @@ mod handler {
             return;
         }
         // The C library may allocate for the registration, through an allocator that calls `watch`
-        // again. So the registering thread may itself arrive here, and must not wait without end.
+        // again. The registering thread itself may therefore arrive here, so the wait is bounded.
         for _ in 0..WAITS {
             // ORDERING: Acquire. Pairs with the Release in `register`.
             if STATE.load(Ordering::Acquire) == WATCHED {
@@ -95,9 +96,9 @@ mod handler {
             }
             std::thread::yield_now();
         }
-        // From now on no thread waits. In a child that was forked during the registration, no
-        // thread completes the registration, and each later call would wait the full bounded time
-        // without effect.
+        // Later calls then return at once. In a child that was forked during the registration, no
+        // thread ever completes it, and without this store each call would wait the full bounded
+        // time.
         STATE.store(WATCHED, Ordering::Relaxed);
     }
 }

@@ -1,31 +1,31 @@
 //! A lock with a bounded wait: a thread gives up after a fixed number of tries.
 //!
-//! Allocators run in forked children, in signal handlers and while other threads are suspended. So
-//! a path that must succeed does not wait for a lock. It tries to enter a gate, and continues
-//! without the gate if that fails. A gate stores the generation of the process that shut it (see
-//! [`fork`](crate::fork)). In a forked child, a gate that another thread of the parent had shut
-//! opens again. So the data that a gate protects must be usable even if the last holder stopped in
-//! the middle of an update.
+//! Allocators run in forked children, in signal handlers and while other threads are suspended, so
+//! a path that must succeed cannot wait for a lock. It tries to enter a gate, and continues without
+//! the gate if all tries fail. A gate stores the generation of the process that shut it (see
+//! [`fork`](crate::fork)). In a forked child, a thread may enter a gate that another thread of the
+//! parent had shut. The data that a gate protects must therefore be usable even if the last holder
+//! stopped in the middle of an update.
 
 use crossbeam_utils::Backoff;
 
 use crate::fork::generation;
 use crate::sync::{AtomicUsize, Ordering, pause};
 
-/// The word of an open gate. The word of a shut gate is one more than the generation of the process
-/// that shut it.
+/// The word of an open gate. A shut gate stores one more than the generation of the process that
+/// shut it.
 const OPEN_WORD: usize = 0;
 
-// ORDERING: Acquire. Pairs with the Release in `Pass::drop`: sees all that the last holder wrote
-// while it held the gate.
+// ORDERING: Acquire. Pairs with the Release in `Pass::drop`: sees everything that the last holder
+// wrote while it held the gate.
 const ENTER: Ordering =
     if cfg!(ephemera_weaken = "enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-// ORDERING: Release. Pairs with the Acquire in `Gate::take`. Publishes: all that this thread wrote
-// while it held the gate.
+// ORDERING: Release. Pairs with the Acquire in `Gate::take`. Publishes: everything that this thread
+// wrote while it held the gate.
 const OPEN: Ordering =
     if cfg!(ephemera_weaken = "open_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 
-/// The number of times that [`Gate::enter`] tries. All tries and the pauses after them take about
+/// The number of tries of one [`Gate::enter`]. Together with the pauses after them, they take about
 /// as long as a thousand spin hints.
 pub const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
@@ -86,7 +86,7 @@ impl Gate {
         match self.word.compare_exchange(OPEN_WORD, shut, ENTER, Ordering::Relaxed) {
             Ok(_) => true,
             Err(held) if held == shut => false,
-            // The holder was a thread of the parent. The fork copied all that the holder wrote.
+            // The holder was a thread of the parent, and the fork copied everything that it wrote.
             Err(left) => {
                 // ORDERING: `ENTER`. Pairs with `Pass::drop`.
                 self.word.compare_exchange(left, shut, ENTER, Ordering::Relaxed).is_ok()

@@ -2,8 +2,8 @@
 //!
 //! Units are aligned to their size, so clearing the low bits of a block's address gives the address
 //! of the header. That address alone does not permit an access: the user's pointer may have
-//! provenance over only the block, for example if it came out of a `Box`. So an operation uses the
-//! pointer that the owner keeps, if the owner allocates from this unit. Otherwise it uses the
+//! provenance over only the block, for example if it came out of a `Box`. If the calling thread
+//! allocates from this unit, it uses the pointer that it keeps to the unit. Otherwise it uses the
 //! provenance that was exposed when the unit was created.
 //!
 //! No function here creates a reference to a header, because another thread may free the unit

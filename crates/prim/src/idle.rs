@@ -1,17 +1,17 @@
 //! The queue of heaps whose owners may be idle.
 //!
 //! When other threads free blocks, the units of these blocks wait in the inbox of their heap until
-//! the heap's owner takes a slow path. An owner that sleeps takes no slow path. So a heap to which
+//! the heap's owner takes a slow path, which a sleeping owner never does. Therefore a heap to which
 //! a thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
 //! booked. Some slow paths and pushes of every thread *look* at a few heaps of the queue. If the
-//! owner of a heap is *idle*, the look purges some of the heap's empty units. So a bounded number
-//! of such operations, on any threads, purges all empty units of idle owners. No operation makes
-//! more than one look.
+//! owner of a heap is *idle*, the look purges some of the heap's empty units. A bounded number of
+//! such operations, on any threads, thus purges all empty units of idle owners. An operation makes
+//! at most one look.
 //!
-//! An owner is idle *by time* if it took no slow path for [`IDLE_MS`]. It is idle *by bytes* if the
-//! bytes that other threads have pushed to its heaps since its last slow path exceed a bound
-//! ([`PushedBytes`]). Some pushes to a heap whose owner is idle by bytes look at that heap instead
-//! of the queue.
+//! An owner is idle *by time* if it has not taken a slow path for [`IDLE_MS`]. It is idle *by
+//! bytes* if the bytes that other threads have pushed to its heaps since its last slow path exceed
+//! a bound ([`PushedBytes`]). Some pushes to a heap whose owner is idle by bytes look at that heap
+//! instead of the queue.
 //!
 //! ```text
 //!   remote free --> inbox --borrow--> looks at units --put back--> seen      (one at a time)
@@ -22,8 +22,8 @@
 //!
 //! Heaps are permanent memory and are linked through their own words, so the queue allocates
 //! nothing. If a process forks while another thread looks at the queue, the heaps that the looking
-//! thread had taken out are not in the child's queue. No look at the queue purges their units in
-//! the child.
+//! thread had taken out are not in the child's queue. In the child, looks at the queue never purge
+//! the units of those heaps.
 
 mod pushed;
 
@@ -37,22 +37,22 @@ use crate::pages;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence, push};
 use crate::word::OwnerUsize;
 
-/// An owner that took no slow path for this number of milliseconds is idle. Purging and touching 32
-/// KiB again takes a few microseconds, so an owner that wakes up after every such pause loses
-/// little.
+/// The number of milliseconds without a slow path after which an owner is idle. A purge of 32 KiB
+/// and the page faults that follow take a few microseconds, so an owner that wakes up after every
+/// such pause loses little.
 pub const IDLE_MS: usize = 100;
 
-/// A thread looks at the queue once in this number of its visits to the slow path.
+/// The interval between a thread's looks at the queue, in visits of this thread to the slow path.
 pub const LOOK_EVERY: usize = 16;
 
-/// One in this number of pushes to a heap looks at the queue.
+/// The interval between pushes to a heap that look at the queue, in pushes to this heap.
 const LOOK_EVERY_PUSHES: usize = 64;
 
 /// The largest number of heaps that one look visits.
 const HEAPS: usize = 4;
 
-/// After a look that left units to purge, this number of further looks may run in the same clock
-/// tick. Some of these looks may visit other heaps of the queue.
+/// The number of further looks that may run in the same clock tick after a look that left units to
+/// purge. Some of these looks may visit other heaps of the queue.
 pub const LOOKS: usize = if cfg!(miri) { 4 } else { 64 };
 
 // ORDERING: Release. Pairs with the Acquire in `IdleQueue::pop`. Publishes: the heap's link.
@@ -62,15 +62,15 @@ const ADD: Ordering =
 const POP: Ordering =
     if cfg!(ephemera_weaken = "queue_pop_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// The inboxes of a heap in an [`IdleQueue`], with the words of the queue. No thread closes these
-/// inboxes. Threads other than the owner write all of these words, so keep the value on its own
-/// cache line.
+/// The inboxes of a heap in an [`IdleQueue`], with the words of the queue. These inboxes are never
+/// closed. Other threads write all of these words, so keep the value on its own cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Mail<U, H> {
-    /// Units with remote frees. Threads that free blocks push here.
+    /// The inbox to which threads that free blocks push.
     pub inbox: Inbox<U>,
-    /// Units with remote frees that another thread has borrowed from the inbox and looked at.
+    /// The units that another thread has borrowed from `inbox` and examined. They still have
+    /// unbooked remote frees.
     pub seen: Inbox<U>,
     /// The next heap in the queue, or null.
     below: AtomicPtr<H>,
@@ -78,12 +78,12 @@ pub struct Mail<U, H> {
     queued: AtomicBool,
     /// The approximate number of pushes to the inbox.
     pushes: AtomicUsize,
-    /// The approximate bytes of pushed units that were not yet added to the owner's
-    /// [`PushedBytes`].
+    /// The approximate number of pushed bytes that have not been added to the owner's
+    /// [`PushedBytes`] yet.
     bytes: AtomicUsize,
-    /// The number of the owner's visits to the slow path when a thread added the heap or last
-    /// looked at it. This word and the next belong to the thread that adds the heap to the queue,
-    /// then to the thread inside the queue's gate.
+    /// The number of the owner's visits to the slow path at the time when a thread added the heap
+    /// to the queue or last looked at it. Only the thread that adds the heap to the queue, and then
+    /// the thread inside the queue's gate, writes this word and the next.
     visits: OwnerUsize,
     /// The start of the owner's pause: the time in milliseconds at which a thread first saw this
     /// number of visits, or last put the seen units back into the inbox.
@@ -135,9 +135,9 @@ impl<U: ForeignHeader, H> Mail<U, H> {
         pushed.chain(seen)
     }
 
-    /// Borrows all units of `inbox`, for a thread that looks at them and books nothing. The units
-    /// that the thread looks at go to `seen`. The caller must put the units back, then check
-    /// whether the record is free, and drain the mail if it is.
+    /// Borrows all units of `inbox`, for a thread that examines them and does not book their frees.
+    /// The units that the thread examines go to `seen`. The caller must put the units back, then
+    /// check whether the record is free, and drain the mail if it is.
     pub fn lend(&self) -> LentUnits<'_, U> {
         // SAFETY: both inboxes belong to one heap, and no thread closes them.
         unsafe { self.inbox.lend(&self.seen, &self.inbox) }
@@ -154,10 +154,11 @@ impl<U: ForeignHeader, H> Mail<U, H> {
 /// The reason why an owner counts as idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdleBy {
-    /// The owner took no slow path for a while.
+    /// The owner has not taken a slow path for [`IDLE_MS`].
     Time,
-    /// Other threads pushed many bytes since the owner's last slow path. A thread is still pushing.
-    /// The last unit that it pushed probably has live blocks, so the look leaves that unit alone.
+    /// Since the owner's last slow path, other threads have pushed more bytes than the bound
+    /// allows. The looking thread is itself pushing, and the unit that it pushed last probably has
+    /// live blocks, so the look leaves that unit alone.
     Bytes,
 }
 
@@ -166,15 +167,14 @@ pub enum IdleBy {
 pub struct Purged {
     /// The number of units that the look purged.
     pub units: usize,
-    /// Whether the heap probably has more units to purge. If so, the next look need not wait for a
+    /// Whether the heap probably has more units to purge, so that the next look need not wait for a
     /// clock tick.
     pub more: bool,
 }
 
-/// The operations on heaps that an [`IdleQueue`] needs. Each allocator with such a queue implements
-/// this trait.
+/// The operations on an allocator's heaps that an [`IdleQueue`] needs.
 pub trait IdleHeaps {
-    /// A heap, or the record that has it.
+    /// A heap, or the record that contains it.
     type Heap;
     /// A unit of a heap.
     type Unit: ForeignHeader;
@@ -188,12 +188,12 @@ pub trait IdleHeaps {
     /// Returns the number of visits of the heap's owner to the slow path.
     fn visits(&self, heap: &Self::Heap) -> usize;
 
-    /// Returns whether a thread holds the heap's record. If not, the threads that push to the heap
-    /// drain it.
+    /// Returns whether a thread holds the heap's record. If no thread does, the threads that push
+    /// to the heap drain it.
     fn is_held(&self, heap: &Self::Heap) -> bool;
 
-    /// Purges some units of this heap that have no live block and that are in its inbox. `by` says
-    /// why the owner counts as idle. Only one thread at a time calls this.
+    /// Purges some of the units in this heap's inbox whose blocks are all free. `by` says why the
+    /// owner counts as idle. Only one thread at a time calls this.
     fn purge_units(&self, heap: &Self::Heap, by: IdleBy) -> Purged;
 
     /// Drains the heap's mail if no thread holds its record. The calling thread has just put units
@@ -214,7 +214,7 @@ pub struct IdleQueue<H> {
     /// The number of further looks that do not wait for the next clock tick, because a look left
     /// units to purge.
     more: OwnerUsize,
-    /// An owner that took no slow path for this number of milliseconds is idle.
+    /// The number of milliseconds without a slow path after which an owner is idle.
     idle_ms: usize,
     gate: Gate,
 }
@@ -241,11 +241,11 @@ impl<H> IdleQueue<H> {
     }
 
     /// Makes sure that a heap to which this thread has pushed is in the queue. `bytes` is the size
-    /// of the pushed unit. Some pushes look at the heap if its owner is idle by bytes. One in 64
-    /// pushes to a heap looks at the queue, unless that push looked at the heap.
+    /// of the pushed unit. If the heap's owner is idle by bytes, some calls look at the heap. One
+    /// in 64 calls for a heap looks at the queue, unless it has already looked at the heap.
     ///
-    /// The push ends with a fence. So either this thread sees that the heap left the queue, or the
-    /// thread that removes the heap sees the push.
+    /// The push ended with a fence, so either this thread sees that the heap has left the queue, or
+    /// the thread that removes the heap sees the push.
     ///
     /// # Safety
     /// The heap is not freed while the queue is used. `heaps` returns the same mail for the heap at
@@ -287,8 +287,8 @@ impl<H> IdleQueue<H> {
         true
     }
 
-    /// Adds a heap, unless it is in the queue already. If `new`, the owner's pause starts now. A
-    /// look that returns a heap to the queue passes `false`.
+    /// Adds a heap, unless it is in the queue already. If `new`, starts the owner's pause. A look
+    /// that returns a heap to the queue passes `false`.
     #[cold]
     fn add<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, new: bool) {
         let mail = heaps.mail(heap);
@@ -382,7 +382,7 @@ impl<H> IdleQueue<H> {
             return false;
         }
         if mail.inbox.is_empty() {
-            // Any seen unit may have become empty since a thread looked at it, so all seen units go
+            // Any seen unit may have become empty since a thread examined it, so all seen units go
             // back to the inbox.
             mail.since.set(now);
             mail.put_seen_back();

@@ -1,10 +1,10 @@
 //! Checks that stop a debug build without unwinding.
 //!
-//! `debug_assert!` unwinds. Code that frees memory must not unwind, because that would leave a
-//! free half done. A failed check here calls the panic hook as usual and then ends the process.
+//! `debug_assert!` unwinds. Code that frees memory must not unwind, because an unwind would leave
+//! the free half done. A failed check here calls the panic hook as usual and then ends the process.
 //! Under loom, a failed check unwinds, so that the model checker can report the interleaving.
 
-/// Reports `$what` and ends the process if `$holds` is false. Does not unwind. Release builds do
+/// Reports `$what` and ends the process, without unwinding, if `$holds` is false. Release builds do
 /// not evaluate `$holds`.
 ///
 /// ```

@@ -1,7 +1,8 @@
 //! Large blocks, which the backing allocator serves directly, and blocks of size zero.
 //!
-//! A large block counts towards the limit of its pool's account. It is in no unit, so any thread
-//! may free it. A block of size zero is an aligned address without memory.
+//! A large block counts towards the limit of its pool's account. It is not part of a unit, so it
+//! has no owner and any thread may free it. A block of size zero is an aligned address without
+//! memory.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -79,7 +80,7 @@ impl<A: Account> Drop for Freed<'_, A> {
     }
 }
 
-/// Grows a large block by the backing allocator's own method. The new bytes are zero if `zeroed`.
+/// Grows a large block with the backing allocator's own method. The new bytes are zero if `zeroed`.
 ///
 /// # Errors
 /// Returns [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses. The
@@ -110,7 +111,7 @@ pub unsafe fn grow<B: Allocator, A: Account>(
     Ok(grown.cast())
 }
 
-/// Shrinks a large block by the backing allocator's own method.
+/// Shrinks a large block with the backing allocator's own method.
 ///
 /// # Errors
 /// Returns [`AllocError`] if the backing allocator refuses. The block is then unchanged.

@@ -21,7 +21,7 @@
 //! arithmetic ([`align`]), the lookup of headers ([`header`]), the allocator traits ([`traits`],
 //! [`backing`]), and checks for debug builds and models ([`invariant!`], [`witness`], [`sync`]).
 //!
-//! This crate makes no promise of stability. Depend on the allocators instead.
+//! The API of this crate is not stable. Depend on the allocators instead.
 #![doc = include_str!("../DESIGN.md")]
 #![no_std]
 #![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]

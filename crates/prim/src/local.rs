@@ -1,8 +1,8 @@
 //! The thread-local that binds a thread to its record, and the steps of thread exit.
 //!
 //! The thread-local has a pointer to a record and a copy of the fields that the fast path needs. It
-//! has a constant initial value and no destructor. So on a target with native thread-locals, a read
-//! takes no check and cannot fail, not even during thread exit.
+//! has a constant initial value and no destructor, so on a target with native thread-locals, a read
+//! needs no check and cannot fail, not even during thread exit.
 //!
 //! A thread is in one of three states:
 //!
@@ -11,8 +11,8 @@
 //! * *GONE*: its exit guard has run or has refused the hook, or the thread is registering the hook.
 //!
 //! NOWHERE and GONE are static records whose fronts are full and that own no unit. The fast path
-//! needs no check for them, because it finds a full front and takes the slow path, which checks the
-//! state. The design page has a picture of the states.
+//! does not check for them: it finds a full front and takes the slow path, which checks the state.
+//! The design page has a picture of the states.
 //!
 //! One exit guard serves all allocators of a thread. The system runs destructors of thread-locals
 //! in any order. A destructor that runs after the guard finds GONE: an allocation then leases a
@@ -31,14 +31,14 @@ use std::thread::LocalKey;
 
 use crate::record::{Lease, Record, Registry};
 
-/// The number of allocators that can register a hook for one thread's exit.
+/// The maximum number of exit hooks of one thread, and so of allocators that can register one.
 const HOOKS: usize = 8;
 
-/// The error of [`at_exit`]: the thread's exit guard takes no further hook.
+/// The error of [`at_exit`] if the thread's exit guard does not accept a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone;
 
-/// The exit guard of a thread: runs the hooks that allocators registered.
+/// The exit guard of a thread, whose drop runs the hooks that allocators registered.
 struct Exit {
     hooks: [Hook; HOOKS],
 }
@@ -61,9 +61,9 @@ std::thread_local! {
     static REGISTERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether this thread is inside [`at_exit`]. If the guard is not a key, the C library
-/// ends the process when it gets no memory for the registration. So a `malloc` must not refuse a
-/// request while this function returns `true`.
+/// Returns whether this thread is inside [`at_exit`]. If the guard is a thread-local, the C library
+/// ends the process when it cannot allocate memory for the registration, so a `malloc` must not
+/// refuse a request while this function returns `true`.
 #[must_use]
 pub fn is_registering() -> bool {
     REGISTERING.try_with(Cell::get).unwrap_or(false)
@@ -77,8 +77,8 @@ pub fn is_registering() -> bool {
 pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     #[cfg(all(test, not(ephemera_loom)))]
     tests::while_registering();
-    // The C library may allocate for the guard, and that allocation may call this function again.
-    // So the outer value is restored below.
+    // The C library may allocate for the guard, and that allocation may call this function again,
+    // so the outer call's value is restored below.
     let outer = REGISTERING.try_with(|registering| registering.replace(true)).unwrap_or(false);
     let kept = register(hook);
     let _ = REGISTERING.try_with(|registering| registering.set(outer));
@@ -99,7 +99,7 @@ fn register(hook: fn()) -> Result<(), Gone> {
 /// The content of a [`Tenant`]'s thread-local: the record of this thread, and a copy of the fields
 /// that the fast path needs.
 ///
-/// Both fields are in one thread-local, so that both are readable or neither is. The record is a
+/// Both fields are in one thread-local, so that a read finds either both or none. The record is a
 /// pointer, not a reference, because the oldest supported compiler refuses a constant with a
 /// reference to a mutable static. The pointer is never null, so the fast path does not compare it
 /// with null.
@@ -147,12 +147,12 @@ impl<S: Tenant> ThreadBinding<S> {
 /// `near`, and only this module writes the thread-local. Neither NOWHERE nor GONE is in the
 /// registry.
 ///
-/// The trait is safe because this crate dereferences no pointer that relies on these rules. A
-/// tenant that breaks them releases leases that its threads do not hold. That harms only the
-/// unsafe code of the crate that defines the tenant (see [`record`](crate::record)).
+/// The trait is safe because this crate dereferences no pointer that relies on these rules. If a
+/// tenant breaks them, this module may release leases that the thread does not hold, which harms
+/// only the unsafe code of the crate that defines the tenant (see [`record`](crate::record)).
 pub trait Tenant: Sized + Sync + 'static {
     /// A copy of the fields of a record that the fast path needs. A read through the record would
-    /// take two loads, and the second would wait for the first.
+    /// take two loads, the second of which depends on the first.
     type Near: Copy + 'static;
     /// Returns the current copy for `record`, which is NOWHERE, GONE, or a record that
     /// [`Tenant::enter`] has prepared. The holder must call [`renew`] whenever the result changes.
@@ -167,8 +167,8 @@ pub trait Tenant: Sized + Sync + 'static {
     /// release. The thread is still bound to the record, so allocations and frees in this method
     /// work as usual. Must not unwind.
     fn leave(record: &'static Record<Self>);
-    /// Ends the lease of a thread that exits, or of one operation. A tenant with inboxes calls
-    /// [`Lease::release`] here, which also drains the remote frees that arrived since
+    /// Releases the lease of a thread that exits, or of one operation. A tenant with inboxes calls
+    /// [`Lease::release`] here, which also drains the remote frees that have arrived since
     /// [`Tenant::leave`]. Must not unwind.
     fn release(lease: Lease<'static, Self>);
 }
@@ -235,7 +235,7 @@ impl<S> Held<S> {
 }
 
 impl<S: Tenant> Held<S> {
-    /// Ends the lease if it is for one operation. A bound record stays bound.
+    /// Releases the lease if it is for one operation. A bound record stays bound.
     pub fn release(self) {
         if let Self::Leased(lease) = self {
             S::release(lease);
@@ -260,7 +260,7 @@ pub fn near<S: Tenant>() -> S::Near {
 
 /// Copies the [`Tenant::near`] of this thread's record into the thread-local again.
 pub fn renew<S: Tenant>() {
-    // An unreadable thread-local needs no copy: `near` then reads GONE.
+    // If the thread-local is unreadable, `near` reads GONE and does not need the copy.
     let _ = S::statics().binding.try_with(|binding| binding.set(binding.get()));
 }
 
@@ -277,7 +277,7 @@ pub fn bound<S: Tenant>() -> Option<&'static Record<S>> {
 /// Returns a record to allocate from, or `None` if there is no memory for one.
 ///
 /// The result is the record that this thread is bound to; the first call binds one. After the exit
-/// guard has run, or if the guard takes no further hook, the result is a record leased for this
+/// guard has run, or if the guard does not accept a hook, the result is a record leased for this
 /// operation.
 #[cold]
 #[must_use]
@@ -289,8 +289,8 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
     if !core::ptr::eq(record, S::statics().nowhere) {
         return Some(Held::Bound(record));
     }
-    // Lease before registering the hook. With no memory for a record, every attempt would otherwise
-    // register one more hook, until the guard is full.
+    // Lease before registering the hook. Otherwise, while there is no memory for a record, every
+    // attempt would register one more hook, until the guard is full.
     let lease = lease::<S>()?;
     // The tenant may have re-entered this allocator and bound a record, so check again.
     if let Some(record) = bound::<S>() {
@@ -303,8 +303,8 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
     if !cfg!(ephemera_weaken = "registration_is_nowhere") {
         set::<S>(S::statics().gone);
     }
-    // From here on the thread owns memory. So the fork handler must be registered: a forked child
-    // must distinguish this memory from the memory of other threads.
+    // Register the fork handler before the thread owns memory: a forked child must distinguish this
+    // memory from the memory of other threads.
     crate::fork::watch();
     if at_exit(exit::<S>).is_err() {
         return Some(Held::Leased(lease));
@@ -325,7 +325,7 @@ fn lease<S: Tenant>() -> Option<Lease<'static, S>> {
 
 /// Stores `record` in the thread-local and returns whether that worked.
 ///
-/// The thread-local has no destructor, so it usually lives as long as the thread. Where
+/// The thread-local does not have a destructor, so it usually lives as long as the thread. Where
 /// thread-locals are built on the system's keys, the system may be destroying the thread-local.
 /// This function then fails, and reads return GONE. A read after the destruction creates the
 /// thread-local again, as NOWHERE.

@@ -1,9 +1,9 @@
 //! Marks memory that the program must not touch, for tools that report such accesses.
 //!
-//! A freed block is still mapped, and still part of a live allocation of the backing allocator. So
-//! no tool notices that a program continues to use it. Allocators therefore call [`poison`] on each
-//! block that is freed and [`unpoison`] on each block that they hand out. Both compile to nothing,
-//! except with these settings in `RUSTFLAGS` and under Miri:
+//! A freed block is still mapped, and still part of a live allocation of the backing allocator, so
+//! a tool does not notice that a program continues to use it. Allocators therefore call [`poison`]
+//! on each block that is freed and [`unpoison`] on each block that they hand out. Both compile to
+//! nothing, except with these settings in `RUSTFLAGS` and under Miri:
 //!
 //! | setting | effect |
 //! |---|---|
@@ -16,8 +16,8 @@
 //! * **M1**: Poisoned bytes belong to the allocator. The allocator unpoisons them before it reads
 //!   or writes them, hands them out or frees them ([`raw::release`](crate::raw::release) unpoisons
 //!   a whole block).
-//! * **M2**: Neither function keeps the content of the bytes. So intrusive links are written after
-//!   the call, into bytes that the call did not cover.
+//! * **M2**: Neither function keeps the content of the bytes. Allocators therefore write intrusive
+//!   links after the call, into bytes that the call did not cover.
 //!
 //! AddressSanitizer keeps one mark for eight bytes. In a block that does not start and end at
 //! multiples of eight, up to seven bytes on either side may stay unmarked.
@@ -67,8 +67,7 @@ mod marks {
     use core::mem::MaybeUninit;
     use core::ptr::NonNull;
 
-    /// Uninitialised bytes, which are copied over a block. One copy is one step for the
-    /// interpreter.
+    /// Uninitialised bytes to copy over a block. The interpreter executes one copy as one step.
     static NOTHING: [MaybeUninit<u8>; 4096] = [MaybeUninit::uninit(); 4096];
 
     pub(super) unsafe fn poison(block: NonNull<u8>, bytes: usize) {
@@ -120,8 +119,8 @@ mod marks {
 ///
 /// A request is six machine words in memory, their address in `rax`, and a marker in the
 /// instruction stream. The marker is four rotations of `rdi` by 128 bits in total, then an exchange
-/// of `rbx` with itself. It has no effect on a processor. Valgrind's translator recognises the
-/// marker, serves the request and stores the answer in `rdx`.
+/// of `rbx` with itself. A processor executes it without effect. Valgrind's translator recognises
+/// the marker, serves the request and stores the answer in `rdx`.
 #[cfg(all(not(miri), ephemera_poison = "valgrind"))]
 mod marks {
     use core::ptr::NonNull;
@@ -129,22 +128,22 @@ mod marks {
     #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
     compile_error!("`--cfg ephemera_poison=\"valgrind\"` knows the client requests of Linux on x86-64 only");
 
-    /// The tool that a request is for: `MC`, memcheck, in the two upper bytes. Other tools ignore
-    /// it.
+    /// The code of memcheck, `MC`, in the two upper bytes of a request. Other tools ignore such
+    /// requests.
     const MEMCHECK: usize = 0x4D43_0000;
-    /// Makes every access an error.
+    /// The request that makes every access to a range an error.
     const MAKE_MEM_NOACCESS: usize = MEMCHECK;
-    /// Makes accesses valid, and values read before a write undefined.
+    /// The request that makes accesses to a range valid, and its content undefined.
     const MAKE_MEM_UNDEFINED: usize = MEMCHECK + 1;
 
     #[inline]
     fn request(code: usize, block: NonNull<u8>, bytes: usize) {
         let words: [usize; 6] = [code, block.as_ptr().addr(), bytes, 0, 0, 0];
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        // SAFETY: the rotations add up to 2 * 64 bits, so they restore `rdi`. The exchange changes
-        // nothing. The assembly may change the flags, since it does not promise to preserve them.
-        // Under valgrind the request reads the six words and writes `rdx`, which is declared. It
-        // writes no memory of the program and does not use the stack.
+        // SAFETY: the rotations add up to 2 * 64 bits, so they restore `rdi`. The exchange of `rbx`
+        // with itself has no effect. The assembly may change the flags, since it does not promise
+        // to preserve them. Under valgrind the request reads the six words and writes `rdx`, which
+        // is declared. It does not write the program's memory or use the stack.
         unsafe {
             core::arch::asm!(
                 "rol rdi, 3",

@@ -7,9 +7,9 @@
 //! the memory in the first-level cache, the chain takes 0.7 ns a block either way. Managed runtimes
 //! with bump allocation call this "allocation prefetch".
 //!
-//! The module emits the instruction by inline assembly. The compiler's intrinsic for a write hint
-//! compiles to a read hint where the target's baseline has no write hint. For a line that another
-//! core has read, a read hint costs 15 to 30 ns (decision 0004).
+//! The module emits the instruction with inline assembly, because the compiler's intrinsic for a
+//! write hint compiles to a read hint where the target's baseline has no write hint. For a line
+//! that another core has read, a read hint costs 15 to 30 ns (decision 0004).
 
 /// Prefetches the line at `line`, which the caller will write soon. This is a hint: it accesses no
 /// memory, so any address is allowed.

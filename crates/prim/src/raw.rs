@@ -9,9 +9,9 @@
 //! # Invariants
 //!
 //! * **R1**: For a block from [`acquire`] with a layout of `size` bytes,
-//!   `address + size + TOP_GUARD` does not overflow. So the sum of an address in the block (or just
-//!   past it), an alignment and a size needs no overflow check. The alignment and the size together
-//!   must be at most [`TOP_GUARD`].
+//!   `address + size + TOP_GUARD` does not overflow. The sum of an address in the block (or just
+//!   past it), an alignment and a size therefore needs no overflow check, if the alignment and the
+//!   size together are at most [`TOP_GUARD`].
 //! * **R2**: A whole block is unpoisoned before it is freed (M1 of [`poison`](crate::poison)).
 
 use core::ptr::{self, NonNull};
@@ -20,15 +20,15 @@ use allocator_api2::alloc::{AllocError, Allocator, Layout};
 
 use crate::poison::unpoison;
 
-/// The number of bytes below the end of the address space in which no block may end (R1): 4 MiB.
+/// The size of the region at the top of the address space in which no block may end (R1): 4 MiB.
 ///
-/// That is four times the largest chunk of any allocator here (1 MiB, in a geometry of
+/// This is four times the size of the largest chunk in this workspace (1 MiB, in a geometry of
 /// `ring-alloc`). No operating system hands out memory that high to 64-bit programs. In 32-bit
 /// programs the guard costs at most one thousandth of the address space.
 pub const TOP_GUARD: usize = 4 << 20;
 
 /// Allocates a block of `layout` from `backing`: `layout.size()` bytes, aligned, uninitialised. The
-/// block may be larger; the excess stays unused.
+/// backing allocator may return a larger block; the excess stays unused.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub fn acquire<A: Allocator + ?Sized>(backing: &A, layout: Layout) -> Result<Non
     Ok(block)
 }
 
-/// Frees a block to `backing`, after unpoisoning all of it (R2).
+/// Unpoisons the whole block (R2), then frees it to `backing`.
 ///
 /// Under loom the block is leaked instead. A model that touches a freed header must find the
 /// header's [`Witness`](crate::witness::Witness) and not another block at that address.

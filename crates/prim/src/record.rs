@@ -1,17 +1,17 @@
 //! Records, the identities of threads. Each unit of memory names the record that it belongs to.
 //!
-//! A *record* is never freed, so a unit can name its record once and for its whole life. Threads
-//! lease a record one after another. The thread that has the lease is the *holder*. The record's
-//! *data* is the state that the allocator keeps for one thread, such as its fronts and lists. The
-//! data passes to the next holder unchanged: nothing is merged, rewritten or scanned.
+//! A *record* is never freed, so a unit can name the same record for its whole life. Threads lease
+//! a record one after another. The thread that has the lease is the *holder*. The record's *data*
+//! is the state that the allocator keeps for one thread, such as its fronts and lists. The next
+//! holder receives the data unchanged: no thread merges, rewrites or scans it.
 //!
 //! The address of a thread-local or the index of a thread cannot serve as this identity. A later
 //! thread may reuse either, so a unit of an ended thread would seem to belong to a running one.
 //!
 //! A lease is only a token: it gives access to the same `&S` that [`Record::data`] returns to any
-//! thread. So leases are sound in safe code, even in code that sends a lease to another thread,
-//! forgets it, or leases every record. The unsafe code of the crate that defines `S` relies on L1,
-//! and upholds L1 by keeping `S` and the registry private.
+//! thread. Leases are therefore sound in safe code, even in code that sends a lease to another
+//! thread, forgets it, or leases every record. The unsafe code of the crate that defines `S` relies
+//! on L1, and upholds L1 by keeping `S` and the registry private.
 //!
 //! The design page lists the invariants L1 to L4.
 
@@ -21,11 +21,11 @@ use core::ptr;
 use crate::sync::push;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
 
-/// No thread holds the lease.
+/// The lease word of a record that no thread holds.
 const FREE: usize = 0;
-/// A thread holds the lease and has not bound the record.
+/// The lease word of a record whose holder has not bound it.
 const HELD: usize = 1;
-/// A thread holds the lease and has bound the record by [`Lease::bind`].
+/// The lease word of a record whose holder has bound it by [`Lease::bind`].
 const BOUND: usize = 2;
 
 // ORDERING: Acquire. Pairs with the Release in `Lease::drop`: the new holder sees the last holder's
@@ -40,12 +40,12 @@ const RELEASE: Ordering =
 #[cfg(any(ephemera_pages, feature = "alloc"))]
 const ADD: Ordering =
     if cfg!(ephemera_weaken = "add_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `Registry::add`: sees all added records complete,
-// because each exchange continues the release sequences of the exchanges before it.
+// ORDERING: Acquire. Pairs with the Release in `Registry::add`: sees the writes to all added
+// records, because each exchange continues the release sequences of the exchanges before it.
 const LOOK: Ordering =
     if cfg!(ephemera_weaken = "records_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// The identity of a thread, with the allocator's data.
+/// The identity under which an allocator keeps a thread's memory, with the allocator's data.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Record<S> {
@@ -140,7 +140,8 @@ impl<S> Record<S> {
 }
 
 /// The right to write the owner's words of a record. Dropping it releases the record without a
-/// check of the inboxes. The holder of a record with inboxes calls [`Lease::release`] instead.
+/// check of the inboxes, so the holder of a record with inboxes must call [`Lease::release`]
+/// instead.
 #[derive(Debug)]
 pub struct Lease<'r, S> {
     record: &'r Record<S>,
@@ -157,15 +158,15 @@ impl<'r, S> Lease<'r, S> {
     /// Releases the lease, then drains the remote frees that other threads pushed while it was
     /// held.
     ///
-    /// A thread that pushes to a held record leaves the inbox to the holder. So the holder must
-    /// check the inboxes once more after the release. A lease that is merely dropped may leave
-    /// units there. `has_mail` returns whether any inbox of the record holds a unit. `drain`
-    /// empties all inboxes, and runs under the lease.
+    /// A thread that pushes to a held record leaves the inbox to the holder, so the holder must
+    /// check the inboxes once more after the release. If the lease is merely dropped, units may
+    /// stay in the inboxes. `has_mail` returns whether any inbox of the record holds a unit.
+    /// `drain` empties all inboxes, while this thread holds the lease.
     ///
     /// Returns when the inboxes are empty, or when another thread holds the lease and drains them
     /// at its own release. The number of rounds is bounded: each further round drains a push that
-    /// another thread made during the previous one. A record without a holder allocates no blocks,
-    /// so there are at most as many rounds as blocks that were live at the call.
+    /// another thread made during the previous one. No thread allocates from a record without a
+    /// holder, so there are at most as many rounds as blocks that were live at the call.
     #[inline]
     pub fn release(self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Record<S>)) {
         let record = self.record;
@@ -193,9 +194,8 @@ impl<S> Drop for Lease<'_, S> {
     }
 }
 
-/// The number of static records. If more threads run at the same time, the registry allocates
-/// further records and never frees them. Miri has fewer static records, because every test that
-/// trims visits all of them.
+/// The number of static records. If more threads run at once, the registry adds records, which it
+/// never frees. Miri has fewer static records, because a trim visits all of them.
 pub const FIRST: usize = if cfg!(ephemera_loom) {
     2
 } else if cfg!(miri) {
@@ -206,8 +206,8 @@ pub const FIRST: usize = if cfg!(ephemera_loom) {
 
 /// All records of one allocator.
 ///
-/// Keep the registry in a `static`: units name their record by its address, and moving the registry
-/// would move its records (L3).
+/// Keep the registry in a `static`: a move would change the addresses by which units name records
+/// (L3).
 #[derive(Debug)]
 pub struct Registry<S: 'static> {
     first: [Record<S>; FIRST],
@@ -270,7 +270,8 @@ impl<S> Registry<S> {
     #[cfg(any(ephemera_pages, feature = "alloc"))]
     #[cold]
     fn add(&self) -> Option<Lease<'_, S>> {
-        // Create the data before allocating: `make` belongs to the tenant and may unwind.
+        // Create the data before the allocation, because `make` belongs to the tenant and may
+        // unwind.
         let record = Record::new((self.make)());
         let layout = core::alloc::Layout::new::<Record<S>>();
         let place = crate::pages::permanent(layout).ok()?.cast::<Record<S>>();
@@ -314,7 +315,7 @@ mod tests {
         assert!(record.is_free());
         let lease = record.try_lease().unwrap();
         assert!(!record.is_free());
-        // A failed attempt takes nothing and releases nothing.
+        // A failed attempt neither takes nor releases the lease.
         assert!(record.try_lease().is_none());
         assert!(record.try_lease().is_none() && !record.is_free());
         assert_eq!(lease.record().data().add(1), 8);

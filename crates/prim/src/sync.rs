@@ -23,8 +23,9 @@ pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicU
 
 use crossbeam_utils::Backoff;
 
-/// Spins for a moment while this thread waits for another one. The time doubles with each of the
-/// first few calls for one `backoff`. Under loom, tells the model checker that this thread waits.
+/// Spins for a moment, for a thread that waits for another one. The time doubles with each of the
+/// first few calls with the same `backoff`. Under loom, tells the model checker that this thread
+/// waits.
 #[inline]
 pub fn pause(backoff: &Backoff) {
     #[cfg(not(ephemera_loom))]
@@ -40,7 +41,8 @@ pub fn pause(backoff: &Backoff) {
 /// this call pushed the item.
 ///
 /// `link` stores its argument in the new item. The argument is the item below, or null. `order` is
-/// the ordering of the push, which publishes the link and all that this thread wrote to the item.
+/// the ordering of the push, which publishes the link and everything that this thread wrote to the
+/// item.
 #[inline]
 pub fn push<T>(
     head: &AtomicPtr<T>,
@@ -64,8 +66,8 @@ pub fn push<T>(
 
 /// Returns a first guess of a stack's head. The exchange of a push confirms or corrects the guess.
 ///
-/// Under loom the guess is null. Loom reorders an operation only with the previous operation on
-/// the same atomic. If a load preceded the push, no model would run the push before another
+/// Under loom the guess is null. Loom reorders an operation only with the previous operation on the
+/// same atomic. If a load preceded the push, a model would never run the push before another
 /// thread's read of the head.
 #[inline]
 #[must_use]
@@ -73,13 +75,13 @@ pub fn guess<T>(head: &AtomicPtr<T>) -> *mut T {
     if cfg!(ephemera_loom) { core::ptr::null_mut() } else { head.load(Ordering::Relaxed) }
 }
 
-/// Replaces the value of a word by `new(value)`, unless that is `None`. Returns whether this call
+/// Replaces the value of a word with `new(value)`, unless that is `None`. Returns whether this call
 /// changed the word.
 ///
 /// `first` is a first guess of the value. `exchange` is the word's `compare_exchange` or
 /// `compare_exchange_weak`, with its orderings. After a failed exchange, the function tries again
-/// with the value that the exchange found. The equivalent method of `core` has a new name that the
-/// oldest supported compiler does not know.
+/// with the value that the exchange found. `core` has an equivalent method, but the oldest
+/// supported compiler does not know its current name.
 #[inline]
 pub fn change_if<T: Copy>(
     first: T,
@@ -111,7 +113,8 @@ macro_rules! const_unless_loom {
 
 #[cfg(all(test, ephemera_loom))]
 mod tests {
-    /// A model that runs on `core`'s atomics passes with any orderings.
+    /// Checks that models use loom's atomics: on those of `core`, a model would pass with any
+    /// orderings.
     #[test]
     fn loom_models_run_on_the_atomics_of_loom() {
         loom::model(|| {

@@ -18,10 +18,10 @@
 //! Cargo unifies features across the whole build, so any package may turn on this feature. In that
 //! case:
 //!
-//! * If the standard trait needs no feature gate, the compiler refuses the second implementation
-//!   (E0119, "conflicting implementations"). Turn on feature `nightly` of this crate too, or build
-//!   with `RUSTFLAGS='--cfg ephemera_no_std_allocator'`. Either measure leaves only the
-//!   implementation under allocator-api2's name.
+//! * If the standard trait is usable without a feature gate, the compiler refuses the second
+//!   implementation (E0119, "conflicting implementations"). Turn on feature `nightly` of this crate
+//!   too, or build with `RUSTFLAGS='--cfg ephemera_no_std_allocator'`. Either measure leaves only
+//!   the implementation under allocator-api2's name.
 //! * If the standard trait needs a gate (nightly compilers before 1.100), the compiler refuses uses
 //!   of the trait (E0658). Turn on feature `nightly` of this crate, which opens the gate for this
 //!   package. Every other package that names the trait, or invokes
@@ -30,9 +30,9 @@
 //! # Clones
 //!
 //! allocator-api2 demands that a clone of an allocator acts as the same allocator. The standard
-//! trait does not. So code that takes any `A: Allocator + Clone` must not allocate a block through
-//! one clone and free it through another. With feature `nightly`, `A` may implement only the
-//! standard trait.
+//! trait does not, and with feature `nightly`, an `A: Allocator + Clone` may implement only the
+//! standard trait. Code that is generic over such an `A` must therefore not allocate a block
+//! through one clone and free it through another.
 
 pub use allocator_api2::alloc::{AllocError, Allocator};
 
@@ -59,8 +59,8 @@ pub type BlockResult = Result<core::ptr::NonNull<[u8]>, AllocError>;
 /// # Safety
 ///
 /// By writing `unsafe` in the invocation, the caller promises that the inherent methods uphold the
-/// contracts of all three traits. Blocks are valid, disjoint and fit their layouts. Clones and
-/// moved values are equivalent allocators. No method unwinds.
+/// contracts of all three traits: blocks are valid, disjoint and fit their layouts, clones and
+/// moved values are equivalent allocators, and no method unwinds.
 ///
 /// # Examples
 ///
@@ -202,8 +202,8 @@ macro_rules! __impl_allocator_resizing {
     };
 }
 
-// The features and cfgs of this package select the macros below. The features and cfgs of the
-// package that invokes a macro have no effect.
+// The features and cfgs of this package select the macros below, not those of the package that
+// invokes a macro.
 
 /// Implements the trait of allocator-api2 0.4.
 #[cfg(feature = "allocator-api2-04")]
@@ -242,7 +242,7 @@ macro_rules! __impl_allocator_standard {
     ($($request:tt)*) => {};
 }
 
-/// The names that the expansion of [`impl_allocator!`](crate::impl_allocator) uses. Not public API.
+/// Names for the expansion of [`impl_allocator!`](crate::impl_allocator). Not public API.
 #[doc(hidden)]
 pub mod __reexport {
     pub use core::alloc::Layout;

@@ -1,7 +1,7 @@
 //! The list of all units of one owner, which other threads may read while the owner changes it.
 //!
 //! The owner adds and removes units without a lock and without waiting. A *walker* is a thread that
-//! reads the list, for example for statistics. The walker protects two units by hazard pointers:
+//! reads the list, for example for statistics. The walker protects two units with hazard pointers:
 //! the unit that it visits and the unit that it came from. The owner first unlinks a unit and then
 //! checks the hazard pointers. If a hazard pointer names the unit, the owner links the unit again
 //! and keeps it.
@@ -13,9 +13,9 @@
 //!              '---------------- hazards[0]: it came from C, whose link it follows
 //! ```
 //!
-//! A walker protects only two units at a time, so a walker that never ends keeps only two units
-//! from being freed. A walker that did not survive a fork protects no unit in the child, because
-//! its gate is open there.
+//! A walker protects only two units at a time, so even a walk that never ends keeps only two units
+//! from being freed. If a walker's thread did not survive a fork, its hazard pointers have no
+//! effect in the child, because the gate counts as open there.
 //!
 //! # Invariants
 //!
@@ -32,20 +32,20 @@ use crate::gate::Gate;
 use crate::sync::{AtomicPtr, Ordering, fence, pause};
 use crate::word::OwnerPtr;
 
-/// A walk gives up after it has read a link again this number of times because the owner changed
-/// the link.
+/// The number of times that a walk reads a link again, because the owner changed the link, before
+/// the walk gives up.
 const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
-/// The number of times that [`UnitList::remove_patiently`] tries without a sleep. The pauses after
-/// these tries take as long as a thousand spin hints in total.
+/// The number of tries of [`UnitList::remove_patiently`] before it sleeps. In total, the pauses
+/// after these tries take as long as a thousand spin hints.
 const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
-/// The number of further tries of [`UnitList::remove_patiently`], each after a sleep of [`NAP`]:
-/// the walker may be waiting for this thread's processor.
+/// The number of further tries of [`UnitList::remove_patiently`]. This thread sleeps for [`NAP`]
+/// before each of them, because the walker may be waiting for its processor.
 #[cfg(feature = "std")]
 const NAPS: usize = if cfg!(ephemera_loom) { 0 } else { 200 };
 
-/// The sleep before each of these further tries.
+/// The length of the sleep before each of the [`NAPS`] tries.
 #[cfg(feature = "std")]
 const NAP: core::time::Duration = core::time::Duration::from_micros(100);
 
@@ -53,8 +53,8 @@ const NAP: core::time::Duration = core::time::Duration::from_micros(100);
 // access to the unit.
 const MOVE_ON: Ordering =
     if cfg!(ephemera_weaken = "walk_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `UnitList::walk` and `Hazards::drop`: the walker has
-// left the unit.
+// ORDERING: Acquire. Pairs with the Release in `UnitList::walk` and `Hazards::drop`: sees the
+// walker's last access to the unit.
 const LOOK: Ordering =
     if cfg!(ephemera_weaken = "remove_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
@@ -82,7 +82,7 @@ pub unsafe trait Listed: Sized {
 pub struct UnitList<U> {
     head: OwnerPtr<U>,
     hazards: [AtomicPtr<U>; 2],
-    /// Admits one walker at a time.
+    /// The gate that a walker must enter, so that there is one walker at a time.
     gate: Gate,
 }
 
@@ -146,7 +146,7 @@ impl<U: Listed> UnitList<U> {
         // ORDERING: `LOOK`. Pairs with `UnitList::walk`.
         let walked = self.hazards.iter().any(|hazard| hazard.load(LOOK) == unit.as_ptr());
         // A running walker holds the gate. In a forked child, hazard pointers that another thread
-        // of the parent left behind protect nothing.
+        // of the parent left behind have no effect.
         let walked = walked && self.gate.is_shut();
         if walked && !cfg!(ephemera_weaken = "remove_beside_a_walk") {
             // SAFETY: the neighbours and the unit are live: only the caller, which owns the list,
@@ -159,8 +159,7 @@ impl<U: Listed> UnitList<U> {
 
     /// Removes a unit like [`UnitList::remove`], but waits a bounded time, about 20 ms, for a
     /// walker to move on. This is for a thread that is about to refuse a request or to exit. A
-    /// walker leaves a unit after a few loads, so the wait is long only if the walker lost its
-    /// processor.
+    /// walker moves on after a few loads, so the wait is long only if the walker was preempted.
     ///
     /// # Safety
     /// The caller owns the list, and `unit` is on it.
@@ -193,8 +192,8 @@ impl<U: Listed> UnitList<U> {
         match NonNull::new(prev) {
             // SAFETY: the caller's `prev` is live.
             Some(prev) => unsafe { next_of(prev) }.set(after),
-            // Publish `after` again: a walker that never saw the unit above `after` follows the
-            // head to `after`.
+            // Publish `after` again, for a walker that never saw the unit above `after` and follows
+            // the head to `after`.
             None => self.head.publish(after),
         }
         if let Some(next) = NonNull::new(next) {

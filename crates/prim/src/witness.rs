@@ -1,16 +1,16 @@
 //! A loom cell in a header, through which loom sees accesses to raw memory.
 //!
-//! Loom checks its own cells, but not the targets of raw pointers. Without a witness, a header
-//! that one thread frees while another reads it would pass every model. So each header contains a
-//! [`Witness`]. A thread that accesses the header calls [`Witness::touch`], a thread that has
+//! Loom checks its own cells, but not the targets of raw pointers. Without a witness, models would
+//! not detect that one thread frees a header while another reads it. Each header therefore contains
+//! a [`Witness`]. A thread that accesses the header calls [`Witness::touch`], a thread that has
 //! exclusive access calls [`Witness::write`], and a thread that frees the header calls
-//! [`Witness::end`]. Loom then reports two accesses that nothing orders, and a flag reports an
-//! access after the end. The memory must outlive the model, so
+//! [`Witness::end`]. Loom then reports two accesses that nothing orders, and a flag in the witness
+//! reveals an access after the free. The memory must outlive the model, so
 //! [`raw::release`](crate::raw::release) leaks it.
 //!
 //! Outside loom a witness has size zero and its methods do nothing.
 
-/// Tells loom which threads access a header and which one frees it.
+/// A stand-in for a header, through which loom sees the accesses to the header and its free.
 #[derive(Debug)]
 pub struct Witness {
     #[cfg(ephemera_loom)]
@@ -39,7 +39,7 @@ impl Witness {
         });
     }
 
-    /// Records a write by a thread that has exclusive access at this moment.
+    /// Records a write of the header by a thread with exclusive access.
     #[inline]
     pub fn write(&self) {
         #[cfg(ephemera_loom)]

@@ -1,10 +1,10 @@
 //! Words that one thread writes and other threads may read.
 //!
-//! The owner writes its counts on every allocation, so a write must cost no more than a store to a
-//! plain field. Other threads read the counts for statistics, so a plain field would be a data
-//! race. `Relaxed` loads and stores solve both problems: up to the width of a pointer, they compile
-//! to plain instructions on every known target. On 32-bit targets an [`OwnerU64`] costs more: on
-//! armv7 its store is a loop of exclusive loads and stores.
+//! The owner writes its counts on every allocation, so a write must be as cheap as a store to a
+//! plain field. Other threads read the counts for statistics, so accesses to a plain field would be
+//! data races. `Relaxed` loads and stores solve both problems: up to the width of a pointer, they
+//! compile to plain instructions on every known target. On 32-bit targets an [`OwnerU64`] costs
+//! more: on armv7 its store is a loop of exclusive loads and stores.
 //!
 //! These words are **not** counters for several writers: `add` is a load and a store, not one
 //! atomic operation.
@@ -12,8 +12,8 @@
 use crate::sync::Ordering;
 
 // ORDERING: Release. Pairs with the Acquire in `OwnerPtr::follow` and `OwnerU64::observe`.
-// Publishes: all earlier writes of the owner, such as the target of the pointer and the end of use
-// of the slots whose bits are stored.
+// Publishes: all earlier writes of the owner, such as those to the target of the pointer, and its
+// accesses to the slots whose bits are stored.
 const PUBLISH: Ordering =
     if cfg!(ephemera_weaken = "publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Acquire. Pairs with the Release in `OwnerPtr::publish` and `OwnerU64::publish`.
@@ -57,8 +57,8 @@ macro_rules! owner_word {
                 self.0.store(value, PUBLISH);
             }
 
-            /// Returns the value. The caller then sees all that the owner wrote before publishing
-            /// this value.
+            /// Returns the value. The caller then sees everything that the owner wrote before it
+            /// published this value.
             #[inline]
             #[must_use]
             pub fn observe(&self) -> $int {
@@ -75,8 +75,8 @@ macro_rules! owner_word {
                 sum
             }
 
-            /// Subtracts `less` and returns the rest, which must not be negative. Only the owner
-            /// may call this.
+            /// Subtracts `less` and returns the difference, which must not be negative. Only the
+            /// owner may call this.
             #[inline]
             pub fn sub(&self, less: $int) -> $int {
                 $crate::invariant!(self.get() >= less, "an owner's count went below zero");
@@ -104,8 +104,8 @@ owner_word! {
 }
 
 owner_word! {
-    /// A `u64` that its owner writes and others may read. On a target without 64-bit atomics no
-    /// other thread reads it.
+    /// A `u64` that its owner writes and others may read. On a target without 64-bit atomics, only
+    /// the owner reads it.
     OwnerU64, u64, crate::sync::AtomicU64
 }
 
@@ -144,7 +144,8 @@ impl<T> OwnerPtr<T> {
         self.0.store(pointer, Ordering::Relaxed);
     }
 
-    /// Stores a pointer that other threads may follow at once. Only the owner may call this.
+    /// Stores a pointer, and publishes its target to threads that follow it. Only the owner may
+    /// call this.
     #[inline]
     pub fn publish(&self, pointer: *mut T) {
         // ORDERING: `PUBLISH`. Pairs with `OwnerPtr::follow`. Publishes: the target of the pointer.
@@ -212,7 +213,7 @@ mod threads {
             assert_eq!(*seen, 7);
         }
         owner.join().unwrap();
-        // SAFETY: the owner thread has ended, and nothing else frees the box.
+        // SAFETY: the owner thread was joined, and nothing else frees the box.
         drop(unsafe { alloc::boxed::Box::from_raw(words.0.get()) });
     }
 }

@@ -16,7 +16,7 @@ use ephemera_prim::traits::{AllocError, Allocator};
 const MOST: usize = 1 << 16;
 
 /// Declares an allocator over the global heap that implements one trait and records the names of
-/// the methods called.
+/// the called methods.
 macro_rules! recording_heap {
     ($module:ident, $($api:ident)::+) => {
         mod $module {
@@ -135,7 +135,7 @@ fn walk_through_all_methods(allocator: &impl Allocator) {
 const CALLS: [&str; 7] =
     ["allocate", "grow", "grow_zeroed", "shrink", "deallocate", "allocate_zeroed", "deallocate"];
 
-/// Requests more than a `Recording` serves, through a newtype and by each method that can fail.
+/// Checks each method of a newtype that can fail: requests more than a `Recording` serves.
 fn all_refusals_arrive(allocator: &impl Allocator) {
     let small = Layout::new::<u64>();
     let large = Layout::from_size_align(MOST + 1, 8).expect("a small layout");

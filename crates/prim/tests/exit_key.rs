@@ -8,7 +8,7 @@ use std::thread;
 
 use ephemera_prim::local::{Gone, at_exit, end_threads_by_key};
 
-/// The hooks and destructors that ran at the ends of threads, in order.
+/// The names of the hooks and destructors that ran at thread exit, in order.
 static SAID: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 
 fn say(what: &'static str) {
@@ -41,7 +41,7 @@ fn hooks_run_once_after_the_destructors_of_thread_locals_and_then_no_more_are_ta
     assert!(unsafe { end_threads_by_key() });
     for _ in 0..2 {
         thread::spawn(|| {
-            // The key's destructor runs last, whichever of these two lines comes first.
+            // The key's destructor runs last, regardless of the order of these two lines.
             assert_eq!(at_exit(hook), Ok(()));
             WITH_DESTRUCTOR.with(|_| ());
         })

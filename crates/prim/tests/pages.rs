@@ -136,7 +136,7 @@ fn growth_keeps_the_bytes_and_zeroes_the_rest() {
     take_turn();
     let sizes = [1_000, 40_000, 60_000, 700_000, (1 << 20) + 1, (1 << 20) + 9_000, 5 << 20, 9 << 20];
     let top = sizes.len();
-    // A recycled mapping has old bytes after its block.
+    // A reused mapping has old bytes after its block.
     Owned::new(layout(sizes[top - 1], 8)).expect("memory").fill(0xAA);
     for align in [1, 8 << 10] {
         let mut block = Owned::zeroed(layout(sizes[0], align)).expect("memory");
@@ -165,7 +165,8 @@ fn resident() -> usize {
     ephemera_testkit::bursts::resident()
 }
 
-/// The bytes that stay resident for other reasons, such as the test harness and tables.
+/// The maximum number of bytes that stay resident for other reasons, such as the test harness and
+/// tables.
 #[cfg(target_os = "linux")]
 const SLACK: usize = 2 << 20;
 

@@ -10,7 +10,7 @@ use ephemera_prim::pages::{self, CachedPages, Pages, SpanCache};
 use ephemera_prim::traits::Allocator;
 use ephemera_testkit::suite::take_turn;
 
-/// The layout of spans of 64 KiB. A thread keeps at most four of them.
+/// A layout that takes a span of 64 KiB. A thread keeps at most four of these spans.
 const SPAN: Layout = match Layout::from_size_align(60_000, 8) {
     Ok(layout) => layout,
     Err(_) => panic!("a layout"),
@@ -39,7 +39,7 @@ fn free(source: impl Allocator, block: NonNull<u8>, layout: Layout) {
     unsafe { source.deallocate(block, layout) };
 }
 
-/// Makes 32 allocations and 32 frees of blocks that no thread keeps for itself.
+/// Makes 32 allocations and 32 frees of blocks that threads do not keep in their own caches.
 fn sixty_four_events() {
     let longer = Layout::new::<[u8; 400_000]>();
     for _ in 0..32 {
@@ -80,8 +80,7 @@ fn a_thread_keeps_a_bounded_number_of_bytes() {
     }
     let cached = pages::usage().bytes_cached;
     pages::set_cache(pages::CACHE);
-    // The sum of the bound of the process's cache and the largest number of bytes that this thread
-    // keeps.
+    // The sum of the bound on the process's cache and the maximum of this thread's own cache.
     assert!(cached <= KEPT + KEPT, "{cached}");
 }
 
@@ -117,9 +116,9 @@ fn spans_that_a_sleeping_thread_kept_leave_while_others_allocate() {
     });
     is_asleep.recv().expect("the thread does not panic");
     assert!(pages::usage().bytes_cached >= before.bytes_cached + 4 * SPAN_LEN);
-    // A look visits one cache, and takes one of its spans if the cache was unused since the
-    // previous look at it. Other tests have left caches too, and the looks visit all caches, one
-    // after another. The spans that a look takes stay in the process's cache for at least 16 looks.
+    // A look visits one cache, and takes one of its spans if the cache has not been used since the
+    // previous look at it. Other tests have left caches too, and the looks visit all caches in
+    // turn. The spans that a look takes stay in the process's cache for at least 16 looks.
     for _ in 0..256 {
         sixty_four_events();
     }
@@ -207,7 +206,7 @@ fn memory_that_is_used_all_the_time_keeps_its_pages() {
         let layout = Layout::from_size_align(size, 8).expect("a layout");
         free(Pages, written(Pages, layout), layout);
         let before = faults();
-        // A look follows every 64th of these 1,200 operations.
+        // Every 64th of these 1,200 operations causes a look.
         for _ in 0..600 {
             free(Pages, written(Pages, layout), layout);
         }

@@ -1,5 +1,5 @@
-//! Tests of pages that the program locked in memory, so that the operating system refuses to purge
-//! them.
+//! Tests of pages that the operating system refuses to purge, because the program has locked them
+//! in memory.
 // AddressSanitizer ignores memory locks.
 #![cfg(not(ephemera_poison = "asan"))]
 #![cfg(all(feature = "std", target_os = "linux", target_has_atomic = "64", not(miri)))]
@@ -44,7 +44,7 @@ fn a_refused_purge_does_not_change_errno() {
     let (kept, block) = (written(), written());
     if lock(block) {
         pages::set_cache(0);
-        // SAFETY: no open file has this number, so the call closes nothing.
+        // SAFETY: -1 is not an open file, so the call fails without effect.
         assert_eq!(unsafe { libc::close(-1) }, -1);
         free(block);
         assert_eq!(Error::last_os_error().raw_os_error(), Some(libc::EBADF));
@@ -108,7 +108,7 @@ fn locked_spans_do_not_keep_others_from_being_purged_over_time() {
     assert!(after.bytes_cached <= 4 * SPAN + (512 << 10), "{before:?}, then {after:?}");
 }
 
-/// Allocates and frees a block of another span length, `times` times.
+/// Allocates and frees a block of another span length `times` times.
 fn other_blocks(times: usize) {
     let longer = Layout::new::<[u8; 400_000]>();
     for _ in 0..times {

@@ -9,7 +9,7 @@ use core::ptr::{self, NonNull};
 use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::raw::{TOP_GUARD, acquire};
 
-/// Hands out blocks without memory at one address, and counts the live ones.
+/// An allocator that hands out blocks without memory at one address, and counts the live ones.
 #[derive(Debug)]
 struct At {
     address: usize,
@@ -22,7 +22,8 @@ impl At {
     }
 }
 
-// SAFETY: the contract is broken, since the blocks have no memory. No test accesses their bytes.
+// SAFETY: this breaks the contract, because the blocks do not have memory, but the tests never
+// access their bytes.
 unsafe impl Allocator for At {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = NonNull::new(ptr::without_provenance_mut(self.address)).ok_or(AllocError)?;

@@ -30,9 +30,9 @@ const VARIABLE: &str = "EPHEMERA_POISONED_READ";
 #[cfg(all(not(miri), any(ephemera_poison = "asan", ephemera_poison = "valgrind")))]
 const CHILD_TEST: &str = "a_block_is_usable_unless_it_is_poisoned";
 
-/// Poisons a block, unpoisons it again unless the variable asks for the bad read, and reads it.
+/// Poisons a block, unpoisons it again unless the variable is set, and reads a byte of it.
 ///
-/// Without the variable this is a test in its own right: the pair of calls leaves usable memory.
+/// If the variable is not set, this tests that the memory is usable after both calls.
 #[test]
 fn a_block_is_usable_unless_it_is_poisoned() {
     let bad_read = std::env::var_os(VARIABLE).is_some();

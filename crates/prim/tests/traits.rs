@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 use ephemera_prim::impl_allocator;
 use ephemera_prim::traits::AllocError;
 
-/// The method of an allocator that was called, or none.
+/// The allocator method that was last called, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Called {
     Nothing,
@@ -21,7 +21,7 @@ enum Called {
     Shrink,
 }
 
-/// Serves only empty blocks, and records the last call with its layouts.
+/// An allocator that serves only empty blocks, and records the last call with its layouts.
 #[derive(Debug)]
 struct Recorder<'a, T> {
     last: Cell<(Called, Layout, Layout)>,

@@ -68,7 +68,7 @@ pub(crate) fn resized(old: *mut u8, new: *mut u8, size: usize) {
 pub struct TraceAlloc<A>(A);
 
 impl<A> TraceAlloc<A> {
-    /// Wraps an allocator. The wrapper records nothing before [`start`](crate::start) is called.
+    /// Wraps an allocator. The wrapper does not record before [`start`](crate::start) is called.
     #[must_use]
     pub const fn new(alloc: A) -> Self {
         Self(alloc)

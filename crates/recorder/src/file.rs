@@ -1,17 +1,17 @@
 //! Creates the file of a trace, extends it, and maps the parts that threads write to.
 //!
-//! The recorder keeps no descriptor of the file open. A program may close descriptors that it did
-//! not open, and its next file then gets the same number. A recorder that kept the descriptor would
-//! change that file.
+//! The recorder does not keep a descriptor of the file open, because a program may close
+//! descriptors that it did not open. The program's next file then gets the same number, and a
+//! recorder that kept the descriptor would change that file.
 //!
-//! * The recorder extends the file by its path, with `truncate`, and under its lock. `truncate`
-//!   may also shorten a file, so no call must overtake another.
+//! * The recorder extends the file with `truncate`, which takes the file's path, while it holds the
+//!   process's lock. `truncate` may also shorten a file, so no call may overtake another.
 //! * A new part is mapped from the *anchor*, the last mapped page of the file. `mremap` with an
 //!   old size of zero maps the same page again, together with the requested part of the file after
 //!   it.
-//! * A packet gets its space on the disk before it is used, by `MADV_POPULATE_WRITE`. That call
-//!   reports a full disk, whereas a plain write to the mapping raises `SIGBUS`. Kernels before
-//!   5.14 lack the call. On these, the recorder opens the file once for each packet.
+//! * Before a packet is used, `MADV_POPULATE_WRITE` reserves the packet's space on the disk. That
+//!   call reports a full disk, whereas a plain write to the mapping would raise `SIGBUS`. Kernels
+//!   before 5.14 lack the call, so there the recorder opens the file once for each packet.
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
@@ -29,8 +29,8 @@ const MOST_STEP: u64 = 4 << 20;
 /// The maximum number of attempts at a system call that signals interrupt.
 const REPEATS: usize = 100;
 
-/// The file of a process. All zeros means no file, which is the state in the child of a fork
-/// (I3). The fields change only under the process's lock.
+/// The trace file of a process. In the child of a fork, all fields are zero, which means that there
+/// is no file yet (I3). The fields change only under the process's lock.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct TraceFile {
@@ -38,7 +38,7 @@ pub(crate) struct TraceFile {
     next: AtomicU64,
     /// The address at which the next packet is mapped, if `next` is below `length`.
     window: AtomicPtr<u8>,
-    /// The length of the file that has been mapped: the header and whole packets.
+    /// The length of the mapped part of the file, in bytes: the header and whole packets.
     length: AtomicU64,
     /// The address of the anchor, and its offset in the file.
     anchor: AtomicPtr<u8>,
@@ -78,7 +78,8 @@ impl TraceFile {
             _ => failed("truncate"),
         })?;
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        // SAFETY: a new mapping at an address that the kernel chooses changes no existing one.
+        // SAFETY: the kernel chooses the address, so the new mapping does not replace an existing
+        // one.
         let base = unsafe { libc::mmap(null_mut(), first as usize, access, kind, fd, 0) };
         if base == libc::MAP_FAILED {
             return Err(failed("mmap"));
@@ -137,7 +138,7 @@ impl TraceFile {
         // SAFETY: the new mapping reaches beyond the previous end of the file.
         self.window.store(unsafe { at.add(known) }, Relaxed);
         self.length.store(to, Relaxed);
-        // If the page cannot be mapped again, the old anchor stays.
+        // If the page cannot be mapped again, the old anchor stays in use.
         let _ = self.cast_anchor(at, anchor_at);
         if page() == FILE_HEADER {
             os::unmap(at, known);
@@ -189,7 +190,7 @@ impl TraceFile {
         }
         let skip = at.addr() % page();
         let start = at.wrapping_sub(skip).cast();
-        // SAFETY: the pages are mapped, and the call changes none of their bytes.
+        // SAFETY: the pages are mapped, and the call does not change their bytes.
         match repeated(|| i64::from(unsafe { libc::madvise(start, size + skip, libc::MADV_POPULATE_WRITE) }))
         {
             Ok(_) => Ok(()),

@@ -39,8 +39,9 @@
 //! of the run and its processor time, both counted from that start. The last two are 0 if the
 //! program ended without `exit`. The cost of two clock readings is in picoseconds.
 //!
-//! Version 1, which this crate still reads, has no notes. Of the fields from 4032 on, it has only
-//! the dropped calls, so its traces have no processor times.
+//! Version 1, which this crate still reads, does not have notes. Its header lacks the fields from
+//! offset 4032 on, except the number of dropped calls, so its traces do not contain processor
+//! times.
 //!
 //! The *sequence numbers* count all events of the process. The free of a block has a lower number
 //! than the allocation that reuses its memory, on any thread. `used` is written after each event,
@@ -84,7 +85,7 @@ pub mod header {
     pub const ORIGIN: usize = 32;
     /// The reason why the recording ended early: a [`Stop`](super::Stop), or 0.
     pub const STOP: usize = 36;
-    /// Events from this sequence number on are incomplete, if the recording ended early.
+    /// The sequence number from which events are incomplete, if the recording ended early.
     pub const STOP_SEQUENCE: usize = 40;
     /// The limit of the file, in bytes.
     pub const LIMIT: usize = 48;
@@ -321,7 +322,7 @@ pub fn take(bytes: &[u8], at: &mut usize) -> Result<u64, Bad> {
     Err(Bad::Long)
 }
 
-/// The numbers of an event. The next event is encoded as differences from these numbers.
+/// The numbers of an event. The next event is encoded as its differences from them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Base {
     /// The sequence number.

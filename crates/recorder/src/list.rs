@@ -7,13 +7,13 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 
 use Ordering::{Acquire, Relaxed};
 
-/// A stack of indices. Each entry has a *link*, which the caller stores with the entry: the index
-/// of the entry below plus one, or 0.
+/// A stack of indices. Each entry has a *link*: the index of the entry below it plus one, or 0 if
+/// there is none. The caller stores the link with the entry.
 ///
 /// The lower half of the word links to the first entry. The upper half counts the changes of the
-/// word. Without the count, an interrupted `pop` could take an entry that other threads popped
-/// and pushed since, and leave an outdated link in the word (the ABA problem). All zeros is an
-/// empty list.
+/// word. Without the count, an interrupted `pop` could take an entry that other threads have since
+/// popped and pushed again, and leave an outdated link in the word (the ABA problem). A list of all
+/// zeros is empty.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct StreamList(AtomicU64);

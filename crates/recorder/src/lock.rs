@@ -18,14 +18,14 @@ pub(crate) struct Lock<'a> {
     word: &'a AtomicU32,
     /// The holder's thread ID in the kernel.
     thread: u32,
-    /// Restores the signal mask and the cancellation state. Dropped after `drop` has released
-    /// `word`.
+    /// The guard that restores the signal mask and the cancellation state. It is dropped after
+    /// `drop` has released `word`.
     _quiet: Uninterrupted,
 }
 
 impl<'a> Lock<'a> {
-    /// Takes the lock of `word`, and waits while another thread holds it. `word` is 0 while the
-    /// lock is free. Returns `None` if the kernel refuses to wait.
+    /// Takes the lock, and waits while another thread holds it. `word` is the lock's futex, which
+    /// is 0 while the lock is free. Returns `None` if the kernel refuses to wait.
     pub(crate) fn take(word: &'a AtomicU32) -> Option<Self> {
         let quiet = Uninterrupted::begin();
         let thread = os::thread();

@@ -65,7 +65,7 @@ pub(crate) fn ticks_since(start: u64) -> u64 {
 /// Maps `size` bytes of zeroed memory. The kernel zeroes this memory again in the child of a fork.
 pub(crate) fn map_wiped(size: usize) -> Result<*mut u8, StartError> {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping at an address that the kernel chooses changes no existing one.
+    // SAFETY: the kernel chooses the address, so the new mapping does not replace an existing one.
     let at = unsafe { libc::mmap(null_mut(), size, access, kind, -1, 0) };
     if at == libc::MAP_FAILED {
         return Err(failed("mmap"));
@@ -88,8 +88,8 @@ pub(crate) fn unmap(at: *mut u8, size: usize) {
     unsafe { libc::munmap(at.cast(), size) };
 }
 
-/// Returns the calling thread's ID in the kernel. Asks the kernel on each call, because the
-/// thread has another ID in the child of a fork.
+/// Returns the calling thread's ID in the kernel. Asks the kernel on each call, because the thread
+/// has a different ID in the child of a fork.
 pub(crate) fn thread() -> u32 {
     // SAFETY: the function has no preconditions and cannot fail.
     unsafe { libc::gettid() }.cast_unsigned()

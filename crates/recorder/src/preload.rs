@@ -1,8 +1,8 @@
 //! The functions of the preloaded library, which replace the C library's functions.
 //!
 //! Each function records an allocation after the next allocator has made it, and a free before
-//! passing it on. So the free of a block has a lower number than the next allocation at the same
-//! address (I4).
+//! passing it on, so the free of a block has a lower sequence number than the next allocation at
+//! the same address (I4).
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -26,8 +26,8 @@ extern "C" fn begin() {
         // SAFETY: the name is NUL-terminated, and no thread changes the environment while the
         // loader runs.
         let value = unsafe { libc::getenv(name.as_ptr()) };
-        // SAFETY: a value of the environment is NUL-terminated. It stays in place until the
-        // program changes it.
+        // SAFETY: a value of the environment is NUL-terminated, and stays in place until the
+        // program changes the environment.
         (!value.is_null()).then(|| unsafe { core::ffi::CStr::from_ptr(value) }.to_bytes())
     };
     let Some(path) = variable(c"EPHEMERA_TRACE") else { return };
@@ -35,7 +35,8 @@ extern "C" fn begin() {
         .and_then(|digits| core::str::from_utf8(digits).ok()?.parse().ok())
         .unwrap_or(DEFAULT_LIMIT);
     let errno = os::errno();
-    // The missing trace tells the user of a failure. This library has no other way to report it.
+    // The missing trace tells the user that the start failed. This library cannot report the
+    // failure in any other way.
     let _ = launch(path, limit, if is_bypassed() { Origin::Bypassed } else { Origin::Program });
     os::set_errno(errno);
 }
@@ -101,7 +102,7 @@ pub(crate) unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void
     // SAFETY: any sizes are valid.
     let block = unsafe { (real.calloc)(count, size) };
     watch.lap();
-    // If the product overflows, `block` is null, and `born` records nothing.
+    // If the product overflows, `block` is null, and `born` does not record it.
     born(op::ZEROED, 0, block.cast(), count.wrapping_mul(size));
     watch.end_recorder();
     block

@@ -57,7 +57,7 @@ struct Recording {
 }
 
 static PROCESS: AtomicPtr<Recording> = AtomicPtr::new(core::ptr::null_mut());
-/// The number of the next event.
+/// The sequence number of the next event.
 static SEQUENCE: AtomicU64 = AtomicU64::new(0);
 /// The number of threads that have called the allocator so far.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -102,7 +102,7 @@ impl PathText {
     }
 }
 
-/// Records one call if this process records.
+/// Records one call if this process is recording.
 #[inline]
 pub(crate) fn record(call: &Call) {
     // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the zeroed recording and its
@@ -131,8 +131,8 @@ pub(crate) fn record(call: &Call) {
     record_slow(unsafe { &*process }, call);
 }
 
-/// Records a call of a thread that has no stream with room: finds a stream with room and writes
-/// the call to it.
+/// Records a call if the calling thread does not hold a stream, or if its stream has no room. Finds
+/// a stream with room and writes the call to it.
 #[cold]
 #[inline(never)]
 fn record_slow(process: &Recording, call: &Call) {
@@ -196,15 +196,15 @@ impl Recording {
         place.fetch_max(self.dropped.load(Relaxed).to_le(), Relaxed);
     }
 
-    /// Ends the recording. Writes into the header why it ended and from which event on calls are
-    /// missing.
+    /// Ends the recording. Writes the reason into the header, and the sequence number from which
+    /// events are incomplete.
     fn stop(&self, why: Stop) {
         if self.state.swap(STOPPED, Relaxed) != RECORDING {
             return;
         }
         let base = self.base.load(Relaxed);
         if base.is_null() {
-            // A signal handler has just forked, and the child has no file yet.
+            // A signal handler has just forked, and the child does not have a file yet.
             return;
         }
         let put = |at: usize, bytes: &[u8]| {
@@ -218,7 +218,8 @@ impl Recording {
         put(header::STOP, &(why as u32).to_le_bytes());
     }
 
-    /// Gives the child of a fork its own file, unless another thread of the child already did.
+    /// Gives the child of a fork its own file, unless another thread of the child has already done
+    /// so.
     ///
     /// The parent's mappings stay: a signal handler may have forked while its thread wrote to a
     /// packet. When the handler returns, the thread continues to write to that packet.

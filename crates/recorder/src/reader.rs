@@ -52,7 +52,7 @@ pub enum What {
     },
 }
 
-/// An event of a trace.
+/// A recorded operation on a block, with its position, its time and its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
     /// The sequence number: the position of the event among all events of the process.
@@ -65,8 +65,8 @@ pub struct TraceEvent {
     pub what: What,
 }
 
-/// The end of a run that ended by `exit`. Both times are in nanoseconds and count from the start of
-/// the recording.
+/// The times at the end of a run that ended with `exit`, in nanoseconds. Both count from the start
+/// of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEnd {
     /// The wall time at the end.
@@ -102,8 +102,8 @@ pub struct Trace {
     pub parent: u32,
     /// How the recording began; `None` if this version does not know the header's value.
     pub origin: Option<Origin>,
-    /// The reason why the recording ended before the program. `None` if it did not, or if this
-    /// version does not know the reason.
+    /// The reason why the recording ended before the program. `None` if the recording did not end
+    /// early, or if this version does not know the reason.
     pub stop: Option<Stop>,
     /// The sequence number from which events are incomplete.
     stop_sequence: u64,

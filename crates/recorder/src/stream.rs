@@ -19,8 +19,8 @@ pub(crate) struct Call {
 /// The maximum number of calls from one measured call to the next.
 const GAP: u32 = 64;
 
-/// The position where a thread writes events. All zeros is a stream without a packet, which is the
-/// state in the child of a fork.
+/// The position in a packet where a thread writes events. In the child of a fork, all fields are
+/// zero, which means that the stream has no packet.
 ///
 /// Only the holder accesses the fields (I2). While the holder writes, its thread is marked busy. A
 /// call from a signal handler then leaves the stream alone, and is dropped and counted (I6).

@@ -35,7 +35,8 @@ pub struct Summary {
     pub unknown: u64,
     /// The number of frees and resizes of blocks that had been freed already.
     pub twice: u64,
-    /// The number of blocks whose free is missing, although their address was allocated again.
+    /// The number of blocks whose free is missing from the trace: their address was allocated again
+    /// while they were live.
     pub lost: u64,
     /// The number of live blocks at the end.
     pub left: u64,

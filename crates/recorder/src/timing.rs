@@ -66,8 +66,8 @@ pub struct ThreadClocks {
     pub first: Clocks,
     /// The last note.
     pub last: Clocks,
-    /// Long intervals since the last note: the operation, whether it is the recorder's interval,
-    /// and the nanoseconds.
+    /// The long intervals since the last note: for each, the operation, whether the recorder spent
+    /// the interval, and its length in nanoseconds.
     waiting: Vec<(u8, bool, u64)>,
 }
 

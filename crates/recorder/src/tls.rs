@@ -29,8 +29,8 @@ pub(crate) const EARLY: usize = 8;
 /// The value in place of a stream after the recorder has seen the thread's end.
 pub(crate) const ENDED: *const Stream = without_provenance(EARLY + 1);
 
-/// The value in place of a stream while the recorder runs on the thread. A call that arrives then
-/// is from a signal handler, or from the recorder itself. Streams have higher addresses.
+/// The value in place of a stream while the recorder runs on the thread. A call that finds this
+/// value comes from a signal handler, or from the recorder itself. Streams have higher addresses.
 pub(crate) const BUSY: *const Stream = without_provenance(EARLY + 2);
 
 const _: () = assert!(EARLY + 2 < align_of::<Stream>(), "no stream lies so low");

@@ -12,7 +12,7 @@ use crate::format::{
 };
 use crate::reader::{RunEnd, TraceEvent, What};
 
-/// A trace in memory.
+/// The builder of a trace, which it keeps in memory.
 #[derive(Debug)]
 pub struct Writer {
     bytes: Vec<u8>,

@@ -29,8 +29,8 @@ fn ran(output: &Output) -> bool {
     true
 }
 
-/// Returns a filter that answers each of these system calls with an error number, if its third
-/// argument matches.
+/// Returns a seccomp filter that makes each of these system calls fail with an error number, if the
+/// third argument of the call matches.
 fn answering(answers: &[Answer]) -> Vec<libc::sock_filter> {
     let one = |code, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     // The offsets in the filter's input: the number of the call, and the low half of its third
@@ -62,7 +62,7 @@ fn filtered(command: &mut Command, mut program: Vec<libc::sock_filter>) {
             _ => Err(io::Error::last_os_error()),
         }
     };
-    // SAFETY: the closure makes only two system calls and allocates nothing.
+    // SAFETY: the closure makes only two system calls and does not allocate.
     unsafe { command.pre_exec(enter) };
 }
 
@@ -295,7 +295,7 @@ fn mounted(command: &mut Command, at: &Path) {
             _ => Err(io::Error::last_os_error()),
         }
     };
-    // SAFETY: the closure makes system calls and allocates nothing.
+    // SAFETY: the closure makes system calls and does not allocate.
     unsafe { command.pre_exec(mount) };
 }
 

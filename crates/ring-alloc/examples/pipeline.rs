@@ -1,5 +1,6 @@
 //! Messages between threads: one thread builds messages, and another thread reads and frees them.
-//! `OneRingAlloc` needs no handle to pass around, and most remote frees take one atomic addition.
+//! The program does not need to pass a handle of `OneRingAlloc` around, and most remote frees take
+//! one atomic addition.
 //!
 //! Run it with `cargo run --release -p ring-alloc --example pipeline`.
 

@@ -7,9 +7,9 @@
 //!    the owner writes this    all threads write this  ^first
 //! ```
 //!
-//! A block has no header. The chunk keeps two sums of blocks and bytes (see `live`): `taken` counts
-//! everything that was allocated, and `back` every free that the owner has *booked*, that is,
-//! counted. A chunk whose sums are equal is *empty*: it has no live block.
+//! Blocks do not have headers. The chunk keeps two sums of blocks and bytes (see `live`): `taken`
+//! counts all allocations, and `back` all frees that the owner has *booked*, that is, added to this
+//! sum. A chunk whose sums are equal is *empty*: none of its blocks is live.
 
 pub(crate) mod purge;
 
@@ -27,7 +27,7 @@ use crate::cursor::{place, room_of};
 use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
 
-/// The header of a chunk. Code borrows its fields one by one, through [`ChunkPtr`].
+/// The header of a chunk. [`ChunkPtr`] borrows single fields of it, never the whole header.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Chunk {
@@ -52,7 +52,7 @@ struct ChunkRemote {
     /// Whether the chunk is purged. Only a thread that dequeued or borrowed the chunk writes this.
     purged: AtomicBool,
     foreign: Foreign<Chunk>,
-    /// In models, stands for the memory of the blocks.
+    /// The stand-in for the memory of the blocks in models.
     contents: Witness,
 }
 
@@ -80,14 +80,14 @@ pub(crate) const HEADER: usize = size_of::<Chunk>();
 const _: () = assert!(HEADER == 128, "a header is two cache lines");
 
 // SAFETY: all fields are atomics, except `end`, `first` and `class`, which never change after the
-// chunk was created. Threads compare `owner`, and follow it only if it points to a record, which
+// chunk is created. Threads compare `owner`, and follow it only if it points to a record, which
 // threads may share. On a target without 64-bit atomics, threads share only the full chunk, which
 // is never written.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
     ephemera_prim::const_unless_loom! {
-        /// Creates the full chunk, which has no room for one byte and is never written.
+        /// Creates the full chunk, which is never written. Even one byte does not fit into it.
         pub(crate) fn full() -> Self {
             Self {
                 cursor: OwnerUsize::new(0),
@@ -118,9 +118,9 @@ unsafe impl ForeignHeader for Chunk {
 /// A pointer to a chunk.
 ///
 /// # Invariant
-/// **C1** It points to the header of a chunk that is not freed while the pointer is used, or to the
-/// full chunk. It may access the whole chunk. The code that creates a `ChunkPtr` ensures this, and
-/// the methods rely on it.
+/// **C1** The pointer names the header of a chunk that is not freed while the pointer is used, or
+/// the full chunk. It may access the whole chunk. The code that creates a `ChunkPtr` ensures this,
+/// and the methods rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChunkPtr(NonNull<Chunk>);
 
@@ -142,7 +142,7 @@ impl ChunkPtr {
         fn cursor() -> OwnerUsize = cursor;
         /// Returns the `LiveCount` of all allocations since the last rewind.
         fn taken() -> OwnerU64 = taken;
-        /// Returns the `LiveCount` of all frees that were booked since the last rewind.
+        /// Returns the `LiveCount` of all frees that have been booked since the last rewind.
         fn back() -> OwnerU64 = back;
         fn owner_word() -> OwnerPtr<()> = remote.owner;
         fn purged() -> AtomicBool = remote.purged;
@@ -206,7 +206,7 @@ impl ChunkPtr {
         // SAFETY: the memory is the caller's alone, aligned to the chunk's size and large enough.
         unsafe { chunk.write(header) };
         let this = Self(chunk);
-        // SAFETY: the memory after the header is part of the chunk and has no block yet.
+        // SAFETY: the memory after the header is part of the chunk, and is not in use yet.
         unsafe { poison(this.at(this.first()), bytes - HEADER) };
         this
     }
@@ -256,15 +256,15 @@ impl ChunkPtr {
     }
 
     /// Abandons a chunk with live blocks: marks its owner word, and starts the countdown of the
-    /// blocks. The calling thread must have leased the chunk's record for a moment.
+    /// blocks. The calling thread must temporarily hold the lease of the chunk's record.
     pub(crate) fn abandon(self) {
         if cfg!(ephemera_weaken = "chunk_not_abandoned") {
             return;
         }
         self.set_owner(self.owner().map_addr(|addr| addr | ABANDONED));
         let live = self.taken().get().wrapping_sub(self.back().get());
-        // This fails if a remote free arrived since the dequeue. The chunk is then in the inbox
-        // again, so the next drain handles it.
+        // This fails if a remote free has arrived since the chunk was dequeued. The chunk is then
+        // in the inbox again, and the next drain handles it.
         self.foreign().start_countdown(COMPLETE - live);
     }
 
@@ -296,16 +296,16 @@ impl ChunkPtr {
         Some(block)
     }
 
-    /// Frees a block of the front, as the chunk's owner. If it was the last live block, the chunk
-    /// is rewound, so that short-lived blocks reuse the same cache lines. If it was the top block,
-    /// the cursor moves back.
+    /// Frees a block of the front, as the chunk's owner. If the block was the last live one,
+    /// rewinds the chunk, so that short-lived blocks reuse the same cache lines. If the block was
+    /// the top block, moves the cursor back.
     ///
     /// This code branches, and `rewind` loads `first` instead of deriving it from the block's
     /// address. With conditional moves or that arithmetic, every allocation would wait for the
     /// previous free, and that free would wait for the allocation of its block.
     #[inline]
     pub(crate) fn free_front(self, start: usize, size: usize) {
-        // A plain store suffices: the owner publishes this sum when it replaces the front.
+        // A plain store suffices, as the owner publishes this sum when it replaces the front.
         if self.book_by(LiveCount::block(size), OwnerU64::set) {
             self.rewind();
         } else if start + room_of(size) == self.cursor().get() {
@@ -313,18 +313,18 @@ impl ChunkPtr {
         }
     }
 
-    /// Books, for a chunk that is not the front, a freed block or the bytes that a block lost.
+    /// Books a freed block, or the bytes that a block lost, in a chunk that is not the front.
     /// Returns whether the chunk ran empty. If so, the caller must rewind the chunk.
     #[inline]
     #[must_use]
     pub(crate) fn book(self, given: LiveCount) -> bool {
-        // The store publishes the end of use of the block, for a thread that finds the chunk empty.
+        // The store publishes the accesses to the block to a thread that finds the chunk empty.
         let weak = cfg!(ephemera_weaken = "ring_local_free_relaxed");
         self.book_by(given, if weak { OwnerU64::set } else { OwnerU64::publish })
     }
 
-    /// Books `given`, and writes the new sum by `store`. If the chunk ran empty, returns `true` and
-    /// writes nothing, because the caller rewinds the chunk.
+    /// Books `given`, and writes the new sum by `store`. If the chunk ran empty, returns `true`
+    /// without writing the sum, because the caller rewinds the chunk.
     #[inline]
     fn book_by(self, given: LiveCount, store: impl FnOnce(&OwnerU64, u64)) -> bool {
         self.contents().touch();
@@ -360,7 +360,7 @@ impl ChunkPtr {
     pub(crate) fn rewind(self) {
         self.cursor().set(self.first());
         self.taken().set(LiveCount::NONE.word());
-        // This check saves a store when blocks are allocated and freed one by one.
+        // This check saves a store if each block is freed before the next is allocated.
         if self.back().get() != LiveCount::NONE.word() {
             self.back().set(LiveCount::NONE.word());
         }
@@ -391,7 +391,7 @@ impl ChunkPtr {
         ephemera_prim::invariant!(!emptied, "a chunk ran empty although a block in it was only shrunk");
     }
 
-    /// Returns the memory of a chunk that is about to be freed, and that no other thread accesses.
+    /// Returns the memory of a chunk that is about to be freed. Only this thread may access it.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
         ephemera_prim::invariant!(self.is_empty(), "a chunk with live blocks is freed");
         self.foreign().end();

@@ -9,8 +9,9 @@
 
 use ephemera_prim::align::align_up_wrapping;
 
-/// A block takes up a multiple of this number of bytes. So the cursor is aligned for any usual
-/// type, and an allocation depends on the previous one through a single addition.
+/// The granularity of blocks in a chunk: a block takes up a multiple of this number of bytes. The
+/// cursor is therefore aligned for most types, and an allocation depends on the previous one
+/// through a single addition.
 pub(crate) const GRANULE: usize = 8;
 
 /// Returns the number of bytes that a block of `size` bytes takes up in a chunk.
@@ -64,8 +65,8 @@ mod tests {
         assert_eq!(place(1000, 1024, 24, 8), Some(Placement { start: 1000, cursor: 1024 }));
         assert_eq!(place(1000, 1024, 25, 8), None);
         assert_eq!(place(1016, 1024, 1, 16), None);
-        // The full chunk, which is the front of threads that own no chunk, has no room for one
-        // byte.
+        // Not even a block of one byte fits into the full chunk, the front of threads that do not
+        // own a chunk.
         assert_eq!(place(0, 0, 1, 1), None);
         assert_eq!(place(0, 0, 1, 4096), None);
     }

@@ -1,13 +1,13 @@
 //! Defines the class of each layout, and the size of the chunks of each class.
 //!
-//! The class of a block follows from its layout alone, however full the chunks are. A free finds
-//! the chunk by masking the block's address, and the class determines the mask.
+//! The class of a block depends only on its layout, not on the state of the heap, because it
+//! determines the mask with which a free finds the chunk from the block's address.
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
 
-/// The number of classes that have chunks: small and medium. Larger blocks come from the backing
-/// allocator one by one.
+/// The number of classes that have chunks: small and medium. Larger blocks come directly from the
+/// backing allocator.
 pub(crate) const CLASSES: usize = 2;
 
 /// The number of bytes by which a chunk is smaller than its alignment.
@@ -20,7 +20,7 @@ pub(crate) const SLACK: usize = 16;
 
 /// The sizes of blocks and chunks.
 ///
-/// Programs use the default, [`Standard`]. Other geometries are for tests that need chunks which
+/// Most programs use the default, [`Standard`]. Other geometries are for tests in which chunks must
 /// fill up soon, and for targets with little memory.
 ///
 /// All sizes and alignments are in bytes. Chunk sizes are powers of two. The largest block of a
@@ -69,8 +69,8 @@ pub trait Geometry: 'static {
     const RETAIN: usize = 4;
 }
 
-/// The geometry for programs. Blocks of up to 2 KiB, aligned to at most 512 bytes, are in chunks of
-/// 32 KiB. Other blocks of up to 64 KiB, aligned to at most 4 KiB, are in chunks of 256 KiB.
+/// The default geometry. Blocks of up to 2 KiB, aligned to at most 512 bytes, are in chunks of 32
+/// KiB. Other blocks of up to 64 KiB, aligned to at most 4 KiB, are in chunks of 256 KiB.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Standard;
 
@@ -105,8 +105,8 @@ impl ChunkClass {
         }
     }
 
-    /// Returns whether a layout is of the small class. The fast path makes no other check of the
-    /// class.
+    /// Returns whether a layout is of the small class. This is the only check of the class on the
+    /// fast path.
     #[inline]
     pub(crate) const fn is_small<G: Geometry>(layout: Layout) -> bool {
         // A size of zero wraps around to a large number, so it is not small.

@@ -1,10 +1,10 @@
 //! A ring of chunks for short-lived memory.
 //!
 //! A *chunk* is a piece of memory, usually 32 KiB, that the allocator cuts into blocks. An
-//! allocation moves a cursor through the chunk. A free adds to a count. When the last block of a
-//! chunk is freed, the chunk is used again from its start. Blocks have no header and may be freed
-//! in any order. The memory held depends on the live blocks, not on how many blocks were allocated
-//! before.
+//! allocation moves a cursor through the chunk, and a free adds to a count. When the last block of
+//! a chunk is freed, the chunk is reused from its start. Blocks do not have headers, and may be
+//! freed in any order. The memory held depends on the live blocks, not on how many blocks were
+//! allocated before.
 //!
 //! | type | use | blocks may be freed |
 //! |---|---|---|
@@ -31,12 +31,12 @@
 //!
 //! # Trade-offs
 //!
-//! * A long-lived block keeps its whole chunk: 32 KiB for blocks up to 2 KiB, and 256 KiB for
-//!   blocks that are larger or are aligned to more than 512 bytes. The block costs nothing else.
-//!   But a thousand small long-lived blocks, scattered among short-lived ones, can keep a thousand
-//!   chunks (32 MB). Allocate such blocks elsewhere.
-//! * A block can grow in place only at the top of its chunk. Two vectors that grow alternately must
-//!   therefore move, as in any other allocator.
+//! * A long-lived block pins its whole chunk: 32 KiB for blocks up to 2 KiB, and 256 KiB for blocks
+//!   that are larger or are aligned to more than 512 bytes. That is its only cost, but a thousand
+//!   small long-lived blocks, scattered among short-lived ones, can pin a thousand chunks (32 MB).
+//!   Allocate such blocks elsewhere.
+//! * A block can grow in place only at the top of its chunk, so two vectors that grow alternately
+//!   must move, as in any other allocator.
 //! * A block larger than 64 KiB, or aligned to more than 4 KiB, comes from the backing allocator,
 //!   at that allocator's speed.
 //! * For memory that is freed all at once, use an arena (`bumpalo`). For long-lived objects of one
@@ -53,14 +53,14 @@
 //! [`Stats`] reports the bytes held.
 //!
 //! A chunk belongs to one thread, its owner. If another thread frees the last block of the chunk,
-//! the owner notices this when it next fills a front, trims or exits. If the owner has filled no
-//! front for 100 ms, other threads return the chunk's pages to the operating system, within a
-//! bounded number of their own slow paths and remote frees. They do so earlier if they free more
-//! than 4 MiB of the owner's chunks in that time. So the memory leaves the process even if the
-//! owner never runs again. Two pages of each such chunk stay until the owner runs. The owner's
-//! fronts and the empty chunks that it keeps also stay.
+//! the owner reclaims the chunk when it next fills a front, trims or exits. If the owner has not
+//! filled a front for 100 ms, other threads return the chunk's pages to the operating system,
+//! within a bounded number of their own slow paths and remote frees. They do so earlier if they
+//! free more than 4 MiB of the owner's chunks in that time. The memory therefore leaves the process
+//! even if the owner never runs again, except for two pages of each such chunk, the owner's fronts,
+//! and the empty chunks that it keeps for reuse.
 //!
-//! If the owner has ended, the thread that frees the last block of a chunk also frees the chunk.
+//! If the owner has exited, the thread that frees the last block of a chunk also frees the chunk.
 //!
 //! In a forked child, the blocks of the parent's other threads can be freed, but the chunks of
 //! these blocks are never freed. The child uses and frees the chunks of the forking thread as
@@ -69,15 +69,15 @@
 //! # Traits
 //!
 //! Both types implement the `Allocator` trait of allocator-api2 0.2. With the feature
-//! `allocator-api2-04`, they also implement the trait of 0.4. Where the standard library's trait
-//! needs no feature gate (Rust 1.100), they also implement that trait, without any feature of this
-//! crate.
+//! `allocator-api2-04`, they also implement the trait of 0.4. Where the standard library's trait is
+//! usable without a feature gate (Rust 1.100), they also implement that trait. This does not
+//! require a feature of this crate.
 //!
 //! If another crate in the build turns on `allocator-api2/nightly`, two of these traits are the
 //! same trait. In that case, turn on the feature `nightly` of this crate too, or build with
 //! `--cfg ephemera_no_std_allocator`. A backing allocator must implement the trait of
-//! allocator-api2 0.2. If it implements only one of the other two traits, wrap it in the newtype
-//! `Std` or `Api04` of [`backing`].
+//! allocator-api2 0.2. Wrap an allocator that implements only one of the other two traits in the
+//! newtype `Std` or `Api04` of [`backing`].
 //!
 //! The module [`design`] explains how the allocators work.
 #![no_std]

@@ -1,17 +1,16 @@
-//! Defines [`LiveCount`], a number of blocks and of their bytes in one word. One addition counts
-//! both.
+//! Defines [`LiveCount`], which holds a number of blocks and of their bytes in one word, so that
+//! one addition counts both.
 //!
-//! A chunk has two sums of such counts: one of everything that was allocated, and one of everything
-//! that was booked as freed. An allocation writes the first sum and a local free the second, so
-//! neither waits for the other's store. A rewind of the chunk sets both sums to zero. Until the
-//! rewind, the sums may wrap around, because only their difference matters: the count of the live
-//! blocks and bytes.
+//! A chunk has two sums of such counts: one of all allocations, and one of all booked frees. An
+//! allocation writes the first sum and a local free the second, so neither waits for the other's
+//! store. A rewind of the chunk sets both sums to zero. Until the rewind, the sums may wrap around,
+//! because only their difference matters: the count of the live blocks and bytes.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
-/// The number of bits that count bytes. A chunk of at most 1 MiB has fewer than 2^24 bytes. Adding
-/// `1 << 24` and a size is one instruction on x86-64.
+/// The number of bits that count bytes: 24, because a chunk has at most 1 MiB, and because x86-64
+/// adds `1 << 24` and a size in one instruction.
 const BYTES_BITS: u32 = 24;
 const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
 
@@ -60,9 +59,10 @@ impl LiveCount {
         if word & (1 << 63) == 0 { None } else { Some(Self((3_u64 << 62).wrapping_sub(word))) }
     }
 
-    /// Returns the live blocks and bytes if `self` was allocated and `back` and `unbooked` were
-    /// freed. The result is exact while no thread runs an operation. Otherwise the caller may have
-    /// read the three counts at different moments, and a negative difference counts as zero.
+    /// Returns the live blocks and bytes, if `self` counts all allocations, and `back` and
+    /// `unbooked` count all frees. The result is exact while no thread runs an operation. Otherwise
+    /// the caller may have read the three counts at different moments, and a negative difference
+    /// counts as zero.
     pub(crate) const fn minus(self, back: Self, unbooked: Self) -> Self {
         let left = self.0.wrapping_sub(back.0).wrapping_sub(unbooked.0);
         if (left as i64) < 0 { Self::NONE } else { Self(left) }

@@ -9,8 +9,8 @@ use crate::heap::ChunkHeap;
 /// The statistics of a ring, or of all threads of [`OneRingAlloc`](crate::OneRingAlloc).
 ///
 /// The numbers are exact while no other thread runs an operation, for instance after all threads
-/// that used the ring were joined. A call collects them by a walk over the chunks, so allocations
-/// and frees bear no cost for them.
+/// that used the ring have been joined. Each call collects them in a walk over the chunks, so
+/// statistics do not slow down allocations and frees.
 ///
 /// # Examples
 ///
@@ -37,10 +37,10 @@ pub struct Stats {
     /// The statistics of blocks that are too large for a chunk, which come from the backing
     /// allocator. The number of chunks is always 0.
     pub large: ClassStats,
-    /// The bytes taken from the backing allocator, as requested: chunks, large blocks and the
-    /// ring's own state.
+    /// The bytes taken from the backing allocator: the requested sizes of chunks, large blocks and
+    /// the ring's own state.
     pub bytes_held: usize,
-    /// The bytes in use by the program, as requested, in all classes.
+    /// The bytes in use by the program: the requested sizes of the live blocks of all classes.
     pub bytes_live: usize,
     /// The number of live blocks of all classes.
     pub blocks_live: usize,
@@ -52,8 +52,8 @@ pub struct Stats {
     /// were not read.
     pub unread_heaps: usize,
     /// The number of records beyond the static ones. A record is the allocator's state for one
-    /// thread, and a later thread takes over the record of an ended one. Records are never freed,
-    /// and are not part of `bytes_held`.
+    /// thread. A new thread takes over the record of an exited thread if there is one. Records are
+    /// never freed, and do not count in `bytes_held`.
     pub extra_records: usize,
 }
 
@@ -78,23 +78,24 @@ pub struct Stats {
 pub struct ClassStats {
     /// The number of chunks of this class that are held.
     pub chunks: usize,
-    /// The number of chunks without a live block. The front counts too if it has no live block.
+    /// The number of chunks without a live block, including the front if it is empty.
     pub empty_chunks: usize,
     /// The number of empty chunks whose whole pages other threads offered to the operating system
-    /// while the owner was idle. An owner is idle if it has filled no chunk for 100 ms. It is also
-    /// idle if other threads freed more than 4 MiB of its memory since it last filled a chunk.
-    /// After repeated bursts, this bound is higher. Purged chunks still count in `bytes_held`. The
-    /// system may refuse to take locked pages. If a page has 16 KiB or more, a small chunk contains
-    /// no whole page of blocks and stays resident.
+    /// while the owner was idle. An owner is idle if it has not filled a chunk for 100 ms, or if
+    /// other threads have freed more than 4 MiB of its memory since it last filled a chunk.
+    /// Repeated bursts raise this bound of 4 MiB. Purged chunks still count in `bytes_held`. The
+    /// system may refuse to take locked pages. If a page has 16 KiB or more, a small chunk does not
+    /// contain a whole page of blocks and stays resident.
     pub purged_chunks: usize,
-    /// The number of chunks that have live blocks and are not the front. Each of them stays until
+    /// The number of chunks that have live blocks and are not the front. Each of them is held until
     /// its last block is freed.
     pub pinned_chunks: usize,
-    /// The bytes taken from the backing allocator for this class, as requested.
+    /// The bytes taken from the backing allocator for this class: the requested sizes of its
+    /// chunks, or of the large blocks.
     pub bytes_held: usize,
     /// The number of live blocks of this class.
     pub blocks_live: usize,
-    /// The bytes in use by the program in this class, as requested.
+    /// The bytes in use by the program: the requested sizes of the live blocks of this class.
     pub bytes_live: usize,
 }
 
@@ -123,13 +124,13 @@ impl Stats {
         self.small.empty_chunks + self.medium.empty_chunks
     }
 
-    /// Returns the bytes that are held and not in use by the program.
+    /// Returns the number of bytes that are held and not in use by the program.
     #[must_use]
     pub fn overhead(&self) -> usize {
         self.bytes_held.saturating_sub(self.bytes_live)
     }
 
-    /// Returns whether the call read all chunks, so that `unread_heaps` is zero.
+    /// Returns whether these statistics cover all chunks: whether `unread_heaps` is zero.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.unread_heaps == 0

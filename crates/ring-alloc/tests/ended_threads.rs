@@ -1,5 +1,5 @@
-//! Tests that no memory stays held after other threads have freed the blocks of a thread during and
-//! after the thread's exit. No thread trims.
+//! Tests that all memory of an exited thread is freed without a trim, if other threads free its
+//! blocks during and after its exit.
 //!
 //! Each test reads `bytes_held`. `stats` reads that number before it trims any record, so the call
 //! cannot hide held memory.

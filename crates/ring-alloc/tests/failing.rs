@@ -66,7 +66,7 @@ fn fails_everywhere<G: Geometry>() {
     assert!(calls > 8, "{calls} calls");
     let step = if cfg!(miri) { 17 } else { 1 };
     for call in (1..=calls).step_by(step) {
-        // A single refusal is followed by a trim and a second attempt, so the request may succeed.
+        // After a single refusal, the ring trims and tries again, so the request may succeed.
         let backing = Hostile::new();
         backing.refusals().arm(Refusing::Once(call));
         script::<G>(&backing);

@@ -1,5 +1,5 @@
-//! Tests that `OneRingAlloc` frees all memory that it takes from the global allocator, which counts
-//! that memory.
+//! Tests that `OneRingAlloc` frees all memory that it takes from the global allocator, which here
+//! counts that memory.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -13,7 +13,8 @@ use allocator_api2::vec::Vec;
 use ephemera_testkit::backing::CountingGlobal;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// Counts blocks aligned to at least 32 KiB separately. These blocks are chunks.
+/// The counting global allocator. It counts blocks that are aligned to at least 32 KiB, which are
+/// chunks, separately.
 #[global_allocator]
 static GLOBAL: CountingGlobal = CountingGlobal::new(32 << 10);
 

@@ -31,7 +31,7 @@ fn forked_child_frees_its_chunks_while_parent_threads_read_statistics() {
                     blocks.iter_mut().for_each(|block| *block = None);
                     OneRingAlloc.clean_local();
                     let stats = OneRingAlloc.stats();
-                    // A walker that did not survive the fork protects no chunk, and does not block
+                    // A walker that did not survive the fork neither protects chunks nor blocks
                     // other walkers.
                     stats.unread_heaps == 0 && stats.blocks_live() == 0 && stats.chunks() == 0
                 });

@@ -213,7 +213,8 @@ fn ring_without_retained_chunks_keeps_only_the_front() {
 
 #[test]
 fn panic_in_a_destructor_leaks_nothing() {
-    /// Owns a block of the ring. The block is freed even if the destructor of this value panics.
+    /// A value that owns a block of the ring. The block is freed even if the destructor of the
+    /// value panics.
     struct Noisy<'a> {
         number: usize,
         dropped: &'a Cell<usize>,

@@ -8,7 +8,8 @@ use ephemera_testkit::suite::take_turn;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// The number of keys. They suffice for tables of every class, or for small tables under Miri.
+/// The number of keys, which suffices for tables of every class (under Miri, only for small
+/// tables).
 const KEYS: u32 = if cfg!(miri) { 40 } else { 20_000 };
 
 fn use_a_map<A: Allocator + Clone>(alloc: A) {

@@ -1,5 +1,5 @@
-//! Tests that memory leaves the process while the thread that allocated it sleeps. That owner does
-//! not run before the check, and no thread trims.
+//! Tests that memory leaves the process while its owner, the thread that allocated it, sleeps. The
+//! owner does not run before the check, and no thread trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The shadow memory of AddressSanitizer stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
@@ -20,16 +20,16 @@ const BURST: usize = 32 * MIB;
 const SMALL_CHUNK: usize = 32 << 10;
 const MEDIUM_CHUNK: usize = 256 << 10;
 
-/// A pause without slow paths that is long enough for an owner to become idle.
+/// A pause without slow paths, long enough for an owner to become idle.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The number of rounds in which another thread fills about ten chunks, after each pause. The
-/// thread takes the slow path once for each chunk.
+/// The number of rounds of slow paths after each pause. In each round, another thread fills about
+/// ten chunks, and takes the slow path once for each chunk.
 const ROUNDS: usize = 200;
 
-/// The largest number of pauses until the memory has left the process. Together with [`ROUNDS`], it
-/// bounds the operations. Two pauses suffice, unless a look during the frees saw chunks that were
-/// not empty yet.
+/// The number of pauses within which the memory must leave the process. Together with [`ROUNDS`],
+/// it bounds the number of operations. Two pauses suffice, unless a look during the frees saw
+/// chunks that were not empty yet.
 const PAUSES: usize = 8;
 
 /// Returns the number of bytes of a burst that may stay in chunks of `chunk` bytes. Of each chunk,
@@ -38,8 +38,8 @@ const fn kept(chunk: usize) -> usize {
     BURST / chunk * 2 * PAGE
 }
 
-/// The number of bytes that other memory of the process may take: chunks that threads retain, and
-/// free lists of the system's allocator.
+/// The number of resident bytes that the test allows for other memory of the process: chunks that
+/// threads retain, and free lists of the system's allocator.
 const SLACK: usize = 6 * MIB;
 
 type Block<const WORDS: usize> = Box<[u64; WORDS], OneRingAlloc>;

@@ -79,7 +79,7 @@ fn large_alignments_are_served_or_refused() {
         for align in [1 << 20, 1 << 29] {
             for size in [0, 1, 8, 4_096, 100_000] {
                 let mut blocks = Checked::new(&ring);
-                // `Checked` verifies the block, or that a refusal changes nothing.
+                // `Checked` verifies the block, or that a refusal leaves all blocks unchanged.
                 let first = blocks.allocate(layout(size, align));
                 assert!(first.is_ok() || align == 1 << 29, "{size} bytes aligned to {align}");
                 blocks.allocate(layout(8, 8)).expect("an ordinary layout is served");
@@ -211,7 +211,8 @@ fn resizes_may_change_the_alignment() {
         for &from in &aligns {
             for &to in &aligns {
                 let mut blocks = Checked::new(&ring);
-                // This block keeps the next one from having more than the requested alignment.
+                // This block keeps the next one from being aligned to more than its layout
+                // requests.
                 blocks.allocate(layout(8, 8)).expect("served");
                 blocks.allocate(layout(120, from)).expect("served");
                 blocks.resize(1, layout(120, to), false).expect("served");
@@ -264,7 +265,7 @@ fn chunk_starts_over_after_its_last_block_is_freed() {
             for _ in 0..7 {
                 blocks.allocate(layout(size, 8)).expect("served");
             }
-            // Frees in this order do not move the cursor back step by step.
+            // In this order, the frees do not move the cursor back step by step.
             for index in [3, 0, 5, 1, 1, 0, 1, 0] {
                 blocks.free(index);
             }

@@ -1,4 +1,4 @@
-//! Tests that the limit on bytes held is exact, that refusals change nothing, and that statistics
+//! Tests that the limit on bytes held is exact, that refusals have no effect, and that statistics
 //! agree with the backing allocator's counts.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
@@ -21,8 +21,7 @@ use process::{Unlimited, clean};
 use ring_alloc::{Builder, Geometry, OneRingAlloc, RingAlloc, Standard};
 use tiny::Tiny;
 
-/// The sizes that a ring requests for its own state and for a chunk of each class, as the backing
-/// allocator counts them.
+/// The numbers of bytes that a ring requests for its own state and for a chunk of each class.
 #[derive(Debug, Clone, Copy)]
 struct Prices {
     state: usize,
@@ -174,7 +173,7 @@ fn refusal_changes_nothing() {
         assert_eq!(blocks.resize(index, layout(size, 8), true), Err(AllocError), "{size} bytes");
     }
     assert_eq!(ring.stats(), before);
-    // A shrink in place needs no memory.
+    // A shrink in place does not allocate.
     for index in 0..blocks.oracle.len() {
         blocks.resize(index, layout(8, 8), false).expect("in place");
     }
@@ -184,7 +183,7 @@ fn refusal_changes_nothing() {
     blocks.allocate(layout(64, 16)).expect("the frees made room");
 }
 
-/// Performs random operations. After each of them, compares the statistics with the counts of the
+/// Performs random operations. After each operation, compares the statistics with the counts of the
 /// backing allocator and of the oracle.
 fn stats_are_exact<G: Geometry>(limit: usize, steps: usize) {
     let backing = Counting::new();
@@ -290,8 +289,8 @@ fn limit_of_one_ring_alloc_is_exact() {
     let stats = OneRingAlloc.stats();
     assert_eq!((stats.bytes_held, stats.blocks_live()), (limit, blocks.oracle.len()));
     assert_eq!(stats.bytes_live(), blocks.oracle.bytes());
-    // A lowered limit refuses requests, but frees no chunk that is held. The room in these chunks
-    // is reused.
+    // With a lowered limit, requests are refused, but chunks that are held stay, and their room is
+    // reused.
     OneRingAlloc.set_limit(0);
     assert_eq!(blocks.allocate(layout(100_000, 8)), Err(AllocError));
     blocks.free(blocks.oracle.len() - 1);
@@ -317,8 +316,8 @@ fn conc_chunks_of_ended_threads_are_freed_before_a_refusal() {
     assert!(held > before);
     OneRingAlloc.set_limit(held);
     assert!(OneRingAlloc.allocate(layout(1, 1)).is_err());
-    // This free empties a chunk of a record without a holder, so it also frees the chunk. That
-    // makes room for exactly one chunk of this thread.
+    // This free empties a chunk of a record without a holder, so it also frees the chunk. The freed
+    // bytes suffice for exactly one chunk of this thread.
     drop(left);
     let mut blocks = Checked::new(&OneRingAlloc);
     assert!(fill(&mut blocks, 1_000) >= 30);

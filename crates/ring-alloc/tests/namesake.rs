@@ -20,7 +20,7 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Stands for code of a library that is generic over the allocator.
+/// An example of library code that is generic over the allocator.
 fn squares<A: Allocator + Clone>(alloc: A, upto: u64) -> Vec<Box<u64, A>, A> {
     let mut squares = Vec::new_in(alloc.clone());
     for number in 0..upto {

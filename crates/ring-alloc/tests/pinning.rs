@@ -23,8 +23,8 @@ const TRAFFIC: usize = if cfg!(miri) {
 };
 /// The numbers of long-lived blocks to try.
 const STUCK: &[usize] = if cfg!(miri) { &[2] } else { &[10, 100, 1_000] };
-/// The distance between two long-lived blocks, in allocations. A chunk of 32 KiB has room for fewer
-/// blocks, so no two long-lived blocks share a chunk. (Under Miri, two blocks of `spike` may.)
+/// The distance between two long-lived blocks, in allocations. A chunk of 32 KiB holds fewer
+/// blocks, so two long-lived blocks never share a chunk. (Under Miri, two blocks of `spike` may.)
 const APART: usize = if cfg!(miri) { 270 } else { 800 };
 
 /// Returns the number of bytes that `k` long-lived blocks may keep.
@@ -43,8 +43,7 @@ enum Order {
 const ORDERS: &[Order] =
     if cfg!(miri) { &[Order::Any] } else { &[Order::Oldest, Order::Youngest, Order::Any] };
 
-/// Allocates blocks of 64 bytes, and keeps 100 of them live at a time. One more block is
-/// long-lived.
+/// Allocates blocks of 64 bytes, of which 100 are live at a time, besides one long-lived block.
 fn traffic_beside_one<A: Allocator + Copy>(alloc: A, order: Order) {
     let mut rng = SplitMix::new(3);
     let mut window = VecDeque::new();
@@ -93,7 +92,7 @@ fn spread<A: Allocator + Copy>(alloc: A, k: usize, mut look: impl FnMut()) {
     assert!(stuck.iter().enumerate().all(|(at, block)| block[0] == (at * APART) as u8));
 }
 
-/// Allocates many blocks at once, and frees all but `k` of them in a random order.
+/// Allocates many blocks before the first free, then frees all but `k` of them in a random order.
 fn spike<A: Allocator + Copy>(alloc: A, k: usize, look: impl FnOnce()) {
     let mut rng = SplitMix::new(7);
     let mut all: alloc::vec::Vec<_> = (0..k * APART).map(|turn| Box::new_in([turn; 8], alloc)).collect();

@@ -1,5 +1,6 @@
-//! Tests of a thread under the pressure of other threads. The empty chunks of other threads make
-//! room for its requests. Polling statistics neither keeps memory nor causes refusals.
+//! Tests of a thread under the pressure of other threads. The thread's requests can use the room
+//! that empty chunks of other threads take up. Polling the statistics neither keeps memory nor
+//! causes refusals.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -65,7 +66,7 @@ fn conc_empty_chunks_of_another_thread_serve_a_refused_request() {
             boxes.is_ok()
         });
         running.store(false, Ordering::Relaxed);
-        // Join the thread, because the end of `thread::scope` would not wait for its exit guard.
+        // Join the thread, because `thread::scope` does not wait for the thread's exit guard.
         other.join().expect("the thread does not panic");
         served
     });
@@ -86,7 +87,7 @@ fn conc_trim_all_frees_chunks_here_at_once_and_elsewhere_in_the_next_slow_path()
             burst();
             ready.send(()).expect("the other end is open");
             wait.recv().expect("the other end is open");
-            // This thread has no small chunk yet, so it takes its slow path.
+            // This thread does not have a small chunk yet, so the allocation takes the slow path.
             drop(Box::new_in(1_u8, OneRingAlloc));
             ready.send(()).expect("the other end is open");
             wait.recv().expect("the other end is open");
@@ -119,7 +120,7 @@ fn conc_polling_statistics_pins_no_empty_chunks() {
             }
         });
         for _ in 0..3 {
-            // All blocks stay live until the end of the burst. A chunk has 16 of them.
+            // All blocks stay live until the end of the burst. A chunk holds 16 of them.
             let blocks: Vec<_> = (0..CHUNKS * 16).map(|_| Box::new_in([1_u8; 2_000], OneRingAlloc)).collect();
             drop(blocks);
         }

@@ -1,7 +1,7 @@
 //! Tests of the standard library's containers in the rings, by the standard `Allocator` trait and
 //! without a feature gate.
 //!
-//! These tests are for compilers that have that trait, 1.100 and later:
+//! These tests require a compiler with that trait, 1.100 or later:
 //! `RUSTFLAGS="--cfg ephemera_std_tests"`.
 #![cfg(ephemera_std_tests)]
 #![expect(clippy::incompatible_msrv, reason = "the cfg is set for compilers that have the trait")]
@@ -14,7 +14,7 @@ use ephemera_testkit::backing::Counting;
 use ephemera_testkit::suite::take_turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// Stands for a type of a library that knows only the standard trait.
+/// An example of a library type that knows only the standard trait.
 struct Tree<A: Allocator + Clone> {
     nodes: Vec<Node<A>, A>,
     alloc: A,
@@ -170,7 +170,7 @@ fn leaked_box_can_be_rebuilt_and_freed() {
     assert_eq!(ring.stats().blocks_live(), 0);
 }
 
-/// Stands for a library's type whose parameter is bounded by the standard trait.
+/// An example of a library type whose parameter is bounded by the standard trait.
 struct Phantom<A: Allocator>(PhantomData<A>);
 
 #[test]

@@ -1,9 +1,10 @@
 //! Tests, in the rings, of the standard library's containers whose `_in` constructors need a
 //! feature gate.
 //!
-//! These tests are for nightly compilers: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`.
-//! Containers that are cloned with their allocator require the unstable trait `AllocatorClone`. No
-//! allocator of a stable crate can implement this trait, but every reference to an allocator does.
+//! These tests require a nightly compiler: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`.
+//! Containers that are cloned with their allocator require the unstable trait `AllocatorClone`. A
+//! stable crate cannot implement this trait for its allocators, but every reference to an allocator
+//! implements it.
 #![cfg(ephemera_std_unstable_tests)]
 #![feature(allocator_ext, btreemap_alloc)]
 

@@ -144,7 +144,7 @@ impl Subject for One {
     fn finish(&self, ring: OneRingAlloc) -> usize {
         ring.clean_local();
         ring.clean_global();
-        // `blocks_live` is not checked, because blocks that a failed run left live must not fail
+        // Does not check `blocks_live`, because blocks that a failed run left live must not fail
         // later runs.
         ring.stats().bytes_held
     }

@@ -36,7 +36,7 @@ impl Drop for AtExit {
             to.send(filled(9, SIZES[2])).expect("the other end is open");
             to.send(filled(9, SIZES[3])).expect("the other end is open");
         }
-        // Trim while the sent blocks are live. The thread may already have given up its record.
+        // Trim while the sent blocks are live. The thread may have released its record already.
         OneRingAlloc.clean_local();
         OneRingAlloc.clean_global();
     }

@@ -208,8 +208,8 @@ fn conc_threads_of_a_scope_return_blocks() {
     });
 }
 
-/// Runs threads one after another. Each thread frees the blocks of the previous one and leaves some
-/// of its own live.
+/// Runs threads one after another. Each thread frees the blocks of the previous thread, and leaves
+/// some of its own blocks live.
 fn one_after_another(threads: usize) {
     let _balanced = Balanced::new();
     let mut left: alloc::vec::Vec<Bytes> = alloc::vec::Vec::new();

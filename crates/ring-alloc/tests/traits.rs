@@ -83,7 +83,7 @@ mod api04 {
     use allocator_api2_04::vec::Vec;
     use ring_alloc::{OneRingAlloc, RingAlloc};
 
-    /// Stands for code of a library that knows only the newer trait.
+    /// An example of library code that knows only the newer trait.
     fn words<A: Allocator + Clone>(alloc: A) -> usize {
         let mut words = Vec::new_in(alloc.clone());
         for word in "a b c d".split(' ') {

@@ -6,14 +6,14 @@
 //! ```
 //!
 //! The *mark* is the check value: a hash of the guard's address and word. A release checks the
-//! guard and margin of its own buffer. So the report of an overrun names the buffer that caused it
+//! guard and margin of its own buffer, so the report of an overrun names the buffer that caused it
 //! and not a neighbour. The ring and the sweeps compare the mark whenever they load a guard. A
 //! report ends the process with a panic that cannot unwind, because code that frees memory must not
 //! unwind.
 //!
 //! With the mark and the requested size, a guard takes 32 bytes, and so does the granule. The
 //! margin takes another 32. A ring in caller-provided memory also loses up to 31 bytes at each end
-//! to alignment. So it promises `n - 128` of `n` bytes, instead of `n - 64` without the checks.
+//! to alignment, so it promises `n - 128` of `n` bytes, instead of `n - 64` without the checks.
 //!
 //! Safe code cannot cause the errors that these checks find. The feature is for programs that write
 //! through raw pointers, such as programs that pass buffers to devices.
@@ -37,7 +37,7 @@ pub(crate) fn stop(what: fmt::Arguments<'_>) -> ! {
     end(&what)
 }
 
-/// `Check` for builds without checks. Its methods do nothing.
+/// The `Check` of builds without checks, whose methods do nothing.
 #[cfg(not(any(feature = "checked", all(test, not(ephemera_loom)))))]
 mod off {
     use core::ptr::NonNull;
@@ -92,7 +92,8 @@ mod on {
     use super::stop;
     use crate::word::Word;
 
-    /// The margin after a buffer in bytes, in addition to the rounding of the buffer's size.
+    /// The length in bytes of the margin after a buffer, in addition to the rounding of the
+    /// buffer's size.
     pub(crate) const TAIL: usize = 32;
 
     /// The byte that fills the margin.
@@ -121,7 +122,7 @@ mod on {
         }
 
         /// Checks a guard that the ring or a sweep has loaded. A release stores the mark before the
-        /// word. So while the word says "taken", the mark may already be that of the free or
+        /// word, so while the word says "taken", the mark may already be that of the free or
         /// settled word.
         pub(crate) fn look(&self, guard: usize, word: Word) {
             let found = self.mark.load(Ordering::Relaxed);
@@ -205,7 +206,8 @@ mod on {
         found == mark(guard, Word::settled(word.len()))
     }
 
-    /// Returns `false`: without feature `alloc`, no store is closed, so no release is late.
+    /// Returns `false`, because without feature `alloc` a store is never closed and a release is
+    /// never late.
     #[cfg(not(feature = "alloc"))]
     fn is_settling(_guard: usize, _word: Word, _found: usize) -> bool {
         false

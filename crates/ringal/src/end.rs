@@ -1,4 +1,4 @@
-//! The end of a store on the heap: which thread frees it, and when.
+//! How a store on the heap is freed: by which thread, and when.
 //!
 //! A ring may be dropped while buffers are live. The store then stays until the last buffer is
 //! released. Each taken region is one *share* of the store, and the thread that subtracts the last
@@ -24,8 +24,8 @@
 //!   settled, or was free when the ring was dropped, or was found by a sweep.
 //!
 //! Sweeps start at the first region that the drop of the ring found taken. The drop settles every
-//! free region after that, and a late release settles its own region. So a free word that a sweep
-//! finds belongs to an early release, and the drop has counted its share.
+//! free region after that, and a late release settles its own region. A free word that a sweep
+//! finds therefore belongs to an early release whose share the drop has counted.
 
 use core::alloc::Layout;
 

@@ -85,7 +85,7 @@ impl Error for RequestError {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// The heap has no memory.
+    /// The heap refused the memory for the store.
     NoMemory {
         /// The size of the store.
         bytes: usize,
@@ -99,7 +99,7 @@ pub enum CreateError {
         /// The requested alignment.
         align: usize,
     },
-    /// The caller's memory has no room for a ring.
+    /// The caller's memory is too small for a ring.
     TooSmall {
         /// The size of the caller's memory.
         bytes: usize,

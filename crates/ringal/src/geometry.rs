@@ -163,9 +163,9 @@ pub(crate) const fn pace(interval: usize, need: usize) -> usize {
 /// Returns the progress between two checks of `low`, for a head that is `window` bytes after `low`.
 /// The length of the window adjusts the result of [`pace`].
 ///
-/// Each check costs a mispredicted branch. So a large window has only eight checks, and grows by an
+/// Each check costs a mispredicted branch, so a large window has only eight checks, and grows by an
 /// eighth of its length. With 1,024 live buffers of up to 1,024 bytes, a loop takes 30 to 31 ns a
-/// buffer instead of 36. In a window of one to four intervals, the progress is half an interval. So
+/// buffer instead of 36. In a window of one to four intervals, the progress is half an interval, so
 /// a window about as large as a first-level cache grows by no more than half an interval.
 #[inline]
 pub(crate) fn pace_in(interval: usize, window: usize, need: usize) -> usize {

@@ -7,8 +7,8 @@
 //!           handles of a frozen buffer
 //! ```
 //!
-//! The buffer of a taken region is the only writer of its guard. The ring is the only writer of a
-//! free region's guard. So a release is one store, and the ring observes it with one load.
+//! Only the buffer writes the guard of a taken region, and only the ring writes the guard of a free
+//! region. A release is therefore one store, which the ring observes with one load.
 
 use core::ptr::NonNull;
 
@@ -53,8 +53,8 @@ std::thread_local! {
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Guard {
-    /// The check value. It is the first field, so an overrun of the previous region overwrites it
-    /// before the word.
+    /// The check value. It is the first field so that an overrun of the previous region overwrites
+    /// it before the word.
     check: Check,
     word: AtomicUsize,
     /// The number of handles, if the region holds a frozen buffer. In any other region this field
@@ -305,8 +305,8 @@ impl GuardPtr {
     /// use of the buffer.
     #[inline]
     pub(crate) fn drop_handle(self) -> bool {
-        // The only handle needs no read-modify-write, because no other thread has a handle to
-        // clone.
+        // The only handle does not need a read-modify-write, because no other thread has a handle
+        // to clone.
         if self.is_last() {
             return true;
         }
@@ -314,8 +314,9 @@ impl GuardPtr {
         if self.count().fetch_sub(1, LEAVE) != 1 {
             return false;
         }
-        // Several threads saw more than one handle, and the caller was the last of them to subtract
-        // its own. This is a load instead of a fence, because some race detectors ignore fences.
+        // Several threads saw more than one handle, and the caller was the last of these threads to
+        // subtract its handle. This is a load instead of a fence, because some race detectors
+        // ignore fences.
         // ORDERING: `AFTER`. Pairs with `GuardPtr::drop_handle`.
         self.count().load(AFTER) == 0
     }
@@ -327,11 +328,11 @@ impl GuardPtr {
     }
 }
 
-/// Ends the process because a buffer has more than `usize::MAX / 2` handles, which only leaks can
+/// Aborts the process because a buffer has more than `usize::MAX / 2` handles, which only leaks can
 /// cause. The upper half of the range leaves room for handles that other threads add at the same
 /// time, so the count does not wrap.
 ///
-/// An `extern "C"` function cannot unwind. So an inlined clone needs no landing pad, and the
+/// An `extern "C"` function cannot unwind, so an inlined clone does not need a landing pad, and the
 /// compiler can keep handles in registers.
 #[cold]
 #[inline(never)]

@@ -1,4 +1,4 @@
-//! A ring of byte buffers in the *store*, one block of memory of fixed size. Freeing a buffer takes
+//! A ring of byte buffers in one block of memory of fixed size, the *store*. Freeing a buffer takes
 //! a single atomic store, on any thread.
 //!
 //! A [`RingAl`] allocates its store once, and then allocates buffers by moving along the chain of
@@ -51,17 +51,17 @@
 //!   the ring once. The search is expensive if long-lived buffers leave several small gaps far
 //!   apart, and requests use up one gap after another.
 //! * In a ring full of small buffers, a refused request visits every buffer. An [`ExtBuf`] that
-//!   cannot grow does the same. If at most 32 live buffers prove that a request has no room, the
-//!   ring remembers them. While they are live, the ring checks only these buffers before it refuses
-//!   a request of at least that size. For requests of at least a sixteenth of the ring, 32 buffers
-//!   are always enough. If a `try_` method of the ring refuses a request for lack of room, it
-//!   visits all regions to report how full the ring is.
+//!   cannot grow does the same. If at most 32 live buffers block every run of the requested size,
+//!   the ring remembers them. While they are live, the ring checks only these buffers before it
+//!   refuses a request of at least that size. For requests of at least a sixteenth of the ring, 32
+//!   buffers are always enough. If a `try_` method of the ring refuses a request for lack of room,
+//!   it visits all regions to report how full the ring is.
 //! * Only one thread at a time can allocate from a ring. Any thread can use and free its buffers.
 //!
 //! # The end of a ring
 //!
 //! Dropping a ring never blocks, and its buffers stay valid. If buffers are live, the store is
-//! *parked* until the last of them frees it. This needs no further call, however many stores are
+//! *parked* until its last buffer frees it. No further call is needed, however many stores are
 //! parked. The drop of the ring visits each of its regions. Each later drop of a buffer costs an
 //! additional atomic subtraction.
 //!

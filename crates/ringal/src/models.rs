@@ -6,7 +6,7 @@
 //! witnesses: for its header, for its regions, and for the fields that a sweep needs from the drop
 //! of the ring.
 //!
-//! Loom reports two accesses to a witness that nothing orders. `xtask/controls.toml` lists the
+//! Loom reports two accesses to a witness that no edge orders. `xtask/controls.toml` lists the
 //! orderings and steps that these models depend on, each with a model that fails without it.
 
 use alloc::sync::Arc;
@@ -22,8 +22,8 @@ use crate::{FixedBuf, FixedBufMut, RequestError, RingAl};
 #[derive(Clone)]
 struct ModelStores(Arc<ParkedStores>);
 
-// SAFETY: loom runs all threads of a model on one thread of the operating system, so no two of them
-// use the lists at the same time.
+// SAFETY: loom runs all threads of a model on one thread of the operating system, so these threads
+// never use the lists at the same time.
 unsafe impl Send for ModelStores {}
 
 /// The length of a region for a buffer of at most one granule.
@@ -166,7 +166,7 @@ fn loom_growth_beside_a_release() {
     });
 }
 
-/// A remembered refusal ends when a release changes one of its guards.
+/// After a release changes one of the guards of a remembered refusal, the ring searches again.
 #[test]
 fn loom_refusal_beside_two_releases() {
     check(|| {
@@ -208,8 +208,8 @@ fn loom_refused_request_reports_less_room_than_requested() {
     });
 }
 
-/// Three threads drop handles, and two of them also clone handles. The ring takes the region again
-/// once the last handle is dropped.
+/// Three threads drop handles, and two of these threads also clone handles. The ring takes the
+/// region again once the last handle is dropped.
 #[test]
 fn loom_frozen_handles_are_dropped_by_three_threads() {
     check(|| {

@@ -1,7 +1,7 @@
 //! Parked stores: the stores of dropped rings that have live buffers or wait for a sweep.
 //!
 //! The drop of the ring counts the taken regions, and each later release subtracts one share from
-//! that count (see `end`). The last release frees the store. It needs no list and no lock.
+//! that count (see `end`). The last release frees the store without a list or a lock.
 //!
 //! An *early release* does not subtract its share. It read `closed` before the drop of the ring set
 //! the flag, and stored its word after the drop had counted its region. The share stays until a
@@ -16,8 +16,8 @@
 //! store was freed. A gate admits one sweep at a time. A thread that finds the gate shut skips its
 //! sweep, and a later sweep makes up for it.
 //!
-//! In the child of a fork, a header that another thread of the parent was sweeping is in no list.
-//! The last buffer still frees that store, unless the sweep held a share.
+//! In the child of a fork, a header that another thread of the parent was sweeping is not in any
+//! list. The last buffer still frees that store, unless the sweep held a share.
 
 use core::ptr::{self, NonNull};
 
@@ -38,14 +38,14 @@ const PARK: Ordering =
 const COLLECT: Ordering =
     if cfg!(ephemera_weaken = "collect_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// The most work that one sweep may do.
+/// The bounds on the work of one sweep.
 #[derive(Debug, Clone, Copy)]
 struct Budget {
-    /// The number of stores to visit that are not freed yet.
+    /// The maximum number of stores with shares to visit.
     stores: usize,
-    /// The number of headers of ended stores to take out of the lists.
+    /// The maximum number of headers of stores without shares to take out of the lists.
     ended: usize,
-    /// The number of guards to load in all stores together.
+    /// The maximum number of guards to load in all stores together.
     guards: usize,
 }
 
@@ -82,8 +82,9 @@ pub(crate) struct ParkedStores {
     count: AtomicUsize,
 }
 
-/// The parked stores of this process. The drop of a ring may write these fields. The padding keeps
-/// them off the cache line of the static header, which buffers in caller-provided memory read.
+/// The parked stores of this process. The drop of a ring may write these fields, so the padding
+/// keeps them off the cache line of the static header, which buffers in caller-provided memory
+/// read.
 #[cfg(not(ephemera_loom))]
 pub(crate) static PARKED: CachePadded<ParkedStores> = CachePadded::new(ParkedStores::new());
 
@@ -155,7 +156,7 @@ impl ParkedStores {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of headers in the lists, including those of stores that have ended.
+    /// Returns the number of headers in the lists, including those of stores without shares.
     #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
     pub(crate) fn queued(&self) -> usize {
         self.queued.load(Ordering::Relaxed)
@@ -236,8 +237,8 @@ impl ParkedStores {
         owed
     }
 
-    /// Sweeps one store after its header was popped. Pushes the header again unless the store has
-    /// ended. Returns whether this call freed the store. The caller must hold the gate.
+    /// Sweeps one store after its header was popped. Pushes the header again if the store still has
+    /// shares. Returns whether this call freed the store. The caller must hold the gate.
     fn sweep_store(&self, store: RingStorePtr, budget: &mut Budget) -> bool {
         store.listed().touch();
         if !store.hold() {
@@ -283,7 +284,7 @@ impl ParkedStores {
 }
 
 /// A list of headers that only the thread that holds the gate uses. The list is valid after each
-/// single write. So in the child of a fork, the lists may lack headers, but contain no header
+/// single write, so in the child of a fork the lists may lack headers, but never contain a header
 /// twice.
 #[derive(Debug)]
 struct Stack(OwnerPtr<RingStore>);

@@ -43,7 +43,7 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
 /// Releases a region after the drop of the ring. If this release subtracts the last share, frees
 /// the store.
 ///
-/// An `extern "C"` function cannot unwind. So an inlined drop needs no landing pad, and the
+/// An `extern "C"` function cannot unwind, so an inlined drop does not need a landing pad, and the
 /// compiler can keep other buffers in registers.
 ///
 /// # Safety
@@ -62,7 +62,7 @@ unsafe extern "C" fn release_late(store: RingStorePtr, guard: GuardPtr, region: 
             parked.sweep();
         }
     }
-    // Without feature `alloc`, no store is ever closed.
+    // Without feature `alloc`, a store is never closed.
     #[cfg(not(feature = "alloc"))]
     {
         let _ = store;
@@ -72,8 +72,8 @@ unsafe extern "C" fn release_late(store: RingStorePtr, guard: GuardPtr, region: 
 
 #[cfg(feature = "alloc")]
 impl RingStorePtr {
-    /// Ends the ring: frees the store if no buffer is live, and parks the store otherwise. Never
-    /// blocks.
+    /// Retires the store of a dropped ring: frees the store if no buffer is live, and parks it
+    /// otherwise. Never blocks.
     ///
     /// # Safety
     /// [`RingStorePtr::create`] returned the store, and the caller is its ring, which does not use

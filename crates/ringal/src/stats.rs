@@ -37,7 +37,7 @@ pub struct Stats {
     /// The number of regions, free and taken.
     pub regions: usize,
     /// The highest offset, from the start of the regions, that any buffer has reached. This is a
-    /// guide to the size that a ring needs, but no guarantee. A ring of this size may place the
+    /// guide to the size that a ring needs, but not a guarantee. A ring of this size may place the
     /// same buffers differently and refuse one of them.
     ///
     /// An extendable buffer counts up to the end of the written or requested bytes, whether it is

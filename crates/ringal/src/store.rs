@@ -7,13 +7,13 @@
 //!                        ^first                                    ^first + end
 //! ```
 //!
-//! Every release of a buffer reads the header. Nothing writes the header until the ring is dropped,
-//! so its cache line stays shared between processors. After that, the last buffer frees the
-//! regions. The header is freed once it has also left the lists of parked stores (see `end` and
+//! Every release of a buffer reads the header. The header is not written until the ring is dropped,
+//! so the header's cache line stays shared between processors. After that, the last buffer frees
+//! the regions. The header is freed once it has also left the lists of parked stores (see `end` and
 //! `parked`).
 //!
-//! Caller-provided memory contains no header, because the ring never frees that memory. All rings
-//! in caller-provided memory share one static header, which is never closed.
+//! Caller-provided memory does not contain a header, because the ring never frees that memory. All
+//! rings in caller-provided memory share one static header, which is never closed.
 
 #[cfg(feature = "alloc")]
 use core::alloc::Layout;
@@ -62,8 +62,8 @@ pub(crate) struct RingStore {
 #[cfg(feature = "alloc")]
 #[derive(Debug)]
 struct HeapFields {
-    /// The address of the `ParkedStores` for this store, which outlives the store.
-    /// `ParkedStores::of` casts it back.
+    /// The address of the `ParkedStores` in which this store is parked after its ring is dropped.
+    /// The `ParkedStores` outlives the store. `ParkedStores::of` casts the address back.
     parked: *const (),
     /// The block that contains the regions.
     block: NonNull<u8>,
@@ -162,7 +162,7 @@ impl RingStorePtr {
 #[cfg(feature = "alloc")]
 impl RingStorePtr {
     /// Creates a store of one free region. Returns the store and the address of its first guard, or
-    /// `None` if the heap has no memory.
+    /// `None` if the heap refuses the memory.
     ///
     /// # Safety
     /// `parked` is the address of a `ParkedStores` that outlives the store.
@@ -341,7 +341,7 @@ pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
 pub(crate) unsafe fn hand_out(store: RingStorePtr, guard: GuardPtr, bytes: usize) {
     let (data, region) = (guard.payload(), region_of(bytes));
     // In caller-provided memory, also unpoison the rounding: when the ring is dropped, the region
-    // of a live buffer must carry no marks.
+    // of a live buffer must not be marked.
     let usable = if store.is_given() { room(region) } else { bytes };
     // SAFETY: `usable` bytes are in the region, which only the caller accesses.
     unsafe { unpoison(data, usable) };

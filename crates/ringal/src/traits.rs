@@ -234,7 +234,7 @@ impl AsMut<[u8]> for ExtBuf<'_> {
 /// `try_extend_from_slice`.
 macro_rules! appends {
     ($buffer:ty, $has_room:expr) => {
-        /// Writes all of a string, or returns an error and writes nothing.
+        /// Writes the whole string, or returns an error without writing any of it.
         impl fmt::Write for $buffer {
             #[inline]
             fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -250,8 +250,8 @@ macro_rules! appends {
                 let mut bytes = bytes.into_iter();
                 while has_room(self) {
                     let Some(byte) = bytes.next() else { return };
-                    // This cannot fail. `has_room` returned `true`, and the iterator cannot use the
-                    // room, because this function borrows the buffer.
+                    // This cannot fail, because `has_room` returned `true`, and the iterator cannot
+                    // use the room while this function borrows the buffer.
                     let _ = self.try_extend_from_slice(&[byte]);
                 }
             }

@@ -13,7 +13,7 @@ use core::fmt;
 
 const TAKEN: usize = 1 << (usize::BITS - 1);
 
-/// The lowest bit, which no length uses.
+/// The bit that marks a region as settled: the lowest bit, which is zero in every length.
 #[cfg(feature = "alloc")]
 const SETTLED: usize = 1;
 

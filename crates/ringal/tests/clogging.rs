@@ -125,8 +125,8 @@ fn refusal_ends_when_enough_neighbours_are_free() {
             "{refused}"
         );
     }
-    // Two free regions that are not adjacent make no room for the request, until the region between
-    // them is free too.
+    // Two free regions that are not adjacent do not make room for the request until the region
+    // between them is free too.
     drop(held.remove(5));
     assert!(ring.fixed(2_000).is_none() && ring.fixed(2_100).is_none());
     drop(held.remove(3));

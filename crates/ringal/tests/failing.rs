@@ -1,5 +1,5 @@
-//! Tests the creation of a ring when the heap has no memory for a store. The error contains the
-//! size of the store, and freed stores make room again.
+//! Tests the creation of a ring when the heap refuses the memory for a store. The error contains
+//! the size of the store, and freed stores make room again.
 #![cfg(feature = "std")]
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -20,7 +20,7 @@ struct Scarce {
 #[global_allocator]
 static GLOBAL: Scarce = Scarce { room: AtomicUsize::new(0) };
 
-// SAFETY: every request goes to `System`, or returns null and changes nothing.
+// SAFETY: every request is passed on to `System`, or returns null without an effect on any block.
 unsafe impl GlobalAlloc for Scarce {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() >= STORE {

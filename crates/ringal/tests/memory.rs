@@ -1,5 +1,5 @@
 //! Tests of rings in memory that the caller provides. These rings write only to that memory, and
-//! free nothing.
+//! never free it.
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;

@@ -114,7 +114,7 @@ fn macro_declares_a_ring_for_each_thread() {
     });
     assert_eq!(line.unwrap().len(), 9);
 
-    // A function captures no variables and still finds the ring.
+    // A function cannot capture variables, and still finds the ring.
     fn elsewhere() -> Option<FixedBufMut> {
         ringal!(@fixed, 944)
     }

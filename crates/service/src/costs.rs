@@ -18,8 +18,8 @@ struct KindCost {
     over_limit: usize,
     peak_sum: usize,
     peak_most: usize,
-    /// The sum of the bytes that requests still held when they ended. Blocks that outlive a request
-    /// hold them, such as those of its answer.
+    /// The sum of the bytes that requests still held when they ended, in blocks that outlive their
+    /// request, such as those of its answer.
     escaped: usize,
 }
 

@@ -23,13 +23,13 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use typed_pool::Scope;
 
-/// The service: its limit, the costs of past requests, and the words that it keeps.
+/// The service: its limit, the costs of past requests, and the queries that it keeps.
 #[derive(Debug)]
 pub struct Service {
     /// The limit on the memory of a request, in bytes.
     limit: usize,
     costs: Mutex<RequestCosts>,
-    /// The words that requests asked the service to keep.
+    /// The queries that requests asked the service to keep.
     kept: Mutex<Vec<String>>,
 }
 
@@ -64,7 +64,8 @@ impl Service {
         }
     }
 
-    /// Answers a request in a new scope. The page of costs is built outside of all scopes.
+    /// Answers a request in a new scope. A request for the page of costs is answered outside of all
+    /// scopes.
     async fn answer(&self, request: Request<Incoming>) -> Result<HtmlPage, Infallible> {
         if request.uri().path() == "/costs" {
             let costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +79,7 @@ impl Service {
         Ok(answer.unwrap_or_else(|error| page(StatusCode::SERVICE_UNAVAILABLE, error.to_string())))
     }
 
-    /// Handles a request. This is the code of the application, which knows nothing of scopes.
+    /// Handles a request. This is the code of the application, which does not know about scopes.
     async fn handle(&self, kind: Kind, request: Request<Incoming>) -> HtmlPage {
         let query = request.uri().query().unwrap_or("").to_owned();
         match kind {
@@ -111,7 +112,7 @@ impl Service {
 enum Kind {
     /// Sorts the words of the query.
     Words,
-    /// Keeps the query in the service's memory. Its string escapes from the scope.
+    /// Keeps the query in the service's memory. The string of the query escapes from the scope.
     Keep,
     /// Allocates as many MiB as the query says.
     Greedy,

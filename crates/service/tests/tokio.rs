@@ -15,9 +15,9 @@ use typed_pool::{PooledAllocator, Scope, ScopeHandle};
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// A bound on the bytes of a scope that the runtime's own lists keep. The lists may grow during a
-/// poll in the scope. Their new blocks escape from the scope, and each block pins a unit of its
-/// class.
+/// An upper bound on the bytes of a scope that the runtime's own lists keep. The lists may grow
+/// during a poll in the scope. Their new blocks escape from the scope, and each block pins a unit
+/// of its class.
 const KEPT_BY_TOKIO: usize = 100_000;
 
 fn runtime() -> Runtime {

@@ -1,7 +1,7 @@
 //! Counts the bytes that a store holds, and enforces the store's limit.
 //!
 //! Only slow paths use an account. A store acquires all its memory through its account, including
-//! the memory of the store itself. So `held` is the whole footprint.
+//! the memory of the store itself, so `held` is the whole footprint.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -44,7 +44,7 @@ impl StoreAccount {
     /// Adds `bytes` to the account until the result is dropped.
     ///
     /// # Errors
-    /// Returns [`Refused`] if the limit has no room for the bytes.
+    /// Returns [`Refused`] if the limit does not allow the bytes.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<ReservedBytes<'_>, Refused> {
         let before =
             self.0.reserve(bytes).map_err(|held| self.refused_at(held, bytes, RefusalCause::Limit))?;
@@ -54,7 +54,7 @@ impl StoreAccount {
     /// Allocates uninitialised memory of this layout.
     ///
     /// # Errors
-    /// Returns [`Refused`] if the limit has no room for the layout, or if the global allocator
+    /// Returns [`Refused`] if the limit does not allow the layout, or if the global allocator
     /// refuses it.
     pub(crate) fn acquire(&self, layout: Layout) -> Result<NonNull<u8>, Refused> {
         let reserved = self.reserve(layout.size())?;

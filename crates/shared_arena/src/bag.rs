@@ -6,8 +6,8 @@
 //!                     old ----'
 //! ```
 //!
-//! The visitor passes a gate that threads try without waiting. At every moment an item is in at
-//! most one list. So a forked child finds intact lists, even if a thread of the parent was in the
+//! The visitor passes a gate that threads try without waiting. At every moment, an item is in at
+//! most one list, so a forked child finds intact lists even if a thread of the parent was in the
 //! middle of a visit. The child misses at most the items that this visitor had taken out.
 
 use core::fmt;
@@ -33,8 +33,8 @@ pub(crate) trait Linked: Sized {
     fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>>;
 }
 
-/// The link of an item. Only a thread that has taken the item out, or is about to push it, writes
-/// the link.
+/// The link from an item to the next item in the same list. Only a thread that has taken the item
+/// out, or is about to push it, writes the link.
 #[derive(Debug)]
 pub(crate) struct BagLink<T> {
     next: OwnerPtr<T>,

@@ -7,8 +7,8 @@ use core::fmt;
 /// The free slots of a page, as the page's owner knows them.
 ///
 /// The topmost bit is [`Bits::LISTED`]. This bit is set while the page is on its shard's list of
-/// pages with free slots, or is the current page. A word of zero means that the page is full and on
-/// no list. Only a free that finds zero does more than set a bit: it links the page.
+/// pages with free slots, or is the current page. A word of zero means that the page is full and
+/// unlisted. A free that finds zero also links the page, and every other free only sets a bit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bits(u64);
 
@@ -32,7 +32,7 @@ impl Bits {
         Self(slots | Self::LISTED)
     }
 
-    /// Returns whether the page is full and on no list.
+    /// Returns whether the page is full and unlisted.
     #[inline]
     pub(crate) const fn is_unlisted(self) -> bool {
         self.0 == 0

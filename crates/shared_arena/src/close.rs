@@ -3,12 +3,12 @@
 //!
 //! No thread claims from a closed arena. The drop sets each group's `record` to null and closes the
 //! inbox of each shard. A free that finds null or a closed inbox takes its slot off the group's
-//! count. The thread that counts the last slot of a group frees the group, and with the last group
-//! the store.
+//! count. The thread that counts the last slot of a group frees the group and, if this was the last
+//! group, also the store.
 //!
 //! The count `out` starts at [`ALIVE`], and the closing thread takes off everything but the slots
-//! in use. So a free may count its slot before the closing thread does. That free may be on another
-//! thread, or within this module when the global allocator drops a handle.
+//! in use, so a free may count its slot before the closing thread does. Such a free may run on
+//! another thread, or within this module when the global allocator drops a handle.
 
 use core::ptr::{self, NonNull};
 
@@ -100,7 +100,8 @@ unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
     }
 }
 
-/// Notes the slots that the owner of a group freed since the last look, and returns their number.
+/// Notes the slots that the owner of a group has freed since the last look, and returns their
+/// number.
 ///
 /// # Safety
 /// The arena's drop has begun. The caller has the turn at the group's shard, or is the pool's only

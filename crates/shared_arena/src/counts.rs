@@ -15,10 +15,10 @@ use ephemera_prim::witness::Witness;
 
 const STRONG: u64 = 1;
 const WEAK: u64 = 1 << 32;
-/// Half of a count's range. A thread that finds a larger count aborts the process, long before
-/// other threads could make the count overflow.
+/// The bound on a count: half of its range. A thread that finds a larger count aborts the process,
+/// long before other threads could make the count overflow.
 const MOST: u64 = 1 << 31;
-/// One strong handle, and the one weak count of all strong handles.
+/// The initial counts: one strong handle, and the one weak count that all strong handles share.
 const START: u64 = STRONG | WEAK;
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
@@ -112,8 +112,8 @@ impl Count {
         (weak_in(word) as usize).saturating_sub(usize::from(strong_in(word) != 0))
     }
 
-    /// Counts another strong handle, made from a strong one. The addition needs no ordering,
-    /// because the transfer of the handle to another thread provides it.
+    /// Counts another strong handle, made from a strong one. The addition can be relaxed, because
+    /// the transfer of the handle to another thread provides the ordering.
     #[inline]
     pub(crate) fn clone_strong(&self) {
         check(strong_in(self.word.fetch_add(STRONG, Ordering::Relaxed)));
@@ -126,8 +126,8 @@ impl Count {
     }
 
     /// Counts a strong handle, made from a weak one. Returns `false` if the value was dropped. The
-    /// exchange needs no ordering. A thread that has a weak handle has seen the initialised value.
-    /// While a weak handle exists, `get_mut` and `make_mut` give no mutable access to the value.
+    /// exchange can be relaxed: a thread that has a weak handle has seen the initialised value, and
+    /// while a weak handle exists, `get_mut` and `make_mut` never give mutable access to the value.
     pub(crate) fn upgrade(&self) -> bool {
         let more = |word| {
             check(strong_in(word));
@@ -158,8 +158,8 @@ impl Count {
     #[inline]
     #[must_use]
     pub(crate) fn drop_weak(&self) -> bool {
-        // ORDERING: `LAST_WEAK`. Pairs with `Count::drop_weak`. The last handle needs no
-        // read-modify-write here.
+        // ORDERING: `LAST_WEAK`. Pairs with `Count::drop_weak`. The last handle does not need a
+        // read-modify-write.
         if self.word.load(LAST_WEAK) == WEAK {
             return true;
         }

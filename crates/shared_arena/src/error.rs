@@ -41,7 +41,7 @@ pub struct Refused {
     pub asked: usize,
     /// The bytes that the arena held when the request was refused.
     pub held: usize,
-    /// The most bytes that the arena may hold, or `usize::MAX` if there is no limit.
+    /// The maximum number of bytes that the arena may hold, or `usize::MAX` if there is no limit.
     pub limit: usize,
     /// Whether another copy of this crate in the process made the arena. Only that copy may put
     /// values into the arena.
@@ -99,7 +99,7 @@ impl fmt::Display for Refused {
 
 impl core::error::Error for Refused {}
 
-/// The error of a request that got no slot. It contains the argument of the request.
+/// The error of a refused request for a slot. It contains the argument of the request.
 ///
 /// `V` is the type of that argument: a value or an initialiser.
 ///

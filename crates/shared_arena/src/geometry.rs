@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A group has at most `pages` pages. The offsets of its parts are the same for any number of
-//! pages. A page has up to 63 slots and takes the space of 64. So the distance of a slot from
+//! pages. A page has up to 63 slots and takes the space of 64, so the distance of a slot from
 //! `first`, divided by the stride, yields the page by a shift and the slot by a mask. The stride is
 //! a constant of the type.
 #![forbid(unsafe_code)]
@@ -22,8 +22,8 @@ use ephemera_prim::align::align_up;
 const SPACING: usize = 64;
 
 /// The least difference between a group's alignment and its size, in bytes. General allocators put
-/// a header in front of each block. A group as large as its alignment would leave no room for the
-/// next block's header. The next group would then start a whole alignment later.
+/// a header in front of each block, so a group as large as its alignment would leave no room for
+/// the header of the next block. The next group would then start a whole alignment later.
 const SLACK: usize = 16;
 
 /// Size of a cache line, in bytes. Parts that different threads write do not share a line.

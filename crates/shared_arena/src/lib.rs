@@ -50,16 +50,17 @@
 //!
 //! * **Without a request**: a thread that needs a page sometimes looks for empty groups among its
 //!   own. The thread frees the groups that two looks in a row found empty ([`Trim::Idle`]).
-//! * **On request**: [`SharedArena::trim`] frees empty groups of the calling thread, of exited
-//!   threads, and groups that no thread owns. It also asks the other threads to free their empty
-//!   groups when they next need a page. A new thread may take over the pages of an exited thread.
-//!   While the new thread runs without using this arena, other threads cannot free those pages.
+//! * **On request**: [`SharedArena::trim`] frees the empty groups of the calling thread and of
+//!   exited threads, and the groups that no thread owns. It also asks the other threads to free
+//!   their empty groups when they next need a page. A new thread may take over the pages of an
+//!   exited thread. While the new thread runs without using this arena, other threads cannot free
+//!   those pages.
 //! * **Under a limit** ([`Builder::limit`]): before a request fails because of the limit, the
 //!   thread uses or frees empty pages. If there are too few, the `try_alloc` methods return their
 //!   argument. [`Stats`] reports the memory that the arena holds.
 //! * **After the drop of the arena**: each remaining value keeps its group. Dropping the last value
 //!   in a group frees the group. Dropping the last value of the arena also frees the arena's state.
-//!   The dropping thread waits for no other thread.
+//!   The dropping thread never waits for another thread.
 //!
 //! A sleeping thread does not look for empty groups. If other threads drop its values, its groups
 //! stay until that thread trims or has looked twice, or until the arena is dropped. After the
@@ -79,7 +80,7 @@
 //! process independently. **An arena and its handles belong to the copy that made them.** Do not
 //! pass either to code that is linked with another copy, even of the same version. Otherwise, two
 //! threads could both act as the owner of the same pages, and overwrite each other's values. An
-//! arena checks for another copy only when the calling thread has no slot at hand. It then refuses
+//! arena checks for another copy only when the calling thread has no slot at hand, and then refuses
 //! new values ([`Refused::other_copy`]). With debug assertions, it checks every allocation. Have
 //! the host make and drop the values, or link the host and the plugin to one dynamic library that
 //! contains this crate.
@@ -92,14 +93,14 @@
 //!
 //! # Coming from shared_arena 0.8
 //!
-//! Most programs need no change. Two differences may stop a program from compiling. First,
+//! Most programs compile unchanged. Two differences may stop a program from compiling. First,
 //! [`ArenaArc`] is `Send` and `Sync` under the same bounds as `Arc`: it requires `T: Send + Sync`.
 //! Second, handles compare and hash like their values, so sets can hold them. `handle.eq(&value)`
 //! expects another handle, so write `*handle == value` instead. Handles do not implement `AsRef`,
 //! `AsMut` or `Ord`, so `handle.as_ref()`, `handle.cmp(&value)` and `handle.max(value)` still call
 //! the value's own methods.
 //!
-//! An initialiser may be `FnOnce`, and `|slot| slot.write(value)` needs no `unsafe`.
+//! An initialiser may be `FnOnce`, and `|slot| slot.write(value)` does not need `unsafe`.
 //! [`Pool::shrink_to_fit`] takes `&self`. A running program may observe these differences:
 //!
 //! | | 0.8.4 | here |
@@ -179,7 +180,7 @@ pub use handle::{AllocRc, ArenaRc, PoolBox};
 #[cfg(feature = "alloc")]
 pub use stats::Stats;
 
-/// Frees all dropped arenas that have no value left, and returns their number.
+/// Frees all dropped arenas that have no live slots, and returns the number of these arenas.
 ///
 /// Programs rarely need this function. Usually the drop of the last value frees an arena's memory,
 /// and otherwise a later creation or drop of any arena does. The call takes time linear in the

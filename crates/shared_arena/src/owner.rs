@@ -1,7 +1,7 @@
 //! Defines the owner of a shard of a live arena, and how the owner books remote frees.
 //!
 //! `trim` and `refill` add the slow paths of an owner. Only methods of the arena create a
-//! `ShardOwner`. So while a `ShardOwner` exists, the arena is live and none of its shards is
+//! `ShardOwner`, so while a `ShardOwner` exists, the arena is live and none of its shards is
 //! parked.
 
 use ephemera_prim::word::OwnerUsize;

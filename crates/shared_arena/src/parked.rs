@@ -5,7 +5,7 @@
 //! group, and most later frees count their slots. One kind of free does not: a local free that
 //! compared records before it could see null. That free sets the bit of its slot with a plain
 //! store, as if the arena were live. A second check in each free would be too expensive. Only the
-//! owner of the shard can be inside a free of this kind. So the closing thread pushes the shard
+//! owner of the shard can be inside a free of this kind, so the closing thread pushes the shard
 //! into the bag of the owner's record, and a **look** counts the bits that no free has counted.
 //!
 //! | thread that looks | when | what it knows |
@@ -16,8 +16,9 @@
 //!
 //! A group of a parked shard is **queued** until the owner's look. Only the holder of the shard's
 //! turn frees a queued group (`turn`). Any other group is freed by the thread that counts its last
-//! slot. The thread that takes off the last part of a store frees the store. So the drops of two
-//! arenas share no state, unless a third thread owns slots of both.
+//! slot. The thread that takes off the last part of a store frees the store. Apart from looks, the
+//! drops of two arenas share only the world's counters and bag of records, and the record of a
+//! third thread that owns slots of both arenas.
 
 mod visitor;
 
@@ -35,21 +36,22 @@ use crate::shard::{Shard, ShardPtr};
 use crate::store::ArenaStore;
 use crate::world::{ArenaRecord, ArenaWorld, record_of};
 
-/// The usual bound of a visit on three numbers: new shards, old shards, and groups that one look by
-/// a thread other than the owner reads.
+/// The maximum number of new shards, and of old shards, that a visit usually looks at. Also the
+/// maximum number of groups that one look by a thread other than the owner usually reads.
 pub(crate) const LOOKS: usize = if cfg!(miri) { 4 } else { 8 };
 
-/// The bound on the groups that one look by the owner reads, unless the visit has a larger bound.
+/// The maximum number of groups that one look by the owner reads, unless the visit has a larger
+/// bound.
 const OWN_LOOKS: usize = 8 * LOOKS;
 
-/// The most consecutive visits by one thread. The thread visits again if other threads found the
-/// bag in use, or if the record may have lost its holder. The next visitor handles the requests
-/// that arrive during the last visit.
+/// The maximum number of consecutive visits by one thread. The thread visits again if other threads
+/// found the bag in use, or if the record may have lost its holder. The next visitor handles the
+/// requests that arrive during the last visit.
 const ROUNDS: usize = 16;
 
-/// The most shards that a visit examines on behalf of threads that found the bag in use. Their
-/// requests share one bit, so the visit examines all shards, and takes out those without a queued
-/// group.
+/// The maximum number of shards that a visit examines on behalf of threads that found the bag in
+/// use. The requests of these threads share one bit, so the visit examines all shards, and takes
+/// out those without a queued group.
 const FINISHED_AT_ONCE: usize =
     if cfg!(ephemera_weaken = "arena_requests_are_one") { LOOKS } else { usize::MAX };
 
@@ -90,7 +92,7 @@ pub(crate) fn look_behind_the_owner(world: &ArenaWorld, record: &Record<ArenaRec
         return;
     }
     // ORDERING: SeqCst. Pairs with itself, in `look_behind_the_owner`. Publishes: the shard in the
-    // bag, or the end of the lease. One of the two threads sees the write of the other.
+    // bag, or the release of the lease. One of the two threads sees the write of the other.
     fence(Ordering::SeqCst);
     if record.is_free() && !record.data().parting.is_empty() {
         visit(world, record, Visitor::Successor, most);
@@ -271,7 +273,7 @@ pub(crate) fn visit(
         // that the gate is open, and the lease released.
         fence(Ordering::SeqCst);
         // This thread may be the only one that can notice that the record is free. The record's
-        // holder may have exited while this thread had shards from the bag. Or another thread may
+        // holder may have exited while this thread had shards from the bag, or another thread may
         // have pushed a shard while this thread had the lease.
         let waits = if leased { bag.has_news() } else { visitor != Visitor::Holder && !bag.is_empty() };
         let ended = waits && record.is_free();
@@ -320,7 +322,7 @@ fn look_into(
     }
     world.parked.shards.fetch_sub(1, Ordering::Relaxed);
     // SAFETY: this takes off the bag's part. The shard is out of the bag and has no queued group,
-    // so it needs no look.
+    // so no thread needs to look at it.
     freed + world.freed(unsafe { ArenaStore::part(store, 1) })
 }
 

@@ -89,7 +89,7 @@ pub(crate) unsafe fn make_room_for_counts<'s>(
 /// Unbinds the empty groups of each shard whose record no thread holds, so that any shard can bind
 /// them. Unless `thorough` is set, skips shards that probably have no empty group. The record of
 /// such a shard has had no new holder since `scavenge` last trimmed the shard, and less than an
-/// eighth of the shard's pages were booked since then.
+/// eighth of the shard's pages have been booked since then.
 fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     for shard in store.shards() {
         with_lease(world, shard, |record| {
@@ -108,8 +108,8 @@ fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     }
 }
 
-/// Leases the record of `shard` and calls `visit` with it. Returns `None` without the call if
-/// another thread holds the record.
+/// Leases the record of `shard` and calls `visit` with it. Returns `None` without calling `visit`
+/// if another thread holds the record.
 fn with_lease<R>(
     world: &ArenaWorld,
     shard: ShardPtr,

@@ -45,7 +45,7 @@ impl ShardOwner<'_> {
         })
     }
 
-    /// Claims a slot. Allocates a group if the shard finds no slot.
+    /// Claims a slot. If the shard cannot find one, allocates a group first.
     pub(crate) fn serve_or_grow(self) -> Result<NonNull<u8>, Refused> {
         loop {
             if let Some(slot) = self.serve() {
@@ -82,7 +82,7 @@ impl ShardOwner<'_> {
                 shard.bits().set(slots);
                 return true;
             }
-            // The page is full. A word of zero says that it is on no list.
+            // The page is full. A word of zero marks the page as unlisted.
             near.local().set(0);
             shard.current().set(ptr::null_mut());
         }
@@ -109,9 +109,9 @@ impl ShardOwner<'_> {
     /// Returns the first page of the list and its group. The owner claims from this page next.
     ///
     /// If a look found the page's group empty, the owner drains the inbox first, which puts
-    /// refilled pages at the front of the list. So idle groups stay idle while remote frees refill
-    /// the other groups. Otherwise the owner would rotate through all its pages, and each look
-    /// would find every group used.
+    /// refilled pages at the front of the list. This keeps idle groups idle while remote frees
+    /// refill the other groups. Otherwise the owner would rotate through all its pages, and each
+    /// look would find every group used.
     fn first_page(self) -> Option<(PageGroupPtr, NearPtr)> {
         let first = || {
             // SAFETY: pages on the list belong to groups of this shard, so the groups are live
@@ -181,7 +181,7 @@ impl ShardOwner<'_> {
 }
 
 /// Counts a slow path, and returns the number of slow paths since the last look for idle groups. In
-/// a steady state, a thread takes slow paths but may never take a page from the list. So a count of
+/// a steady state, a thread takes slow paths but may never take a page from the list, so a count of
 /// the pages taken might never trigger a look.
 fn served(quiet: &QuietFields) -> usize {
     if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {

@@ -31,8 +31,8 @@ use crate::group::{NearPart, NearPtr, PageGroup, PageGroupPtr};
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::turn::Turn;
 
-/// One owner's part of an arena. It lives as long as the arena's store. Code borrows single fields,
-/// never the whole shard.
+/// One owner's part of an arena. The shard lives as long as the arena's store. Code borrows single
+/// fields, never the whole shard.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Shard {
@@ -72,8 +72,8 @@ pub(crate) struct QuietFields {
 #[derive(Debug)]
 #[repr(C)]
 struct ShardRemote {
-    /// Aligns the struct to a cache line. The other fields are not inside this `CachePadded`,
-    /// because code borrows each of them separately.
+    /// Padding that aligns the struct to a cache line. The other fields are not inside this
+    /// `CachePadded`, because code borrows each of them separately.
     line: CachePadded<()>,
     inbox: Inbox<Far>,
     /// The turn at this shard, with the work that other threads leave for the turn-holder after the
@@ -126,7 +126,7 @@ impl Shard {
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 impl Linked for Shard {
     fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>> {
-        // SAFETY: a shard that is in a bag, or that a visitor has, is a part of its store. So the
+        // SAFETY: a shard that is in a bag, or that a visitor has, is a part of its store, so the
         // store and the shard are live (S1).
         let link = unsafe { &raw mut (*item.as_ptr()).remote.link };
         // SAFETY: the address of a field of a live shard is not null.
@@ -253,7 +253,7 @@ impl ShardPtr {
         Some(slot)
     }
 
-    /// Claims a slot of `bits`, the free slots of the current page, if there is one.
+    /// Claims a slot of the current page from `bits`, or returns `None` if `bits` is empty.
     #[inline]
     fn claim_current(self, geometry: &ArenaGeometry) -> Option<NonNull<u8>> {
         let bits = self.bits().get();
@@ -279,7 +279,7 @@ impl ShardPtr {
     pub(crate) unsafe fn put(self, geometry: &ArenaGeometry, group: PageGroupPtr, slot: NonNull<u8>) {
         used(geometry, slot);
         if self.hot().get().is_null() {
-            // `publish` makes the end of the slot's use visible to a look.
+            // `publish` makes all accesses to the slot visible to a look.
             self.hot().publish(slot.as_ptr());
             return;
         }
@@ -289,7 +289,7 @@ impl ShardPtr {
         if bits.is_unlisted() {
             return self.put_first(group, near, 1 << position.slot);
         }
-        // This write also publishes the end of the slot's use. After this write, another thread may
+        // This write also publishes all accesses to the slot. After this write, another thread may
         // free the group and the shard.
         near.local().publish(bits.and(1 << position.slot).word());
     }
@@ -360,7 +360,7 @@ impl ShardPtr {
         slots
     }
 
-    /// Returns the hot slot, and makes the end of its use visible.
+    /// Returns the hot slot. The caller then sees all accesses to the slot before it was freed.
     fn hot_observed(self) -> *mut u8 {
         self.hot().follow()
     }

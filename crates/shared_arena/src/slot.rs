@@ -120,7 +120,7 @@ impl ArenaKind for OneThread {
         // SAFETY: the caller owns this slot and does not use its value again.
         let group = unsafe { leave(slot) };
         if group.record().get().is_null() {
-            // The pool was dropped. Only this thread uses its groups, so the count needs no
+            // The pool was dropped. Only this thread uses its groups, so the count does not need a
             // read-modify-write.
             if group.count_down_alone(1) {
                 // SAFETY: this free counted the last slot of the group.
@@ -226,7 +226,7 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
     #[track_caller]
     pub(crate) fn init(self, init: impl FnOnce(&mut MaybeUninit<T>) -> &T) -> NonNull<T> {
         // SAFETY: this guard owns the slot, which is aligned and large enough for a `T`. A
-        // `MaybeUninit` needs no initialised contents.
+        // `MaybeUninit` does not need initialised contents.
         let place = unsafe { self.place.cast::<MaybeUninit<T>>().as_mut() };
         let value: *const T = init(place);
         if value != self.place.as_ptr().cast_const() {
@@ -237,10 +237,11 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
     }
 
     /// Sets the counts of this slot to one strong handle. Allocates the counts of the slot's page
-    /// if it has none.
+    /// if the page has none.
     ///
     /// # Errors
-    /// Returns [`Refused`] if the limit or the global allocator has no room for the page's counts.
+    /// Returns [`Refused`] if the limit or the global allocator refuses the memory for the page's
+    /// counts.
     #[inline]
     pub(crate) fn start_counts(&self, store: &ArenaStore) -> Result<(), Refused> {
         let (group, position) = locate(self.place);
@@ -282,8 +283,8 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
             // If the drop above left the first slot's group empty, `make_room` can free that group.
             Some(slot)
         } else if pages > 1 {
-            // If the drop leaves the group empty, `make_room` can free it. That may leave room for
-            // a group with fewer pages and for the counts.
+            // If the drop leaves the group empty, `make_room` can free that group, which may leave
+            // room for a group with fewer pages and for the counts.
             drop(slot);
             None
         } else {

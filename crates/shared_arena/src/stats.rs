@@ -6,8 +6,8 @@ use crate::store::ArenaStore;
 
 /// The memory that an arena holds from the global allocator, and how much of it is in use.
 ///
-/// The numbers are exact while no other thread uses the arena. The arena keeps no counter of its
-/// slots, so each call walks all pages.
+/// The numbers are exact while no other thread uses the arena. The arena does not count its slots,
+/// so each call walks all pages.
 ///
 /// # Examples
 ///
@@ -79,7 +79,7 @@ impl Stats {
         }
         // If another thread moves a free slot's bit from one word to another during the walk, the
         // walk may count the slot as live. `add` never counts more live slots than a page has, so
-        // this `min` changes nothing. It shows that `free` cannot wrap.
+        // this `min` never changes the number. It only shows that `free` cannot wrap.
         this.slots_live = this.slots_live.min(this.slots);
         this.bytes_live = this.slots_live * value_size;
         this

@@ -53,8 +53,8 @@ pub(crate) fn here() -> *const () {
 /// Claims a slot from this thread's shard in `store`.
 ///
 /// # Errors
-/// Returns [`Refused`] if another copy of this crate made the store, or if the claim needs memory
-/// and gets none.
+/// Returns [`Refused`] if another copy of this crate made the store, or if an allocation that the
+/// claim needs fails.
 #[inline]
 pub(crate) fn claim(store: &ArenaStore, geometry: &ArenaGeometry) -> Result<NonNull<u8>, Refused> {
     let seat = local::current::<ArenaRecord>().data().seat();
@@ -178,8 +178,8 @@ unsafe fn finish_counted(group: PageGroupPtr, last: bool) {
     // group again.
     unsafe { protocol::finish_counted(&WORLD, group, last) };
     let record = local::current::<ArenaRecord>();
-    // The bags of NOWHERE and GONE are empty, because these records own no shards. So if this bag
-    // is not empty, this thread holds the record.
+    // The bags of NOWHERE and GONE are empty, because these records never own shards, so if this
+    // bag is not empty, this thread holds the record.
     if !record.data().parting.is_empty() {
         parked::visit(&WORLD, record, Visitor::Holder, LOOKS);
     }

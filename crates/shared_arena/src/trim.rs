@@ -16,16 +16,16 @@ use crate::group::{self, NearPart, NearPtr, PageGroup, PageGroupPtr};
 use crate::owner::ShardOwner;
 use crate::store::ArenaStore;
 
-/// Selects the groups that a trim takes.
+/// The groups that a trim takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
     /// All empty groups.
     Empty,
-    /// Empty groups that the last look also found empty, and that were not used since.
+    /// Empty groups that the last look also found empty, and that have not been used since.
     Idle,
 }
 
-/// Selects what a trim does with the groups that it takes.
+/// What a trim does with the groups that it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Frees the groups.
@@ -111,7 +111,7 @@ impl ShardOwner<'_> {
         if fate == Fate::Release {
             drop(pass);
             // SAFETY: the groups are empty, all their remote frees are booked, and no list has
-            // them. So no other thread has a pointer to them.
+            // them, so no other thread has a pointer to them.
             unsafe { self.store.release_list(gone) };
         } else {
             // SAFETY: the groups are on no list that another thread can reach, so no other thread
@@ -126,7 +126,7 @@ impl ShardOwner<'_> {
 }
 
 /// Reserves the bytes of a page's counts after `refused`, the refusal of these counts. The caller
-/// has already freed the empty groups of shards. Returns `None` if the limit has no room for the
+/// has already freed the empty groups of shards. Returns `None` if the limit does not allow the
 /// bytes.
 ///
 /// Frees groups that no shard has: all of them if the global allocator refused the counts, else
@@ -154,7 +154,7 @@ struct SortedPages {
 
 impl SortedPages {
     /// Adds a page to the front of the list if the page has free slots. Otherwise marks the page as
-    /// being on no list.
+    /// unlisted.
     fn push(&mut self, near: NearPtr) {
         let slots = near.bits().slots();
         if slots == 0 {

@@ -27,7 +27,8 @@ const LOOK: usize = 2;
 const TURN: Ordering =
     if cfg!(ephemera_weaken = "arena_turn_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
-/// The turn at one shard.
+/// One word that holds the turn at a shard, and the work that other threads leave for the
+/// turn-holder.
 #[derive(Debug)]
 pub(crate) struct Turn(AtomicPtr<PageGroup>);
 
@@ -67,7 +68,7 @@ impl Turn {
     }
 
     /// Replaces the word with `to(word)`, and returns whether the old word was null. If `to`
-    /// returns `None`, changes nothing and returns `false`.
+    /// returns `None`, leaves the word unchanged and returns `false`.
     fn change(&self, to: impl Fn(*mut PageGroup) -> Option<*mut PageGroup>) -> bool {
         let backoff = Backoff::new();
         let mut word = guess(&self.0);

@@ -14,8 +14,8 @@ use crate::bag::{Bag, BagLink, Linked};
 use crate::shard::{Shard, ShardPtr};
 use crate::store::Seat;
 
-/// The data that this crate keeps in a thread's record: the seat of the record's shard, and the
-/// parked shards of the record. The seat is the same in every store.
+/// The data that this crate keeps in a thread's record: the seat of the record's shard, which is
+/// the same in every store, and the parked shards of the record.
 #[derive(Debug)]
 pub(crate) struct ArenaRecord {
     segment: OwnerUsize,
@@ -92,7 +92,7 @@ pub(crate) fn identity(record: &Record<ArenaRecord>) -> *const () {
     ptr::from_ref(record).cast()
 }
 
-/// The parking state of a record.
+/// The parked shards of a record, and whether the record is in the world's bag.
 #[derive(Debug)]
 pub(crate) struct Parting {
     /// Shards of this record that wait for a look.
@@ -131,7 +131,7 @@ impl Parting {
         }
     }
 
-    /// Returns whether this thread sees no shard that waits for a look.
+    /// Returns whether the record's bag looks empty to this thread.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.shards.is_empty()

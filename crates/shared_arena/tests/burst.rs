@@ -27,7 +27,8 @@ const STEADY: u64 = 60_000;
 /// The capacity of the channel between two threads, in values.
 const QUEUE: usize = 32;
 
-/// The most bytes that an arena may hold for a few live values: the bytes of a few groups.
+/// The maximum number of bytes that an arena may hold for a few live values: the bytes of a few
+/// groups.
 const FEW: usize = 128 << 10;
 
 fn burst(arena: &SharedArena<Job>) -> Vec<ArenaBox<Job>> {
@@ -136,7 +137,7 @@ fn hand_over_of_large_values_after_a_burst_frees_the_burst() {
     type Large = MaybeUninit<[u8; 60_000]>;
     take_turn();
     let arena = SharedArena::<Large>::new();
-    // SAFETY: a `MaybeUninit` needs no initialised bytes.
+    // SAFETY: a `MaybeUninit` does not need initialised bytes.
     let make = || arena.alloc_with(|slot| unsafe { slot.assume_init_mut() });
     let values: Vec<_> = (0..60).map(|_| make()).collect();
     let most = arena.statistics().pages;

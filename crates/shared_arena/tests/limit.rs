@@ -119,7 +119,7 @@ fn reserved_capacity_can_be_allocated_under_its_own_limit() {
     }
 }
 
-/// The limit has no room for the shard of a second thread.
+/// The limit does not allow the shard of a second thread.
 #[test]
 fn the_shard_of_another_thread_takes_one_group_of_the_reserved_capacity() {
     take_turn();
@@ -132,7 +132,7 @@ fn the_shard_of_another_thread_takes_one_group_of_the_reserved_capacity() {
     assert_eq!(arena.statistics().groups, 2);
 }
 
-/// The limit has no room for counts, but freeing one group makes enough room.
+/// The limit does not allow counts, but freeing one group makes enough room.
 #[test]
 fn counts_take_one_group_of_the_reserved_capacity() {
     take_turn();

@@ -1,5 +1,5 @@
 //! Tests arenas with a global allocator that refuses one call, or all calls from one on. Requests
-//! without memory fail, values stay intact, and all memory is freed.
+//! that get no memory fail, values stay intact, and all memory is freed.
 #![cfg(feature = "std")]
 
 extern crate alloc;

@@ -41,7 +41,7 @@ pub fn end_unless_it_ends(act: impl FnOnce() + UnwindSafe) -> ! {
     std::process::exit(if catch_unwind(act).is_ok() { 0 } else { UNWOUND })
 }
 
-/// The end of a child process: its exit status, and the messages that it wrote.
+/// How a child process ended: its exit status, and the messages that it wrote.
 #[derive(Debug)]
 pub struct Ended {
     status: ExitStatus,

@@ -60,8 +60,8 @@ pub const LIVE_BLOCKS: usize = here_or_miri(512, 64);
 /// under AddressSanitizer, whose red zones are as large as the alignment and stay allocated after a
 /// free.
 pub const RARE_ALIGN: usize = if cfg!(ephemera_poison = "asan") { 1 << 22 } else { 1 << 29 };
-/// Largest number of live blocks with [`RARE_ALIGN`]. Each of them may take as much address space
-/// as its alignment.
+/// Largest number of live blocks with [`RARE_ALIGN`]. Each such block may take as much address
+/// space as its alignment.
 pub const RARE_ALIGN_LIVE: usize = 2;
 
 /// Size in bytes above which the suite allows every refusal.
@@ -79,8 +79,8 @@ pub const FILLED_EDGE: usize = here_or_miri(64 << 10, 256);
 ///
 /// # Panics
 ///
-/// Panics if the variable is set to anything but a positive number. A suite that runs no program
-/// would pass.
+/// Panics if the variable is set to anything but a positive number. A suite that did not run any
+/// program would pass.
 #[must_use]
 pub fn seeds() -> u64 {
     let Some(text) = std::env::var_os(SEEDS_VARIABLE) else { return SEEDS as u64 };

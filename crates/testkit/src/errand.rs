@@ -1,8 +1,8 @@
 //! Defines errands: work that the suite asks a subject to do on another thread.
 //!
-//! A thread that frees the blocks of an errand leaves the second half of them to the destructor of
-//! a thread-local value, which runs during thread exit. The thread registers this destructor before
-//! it first uses the allocator.
+//! A thread that frees the blocks of an errand leaves the second half of these blocks to the
+//! destructor of a thread-local value, which runs during thread exit. The thread registers this
+//! destructor before it first uses the allocator.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
@@ -203,8 +203,8 @@ unsafe fn free_at_exit<A: Allocator>(alloc: &A, blocks: Vec<Block>, outcome: &Mu
     LATE.set(Some(Late { blocks, alloc, free: free::<A>, outcome: ptr::from_ref(outcome) }));
 }
 
-/// Runs one thread of an exchange: allocates blocks, keeps some of them, sends the others to the
-/// next thread, and frees the blocks that it keeps or receives.
+/// Runs one thread of an exchange: allocates blocks, keeps some, sends the others to the next
+/// thread, and frees the blocks that it keeps or receives.
 fn trade<A: Allocator>(
     alloc: &A,
     seed: u64,

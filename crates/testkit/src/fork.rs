@@ -1,8 +1,8 @@
 //! Support for tests that fork their process: the child runs a part of the test, with one thread,
 //! in a copy of the parent's memory.
 //!
-//! Locks that other threads of the parent held stay locked in the child. An allocator must work in
-//! the child nevertheless.
+//! Locks that other threads of the parent held stay locked in the child, but an allocator must
+//! still work there.
 
 use core::ffi::c_int;
 use core::panic::AssertUnwindSafe;

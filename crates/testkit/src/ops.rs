@@ -112,8 +112,8 @@ pub fn clamped(size: usize, align: usize) -> Layout {
         .expect("the size was clamped, and alignments are powers of two")
 }
 
-/// One operation. `pick`, modulo the number of live blocks, is the index of a live block. The
-/// oldest block has index 0.
+/// One operation of a program. `pick`, modulo the number of live blocks, is the index of a live
+/// block. The oldest block has index 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Calls `allocate`.

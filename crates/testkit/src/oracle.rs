@@ -2,7 +2,7 @@
 //!
 //! The oracle checks these properties, by the simplest possible code:
 //!
-//! 1. **No overlap**: a new or resized block shares no byte with another live block.
+//! 1. **No overlap**: a new or resized block does not share a byte with another live block.
 //! 2. **In the address space**: address plus length does not wrap. (`Allocator` returns `NonNull`,
 //!    so the address is not null.)
 //! 3. **Alignment**: every block is aligned as requested, zero-sized ones included.
@@ -69,7 +69,7 @@ impl Oracle {
     /// # Errors
     ///
     /// Returns a violation if the block lacks one of the properties 1 to 4, or 7 if `zeroed`. In
-    /// that case, the oracle writes nothing to the block.
+    /// that case, the oracle does not write to the block.
     ///
     /// # Safety
     ///
@@ -89,7 +89,7 @@ impl Oracle {
         }
         let seed = self.seed();
         // SAFETY: the caller guarantees that the block is live, and `check_place` has shown that it
-        // overlaps no other live block.
+        // does not overlap another live block.
         let block = unsafe { Block::fill(given.cast(), layout, seed) };
         self.live.push(block);
         Ok(())
@@ -130,7 +130,7 @@ impl Oracle {
         }
         let seed = self.seed();
         // SAFETY: the caller guarantees that the block is live, and `check_place` has shown that it
-        // overlaps no other live block.
+        // does not overlap another live block.
         let block = unsafe { Block::fill(given.cast(), layout, seed) };
         self.live.insert(index, block);
         Ok(())

@@ -52,7 +52,7 @@ pub(crate) unsafe fn fill(start: NonNull<u8>, range: Range<usize>, seed: u8) {
         // `start`.
         let to = unsafe { start.add(at) };
         // SAFETY: the piece ends at or before `range.end`, and the caller guarantees that these
-        // bytes are writable. `from` is in a static, so it overlaps no block.
+        // bytes are writable. `from` is in a static, so it does not overlap any block.
         unsafe { to.copy_from_nonoverlapping(NonNull::from(from).cast(), from.len()) };
         at += from.len();
     }

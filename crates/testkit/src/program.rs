@@ -18,11 +18,11 @@ pub enum Profile {
     Fifo,
     /// Blocks are freed in the reverse of that order, as from a stack.
     Lifo,
-    /// A few live blocks are grown and shrunk again and again.
+    /// A few live blocks are grown and shrunk repeatedly.
     Resize,
     /// Blocks move between threads.
     HandOver,
-    /// The allocator is trimmed again and again, with a few live blocks.
+    /// The allocator is trimmed repeatedly, with a few live blocks.
     Trim,
 }
 

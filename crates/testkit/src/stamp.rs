@@ -19,7 +19,7 @@ use crate::rng::SplitMix;
 use crate::subject::Subject;
 use crate::suite::{Report, is_modest, run, run_exchange, run_with_failures, take_turn, try_run};
 
-/// Runs programs of one profile, one for each seed.
+/// Runs one program of `profile` for each seed.
 fn seeds_of<S: Subject>(make: impl Fn() -> S, profile: Profile) -> Report {
     let program = |seed| Program::from_seed(seed, SEED_OPS, profile);
     let report =
@@ -66,7 +66,7 @@ pub fn lifo<S: Subject>(make: impl Fn() -> S) {
 /// # Panics
 ///
 /// Panics if the allocator fails a program or an exchange, if no request succeeds, or if a subject
-/// with [`Subject::HAND_OVER`] hands over no block.
+/// with [`Subject::HAND_OVER`] does not hand over any block.
 pub fn hand_over<S: Subject>(make: impl Fn() -> S) {
     let report = seeds_of(&make, Profile::HandOver);
     assert!(report.handed_over > 0 || !S::HAND_OVER, "no block was handed over: {report:?}");

@@ -10,7 +10,7 @@ use crate::errand::{Done, Errand};
 /// An allocator under test, with the facts that the suite needs.
 ///
 /// The subject usually owns the backing allocator, and the allocator under test may borrow from the
-/// subject. So `Alloc<'s>` may be `RingAlloc<&'s Hostile>`, an allocator over
+/// subject, so `Alloc<'s>` may be `RingAlloc<&'s Hostile>`, an allocator over
 /// [`Shared`](crate::backing::Shared), or a zero-sized type with global state.
 ///
 /// [`fresh`](Subject::fresh) and [`finish`](Subject::finish) are the only required methods. A

@@ -326,7 +326,7 @@ impl<S: Subject> Run<'_, '_, S> {
         self.elsewhere(errand).map(drop)
     }
 
-    /// Checks the remaining blocks, and then frees alternately the oldest and the newest of them.
+    /// Checks the remaining blocks, and then frees the oldest and the newest in turn.
     fn close(&mut self) -> Result<(), Violation> {
         self.oracle.check()?;
         while !self.oracle.is_empty() {
@@ -346,9 +346,9 @@ impl<S: Subject> Run<'_, '_, S> {
         done.outcome.map(|()| done)
     }
 
-    /// Checks that a refusal is allowed and changed no block. A refusal is allowed if the backing
-    /// allocator refused, if the request is not modest, or if [`Subject::may_refuse`] returns
-    /// `true`.
+    /// Checks that a refusal is allowed and did not change any block. A refusal is allowed if the
+    /// backing allocator refused, if the request is not modest, or if [`Subject::may_refuse`]
+    /// returns `true`.
     fn refused(&mut self, layout: Layout, refused_before: u64) -> Result<(), Violation> {
         if is_modest(layout) && self.backing_refused() == refused_before && !self.subject.may_refuse(layout) {
             return Err(Violation::Refused { layout });

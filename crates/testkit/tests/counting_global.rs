@@ -5,7 +5,7 @@ use ephemera_testkit::backing::CountingGlobal;
 #[global_allocator]
 static GLOBAL: CountingGlobal = CountingGlobal::new(4096);
 
-/// Stands in for a chunk. The test harness allocates no block with this alignment.
+/// Stands in for a chunk. The test harness never allocates a block with this alignment.
 #[repr(align(4096))]
 struct Page([u8; 4096]);
 

@@ -23,8 +23,8 @@ use ephemera_measure::stats;
 pub use super::offer::Offer;
 pub use super::verdict::Recommendation;
 
-/// `ring-alloc` fits if it holds at most this many times the peak of live bytes, or at most
-/// [`HOLDS_MORE`] bytes more than that peak.
+/// The most bytes that `ring-alloc` may hold, as a multiple of the peak of live bytes. If it holds
+/// more, it still fits if it holds at most [`HOLDS_MORE`] bytes more than that peak.
 const HOLDS: f64 = 2.0;
 const HOLDS_MORE: u64 = 4 << 20;
 /// The extra nanoseconds of an allocation and its free if neither the block nor the allocator's
@@ -61,7 +61,7 @@ pub struct Advice {
     pub source: CostSource,
     /// One offer for each crate.
     pub offers: Vec<Offer>,
-    /// The verdict.
+    /// The recommended change of allocator, if any.
     pub verdict: Recommendation,
     /// The reasons for the verdict.
     pub reasons: Vec<String>,
@@ -114,8 +114,8 @@ impl Advice {
         let known = share.of_processor().or(share.of_wall());
         let run = share.processor.or(share.wall).map_or(heap_time, |whole| whole.mid).max(1.0);
         let heap_share = known.map(|share| share.mid);
-        // A replay measures the cost of all calls together. The harness's table says how that cost
-        // is spread over the classes.
+        // A replay measures the cost of all calls together, so the harness's table determines how
+        // that cost is spread over the classes.
         let scale = if estimated > 0.0 { heap_time / estimated / run } else { 0.0 };
         let whole = match (share.processor, share.wall) {
             (Some(_), _) => "the program's processor time".to_owned(),

@@ -100,7 +100,7 @@ const POOLS: Loops = [
     &["S3-objects/slots"],
     &["S8-objects/handoff/64x40", "S8-objects/handoff/4096x40", "S8-objects/handoff/4096x32"],
 ];
-/// Buffers are offered only for blocks that are freed in order.
+/// The workloads of byte buffers, which the advice offers only for blocks that are freed in order.
 const BUFFERS: Loops = [
     &["S1-buffers/fixed/64", "S1-buffers/fixed/4096", "S1-buffers/extend", "S7-buffers/packet/1024"],
     &["S7-buffers/packet/1024"],

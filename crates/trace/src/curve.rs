@@ -1,11 +1,11 @@
 //! The live bytes over the run, reduced to a bounded number of points.
 #![forbid(unsafe_code)]
 
-/// The largest number of points of a curve.
+/// The maximum number of points of a curve.
 const POINTS: usize = 1024;
 
-/// The peak value of each stretch of events. When there are too many stretches, each pair of
-/// stretches becomes one.
+/// The live bytes over the run, as the peak of each stretch of events. When the number of stretches
+/// reaches its limit, each pair of neighbouring stretches is merged into one.
 #[derive(Clone, Debug)]
 pub struct LiveCurve {
     peaks: Vec<u64>,

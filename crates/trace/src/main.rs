@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 }
 
 /// Shows on the terminal that a trace is being read, until the caller clears the bar. A thread
-/// redraws the bar, because a summary reports no progress.
+/// redraws the bar, because a summary does not report its progress.
 fn reading(trace: &Trace) -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} gone  {msg}") {

@@ -19,7 +19,7 @@ pub enum FreeOrder {
     Lifo,
     /// The block is freed while it is one of the oldest live blocks of its thread.
     Fifo,
-    /// The free has none of these orders.
+    /// The block is freed in none of the orders above.
     None,
 }
 
@@ -36,12 +36,12 @@ impl FreeOrder {
     }
 }
 
-/// The number of neighbours on each side that decide about FIFO.
+/// The number of neighbours on each side that decide whether a free is FIFO.
 const NEIGHBOURS: u64 = 8;
-/// The number of neighbours on each side that may disagree.
+/// The maximum number of neighbours on each side that may contradict FIFO.
 const ASTRAY: u32 = if cfg!(ephemera_weaken = "order_no_tolerance") { 0 } else { 1 };
 
-/// The value of a link that leads to no block.
+/// The value of a link that does not lead to a block.
 const NOBODY: Id = Id::MAX;
 
 /// The links of a block in the list of its thread's live blocks.
@@ -54,7 +54,7 @@ struct BlockLink {
     younger: Id,
 }
 
-/// The blocks of one thread.
+/// The history of one thread's blocks, from which the order of each free follows.
 #[derive(Clone, Debug)]
 struct ThreadBlocks {
     births: u64,

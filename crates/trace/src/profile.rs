@@ -15,7 +15,7 @@ use ephemera_recorder::{Book, BookStep, Id, RunEnd, Timing, Trace, TraceError, T
 pub const CLASSES: usize = 24;
 /// The maximum number of different sizes that are counted.
 const SIZES: usize = 65_536;
-/// A block counts as over-aligned if the base-2 logarithm of its alignment is at least this.
+/// The base-2 logarithm of the smallest alignment that counts as over-aligned.
 const OVER_ALIGNED_LOG2: u8 = 5;
 
 /// The counts of a set of blocks, such as a size class.
@@ -34,8 +34,8 @@ pub struct BlockCounts {
     pub orders: [u64; 4],
     /// The number of calls of `realloc` that succeeded.
     pub resizes: u64,
-    /// Lifetimes, as the number of blocks that all threads allocated while the block was live, the
-    /// block included.
+    /// Lifetimes, each as the number of blocks that all threads allocated while the block was live,
+    /// including the block itself.
     pub lives: LogHistogram,
     /// Lifetimes in nanoseconds.
     pub times: LogHistogram,

@@ -35,7 +35,8 @@ const NOTE: f64 = 15.0;
 const ASSUMED_RECORDER: [f64; 3] = [0.0, 60.0, 100.0];
 /// The distance from a sampled figure to each end of its interval, in standard errors.
 const ERRORS: f64 = 2.0;
-/// The allocator's time as a multiple of its time in a replay, which has other cache contents.
+/// The allocator's time in the program, as a multiple of its time in a replay, where the caches
+/// have other contents.
 const REPLAY: [f64; 3] = [2.0 / 3.0, 1.0, 1.5];
 
 /// The largest accepted difference from a profiler's figure, as a share of that figure.
@@ -78,8 +79,8 @@ impl Interval {
         }
     }
 
-    /// Divides by `whole`; a quotient is at most 1. The low end of the result is the low end of
-    /// `self` divided by the high end of `whole`.
+    /// Divides by `whole`, and limits the quotients to 1. The low end of the result is the low end
+    /// of `self` divided by the high end of `whole`.
     fn share(self, whole: Self) -> Self {
         let of = |part: f64, whole: f64| if whole > 0.0 { (part / whole).min(1.0) } else { 1.0 };
         Self { low: of(self.low, whole.high), mid: of(self.mid, whole.mid), high: of(self.high, whole.low) }

@@ -14,7 +14,7 @@ use super::share::{Interval, between};
 /// The number of calls below which a program keeps its allocator.
 const FEW: u64 = 10_000;
 
-/// The recommendation of the advice.
+/// The change of allocator that the advice recommends, if any.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recommendation {
     /// Keep the present allocator.

@@ -1,5 +1,5 @@
 //! Parses arithmetic into trees of nodes, evaluates the trees and drops them. `pooled!` gives the
-//! node type a pool on each thread, like a class's own `operator new` in C++.
+//! node type a pool on each thread, as a class's own `operator new` does in C++.
 //!
 //! Run it with `cargo run --release -p typed-pool --example ast`.
 
@@ -14,7 +14,7 @@ static HEAP: CountingGlobal = CountingGlobal::new(1);
 
 const TEXTS: usize = 300;
 
-/// A kind of box. The parser below works with any kind.
+/// The kind of box that the nodes use. The parser below works with any kind.
 trait Boxes: Sized {
     type Of: Deref<Target = Node<Self>>;
 

@@ -1,5 +1,5 @@
-//! A whole program on pooled memory. The program needs one line for that, and prints the memory
-//! that it holds at its end.
+//! A program that takes all of its memory from `PooledAllocator`. One line makes it the global
+//! allocator. At its end, the program prints the memory that it holds.
 //!
 //! Run it with `cargo run --release -p typed-pool --example global`.
 

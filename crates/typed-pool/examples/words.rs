@@ -28,8 +28,8 @@ fn words(line: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Indexes all lines, and forgets each line after the next 2,000. Returns the number of occurrences
-/// at the end, and the bytes that the pool then holds.
+/// Indexes all lines, and removes each line from the index 2,000 lines later. Returns the number of
+/// occurrences that are left at the end, and the bytes that the pool then holds.
 fn index<A: Allocator + Copy>(alloc: A) -> (usize, usize) {
     let mut index: Index<A> = HashMap::with_capacity_in(2 * WORDS as usize, alloc);
     for line in 0..LINES {

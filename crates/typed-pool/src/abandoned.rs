@@ -47,13 +47,13 @@ pub(crate) fn complain(words: core::fmt::Arguments<'_>) {
 /// Returns whether the caller may be running in the destructor of a thread-local, where a panic
 /// ends the process.
 ///
-/// The standard library has no function that tells. A destroyed thread-local would prove that
-/// destructors are running, but a live one proves nothing, because destructors run in the reverse
-/// order of first use. So this function searches the backtrace for functions of the standard
-/// library's thread-locals. It also returns `true` during the first use of a thread-local, and in a
-/// stripped program, whose functions have no names. Under Miri, and if a future version of the
-/// standard library renames its functions, this function returns `false`. A panic in a destructor
-/// then ends the process.
+/// The standard library offers no way to ask. A destroyed thread-local would prove that destructors
+/// are running, but a live one proves nothing, because destructors run in the reverse order of
+/// first use. This function therefore searches the backtrace for the functions with which the
+/// standard library runs thread-locals. It also returns `true` during the first use of a
+/// thread-local, and in a stripped program, where the backtrace has no function names. It returns
+/// `false` under Miri, and would do so if a future version of the standard library renamed its
+/// functions. A panic in a destructor then ends the process.
 #[cfg(all(feature = "std", debug_assertions))]
 #[inline(never)]
 fn thread_may_be_ending() -> bool {

@@ -2,7 +2,7 @@
 //!
 //! The strides are the multiples of 8 up to 64, then four strides for each doubling, up to 32 KiB.
 //! Classes of up to 1,024 bytes are *small*, and the fast paths look them up in a table. Larger
-//! classes are *medium* and have a second table.
+//! classes are *medium*; a second table maps sizes to them.
 //!
 //! A layout belongs to the first class whose stride is at least its size, rounded up to its
 //! alignment. This stride is always a multiple of the alignment. Between two powers of two, the
@@ -19,20 +19,20 @@ use crate::geometry::{ALIGN_MAX, STRIDE_MAX, unit_of};
 pub(crate) const CLASSES: usize = 44;
 /// The number of small classes.
 const SMALL: usize = 24;
-/// The largest size and the largest alignment of small classes, in bytes.
+/// The largest size, and the largest alignment, of a layout with a small class, in bytes.
 pub(crate) const CLASS_MAX: usize = 1_024;
 
-/// The largest size of medium classes, in bytes.
+/// The largest size of a layout with a medium class, in bytes.
 pub(crate) const MEDIUM_MAX: usize = STRIDE_MAX;
 
-/// The largest of the strides that grow in steps of 8.
+/// The largest of the strides that are consecutive multiples of 8, in bytes.
 const FINE_MAX: usize = 64;
 
-/// Returns the offset of the last byte of a layout whose size is rounded up to its alignment. A
-/// size of zero wraps around to an offset that exceeds those of all classes.
+/// Returns the offset of the last byte of a layout whose size is rounded up to its alignment. For
+/// size zero, the offset wraps around and exceeds those of all classes.
 #[inline]
 const fn last_byte(layout: Layout) -> usize {
-    // The alignment is a power of two. So the offset of the last byte before a multiple of the
+    // The alignment is a power of two, so the offset of the last byte before a multiple of the
     // alignment has all bits of `align - 1` set.
     let low = if cfg!(ephemera_weaken = "class_ignores_alignment") { 0 } else { layout.align() - 1 };
     layout.size().wrapping_sub(1) | low
@@ -79,7 +79,8 @@ pub(crate) const fn any(layout: Layout) -> Option<usize> {
 const STEP: usize = 8;
 
 /// The small classes by size: element n is the class of sizes above n × `STEP` and up to (n + 1) ×
-/// `STEP`. A table needs no branch, which a processor would mispredict for random sizes.
+/// `STEP`. A table look-up avoids the branches of a computation, which a processor mispredicts for
+/// random sizes.
 const OF: [u8; CLASS_MAX / STEP] = {
     let mut of = [0; CLASS_MAX / STEP];
     let (mut at, mut class) = (0, 0);
@@ -145,8 +146,8 @@ const UNITS: [usize; CLASSES.next_power_of_two()] = {
     units
 };
 
-/// Returns the alignment of the units of a class. It determines the mask that turns the address of
-/// a slot into that of its unit.
+/// Returns the alignment of the units of a class. This alignment determines the mask that turns the
+/// address of a slot into that of its unit.
 #[inline]
 pub(crate) const fn unit_size(class: usize) -> usize {
     // The mask never changes the index.

@@ -1,7 +1,7 @@
 //! Maps the size and alignment of a value to the layout of its unit, by pure arithmetic.
 //!
 //! The address of a slot, masked, is the address of its unit's header. The mask depends only on the
-//! size and alignment of the value. So even a `PooledBox<dyn Trait>`, which learns both at run
+//! size and alignment of the value, so even a `PooledBox<dyn Trait>`, which learns both at run
 //! time, can find the header.
 #![forbid(unsafe_code)]
 
@@ -10,37 +10,39 @@ use core::alloc::Layout;
 use crate::local_frees::LINK;
 use crate::unit_header::header;
 
-/// The largest stride of slots in units, in bytes. Larger values are separate blocks of the backing
+/// The largest stride of a slot, in bytes. Larger values are separate blocks of the backing
 /// allocator.
 pub(crate) const STRIDE_MAX: usize = 32 << 10;
-/// The largest alignment of values in units, in bytes.
+/// The largest alignment of a value in a unit, in bytes.
 pub(crate) const ALIGN_MAX: usize = 4 << 10;
 
 /// The smallest alignment of a unit, in bytes.
 pub(crate) const UNIT_MIN: usize = 32 << 10;
 /// The largest alignment of a unit, in bytes.
 pub(crate) const UNIT_MAX: usize = 256 << 10;
-/// The number of slots that determines the alignment of a unit: the smallest power of two with room
-/// for about this number, but at least `UNIT_MIN` and at most `UNIT_MAX`.
+/// The approximate number of slots for which a unit has room. The alignment of a unit is the
+/// smallest power of two with room for about this number, but at least `UNIT_MIN` and at most
+/// `UNIT_MAX`.
 const SLOTS: usize = 64;
 
 /// The number of bytes by which a whole unit is smaller than its alignment. General allocators put
-/// a header in front of each block, and this space has room for that header between adjacent units.
+/// a header in front of each block. This gap leaves room for that header between adjacent units.
 const SLACK: usize = 16;
 
 /// The number of empty units that a heap keeps. A heap of a family keeps fewer if its units are
 /// large (`KEPT_BYTES`).
 pub(crate) const KEPT: usize = 4;
-/// The bytes of empty units that a heap of a family keeps, unless one unit is larger.
+/// The maximum size, in bytes, of the empty units that a heap of a family keeps at first. If one
+/// unit is larger, the heap keeps one unit.
 const KEPT_BYTES: usize = 128 << 10;
-/// The most bytes of empty units that a heap of a family learns to keep.
+/// The size, in bytes, of the empty units at which a heap of a family stops learning to keep more.
 const KEPT_MOST: usize = 4 << 20;
 
-/// The number of slots that share a foreign word. The word has one more bit, which marks a
+/// The maximum number of slots that share a foreign word. The remaining bit of the word marks a
 /// countdown.
 pub(crate) const GROUP: usize = if cfg!(ephemera_loom) { 2 } else { 63 };
 
-/// The size of a cache line in bytes. The first slot of a unit starts on a cache line.
+/// The assumed size of a cache line, in bytes. The first slot of a unit starts on a cache line.
 const LINE: usize = 64;
 
 /// The layout of the units of one heap: the size, number and place of their slots.
@@ -54,7 +56,7 @@ pub(crate) struct UnitSpec {
     pub(crate) slots: usize,
     /// The alignment of the first slot in its unit, in bytes.
     align: u32,
-    /// Whether any thread may free the slots. If not, the units have no groups.
+    /// Whether any thread may free the slots. If only the owner may, the units have no groups.
     shared: bool,
 }
 
@@ -83,7 +85,7 @@ impl UnitSpec {
         let align = if layout.align() > LINE { layout.align() } else { LINE } as u32;
         let mut spec = Self { stride, unit, slots: 0, align, shared };
         // The first estimate subtracts a header for `room / stride` slots. Fewer slots than that
-        // fit, and their header may be smaller, so the loop adds slots while there is room.
+        // fit and may need a smaller header, so the loop adds slots while there is room.
         let room = unit - SLACK;
         spec.slots = (room - spec.first(room / stride)) / stride;
         while spec.end(spec.slots + 1) <= room {
@@ -106,7 +108,7 @@ impl UnitSpec {
         }
     }
 
-    /// Returns the largest number of empty units that a heap learns to keep.
+    /// Returns the number of empty units at which a heap stops learning to keep more.
     pub(crate) const fn kept_at_most(self) -> usize {
         if self.shared && !cfg!(ephemera_weaken = "kept_without_bound") {
             KEPT_MOST / self.unit
@@ -157,7 +159,7 @@ impl UnitSpec {
         }
     }
 
-    /// Returns the offset of the end of the last slot in a unit of `slots` slots.
+    /// Returns the offset at which the last slot ends in a unit of `slots` slots.
     pub(crate) const fn end(self, slots: usize) -> usize {
         self.first(slots) + slots * self.stride
     }
@@ -212,10 +214,10 @@ pub(crate) const fn index_of(distance: usize, inverse: u32) -> usize {
 /// slot starts there. If the distance is a wrapped negative number, or at least the length of the
 /// unit, the result is `None` or an index that no slot of the unit has.
 ///
-/// Let `inverse` × `stride` be 2³² + e. At byte r of slot n, `distance` × `inverse` is
-/// n × 2³² + n × e + r × `inverse`. So the lower 32 bits of this product are less than `inverse` if
-/// and only if r is zero, provided that e times the number of slots is less than `inverse`. A test
-/// in `class` checks the result for all size classes.
+/// Let `inverse` × `stride` be 2³² + e. At byte r of slot n, `distance` × `inverse` is n × 2³² + n
+/// × e + r × `inverse`. The lower 32 bits of this product are therefore less than `inverse` if and
+/// only if r is zero, provided that e times the number of slots is less than `inverse`. A test in
+/// `class` checks the result for all size classes.
 #[inline]
 pub(crate) const fn start_at(distance: usize, inverse: u32) -> Option<usize> {
     let product = distance as u32 as u64 * inverse as u64;

@@ -2,9 +2,9 @@
 //! it.
 //!
 //! A pool divides aligned blocks of memory, its *units*, into slots of one size. It allocates from
-//! one unit at a time: freed slots first, starting with the most recently freed one, then slots
-//! that were never used. Slots have no header. A slot that another thread frees returns to the pool
-//! that allocated it.
+//! one unit at a time: first the freed slots, most recently freed first, then slots that have never
+//! been used. Slots have no header. A slot that another thread frees returns to the pool that
+//! allocated it.
 //!
 //! | type | use | how values are freed |
 //! |---|---|---|
@@ -47,8 +47,8 @@
 //!   class can use the rest of the unit. A thousand long-lived values that are scattered among a
 //!   million short-lived ones can keep a thousand units (32 MB).
 //! * A pool reuses a full unit once an eighth of the unit's slots are free. In a pool with 256
-//!   units or more, a 64th suffices, or 4 slots if that is more, but never more than an eighth. So
-//!   up to an eighth of the slots may stay unused.
+//!   units or more, a 64th (at least 4 slots) suffices, but never more than an eighth is needed. Up
+//!   to an eighth of the slots may therefore stay unused.
 //! * Each thread has separate units for every type that it uses. For many types with few values
 //!   each, [`PooledAllocator`] holds less memory, because types of similar size share its classes.
 //! * A general allocator suits long-lived values of many sizes. An arena suits values that are
@@ -58,24 +58,24 @@
 //! # When memory is freed
 //!
 //! * A pool keeps 4 empty units and the units of its initial capacity. It frees every other unit as
-//!   soon as the unit becomes empty. Each time a pool requests a unit after it freed one, it keeps
+//!   soon as the unit becomes empty. Each time a pool frees a unit and later requests one, it keeps
 //!   one more from then on. If the load later needs fewer units, slow paths (allocations that find
 //!   no free slot at once) free the surplus, one unit each. The pools of [`PooledBox`] and
 //!   [`PooledAllocator`] keep 128 KiB instead of 4 units, but at least one unit. They never keep
 //!   more than 4 MiB in this way.
-//! * If other threads free the blocks of a thread, one of the thread's size classes grows to 2 MiB.
-//!   The units that the other threads emptied then rest until their cache lines have left the other
-//!   cores. The class shrinks within 64 slow paths of the thread after such frees end.
-//! * A pool may hold one freed slot for its next allocation. The slot keeps its unit, of up to 64
-//!   KiB, until that allocation or a trim.
+//! * If other threads free a thread's blocks, one of the thread's size classes grows to 2 MiB, so
+//!   that the units that those threads emptied rest until their cache lines have left the other
+//!   cores. The class shrinks within 64 slow paths of the thread after such frees stop.
+//! * A pool may hold one freed slot for its next allocation. Until that allocation or a trim, the
+//!   slot keeps its unit of up to 64 KiB allocated.
 //! * The pools of [`PooledBox`] and [`PooledAllocator`] take their units, and blocks that are too
 //!   large for a unit, from the module [`pages`]. That module caches the pages of freed units and
 //!   blocks: up to 4 MiB or an eighth of the bytes in use, whichever is more. The bound rises if
-//!   the process requests pages again after the cache returned them to the system. Each thread also
+//!   the process requests pages after the cache has returned pages to the system. Each thread also
 //!   keeps up to 768 KiB of freed large blocks for itself. Blocks that the thread does not reuse
 //!   move to the cache of the process.
 //! * A thread frees all of its empty units when it ends. After that, a unit with live values is
-//!   freed as soon as any thread drops the last of them.
+//!   freed as soon as any thread drops the last of those values.
 //! * [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`], and the `trim` methods of
 //!   the allocators free empty units on request.
 //! * [`Builder::limit`] and [`PooledBox::set_limit`] bound the bytes held. Before the limit refuses
@@ -91,18 +91,19 @@
 //! free.
 //!
 //! A thread publishes remote frees in *bundles*. If it frees several slots of one group of 63
-//! neighbours in a row, these frees wait until the thread frees a slot elsewhere, takes a slow
-//! path, trims or ends. So a thread that frees and then sleeps can keep one unit of 32 KiB
-//! allocated. [`Stats`] counts the waiting slots as freed. Frees of slots in larger units, in
-//! scopes and of ended threads do not wait. Frees to a pool with a limit do not wait either.
+//! neighbours in a row, these frees wait until the thread frees a slot of another group, takes a
+//! slow path, trims or ends. A thread that frees slots and then sleeps can therefore keep one unit
+//! of 32 KiB allocated. [`Stats`] counts the waiting slots as freed. Frees of slots in larger
+//! units, in scopes and of ended threads do not wait. Frees to a pool with a limit do not wait
+//! either.
 //!
 //! If other threads free the last live slots of a unit whose owner sleeps, they also return the
-//! pages of its slots to the operating system. They do so in some of their own slow paths and
-//! remote frees, once the owner has taken no slow path for 100 ms, or once other threads have freed
-//! more than 4 MiB of the owner's memory since its last slow path. The page with the unit's header
-//! stays resident. So do the units that the owner allocates from or keeps empty, and a unit with a
-//! freed slot that waits for the owner's next allocation. On Linux, the return of pages needs the
-//! system call `membarrier`.
+//! pages of the unit's slots to the operating system. They do so in some of their own slow paths
+//! and remote frees, once the owner has taken no slow path for 100 ms, or once other threads have
+//! freed more than 4 MiB of the owner's memory since its last slow path. The page with the unit's
+//! header stays resident, as do the units that the owner allocates from or keeps empty, and a unit
+//! whose freed slot waits for the owner's next allocation. On Linux, other threads can return pages
+//! only if the system call `membarrier` is available.
 //!
 //! In a forked child, the only thread frees and trims its own memory. The units of the parent's
 //! other threads stay allocated. If one of those threads was reading statistics at the fork, up to
@@ -113,10 +114,10 @@
 //! The allocators implement the `Allocator` trait of allocator-api2 0.2. With the feature
 //! `allocator-api2-04`, they also implement that of 0.4. Where the standard library's `Allocator`
 //! is stable (Rust 1.100), they implement it without a feature. If a crate in the build turns on
-//! `allocator-api2/nightly`, two of these traits are the same trait. In that case, turn on the
-//! feature `nightly` of this crate too, or build with `--cfg ephemera_no_std_allocator`. To use a
-//! backing allocator that implements only the standard library's trait or that of 0.4, wrap it in
-//! `Std` or `Api04` of [`backing`].
+//! `allocator-api2/nightly`, two of these traits become one trait. In that case, also turn on this
+//! crate's feature `nightly`, or build with `--cfg ephemera_no_std_allocator`. To use a backing
+//! allocator that implements only the standard library's trait or that of 0.4, wrap it in `Std` or
+//! `Api04` of [`backing`].
 //!
 //! The module [`design`] explains how the crate works.
 #![no_std]
@@ -168,8 +169,9 @@ pub use ephemera_prim::backing;
 /// The pages of the operating system from which [`PooledBox`] and the pooled allocators take
 /// memory.
 ///
-/// All of these pools share the pages. The functions of this module purge freed pages, bound the
-/// freed pages that stay resident, and report bytes.
+/// All of these pools share one cache of pages. The functions of this module purge freed pages,
+/// bound the number of freed pages that stay resident, and report the bytes in use and in the
+/// cache.
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub mod pages {
     #[doc(hidden)]

@@ -9,19 +9,20 @@ use ephemera_prim::word::OwnerUsize;
 /// The number of bytes at the start of a free slot that hold the link to the next free slot.
 pub(crate) const LINK: usize = size_of::<*mut u8>();
 
-/// The initial `until` of a heap. For the front, `until` has no meaning, but frees without a size
-/// (`give_known`) decrement it. They reset it to this value before it reaches zero.
+/// The initial value of a heap's `until`. That word does not count anything, but frees without a
+/// size (`give_known`) decrement it as they decrement the `until` of a unit. They reset the word to
+/// this value before it reaches zero.
 pub(crate) const NEVER: usize = usize::MAX;
 
-/// The words that a local free writes. Each unit has these words, and each heap has them for its
-/// front and its guest.
+/// The words that a local free writes. Each unit has a copy of these words, and each heap has one
+/// for its front and its guest.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct LocalFrees {
     /// The first of the linked free slots, or null.
     pub(crate) free: Cell<*mut u8>,
-    /// The number of frees after which the slow path looks at the unit. In a heap, the number has
-    /// no meaning, and starts at [`NEVER`].
+    /// The number of frees after which the slow path looks at the unit. A heap does not use this
+    /// number, which starts at [`NEVER`].
     pub(crate) until: OwnerUsize,
 }
 
@@ -36,16 +37,16 @@ impl LocalFrees {
     /// Pushes a freed block's slot to the list. `size` and `reach` are those of [`link`].
     ///
     /// # Safety
-    /// The contract of [`link`] holds. `self` is that of the slot's unit, or that of the heap if
-    /// the unit is the front or the slot becomes a guest.
+    /// The contract of [`link`] holds. `self` is the list of the slot's unit, or that of the heap
+    /// if the unit is the front or the slot becomes a guest.
     #[inline]
     pub(crate) unsafe fn push(&self, block: NonNull<u8>, size: usize, reach: Reach) {
         // SAFETY: the caller ensures the contract of `link`.
         self.free.set(unsafe { link(block, size, reach, self.free.get()) });
     }
 
-    /// Counts the local free of a slot, and publishes the end of the slot's use to a thread that
-    /// may purge the unit (C3). Returns the new value of `until`.
+    /// Counts the local free of a slot. A thread that may purge the unit and sees this count also
+    /// sees the owner's last accesses to the slot (C3). Returns the new value of `until`.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         if cfg!(ephemera_weaken = "local_free_is_relaxed") {
@@ -92,7 +93,7 @@ pub(crate) unsafe fn write_link(slot: *mut u8, next: *mut u8) {
 /// The bytes that the pointer of a freed block may access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// The whole slot: all values of the heap have one type.
+    /// The whole slot, because all values of the heap have one type.
     Slot,
     /// The block alone, which may be smaller than the next block in the slot.
     Block,
@@ -101,10 +102,10 @@ pub(crate) enum Reach {
 /// Makes `block` a free slot that links to `next`, and returns a pointer with access to the whole
 /// slot.
 ///
-/// Under the aliasing rules, the caller's pointer may be the only one that can access the block. So
+/// Under the aliasing rules, the caller's pointer may be the only one that can access the block, so
 /// this function writes the link through that pointer if the block is large enough. If that pointer
-/// can also access the whole slot, the function returns it. Otherwise it makes a pointer from the
-/// address, which compiles to no instruction.
+/// can also access the whole slot, the function returns it. Otherwise the function makes a pointer
+/// from the exposed address, which compiles to no instruction.
 ///
 /// # Safety
 /// `block` is a slot for a value of `size` bytes, in a unit that the caller owns. The slot is on no

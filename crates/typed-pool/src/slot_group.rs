@@ -8,8 +8,8 @@
 //!
 //! A remote free sets a bit of the foreign word. It does not touch the slot, whose cache lines may
 //! belong to another core. When the owner books the free, it sets the slot's `home` bit instead of
-//! linking the slot. It links these slots when their unit becomes the front. If the unit becomes
-//! empty before that, the owner rewinds the unit, which clears the bits.
+//! linking the slot. It links the slots with a `home` bit when their unit becomes the front. If the
+//! unit becomes empty before that, the owner rewinds the unit, which clears the bits.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -25,7 +25,7 @@ use crate::local_frees::{LINK, link_of, write_link};
 use crate::unit::{UnitPtr, UnitState};
 use crate::unit_header::{SlotGroup, SlotGroups};
 
-/// A group, named by its unit and its index in that unit.
+/// A pointer to a group: the group's unit, and its index in that unit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SlotGroupPtr {
     unit: UnitPtr,
@@ -81,8 +81,8 @@ impl SlotGroupPtr {
         if word & COUNTDOWN == 0 { word } else { word & self.slots() & !self.home().get() }
     }
 
-    /// Starts the group's countdown, if a slot of the group is live and no slot was freed since the
-    /// group left the inbox. Only the owner of an abandoned unit may call this.
+    /// Starts the group's countdown, if a slot of the group is live and no slot has been freed
+    /// since the group left the inbox. Only the owner of an abandoned unit may call this.
     pub(crate) fn start_countdown(self) {
         let live = self.slots() & !self.home().get();
         if live != 0 && !cfg!(ephemera_weaken = "no_countdown") {
@@ -109,21 +109,22 @@ impl SlotGroupPtr {
         }
     }
 
-    /// Returns whether the group has remote frees that wait for its owner to book them. The answer
-    /// may be out of date.
+    /// Returns whether the group has remote frees that the owner has not booked yet. The answer may
+    /// be out of date.
     pub(crate) fn awaits_owner(self) -> bool {
         let word = self.foreign().unbooked();
         (word != 0 || cfg!(ephemera_weaken = "booked_groups_wait")) && word & COUNTDOWN == 0
     }
 
-    /// Marks the slots of these bits as free and not linked. Only the owner may call this.
+    /// Sets the `home` bits of these slots, which are then free and not linked. Only the owner may
+    /// call this.
     pub(crate) fn keep_home(self, slots: u64) {
         ephemera_prim::invariant!(self.home().get() & slots == 0, "a slot is booked as free twice");
         self.home().set(self.home().get() | slots);
     }
 
-    /// Links the free slots of these bits in front of the list `free`, and returns the new list.
-    /// Only the owner may call this.
+    /// Links the free slots that these bits stand for in front of the list `free`, and returns the
+    /// new list. Only the owner may call this.
     pub(crate) fn link(self, mut slots: u64, spec: UnitSpec, mut free: *mut u8) -> *mut u8 {
         while let Some(last) = slots.checked_ilog2() {
             slots &= !(1 << last);
@@ -183,8 +184,8 @@ impl UnitPtr {
         (SlotGroupPtr { unit: self, number: index / GROUP }, 1 << (index % GROUP))
     }
 
-    /// Returns the stride of the unit's slots, or `None` if none of them starts at `block`. The
-    /// unit must belong to a size class. Any thread may call this.
+    /// Returns the stride of the unit's slots, or `None` if no slot of the unit starts at `block`.
+    /// The unit must belong to a size class. Any thread may call this.
     #[cfg(not(ephemera_loom))]
     #[inline]
     pub(crate) fn stride_of_slot(self, block: NonNull<u8>) -> Option<usize> {
@@ -206,8 +207,8 @@ impl UnitPtr {
         self.groups().map(count).sum()
     }
 
-    /// Turns all free slots of a unit into `home` bits, both linked slots and slots that were never
-    /// used. The unit must not be the front. Only its owner may call this.
+    /// Unlinks all free slots of a unit and sets their `home` bits. Slots that were never used get
+    /// their bits too. The unit must not be the front. Only its owner may call this.
     pub(crate) fn fold(self, spec: UnitSpec) {
         let mut slot = self.free().replace(core::ptr::null_mut());
         while let Some(free) = NonNull::new(slot) {
@@ -229,10 +230,10 @@ impl UnitPtr {
     /// is only a hint unless the thread has also claimed the unit's slots.
     ///
     /// With a claim, the answer `true` is exact. The owner allocates no slot of a unit that is not
-    /// the front, except for a guest, which counts as live throughout. So the number of live slots
-    /// can only fall. This function reads the count of live slots first, and a count that is out of
-    /// date is too large. Each bit that it reads afterwards is the bit of a slot in that count. So
-    /// if the count equals the number of bits, no slot is live.
+    /// the front, except for a guest, which counts as live throughout. The number of live slots can
+    /// therefore only fall. This function reads the count of live slots first, and a count that is
+    /// out of date is too large. Each bit that it reads afterwards belongs to a slot in that count,
+    /// so if the count equals the number of bits, no slot is live.
     pub(crate) fn all_free(self) -> bool {
         if matches!(self.observe_state(), UnitState::Front | UnitState::Empty)
             && !cfg!(ephemera_weaken = "fronts_are_purged")
@@ -245,8 +246,8 @@ impl UnitPtr {
         freed == live
     }
 
-    /// Returns the number of slots with a remote free that is not booked. The caller then sees
-    /// everything that the freeing threads did with these slots.
+    /// Returns the number of slots with an unbooked remote free. The caller then sees everything
+    /// that the freeing threads did with these slots.
     fn observe_freed(self) -> usize {
         self.groups().map(|group| group.freed(group.foreign().observe()).count_ones() as usize).sum()
     }
@@ -263,9 +264,9 @@ impl UnitPtr {
         self.groups().for_each(|group| group.foreign().reuse());
     }
 
-    /// Restores a purged unit, whose links between free slots are lost. All of its slots are free,
-    /// so each slot without an unbooked remote free gets its `home` bit. Only the owner may call
-    /// this.
+    /// Restores a unit after a purge, which destroyed the links between free slots. All slots of
+    /// the unit are free, so each slot without an unbooked remote free gets its `home` bit. Only
+    /// the owner may call this.
     #[cold]
     pub(crate) fn rebuild(self, spec: UnitSpec) {
         self.free().set(core::ptr::null_mut());

@@ -7,11 +7,11 @@ use crate::unit::{UnitPtr, UnitState};
 
 /// The memory that a pool holds from its backing allocator, and the part of it that is live.
 ///
-/// Allocations and frees count nothing. Instead, each call that returns statistics walks all units.
-/// The result is exact while no other thread operates on the pool. A running thread does not
-/// publish which slots of its front (the unit that it allocates from) are live. It also does not
-/// publish whether it keeps a freed slot of another unit for its next allocation. These slots count
-/// in `unsettled_slots` and not in `slots_live`.
+/// Allocations and frees do not update any counter. Instead, each call that returns statistics
+/// walks all units. The result is exact while no other thread operates on the pool. A running
+/// thread does not publish which slots of its front (the unit that it allocates from) are live, nor
+/// whether it keeps a freed slot of another unit for its next allocation. These slots count in
+/// `unsettled_slots` and not in `slots_live`.
 ///
 /// # Examples
 ///
@@ -31,24 +31,25 @@ use crate::unit::{UnitPtr, UnitState};
 pub struct Stats {
     /// The number of units that the pool holds.
     pub units: usize,
-    /// The number of held units without a live slot, including units that an ended scope left for
+    /// The number of held units without a live slot, including those that an ended scope left for
     /// the next scope.
     pub empty_units: usize,
     /// The number of empty units whose pages other threads returned to the operating system,
-    /// because the owner was idle. An owner is idle if it took no slow path for 100 ms, or if other
-    /// threads freed more than 4 MiB of its memory since its last slow path. The pages with the
-    /// headers stay resident. Purged units still count in `bytes_held` and `empty_units`. A unit no
-    /// longer counts here once its owner has booked all of its remote frees or allocated from it.
+    /// because the owner was idle. An owner is idle if it has taken no slow path for 100 ms, or if
+    /// other threads have freed more than 4 MiB of its memory since its last slow path. The pages
+    /// with the headers stay resident. Purged units still count in `bytes_held` and `empty_units`.
+    /// A unit stops counting here once its owner has booked all of the unit's remote frees or
+    /// allocated from the unit.
     pub purged_units: usize,
     /// The number of slots of all units, live or free.
     pub slots: usize,
     /// The number of live slots, except for those in `unsettled_slots`.
     pub slots_live: usize,
-    /// The number of slots that may be live or free, as only another running thread knows: all
-    /// slots of that thread's fronts, and one slot for each of its heaps that may keep a freed
-    /// slot.
+    /// The number of slots of other running threads that may be live or free, because only the
+    /// owning thread knows: all slots of its fronts, and one slot for each of its heaps that may
+    /// keep a freed slot.
     pub unsettled_slots: usize,
-    /// The number of live blocks that are too large or too strictly aligned for a unit. They come
+    /// The number of live blocks that are too large or too strictly aligned for a unit, and so come
     /// directly from the backing allocator.
     pub large_blocks: usize,
     /// The requested bytes of the blocks that `large_blocks` counts.
@@ -60,14 +61,14 @@ pub struct Stats {
     /// The limit on `bytes_held`, or `usize::MAX` for no limit.
     pub limit: usize,
     /// The number of heaps of other threads that this call could not read completely, because
-    /// another reader was in the way for too long, or because the heap changed too fast. The other
-    /// fields may lack units of these heaps.
+    /// another reader blocked the walk for too long, or because the heap changed too fast. The
+    /// other fields may omit units of these heaps.
     pub unread_heaps: usize,
-    /// Bytes of the heaps' own state. Each thread that uses the pool has one set of heaps, which a
-    /// later thread takes over. Each thread in a scope has another set, which later scopes take
-    /// over. This memory is never freed and is not part of `bytes_held`.
+    /// Bytes of the heaps' own state. Each thread that uses the pool has one set of heaps, and each
+    /// thread in a scope has another. Later threads and scopes take these heaps over. This memory
+    /// is never freed and is not part of `bytes_held`.
     pub state_bytes: usize,
-    /// The number of thread records that were allocated because all static ones were in use. A
+    /// The number of thread records that were allocated because all static records were in use. A
     /// record is the state of one thread for all of its pools. These records are never freed and
     /// are not part of `bytes_held`.
     pub extra_records: usize,
@@ -108,8 +109,9 @@ impl Stats {
         }
     }
 
-    /// Sets `large_blocks` and `large_bytes` to zero if they are negative. While other threads
-    /// work, this thread may see the free of a block before its allocation.
+    /// Sets `large_blocks` and `large_bytes` to zero if they are negative. They can be negative
+    /// while other threads allocate and free, because this thread may see the free of a block
+    /// before its allocation.
     pub(crate) fn no_less_than_none(&mut self) {
         // A sum above `most` is a negative one that wrapped around.
         let most = self.bytes_held.max(usize::MAX / 4 * 3);
@@ -137,7 +139,8 @@ impl Stats {
                 }
                 _ => unit.live() - usize::from(guest.is_some_and(|guest| heap.is_in(unit, guest))),
             };
-            // The owner may change these words between the reads, so a negative difference means 0.
+            // The owner may change these words between the reads, so a negative difference counts
+            // as 0.
             let live = out.saturating_sub(unit.unbooked() + waiting(unit));
             self.slots_live += live;
             self.bytes_live += live * heap.spec().stride;
@@ -146,7 +149,7 @@ impl Stats {
         });
         let may_have_guest = heap.is_hosting() && !cfg!(ephemera_weaken = "guests_of_others_are_live");
         if !owned && may_have_guest && self.slots_live > before {
-            // Only the heap's owner knows whether a slot of one of these units is a guest.
+            // Only the heap's owner knows whether one of these units has a guest.
             self.unsettled_slots += 1;
             self.slots_live -= 1;
             self.bytes_live -= heap.spec().stride;

@@ -1,4 +1,4 @@
-//! The unit, an aligned block of slots with a header, and `UnitPtr`, the pointer to a unit.
+//! `UnitPtr`: the pointer to a unit, which is an aligned block of slots with a header.
 //!
 //! ```text
 //!  base (aligned to the mask of its slots)
@@ -23,10 +23,11 @@ pub(crate) use crate::unit_header::Unit;
 use crate::unit_header::{SlotGroups, UnitRemote};
 
 /// The bit of a unit's owner word that marks an abandoned unit. Even the heap's owner then frees
-/// the unit's slots through the foreign word, because a countdown counts no other frees.
+/// the unit's slots through the foreign word, because a countdown counts only the frees through
+/// that word.
 const ABANDONED: usize = 1;
-/// The bit of a unit's owner word that marks a unit of a counting scope. Every free of a slot of
-/// that unit takes the path of remote frees, which counts the free.
+/// The bit of a unit's owner word that marks a unit of a counting scope. Every free of one of the
+/// unit's slots takes the path of remote frees, which counts the free.
 const COUNTED: usize = 2;
 
 /// Returns the owner word for the units of a counting scope's heap.
@@ -48,25 +49,25 @@ pub(crate) enum UnitState {
     /// and too few of its slots have been freed since then to queue it.
     Full = 1,
     /// A scrape took the unit off the list of full units and found no free slot in it. The unit is
-    /// on none of the owner's lists. The next free of one of its slots queues it.
+    /// on none of the owner's lists, and the next free of one of its slots queues it.
     ///
-    /// A unit that the heap may not allocate from also has this state. When its last live slot is
-    /// freed, the heap keeps the unit among the empties, or frees it.
+    /// A unit from which the heap may not allocate also has this state. When the unit's last live
+    /// slot is freed, the heap keeps the unit among the empties or frees it.
     Visited = 2,
     /// The unit is in the queue of the next fronts.
     Partial = 3,
     /// The unit is on the stack of empties. None of its slots is live.
     Empty = 4,
-    /// The unit is in the queue. The thread that owned it has ended, and some of its groups may
-    /// count down.
+    /// The unit is in the queue. Its former owner has ended or has left its scope, and some of the
+    /// unit's groups may count down.
     Abandoned = 5,
 }
 
 /// A pointer to a unit.
 ///
 /// # Invariant
-/// **U1** The pointer points at the header of a unit that is not freed while the pointer is used,
-/// and may access the whole unit. The code that creates a pointer ensures this, and all methods
+/// **U1** The pointer points to the header of a unit that is not freed while the pointer is used,
+/// and may access the whole unit. The code that creates a `UnitPtr` ensures this, and all methods
 /// rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnitPtr(NonNull<Unit>);
@@ -146,22 +147,22 @@ impl UnitPtr {
         unsafe { &(*self.as_ptr()).local.free }
     }
 
-    /// Returns the cursor, the first slot that was never used. It has no meaning while the unit is
-    /// the front and not set aside.
+    /// Returns the cursor: the first slot that was never used. The cursor is not valid while the
+    /// unit is the front and not set aside.
     pub(crate) fn cursor(&self) -> &Cell<*mut u8> {
         // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).cursor }
     }
 
-    /// Returns the number of frees after which the slow path looks at this unit. For a front, the
-    /// number has no meaning.
+    /// Returns the number of frees after which the slow path looks at this unit. The number is not
+    /// valid while the unit is the front.
     #[inline]
     pub(crate) fn until(&self) -> &OwnerUsize {
         // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).local.until }
     }
 
-    /// Returns the words that a local free of a slot writes, unless the unit is the front.
+    /// Returns the words that a local free of a slot writes while the unit is not the front.
     #[inline]
     pub(crate) fn local(&self) -> &LocalFrees {
         // SAFETY: the header is live (U1). The reference covers these words alone.
@@ -182,8 +183,8 @@ impl UnitPtr {
         self.local().count()
     }
 
-    /// Returns the number of live slots in addition to `until`. It is zero except in units that ran
-    /// full.
+    /// Returns the number by which the live slots exceed `until`. The number is zero except in
+    /// units that ran full.
     pub(crate) fn further(&self) -> &OwnerUsize {
         // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).further }
@@ -244,7 +245,7 @@ impl UnitPtr {
         unsafe { (*self.as_ptr()).remote.slots as usize }
     }
 
-    /// Returns the word by which another thread claims the slots.
+    /// Returns the word with which another thread claims the slots.
     #[inline]
     pub(crate) fn claim(&self) -> &ContentsClaim {
         // SAFETY: the header is live (U1). The reference covers the atomic alone.
@@ -288,8 +289,8 @@ impl UnitPtr {
     }
 
     /// Returns the number of the scope that the unit counts for, or 0 if it counts for none. In a
-    /// counting scope, this number changes only while no slot is live. So a thread that frees a
-    /// slot reads the number of the scope that allocated it.
+    /// counting scope, this number changes only while no slot is live, so a thread that frees a
+    /// slot reads the number of the scope that allocated the slot.
     pub(crate) fn birth(self) -> u64 {
         self.state_word().get() >> STATE_BITS
     }
@@ -300,7 +301,7 @@ impl UnitPtr {
     }
 
     /// Returns the number of live slots. Slots with an unbooked remote free count as live, and so
-    /// does a guest. For a front, the number has no meaning.
+    /// does a guest. The number is not valid while the unit is the front.
     pub(crate) fn live(self) -> usize {
         self.until().get() + self.further().get()
     }
@@ -329,7 +330,7 @@ impl UnitPtr {
         let until = self.until().observe();
         // The owner stores the part that grows first. Until the unit is a front again, `further`
         // takes up to three values: first most of the slots, then all but one (`scrape`), then none
-        // (`enqueue`). So `further` never returns to an earlier value.
+        // (`enqueue`). It therefore never returns to an earlier value.
         (self.further().get() == further).then_some(further + until)
     }
 

@@ -45,8 +45,8 @@ unsafe impl Listed for Unit {
 }
 
 /// The cache line of a header that other threads write to. It also holds words that rarely change,
-/// because remote frees read this line anyway. `prev` is here because the owner's line has no room
-/// for it.
+/// because remote frees read this line anyway. `prev` is in this line because the owner's line is
+/// full.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitRemote {
@@ -54,17 +54,18 @@ pub(crate) struct UnitRemote {
     /// to a counting scope (`COUNTED`).
     pub(crate) owner: OwnerPtr<()>,
     pub(crate) slots: u32,
-    /// The word by which another thread claims the unit's slots.
+    /// The word with which another thread claims the unit's slots.
     pub(crate) claim: ContentsClaim,
     pub(crate) prev: OwnerPtr<Unit>,
-    /// The first group, which the others follow. A pool for one thread does not use it.
+    /// The first group, with the other groups directly after it in memory. A pool for one thread
+    /// does not use groups.
     pub(crate) groups: SlotGroups,
 }
 
-/// The bytes of a header with at most one group.
+/// The size in bytes of a header with at most one group.
 const HEADER_OF_ONE: usize = size_of::<Unit>();
 
-/// Returns the bytes of a header with `groups` groups.
+/// Returns the size in bytes of a header with `groups` groups.
 pub(crate) const fn header(groups: usize) -> usize {
     let bytes = offset_of!(Unit, remote.groups) + SlotGroups::bytes(groups);
     if bytes < HEADER_OF_ONE { HEADER_OF_ONE } else { bytes }
@@ -73,8 +74,8 @@ pub(crate) const fn header(groups: usize) -> usize {
 #[cfg(not(ephemera_loom))]
 const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
 
-/// The foreign word of up to 63 slots, and the owner's word, `home`. The two words are adjacent
-/// because the owner writes `home` right after it takes the foreign word.
+/// Up to 63 slots that share a foreign word: that word, and the owner's word, `home`. The two words
+/// are adjacent because the owner writes `home` right after it takes the foreign word.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct SlotGroup {

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use ephemera_testkit::backing::{Counting, Hostile};
 use typed_pool::{TypedBox, TypedPool, abandoned};
 
-/// Keeps leaked memory reachable, so that leak checkers accept it.
+/// The leaked memory, which stays reachable so that leak checkers accept it.
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
 
 struct Kept(

@@ -188,7 +188,7 @@ fn initialisers_and_destructors_that_panic_lose_no_slot() {
     let erased = PooledBox::erase(PooledBox::new(Bomb(3)));
     assert!(catch_unwind(AssertUnwindSafe(|| drop(erased))).is_err());
     assert_eq!(live(), 0);
-    // A `TypedPool` loses no slot either.
+    // A `TypedPool` does not lose a slot either.
     let pool = typed_pool::TypedPool::new();
     assert!(catch_unwind(AssertUnwindSafe(|| drop(pool.alloc(Bomb(4))))).is_err());
     assert!(
@@ -197,7 +197,7 @@ fn initialisers_and_destructors_that_panic_lose_no_slot() {
     );
     assert_eq!(pool.len(), 0);
     drop(pool.alloc(Bomb(0)));
-    // A clone that panics loses no slot.
+    // A clone that panics does not lose a slot.
     struct Sticky(Cell<bool>);
     pooled!(Sticky);
     impl Clone for Sticky {

@@ -1,5 +1,5 @@
-//! Tests that a pool that stays in use frees the memory of earlier bursts, although it learned from
-//! the bursts to keep more units. No test trims before its check.
+//! Tests that a pool that stays in use frees the memory of earlier bursts, although the bursts
+//! taught it to keep more units. No test trims before its check.
 #![cfg(feature = "std")]
 
 use std::sync::mpsc::sync_channel;
@@ -12,21 +12,21 @@ type Words = [u64; 8];
 
 const BURST: u64 = if cfg!(miri) { 24 } else { 20_000 };
 
-/// The values of the bursts that another thread drops. They fill more than the units that a heap
+/// The number of values in a burst that another thread drops. They fill more units than a heap
 /// needs while its units rest.
 const LARGE_BURST: u64 = 60_000;
 
-/// The number of bursts after which the pool has learned to keep all their units.
+/// The number of bursts after which the pool has learned to keep all of a burst's units.
 const BURSTS: usize = 3;
 
-/// The number of values allocated after the bursts. Two looks for unneeded units, and the frees of
-/// these units, take fewer allocations.
+/// The number of values that are allocated after the bursts. It is large enough for two looks for
+/// unneeded units and the frees of these units.
 const STEADY: u64 = 200_000;
 
-/// The units that a heap needs while units rest that another thread emptied: 2 MiB.
+/// The number of units that a heap needs while units rest that another thread emptied: 2 MiB.
 const RESTING: usize = 64;
 
-/// The most units that a few live values may hold, of at most 32 KiB each.
+/// The maximum number of units, of at most 32 KiB each, that a few live values may hold.
 const FEW: usize = 12;
 
 #[test]
@@ -102,7 +102,7 @@ fn rounds_of_bursts_keep_their_units() {
     }
 }
 
-/// The units have one slot each, so that few values take many slow paths.
+/// Each unit has one slot, so that a few values take many slow paths.
 #[test]
 fn rounds_of_few_values_after_bursts_free_short_units() {
     let pool = TypedPool::<Words>::with_chunk_len(1);

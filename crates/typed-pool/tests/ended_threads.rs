@@ -1,4 +1,5 @@
-//! Tests of blocks that outlive their thread: the memory is freed with the blocks, without a trim.
+//! Tests that the memory of blocks that outlive their thread is freed together with the blocks,
+//! without a trim.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -17,7 +18,7 @@ use ephemera_testkit::suite::take_turn;
 use support::{here_or_miri, joined};
 use typed_pool::{PooledBox, pooled, pooled_allocator};
 
-/// Two of these values fill a unit.
+/// A value of a type whose units have two slots.
 struct Value([u64; 4]);
 pooled!(Value, chunk_len = 2);
 
@@ -38,7 +39,8 @@ fn conc_a_remote_free_during_thread_exit_leaves_no_unit() {
     let round = AtomicUsize::new(0);
     let (to, from) = channel();
     thread::scope(|scope| {
-        // Frees each value while the thread that made it exits, after a different delay each time.
+        // This thread frees each value while the thread that made it exits, after a different delay
+        // each time.
         let freed = scope.spawn(|| {
             for (number, value) in from.into_iter().enumerate() {
                 (0..number * 7 % 3_000).for_each(|_| spin_loop());

@@ -33,7 +33,7 @@ fn a_forked_child_frees_its_units_although_a_walker_is_missing() {
                     values.clear();
                     PooledBox::<Value>::trim();
                     let stats = PooledBox::<Value>::stats();
-                    // A walker that does not exist in the child protects no unit.
+                    // A walker that does not exist in the child does not protect any unit.
                     right && stats.unread_heaps == 0 && stats.slots_live == 0 && stats.units == 0
                 });
                 !gave_back

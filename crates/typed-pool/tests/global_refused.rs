@@ -73,7 +73,7 @@ fn has(block: *const u8, len: usize, value: u8) -> bool {
 }
 
 /// Allocates blocks, half of them zeroed. Grows or shrinks each block twice, then checks and frees
-/// it. Returns the number of refused requests. Allocates nothing else.
+/// it. Returns the number of refused requests. Does not allocate anything else.
 fn run() -> usize {
     let mut blocks = [(ptr::null_mut::<u8>(), Layout::new::<u8>()); BLOCKS];
     let mut refused = 0;

@@ -7,7 +7,7 @@ use allocator_api2::vec::Vec;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use typed_pool::{PooledAllocator, pooled_allocator};
 
-/// The number of keys. Except under Miri, the tables of a map grow beyond the largest class.
+/// The number of keys in a map. Except under Miri, the map's table grows beyond the largest class.
 const KEYS: u32 = if cfg!(miri) { 45 } else { 20_000 };
 
 fn use_a_map<A: Allocator + Clone>(alloc: A) {

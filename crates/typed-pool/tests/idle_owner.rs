@@ -20,15 +20,15 @@ static TURN: Mutex<()> = Mutex::new(());
 const MIB: usize = 1 << 20;
 const BURST: usize = 32 * MIB;
 
-/// A time without slow paths that is long enough for an owner to be idle.
+/// The length of a pause, after which an owner without slow paths is idle.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The number of large blocks that another thread allocates after each pause.
 const VISITS: usize = 4_000;
 
-/// The most pauses that a test waits for the memory to leave. Together with [`VISITS`], it bounds
-/// the number of operations. Two pauses suffice if the queue holds no other heaps, but heaps of
-/// ended tests may be in the queue.
+/// The maximum number of pauses after which the memory must have been returned. Together with
+/// [`VISITS`], it bounds the number of operations. Two pauses suffice if no other heaps are in the
+/// queue, but heaps of ended tests may be there.
 const PAUSES: usize = 8;
 
 type Block = Box<[u64]>;
@@ -45,8 +45,9 @@ fn other_threads_work() {
 }
 
 /// Allocates a burst of blocks on a thread that then sleeps until the check is over. That thread
-/// first drops the blocks that `keeps` does not return. Another thread then drops the blocks that
-/// `frees` does not return. Checks that no more than `allowed` bytes of the burst stay resident.
+/// first drops the blocks that `keeps` does not return. Another thread then drops the remaining
+/// blocks, except for those that `frees` returns. Checks that no more than `allowed` bytes of the
+/// burst stay resident.
 fn check(
     words: usize,
     keeps: fn(Vec<Block>) -> Vec<Block>,
@@ -103,7 +104,8 @@ fn none(blocks: Vec<Block>) -> Vec<Block> {
     Vec::new()
 }
 
-/// The bytes of the pages with the units' headers, which stay resident: 4 KiB of every 32 KiB.
+/// The total size of the pages with the units' headers, in bytes. These pages stay resident: 4 KiB
+/// of every 32 KiB.
 const HEADERS: usize = BURST / 8;
 const SLACK: usize = 6 * MIB;
 

@@ -1,4 +1,5 @@
-//! Tests that statistics count blocks without units, on any thread that allocates or frees them.
+//! Tests that statistics count blocks without units, no matter which thread allocates or frees
+//! them.
 #![cfg(feature = "std")]
 
 extern crate alloc;

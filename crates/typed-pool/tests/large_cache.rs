@@ -51,7 +51,8 @@ fn from_the_process() -> usize {
 #[test]
 fn the_process_gets_the_blocks_that_an_ended_thread_kept() {
     take_turn();
-    // This call binds a record to this thread, so it does not take over that of the ended thread.
+    // This call binds a record to this thread, so the thread does not take over the record of the
+    // ended thread.
     assert_ne!(from_the_process(), 0);
     pages::purge();
     let freed = thread::spawn(|| freed_once(|| ())).join().expect("no panic");

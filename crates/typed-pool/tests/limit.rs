@@ -15,7 +15,7 @@ use typed_pool::{Builder, PooledBox, TypedBox, TypedPool, pooled};
 /// A value of 32 bytes.
 type Value = [u64; 4];
 
-/// A backing allocator that serves blocks up to a maximum size, and counts them.
+/// A backing allocator that counts its blocks and refuses those above a maximum size.
 struct Pieces {
     most: usize,
     counting: Counting,
@@ -55,7 +55,7 @@ fn a_shorter_unit_is_taken_if_a_whole_one_has_no_room() {
     // With a fixed chunk length, the pool takes shorter units too.
     let pool = Builder::<[u8; 4096]>::new().chunk_len(40).limit(100 << 10).build_in(&backing);
     assert!(filled(&pool).len() >= 20);
-    // Here the backing allocator refuses, not the limit.
+    // Here the backing allocator refuses the requests; the limit does not.
     let pieces = Pieces::of(100 << 10);
     let pool = Builder::<[u8; 4096]>::new().limit(300 << 10).build_in(&pieces);
     assert!(filled(&pool).len() >= 65);

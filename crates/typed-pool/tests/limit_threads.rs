@@ -19,9 +19,9 @@ use typed_pool::pooled_allocator;
 
 const LARGE: Layout = Layout::new::<[u8; 60_000]>();
 
-/// A thread keeps the empty units of a burst of blocks of 1,024 bytes. It continues with smaller
-/// blocks, for which it has room. After a refused request of another thread, it frees the empty
-/// units at its next slow path, of any class.
+/// A thread keeps the empty units of a burst of blocks of 1,024 bytes, and continues with smaller
+/// blocks, for which it has room. After another thread's request is refused, the first thread frees
+/// the empty units at its next slow path of any class.
 #[test]
 fn conc_a_thread_with_small_blocks_frees_empty_units_for_another_thread() {
     pooled_allocator! {
@@ -56,8 +56,9 @@ fn conc_a_thread_with_small_blocks_frees_empty_units_for_another_thread() {
     assert_eq!(Limited.stats().bytes_held, 0);
 }
 
-/// A thread keeps an empty front, which no count of spare units shows, and continues with blocks of
-/// another class. A refused thread that asks again gets the memory of that front.
+/// A thread keeps an empty front, which the count of spare units does not include, and continues
+/// with blocks of another class. Another thread, whose request was refused, asks again and gets the
+/// memory of that front.
 #[test]
 fn conc_a_repeated_refusal_asks_for_an_empty_front() {
     pooled_allocator! {

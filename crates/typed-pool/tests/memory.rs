@@ -101,8 +101,8 @@ fn long_lived_values_keep_only_their_units() {
     assert!(more.iter().enumerate().all(|(number, value)| value.0[3] == number));
 }
 
-/// A large pool touches only the memory that it uses: it has room for a million values and
-/// allocates a few.
+/// A large pool touches only the memory that it uses. The pool of this test has room for a million
+/// values and allocates a few.
 #[test]
 #[cfg_attr(miri, ignore = "about resident memory")]
 fn unused_capacity_is_hardly_touched() {

@@ -33,7 +33,7 @@ fn while_polled(poll: impl Fn() + Sync, act: impl FnOnce()) {
     });
 }
 
-/// Stops the polling thread when dropped, even while a panic unwinds.
+/// A guard that stops the polling thread when it is dropped, even while a panic unwinds.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {

@@ -13,15 +13,15 @@ use typed_pool::PooledAllocator;
 
 use support::{Block, alone, block, builder};
 
-/// The bytes of a burst, in blocks of [`BLOCK`] bytes.
+/// The size of a burst in bytes. It consists of blocks of [`BLOCK`] bytes.
 const BURST: usize = 64 << 20;
 const BLOCK: usize = 1_000;
 
-/// The number of scopes that hold little between two bursts. After these scopes, the average peak
-/// is low again.
+/// The number of small scopes between two bursts. After these scopes, the average peak is low
+/// again.
 const SMALL: usize = 2_000;
 
-/// The most bytes of pages that stay cached after scopes that hold little.
+/// The maximum number of bytes that stay in the cache of pages after small scopes.
 const FEW: usize = 2 << 20;
 
 /// Runs a scope that holds about `held` bytes at its peak. Returns a block that escapes.

@@ -218,8 +218,8 @@ fn a_large_block_that_grows_counts_for_the_scope_in_which_it_grows() {
         let (old, new) = (counts(&first), counts(&second));
         assert_eq!((old.frees, old.bytes_live, first.usage().bytes_held), (1, 0, 0));
         assert_eq!((new.allocations, new.bytes_live, second.usage().bytes_held), (1, 3_000_000, 3_000_000));
-        // A block that shrinks still counts for its scope. A block that grows outside of scopes
-        // counts for no scope.
+        // A block that shrinks still counts for its scope. A block that grows outside of scopes no
+        // longer counts for any scope.
         first.run(|| large.shrink_to(2_000_000));
         assert_eq!((counts(&second).bytes_live, second.usage().bytes_held), (2_000_000, 2_000_000));
         large.reserve_exact(4_000_000);

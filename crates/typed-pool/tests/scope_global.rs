@@ -174,7 +174,8 @@ fn threads_that_a_closure_starts_are_outside_unless_they_have_a_handle() {
     assert_eq!(before(&scope), allocations + 1);
 }
 
-/// The most bytes of state that a scope adds: a table of 44 heaps, its record and its ledger.
+/// The maximum size, in bytes, of the state that a scope adds: a table of 44 heaps, its record and
+/// its ledger.
 const STATE_OF_A_SCOPE: usize = 24 << 10;
 
 /// The number of scopes that the other tests of this program may start during this test.

@@ -14,13 +14,13 @@ use typed_pool::{PooledAllocator, Scope};
 
 use support::{alone, block, builder, held};
 
-/// A number of scopes in a row after which heaps keep units.
+/// The number of scopes in a row that the tests run so that the heaps keep units.
 const MANY: usize = if cfg!(miri) { 6 } else { 300 };
 
-/// A number of scopes in a row after which heaps keep no units yet.
+/// A number of scopes in a row after which the heaps do not keep units yet.
 const FEW: usize = if cfg!(miri) { 3 } else { 200 };
 
-/// The most bytes of units that the scopes of a thread leave for the next one.
+/// The maximum size, in bytes, of the units that the scopes of a thread leave for the next scope.
 const ROOM: usize = 2 << 20;
 
 fn bytes(size: usize) -> Vec<u8, PooledAllocator> {
@@ -39,8 +39,8 @@ fn used(sizes: &[usize]) -> Scope {
     scope
 }
 
-/// Finishes a scope that allocated and freed blocks of these sizes. Returns the most bytes that it
-/// held.
+/// Finishes a scope that allocated and freed blocks of these sizes. Returns the peak of the bytes
+/// that it held.
 fn visit(sizes: &[usize]) -> usize {
     let usage = used(sizes).finish();
     assert_eq!(usage.bytes_held, 0);
@@ -48,7 +48,7 @@ fn visit(sizes: &[usize]) -> usize {
 }
 
 /// Drops a scope that allocated and freed blocks of these sizes, so that the scope sets its fronts
-/// aside. Returns the most bytes that the scope held.
+/// aside. Returns the peak of the bytes that the scope held.
 fn visit_and_drop(sizes: &[usize]) -> usize {
     used(sizes).usage().bytes_peak
 }
@@ -303,7 +303,7 @@ fn conc_kept_units_are_freed_by_a_trim_and_when_their_thread_ends() {
     });
 }
 
-/// A thread without a record has no exit hook that would free the units.
+/// A thread without a record does not have an exit hook that would free the units.
 #[test]
 fn a_thread_without_a_record_keeps_no_units() {
     alone(|| {

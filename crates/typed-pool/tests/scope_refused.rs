@@ -33,9 +33,9 @@ fn use_up_pages(blocks: &mut Vec<Vec<u8>>) {
     assert_ne!(blocks.len(), blocks.capacity(), "the system refuses all calls");
 }
 
-/// Each round leaves permanent memory for one more block than the round before. So at first there
-/// is no memory for the state of the scope, then none for its heaps, then none for the block that
-/// the scope allocates.
+/// Each round leaves permanent memory for one more block than the round before. At first there is
+/// therefore no memory for the state of the scope, then none for its heaps, then none for the block
+/// that the scope allocates.
 #[test]
 fn the_first_scope_reports_that_there_is_no_memory() {
     let mut blocks = Vec::with_capacity(1 << 16);

@@ -31,7 +31,8 @@ fn scope() -> Scope {
     Scope::builder().any_global_allocator().build()
 }
 
-/// Three scopes. Each operation runs in one of them, in two nested scopes, or in none.
+/// The scopes in which operations run. Each operation runs in one of the three, in two nested ones,
+/// or in none.
 struct Scopes {
     scopes: [Scope; 3],
     steps: AtomicUsize,
@@ -120,8 +121,8 @@ impl Subject for Scopes {
 
 allocator_suite!(each_operation_in_a_scope, Scopes::new());
 
-/// Equal bytes. Their value is the lowest byte of the block's number, which also determines how
-/// many there are.
+/// A block of equal bytes. The block's number determines how many there are, and its lowest byte is
+/// their value.
 type Block = PoolVec<u8, PooledAllocator>;
 
 fn block(number: usize) -> Block {

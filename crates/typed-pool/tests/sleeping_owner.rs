@@ -20,14 +20,15 @@ static TURN: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
 const BURST: usize = 64 * MIB;
-/// The bytes of each repeated burst: few, so that the bursts quickly follow each other.
+/// The size of each repeated burst in bytes. It is small, so that the bursts quickly follow each
+/// other.
 const SHORT: usize = 16 * MIB;
 
-/// Sizes of the blocks of a burst, in words: many classes, with units of two lengths.
+/// The sizes of the blocks of a burst, in words. They have many classes, with units of two lengths.
 const WORDS: [usize; 8] = [3, 6, 12, 20, 40, 60, 80, 120];
 
-/// The bytes that may stay in addition to the headers of the units: empty units that the heaps
-/// keep, and the front of each class.
+/// The number of bytes that may stay resident in addition to the headers of the units: empty units
+/// that the heaps keep, and the front of each class.
 const KEPT: usize = 3 * MIB;
 const HEADERS: usize = BURST / 8;
 
@@ -43,7 +44,7 @@ const MEAN: usize = {
     sum / WORDS.len()
 };
 
-/// The bytes of the list of a burst's blocks.
+/// The size, in bytes, of the list of a burst's blocks.
 const LIST: usize = BURST / MEAN * size_of::<Box<[u64]>>();
 
 /// Allocates blocks of `bytes` bytes in total.
@@ -59,7 +60,7 @@ fn in_reverse(blocks: &mut Burst) {
     blocks.iter_mut().rev().for_each(|block| drop(core::mem::take(block)));
 }
 
-/// Checks how much memory stays after another thread freed a burst.
+/// Checks how much memory stays resident after another thread has freed a burst.
 fn check_remote(free: fn(&mut Burst)) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     pages::purge();

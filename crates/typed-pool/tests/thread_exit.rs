@@ -109,8 +109,8 @@ fn exits(steps: &'static [Step]) {
     check_all(&sent);
 }
 
-/// Runs a test, then checks that nothing is held. The tests of this file run one at a time, because
-/// they share their pools.
+/// Runs a test, then checks that no memory is held. The tests of this file run one at a time,
+/// because they share their pools.
 fn all_is_back(test: impl FnOnce()) {
     ephemera_testkit::suite::take_turn();
     test();

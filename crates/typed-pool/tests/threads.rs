@@ -1,4 +1,4 @@
-//! Tests that no value is lost if values move from thread to thread and outlive their threads.
+//! Tests that values are not lost when they move from thread to thread and outlive their threads.
 //!
 //! The tests take turns, so that no thread of another test holds a record and books frees late.
 #![cfg(feature = "std")]
@@ -18,7 +18,7 @@ use ephemera_testkit::suite::take_turn;
 use support::{here_or_miri, joined};
 use typed_pool::{AnyPool, Pooled, PooledBox, Stats, pooled, pooled_allocator, unsize};
 
-/// A value that knows its number. Each test declares its own type, with a pool.
+/// A type of numbered values. Each test declares its own type, with a pool.
 trait Numbered: Pooled + Send {
     fn new(number: usize) -> Self;
     fn number(&self) -> usize;
@@ -40,7 +40,7 @@ trait Numbered: Pooled + Send {
         PooledBox::<Self>::stats()
     }
 
-    /// Checks that nothing is held after all threads trimmed.
+    /// Checks that no memory is held after all threads have trimmed.
     fn all_is_back() {
         PooledBox::<Self>::trim_all();
         let stats = Self::stats();

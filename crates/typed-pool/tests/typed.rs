@@ -254,7 +254,7 @@ fn empty_units_are_freed() {
     drop(spike);
     let stats = pool.stats();
     assert!(peak == COUNT / 8 && stats.units <= 6, "{stats:?}");
-    // A unit that was freed and needed again is kept the next time.
+    // The pool frees a unit and then requests one, so it keeps one more unit the next time.
     for _ in 0..3 {
         drop((0..COUNT).map(|number| pool.alloc(value(number))).collect::<Vec<_>>());
     }

@@ -2,8 +2,8 @@
 //!
 //! With the cfg in `RUSTFLAGS`, every control would rebuild loom, proptest and all other
 //! dependencies. Cargo calls `RUSTC_WORKSPACE_WRAPPER` for members of the workspace only, and
-//! separates the builds of different wrappers by the path of the wrapper. So a copy of this
-//! program named `weaken-NAME` adds the cfg, and all controls share the dependencies.
+//! separates the builds of different wrappers by the path of the wrapper. A copy of this program
+//! named `weaken-NAME` therefore adds the cfg, and all controls share the dependencies.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -10,8 +10,8 @@ use crate::steps::Outcome;
 /// The description of the build in the table. A count is valid for one build only.
 pub(super) const BUILD: &str = "profile icount (thin LTO), without the contenders in C";
 
-/// A count fails if it exceeds its record by more than this share of the record, and by more than
-/// [`INSTRUCTIONS`].
+/// The accepted increase of a count, as a share of its record. A count fails if its increase
+/// exceeds both this share and [`INSTRUCTIONS`].
 const SHARE: f64 = 0.01;
 const INSTRUCTIONS: f64 = 2.0;
 

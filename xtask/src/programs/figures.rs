@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::catalogue::{ALLOCATORS, GeneralAllocator, REFERENCE, TWIN};
 use super::process::ProcessFigures;
 
-/// The seed of the random draws for confidence intervals. The same runs always give the same
-/// intervals.
+/// The seed of the random draws for confidence intervals. It is constant, so the same runs always
+/// give the same intervals.
 const DRAWN_WITH: u64 = 1;
 
 /// The number of points in a curve of memory over time.

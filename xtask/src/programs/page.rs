@@ -38,7 +38,8 @@ const HEAD: [&str; 11] = [
     NOTES,
 ];
 
-/// The head of the last column. Its cells are long: they state the reason if a row has no figures.
+/// The head of the last column. The cells of this column are long, because they state why a row has
+/// no figures.
 const NOTES: &str = "notes";
 
 /// The text that explains the columns to a reader of the report.

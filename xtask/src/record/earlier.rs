@@ -1,6 +1,6 @@
 //! Finds and removes the traces of earlier recordings in the directory TRACE.processes.
 //!
-//! A recording removes only traces there.
+//! Those traces are the only files that a recording removes.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

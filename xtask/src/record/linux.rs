@@ -25,8 +25,8 @@ const RECORDER: &str = "ephemera-recorder";
 /// The number of processes that the summary lists in addition to the largest.
 const LISTED: usize = 8;
 
-/// Below this number of recorded calls, the program may use its own allocator. The summary then
-/// names the allocators that the program contains.
+/// The number of recorded calls below which the summary names the allocators that the program
+/// contains, because the program may use one of them.
 const FEW: u64 = 10_000;
 
 /// The exit statuses of the tool's own failures: the recording failed, the program cannot be run,

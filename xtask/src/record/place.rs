@@ -2,8 +2,8 @@
 //! it. A lock allows one recording at a time to write there.
 //!
 //! Each recording has its own directory in TRACE.processes, with a name that no other recording
-//! has. So a process that outlives its recording cannot write into a later one. A recording
-//! removes earlier traces when it has its own trace.
+//! has, so a process that outlives its recording cannot write into a later one. A recording removes
+//! the traces of earlier recordings after it has moved its own trace to TRACE.
 
 use core::hash::{BuildHasher, Hasher};
 use std::collections::hash_map::RandomState;
@@ -22,7 +22,7 @@ use crate::shell::tell;
 /// The paths of a recording's output. Dropping this value releases the lock on the directory.
 #[derive(Debug)]
 pub(super) struct TracePlace {
-    /// The path that the largest trace gets at the end.
+    /// The path to which the largest trace is moved at the end.
     pub(super) out: PathBuf,
     /// The directory that all traces of this recording are written to.
     pub(super) parts: PathBuf,

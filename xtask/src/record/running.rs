@@ -123,7 +123,7 @@ pub(super) fn run(command: &mut Command, parts: &Path, signals: &BlockedSignals)
     };
     // With this closure, `spawn` uses `execvp`, which runs a script that lacks `#!` in `/bin/sh`,
     // as a shell does. `posix_spawnp` would refuse it.
-    // SAFETY: the closure makes one system call and allocates nothing.
+    // SAFETY: the closure makes one system call and does not allocate.
     unsafe { command.pre_exec(restore) };
     let mut child = command.spawn()?;
     while !has_ended(child.id())? {

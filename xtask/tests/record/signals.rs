@@ -25,15 +25,15 @@ impl Running {
     pub(super) fn start(out: &Path, script: &str) -> Self {
         use std::os::unix::process::CommandExt;
         let mut command = recording(out, &["sh", "-c", script]);
-        // The tests may run under `nohup`, and the tool passes on no signal that it ignores.
+        // The tests may run under `nohup`, and the tool does not pass on signals that it ignores.
         let by_default = || {
             for signal in SIGNALS {
-                // SAFETY: the signals are valid, and the call installs no handler.
+                // SAFETY: the signals are valid, and the call does not install a handler.
                 unsafe { libc::signal(signal, libc::SIG_DFL) };
             }
             Ok(())
         };
-        // SAFETY: the closure makes system calls and allocates nothing.
+        // SAFETY: the closure makes system calls and does not allocate.
         unsafe { command.pre_exec(by_default) };
         let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().expect("cargo built it");
         let mut printed = BufReader::new(child.stdout.take().expect("it is piped"));

@@ -21,14 +21,15 @@ use crate::checksum::Checksum;
 /// An error that a task can return to another thread.
 type TaskError = Box<dyn Error + Send + Sync>;
 
-/// The numbers of worker threads, of connections open at a time, and of requests on each
-/// connection.
+/// The number of worker threads.
 const WORKERS: usize = 2;
+/// The number of connections that are open at the same time.
 const CLIENTS: u64 = 24;
+/// The number of requests on each connection.
 const REQUESTS: u64 = 400;
 
-/// Starts the service and its clients, and returns the checksum of all answers. Reads no file of
-/// the repository.
+/// Starts the service and its clients, and returns the checksum of all answers. Does not read files
+/// of the repository.
 pub(crate) fn run(_root: &Path) -> ProgramResult {
     let runtime = Builder::new_multi_thread().worker_threads(WORKERS).enable_io().build()?;
     runtime.block_on(async {
@@ -86,7 +87,7 @@ fn priced(path: &str, mut order: Value) -> Option<Value> {
     Some(json!({ "path": path, "total": total, "items": items, "of": order.get("client") }))
 }
 
-/// Sends the requests of one client, one after the other, and returns the checksum of the answers.
+/// Sends the requests of one client, one after another, and returns the checksum of the answers.
 async fn requests(address: SocketAddr, client: u64) -> Result<Checksum, TaskError> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = client::conn::http1::handshake(TokioIo::new(stream)).await?;

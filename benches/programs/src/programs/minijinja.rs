@@ -27,7 +27,7 @@ const TEMPLATE: &str = r##"<!doctype html>
 /// The number of times that the listing is rendered.
 const PASSES: usize = 20;
 
-/// Renders the listing from new values in each pass.
+/// Renders the listing [`PASSES`] times, from new values each time.
 pub(crate) fn run(root: &Path) -> ProgramResult {
     let mut pages = files::texts(&root.join("docs"), "md")?;
     pages.extend(files::texts(&root.join("crates"), "md")?);

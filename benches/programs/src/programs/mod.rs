@@ -9,7 +9,7 @@ use crate::ProgramResult;
 pub(crate) type ProgramFn = fn(&Path) -> ProgramResult;
 
 /// Declares the module of each program, and the function `find`. A variant runs another function of
-/// the same module. A program belongs to the build if its feature is enabled.
+/// the same module. The build contains a program if the feature with the program's name is enabled.
 macro_rules! programs {
     ($($name:literal => $module:ident $(, $($variant:literal => $run:ident),+)?;)*) => {
         $(

@@ -68,11 +68,12 @@ fn stepN(start: Particle, bias: f32) -> Particle {
 }
 ";
 
-/// The number of shaders, and the number of repeated functions in each shader.
+/// The number of shaders.
 const SHADERS: usize = 60;
+/// The number of copies of [`STEP`] in each shader.
 const STEPS: usize = 40;
 
-/// Translates each shader into the three languages. Reads no file of the repository.
+/// Translates each shader into the three languages. Does not read files of the repository.
 pub(crate) fn run(_root: &Path) -> ProgramResult {
     let mut checksum = Checksum::new();
     for shader in 0..SHADERS {

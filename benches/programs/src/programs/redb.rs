@@ -8,8 +8,9 @@ use redb::{Builder, ReadableDatabase, ReadableTable, ReadableTableMetadata, Tabl
 use crate::checksum::Checksum;
 use crate::{ProgramResult, files};
 
-/// Two tables: each line by file and line number, and the number of times that each word occurs.
+/// The table of lines, by file and line number.
 const LINES: TableDefinition<'_, (u32, u32), &str> = TableDefinition::new("lines");
+/// The table of words, each with the number of times that it occurs.
 const WORDS: TableDefinition<'_, &str, u64> = TableDefinition::new("words");
 
 /// The size of the page cache in bytes. The default of redb is 1 GiB.

@@ -11,7 +11,7 @@ use crate::checksum::Checksum;
 /// The number of times that the document is read and written.
 const PASSES: usize = 100;
 
-/// The number of documents that are live at a time.
+/// The number of documents that are live at the same time.
 const LIVE: usize = 8;
 
 /// Reads, changes and writes the document. The trees of the last [`LIVE`] passes stay live.

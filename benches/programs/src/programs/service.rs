@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use crate::ProgramResult;
 use crate::checksum::Checksum;
 
-/// The amount of work in one run of the service.
+/// The amount of work in a run of the service.
 pub(crate) struct ServiceLoad {
     pub(super) requests: u64,
     /// The number of strings in the full cache.
     pub(super) cached: usize,
     /// The number of requests from one burst to the next.
     pub(super) burst_every: Option<u64>,
-    /// Whether the service prints its resident memory at the end.
+    /// Whether the service prints its resident memory when it has answered all requests.
     pub(super) tells: bool,
 }
 
@@ -36,17 +36,18 @@ pub(super) const BURSTS: ServiceLoad =
 /// The number of blocks in a burst, and the size of each in bytes.
 const BURST: (usize, usize) = (64_000, 1_000);
 
-/// The number of requests from a burst to the reading of the resident memory after it.
+/// The number of requests between a burst and the reading of the resident memory after it.
 const AFTER: u64 = 10;
 
-/// The number of items in a document, and the number of different documents.
+/// The number of items in a document.
 const ITEMS: u64 = 110;
+/// The number of different documents.
 const DOCUMENTS: u64 = 16;
 
 /// The length of a cached string in bytes.
 const KEPT: usize = 100;
 
-/// Runs the program `service`, which answers its requests one after the other. It reads no file of
+/// Runs the program `service`, which answers its requests one after another. Does not read files of
 /// the repository.
 pub(crate) fn run(_root: &Path) -> ProgramResult {
     serve(&SHORT, |request| request())
@@ -65,8 +66,8 @@ pub(crate) fn run_bursts(_root: &Path) -> ProgramResult {
 /// The result of a request: a number for its client, and a string for the cache.
 type Answer = serde_json::Result<(u64, Option<String>)>;
 
-/// Answers the requests of `load`, each by a call of `around`. For each burst, prints the resident
-/// memory before it and [`AFTER`] requests after it.
+/// Answers the requests of `load`. Calls `around` with each request. For each burst, prints the
+/// resident memory before the burst and [`AFTER`] requests after it.
 pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> Answer) -> ProgramResult {
     let documents: Vec<String> = (0..DOCUMENTS).map(document).collect();
     let mut cache: Vec<Option<String>> = vec![None; load.cached];
@@ -74,7 +75,7 @@ pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> 
     let mut checksum = Checksum::new();
     for number in 0..load.requests {
         let text = &documents[(number % DOCUMENTS) as usize];
-        // The first requests have no burst, because they warm the service up.
+        // Bursts start after the first requests, which warm the service up.
         let since = load.burst_every.filter(|&every| number >= every).map(|every| number % every);
         if since == Some(0) {
             before = resident()?;
@@ -90,7 +91,7 @@ pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> 
         }
         checksum.number(total);
         if kept.is_some() {
-            // A new string replaces a cached string of any age.
+            // The new string replaces a cached string of any age.
             let place = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
             cache[place as usize % load.cached] = kept;
         }

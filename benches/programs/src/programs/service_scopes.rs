@@ -10,8 +10,8 @@ use crate::ProgramResult;
 #[cfg(feature = "over-pooled-allocator")]
 const LIMIT: usize = 64 << 20;
 
-/// Runs the program `service-scopes`, which answers its requests one after the other. It reads no
-/// file of the repository. No command of xtask runs this program, only its variants below.
+/// Runs the program `service-scopes`, which answers its requests one after another. Does not read
+/// files of the repository. No command of xtask runs this program, only its variants below.
 pub(crate) fn run(_root: &Path) -> ProgramResult {
     serve(&SHORT, |request| in_scope(request))
 }
@@ -36,7 +36,7 @@ fn in_scope<R>(request: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Runs a request. This build has no scopes.
+/// Runs a request without a scope, because this build does not have scopes.
 #[cfg(not(feature = "over-pooled-allocator"))]
 fn in_scope<R>(request: impl FnOnce() -> R) -> R {
     request()

@@ -21,7 +21,7 @@ pub(crate) fn run(root: &Path) -> ProgramResult {
     Ok(found.0)
 }
 
-/// The checksum of the identifiers in all visited trees.
+/// Computes the checksum of the identifiers in the trees that it visits.
 struct Names(Checksum);
 
 impl<'tree> Visit<'tree> for Names {

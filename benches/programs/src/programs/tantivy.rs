@@ -11,14 +11,14 @@ use crate::ProgramResult;
 use crate::checksum::Checksum;
 use crate::files::texts;
 
-/// The number of indexing threads, and the number of bytes that they may fill before they write a
-/// segment.
+/// The number of indexing threads.
 const THREADS: usize = 2;
+/// The number of bytes that the indexing threads may fill before they write a segment.
 const BUDGET: usize = 32 << 20;
 
-/// The number of times that the index is built, and the number of times that each index answers all
-/// queries.
+/// The number of times that the index is built.
 const PASSES: usize = 6;
+/// The number of times that each index answers all queries.
 const ROUNDS: usize = 4;
 
 /// The queries: single words, combinations and a phrase.

@@ -8,11 +8,12 @@ use wasmi::{Engine, Linker, Module, Store};
 use crate::ProgramResult;
 use crate::checksum::Checksum;
 
-/// The number of modules, and the number of functions in each module.
+/// The number of modules.
 const MODULES: u64 = 30;
+/// The number of functions in each module.
 const FUNCTIONS: u64 = 400;
 
-/// Assembles, validates, translates and runs each module. Reads no file of the repository.
+/// Assembles, validates, translates and runs each module. Does not read files of the repository.
 pub(crate) fn run(_root: &Path) -> ProgramResult {
     let engine = Engine::default();
     let mut checksum = Checksum::new();

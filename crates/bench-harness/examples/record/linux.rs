@@ -15,7 +15,7 @@ static HEAP: TraceAlloc<System> = TraceAlloc::new(System);
 
 /// The seed of the document.
 const SEED: u64 = 4141;
-/// The least length of the document, in bytes.
+/// The minimum length of the document, in bytes.
 const LENGTH: usize = 80_000;
 /// The number of files to parse.
 const FILES: usize = 1;
@@ -85,8 +85,8 @@ fn begin(out: &Path) -> io::Result<PathBuf> {
     Ok(format!("{}.{}", out.display(), process::id()).into())
 }
 
-/// Rewrites the calls of a trace. Addresses become small numbers, and freed addresses are reused
-/// first. Sequence numbers have no gaps, and all times are 0.
+/// Rewrites the calls of a trace. Addresses become small numbers, and an address that was freed is
+/// used again before a new one. Sequence numbers are consecutive, and all times are 0.
 fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
     let trace = Trace::open(from)?;
     let mut book = Book::new();
@@ -110,7 +110,7 @@ fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
                 thinned.push(What::Resize { address });
                 thinned.push(What::Resized { address, size: book.block(id).size });
             }
-            // A block from before the recording, or the first half of a resize.
+            // The block is from before the recording, or the call is the first half of a resize.
             BookStep::Unknown | BookStep::Pending => {}
             other => return Err(format!("{}: {other:?} cannot be thinned", from.display()).into()),
         }

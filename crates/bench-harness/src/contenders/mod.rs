@@ -19,8 +19,8 @@ use crate::{tally::Counted, workloads::build};
 pub const VOID: usize = 0;
 /// The index of the reference in the registry of each class.
 pub const REFERENCE: usize = 1;
-/// The index of the reference's second entry in the registry of each class. The true ratio of this
-/// entry to the reference is 1.
+/// The index of the reference's second entry in the registry of each class. Both entries stand for
+/// the same allocator, so the true ratio between them is 1.
 pub const TWIN: usize = 2;
 
 /// The keys of the allocator that does nothing, the reference and its second entry, in this order.
@@ -31,8 +31,8 @@ pub const ALWAYS: [&str; 3] = ["nothing", ephemera_trace::replay::REFERENCE, eph
 const OURS: bool = true;
 
 /// Whether two groups of contenders take part: upstream's crates, which are published under the
-/// names of this workspace's crates, and the best-known contenders in Rust. If they do not, the
-/// compiler generates no code for them, which saves most of the build time.
+/// names of this workspace's crates, and the best-known contenders in Rust. If this is `false`, the
+/// compiler does not generate code for these contenders, which saves most of the build time.
 const PEERS: bool = cfg!(feature = "rust-peers");
 
 /// Whether the contenders in Rust that belong to neither `OURS` nor `PEERS` take part.
@@ -81,7 +81,7 @@ pub struct Entry {
     /// Builds a cell for the check and for the memory pass. The cell counts calls and verifies
     /// contents, over a counting backing allocator if the contender accepts one.
     pub counted: BuildCell,
-    /// The function that builds a player of traces. `None` for contenders that do not hand out
+    /// The function that builds a player of traces. `None` if the contender does not hand out
     /// blocks.
     pub replay: Option<ephemera_trace::replay::BuildPlayer>,
 }

@@ -11,7 +11,8 @@ use crate::card::Caps;
 struct PlayedContender<C: Contender>(C);
 
 // SAFETY: `build` accepts a program of several threads only if any thread may allocate from the
-// contender and free to it at any time. A program of one thread uses the contender on one thread.
+// contender and free to it at any time. If the program has one thread, only that thread uses the
+// contender.
 unsafe impl<C: Contender> Sync for PlayedContender<C> {}
 
 // SAFETY: the contract of `RawAlloc` includes that of `GlobalAlloc`: a block is null or fits its

@@ -14,8 +14,8 @@ use crate::host::Host;
 use crate::runner::{AloneRun, ContenderState, Latencies, WorkloadOutcome};
 use crate::workloads::{AfterBurst, SHOWN};
 
-/// The most bytes that a contender may keep one second after the burst and still count as returning
-/// its memory.
+/// The largest resident memory, in bytes, with which a contender counts as having returned its
+/// memory one second after the burst.
 pub const RETURNED: u64 = 8 << 20;
 
 const MIB: f64 = (1 << 20) as f64;
@@ -45,7 +45,7 @@ pub struct AloneTable {
     pub id: String,
     /// The description of the workload in one line.
     pub title: String,
-    /// The kind of memory that its contenders hand out.
+    /// The kind of memory that the workload's contenders hand out.
     pub class: ContenderClass,
     /// Whether the workload is a burst. Otherwise it is an ageing heap.
     pub burst: bool,
@@ -60,8 +60,8 @@ impl AloneRow {
         self.runs.iter().find(|run| run.after == after)
     }
 
-    /// Returns a description of whether memory was returned after the burst, or `None` if memory
-    /// was not measured.
+    /// Returns a phrase that says whether the contender returned its memory after the burst, or
+    /// `None` if its memory was not measured.
     #[must_use]
     pub fn verdict(&self) -> Option<String> {
         let kept = |after| {
@@ -100,7 +100,8 @@ fn dash(cell: Option<String>) -> String {
 
 impl AloneTable {
     /// Returns the table of an outcome over the contenders of its class. The reference's second
-    /// entry has no row, because nothing is compared with the reference.
+    /// entry does not have a row, because this table does not compare contenders with the
+    /// reference.
     #[must_use]
     pub fn new(outcome: &WorkloadOutcome, entries: &[Entry], host: &Host) -> Self {
         let row = |(_, entry): (usize, &Entry)| {
@@ -130,7 +131,7 @@ impl AloneTable {
         }
     }
 
-    /// Returns the moments that have a column: those at which the memory of any contender was read.
+    /// Returns the moments that have a column: those at which any process read its memory.
     fn moments(&self) -> Vec<f64> {
         let read =
             |at: &f64| self.rows.iter().flat_map(|row| &row.runs).any(|run| run.taken_at(*at).is_some());
@@ -206,7 +207,7 @@ impl AloneTable {
         page::grid(head, self.rows.iter().map(row))
     }
 
-    /// Returns the meaning of the figures.
+    /// Returns the text that explains the figures.
     #[must_use]
     pub fn legend(&self) -> String {
         if self.burst {

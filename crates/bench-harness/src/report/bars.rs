@@ -1,5 +1,5 @@
-//! The bars: limits for this workspace's allocators, on ratios to other contenders in the same run
-//! and on the memory that stays after a burst.
+//! The bars: limits for this workspace's allocators on the ratio to another contender in the same
+//! run, and on the memory that stays after a burst.
 
 use super::pairs::{Pairs, Rounds};
 use crate::contenders::{ALWAYS, VOID};
@@ -29,7 +29,7 @@ pub struct Bar {
     pub of: &'static str,
     /// The key of the contender that `of` is compared with.
     pub to: &'static str,
-    /// Whether the compared times include that of the loop.
+    /// Whether the compared times include the time of the loop.
     pub pairs: Pairs,
     /// The largest ratio that meets the bar.
     pub at_most: f64,
@@ -71,7 +71,7 @@ pub(super) fn rows() -> Vec<BarRow> {
     serde_json::from_str(include_str!("bars.json")).expect("rows of bars")
 }
 
-/// Returns all bars of ratios. The bars of the pools include the time of the loop, because users
+/// Returns all bars on ratios. The bars of the pools include the time of the loop, because users
 /// pay for it too.
 #[must_use]
 pub fn bars() -> Vec<Bar> {

@@ -1,9 +1,9 @@
 //! `--baseline`: compares this run with an earlier one's `summary.json`, row by row.
 //!
-//! Within a run, a ratio is taken between samples that are milliseconds apart. Two runs have no
-//! pairs. So the change of a ratio is the quotient of two medians. Its interval combines the
-//! intervals of the two ratios, as for independent estimates. The change includes all other
-//! differences between the runs.
+//! Within a run, a ratio is taken between samples that are milliseconds apart. Samples of two runs
+//! do not form pairs, so the change of a ratio is the quotient of two medians. Its interval
+//! combines the intervals of the two ratios, as for independent estimates. The change includes all
+//! other differences between the runs.
 
 use std::fs;
 use std::path::Path;
@@ -23,12 +23,12 @@ use crate::stats::{self, Estimate, Verdict, verdict};
 /// meaning or is removed.
 pub const FORMAT: u64 = 1;
 
-/// The meaning of the columns.
+/// The text that explains the columns.
 pub(super) const LEGEND: &str = "then, now: the ratio to the reference in each run. change: now divided by then, below 1 is faster than before. \
 Two runs have no pairs, so the change includes those of the build, the load and the reference. It has a verdict if the \
 99 % interval excludes 1 and the change exceeds 1 % and three times the reference's difference from itself.";
 
-/// The part of an earlier run that is compared.
+/// The part of an earlier run's `summary.json` that is compared.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Baseline {
     mode: String,
@@ -67,8 +67,8 @@ pub struct Change {
     pub key: &'static str,
     /// The name of the contender.
     pub name: &'static str,
-    /// The earlier ratio. The file has only its 95 % interval, from which the 99 % interval is
-    /// derived.
+    /// The earlier ratio. The file contains only its 95 % interval, so the 99 % interval is derived
+    /// from that one.
     pub then: Estimate,
     /// The present ratio.
     pub now: Estimate,
@@ -89,7 +89,7 @@ pub struct Comparison {
     pub differs: Vec<String>,
     /// The contenders that both runs measured.
     pub changes: Vec<Change>,
-    /// The contenders that one run did not measure, one sentence each.
+    /// The contenders that only one of the runs measured, one sentence each.
     pub missing: Vec<String>,
 }
 
@@ -169,8 +169,8 @@ impl Baseline {
 }
 
 impl OldRow {
-    /// Returns the ratio with its interval. Returns `None` if the row has no ratio, or if the
-    /// numbers are not those of a valid ratio.
+    /// Returns the ratio with its interval, or `None` if the row has no ratio, or if its numbers
+    /// are not those of a valid ratio.
     fn ratio(&self, wider: f64) -> Option<Estimate> {
         let (mid, (low, high)) = self.ratio.zip(self.interval)?;
         let sound = 0.0 < low && low <= mid && mid <= high && high.is_finite();
@@ -190,8 +190,8 @@ fn spread(mid: f64, down: f64, up: f64, wider: f64) -> Estimate {
     }
 }
 
-/// Divides one independent estimate by another. On logarithms a quotient is a difference. The
-/// distance from the middle to an end is the root of the sum of the two squared distances.
+/// Divides one independent estimate by another. In logarithms, a quotient is a difference, and the
+/// distance from its middle to an end is the root of the sum of the two squared distances.
 fn quotient(now: &Estimate, then: &Estimate, wider: f64) -> Estimate {
     let root = |one: f64, other: f64| one.ln().hypot(other.ln()).exp();
     let down = root(now.mid / now.low95, then.high95 / then.mid);
@@ -200,7 +200,7 @@ fn quotient(now: &Estimate, then: &Estimate, wider: f64) -> Estimate {
 }
 
 impl Comparison {
-    /// Compares the rows of a table that both runs have.
+    /// Compares the rows of a table that are in both runs.
     fn add(&mut self, old: &OldTable, table: &ReportTable, wider: f64) {
         let from_one = |ratio: Option<f64>| ratio.map_or(0.0, |ratio| (ratio - 1.0).abs());
         let floor = from_one(old.aa).max(from_one(table.aa.map(|aa| aa.mid)));
@@ -320,13 +320,13 @@ impl Comparison {
 }
 
 impl OldRow {
-    /// Returns why the earlier run has no ratio for this row.
+    /// Returns the reason why the earlier run has no ratio for this row.
     fn told(&self) -> String {
         self.reason.as_ref().map_or(self.state.clone(), |reason| format!("{}: {reason}", self.state))
     }
 }
 
-/// Returns why a row has no ratio now.
+/// Returns the reason why this run has no ratio for a row.
 fn now(row: &ReportRow) -> String {
     let (state, why) = row.state.told();
     why.map_or("without a ratio".to_owned(), |why| format!("{state}: {why}"))

@@ -1,4 +1,4 @@
-//! The bars of memory: limits on the resident bytes that this workspace's allocators keep after a
+//! The bars on memory: limits on the resident bytes that this workspace's allocators keep after a
 //! burst.
 
 use super::bars::{BarRow, HeldBar, JUDGED_AT, rows};
@@ -41,7 +41,7 @@ impl HeldJudged {
     }
 }
 
-/// Returns all bars of memory.
+/// Returns all bars on memory.
 #[must_use]
 pub fn held_bars() -> Vec<HeldBar> {
     let held = |row| match row {
@@ -51,7 +51,7 @@ pub fn held_bars() -> Vec<HeldBar> {
     rows().into_iter().filter_map(held).collect()
 }
 
-/// Evaluates every bar of memory whose workload was run.
+/// Evaluates every bar on memory whose workload was run.
 #[must_use]
 pub fn judge_held(bars: &[HeldBar], outcomes: &[WorkloadOutcome]) -> Vec<HeldJudged> {
     let mut judged = Vec::new();

@@ -34,7 +34,7 @@ impl<'a> Matrix<'a> {
         let cells = |table: &&'a ReportTable| shown.iter().map(|&index| &table.rows[index]).collect();
         let rows: Vec<(&ReportTable, Vec<&ReportRow>)> =
             tables.iter().map(|table| (*table, cells(table))).collect();
-        // The means cover only workloads that every contender ran, so they are comparable.
+        // The means cover only workloads that every contender ran, so that they are comparable.
         let complete: Vec<&Vec<&ReportRow>> = rows
             .iter()
             .map(|(_, cells)| cells)
@@ -48,7 +48,7 @@ impl<'a> Matrix<'a> {
         Some(Self { heads, rows, means })
     }
 
-    /// Returns the name of the row of means.
+    /// Returns the name of the row of means over `count` workloads.
     pub(super) fn mean_name(count: usize) -> String {
         format!("geometric mean of the {count} that all ran")
     }

@@ -34,16 +34,16 @@ pub struct ReportRow {
     pub net_ns: Option<f64>,
     /// The ratio of the contender's net cost to the reference's.
     pub net_ratio: Option<Estimate>,
-    /// The most bytes that the contender took at a time.
+    /// The largest number of bytes that the contender held at once.
     pub peak: Option<u64>,
-    /// The most bytes that the workload held at a time.
+    /// The largest number of bytes that the workload held at once.
     pub peak_live: Option<u64>,
     /// Whether a backing allocator counted the peak.
     pub peak_exact: bool,
     /// Memory over time, if it was recorded.
     pub over_time: Vec<HeldAt>,
-    /// The share of requests that the contender refused and the heap served. `None` without
-    /// refusals.
+    /// The share of the requests that the contender refused and the heap served instead. `None` if
+    /// there were no refusals.
     pub refused: Option<f64>,
     /// The latencies, if they were measured.
     pub latencies: Option<Latencies>,
@@ -58,7 +58,7 @@ pub struct ReportTable {
     pub id: String,
     /// The description of the workload in one line.
     pub title: String,
-    /// The kind of memory that its contenders hand out.
+    /// The kind of memory that the workload's contenders hand out.
     pub class: ContenderClass,
     /// The name of an operation.
     pub op: &'static str,
@@ -76,7 +76,7 @@ pub struct ReportTable {
     pub rows: Vec<ReportRow>,
 }
 
-/// The largest distance from 1 of the reference's ratio to itself in a trusted table.
+/// The largest deviation from 1 that the reference's ratio to itself may have in a trusted table.
 const ASTRAY: f64 = 0.1;
 
 /// Returns whether a table with this ratio of the reference to itself is trusted.
@@ -95,7 +95,7 @@ pub struct BenchReport {
     pub host: Host,
     /// The costs of the host and the harness.
     pub calibration: Calibration,
-    /// The origin of R1's text, and its fingerprint.
+    /// The origin and the fingerprint of R1's text.
     pub document: String,
     /// The number of processes, and the planned number of rounds in each.
     pub trials: (u32, u32),
@@ -105,9 +105,9 @@ pub struct BenchReport {
     pub tables: Vec<ReportTable>,
     /// The tables of workloads that run each contender in its own process.
     pub alone: Vec<AloneTable>,
-    /// The bars of ratios, evaluated on this run.
+    /// The bars on ratios, evaluated for this run.
     pub bars: Vec<Judged>,
-    /// The bars of memory, evaluated on this run.
+    /// The bars on memory, evaluated for this run.
     pub held_bars: Vec<HeldJudged>,
 }
 
@@ -185,8 +185,8 @@ fn row(
     }
 }
 
-/// Returns the share of a contender's requests that it refused, over all processes, or `None`
-/// without refusals.
+/// Returns the share of a contender's requests that it refused, over all processes, or `None` if
+/// there were no refusals.
 fn refused(outcome: &WorkloadOutcome, key: &str) -> Option<f64> {
     let of = |counted: fn(&RefusalCount) -> u64| -> u64 {
         outcome.refusals.iter().filter(|refusals| refusals.contender == key).map(counted).sum()
@@ -220,7 +220,7 @@ impl BenchReport {
         &self.alone[at]
     }
 
-    /// Returns whether a workload with a bar was run.
+    /// Returns whether the run included a workload with a bar.
     pub(super) fn has_bars(&self) -> bool {
         !self.bars.is_empty() || !self.held_bars.is_empty()
     }

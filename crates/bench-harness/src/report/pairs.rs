@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, HashMap};
 use crate::runner::TimedSample;
 use crate::stats::{self, DRAWS, Estimate, estimate};
 
-/// A process with fewer clean rounds than this contributes its contaminated rounds too. So does a
-/// process of whose rounds less than a third are clean.
+/// The smallest number of clean rounds with which a process contributes its clean rounds only. A
+/// process with fewer clean rounds contributes its contaminated rounds too, and so does a process
+/// in which fewer than a third of the rounds are clean.
 const FEW: usize = 5;
 
 /// The samples of a round, by contender.
 #[derive(Debug, Default)]
 struct Round<'a>(HashMap<&'a str, &'a TimedSample>);
 
-/// The times that are compared.
+/// The part of a sample's time that enters a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 pub enum Pairs {
     /// The whole time of a sample.
@@ -53,7 +54,7 @@ impl<'a> Rounds<'a> {
         dirty as f64 / all().count().max(1) as f64
     }
 
-    /// Returns, for each process, one number per round, which `f` computes from the costs of
+    /// Returns one number for each round of each process. `f` computes the number from the costs of
     /// `keys`. Contaminated rounds are left out if there are enough clean ones.
     fn values(&self, keys: &[&str], f: impl Fn(&[f64]) -> Option<f64>) -> Vec<Vec<f64>> {
         let of = |round: &Round<'_>| {
@@ -71,8 +72,8 @@ impl<'a> Rounds<'a> {
         self.processes.iter().map(process).collect()
     }
 
-    /// Returns the ratio of the cost of `of` to the cost of `to`. Returns `None` if there are no
-    /// rounds with both, or if the net cost of `to` is not above zero.
+    /// Returns the ratio of the cost of `of` to the cost of `to`, or `None` if there is no round
+    /// with both, or if the net cost of `to` is not above zero.
     #[must_use]
     pub fn ratio(&self, of: &str, to: &str, pairs: Pairs) -> Option<Estimate> {
         match pairs {
@@ -81,9 +82,9 @@ impl<'a> Rounds<'a> {
                 estimate(&values, DRAWS, self.seed).map(|estimate| estimate.map(f64::exp))
             }
             Pairs::Net => {
-                // The medians come first, then the quotient. In a single round the difference of
-                // two noisy costs may be zero or less, and leaving out such rounds would bias the
-                // ratio.
+                // Takes the medians first and then their quotient. In a single round, the
+                // difference of two noisy costs may be zero or less, and leaving out such rounds
+                // would bias the ratio.
                 let keys = [of, to, self.void];
                 let own = self.values(&keys, |costs| Some(costs[0] - costs[2]));
                 let base = self.values(&keys, |costs| Some(costs[1] - costs[2]));

@@ -26,8 +26,8 @@ pub(super) struct Scaling<'a> {
     pub(super) rows: Vec<Paces<'a>>,
 }
 
-/// The costs of one thread's operation over one contender, in nanoseconds: with one thread alone,
-/// and while other threads do the same.
+/// The costs of one thread's operation over one contender, in nanoseconds: while the thread runs
+/// alone, and while other threads do the same.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paces<'a> {
     pub(super) name: &'a str,
@@ -36,7 +36,7 @@ pub(super) struct Paces<'a> {
 }
 
 impl Paces<'_> {
-    /// Returns the cost alone divided by the cost together.
+    /// Returns the cost on one thread alone divided by the cost while other threads do the same.
     pub(super) fn share(&self) -> f64 {
         self.alone / self.together
     }

@@ -26,10 +26,11 @@ const HEAD: [&str; 9] = [
     "notes",
 ];
 
-/// The least number of live bytes at which a table shows the peak as a multiple of the live bytes.
+/// The smallest peak of live bytes for which a table shows the peak memory as a multiple of the
+/// live bytes.
 const SHARE_FROM: u64 = 64 * 1024;
 
-/// The meaning of the columns. A report prints it once.
+/// The text that explains the columns. A report prints it once.
 pub(super) const LEGEND: &str = "ratio: median of paired ratios to the reference, below 1 is faster. net: the ratio without the cost of the \
 loop. peak: bytes taken from the system in a separate process; `*`: counted by a backing allocator, otherwise the \
 growth of the resident set. `–`: cannot run this workload.";
@@ -103,7 +104,7 @@ pub(super) fn grid(table: &ReportTable) -> Vec<Vec<String>> {
     page::grid(HEAD, table.rows.iter().map(|row| cells(row, Some(row.key) == reference)))
 }
 
-/// Returns a line that states the load, and the latencies of a table as rows. Returns `None` if the
+/// Returns a line that states the load, and the latencies of a table as rows, or `None` if the
 /// table has no latencies.
 pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>)> {
     let measured = || table.rows.iter().filter_map(|row| Some((row.name, row.latencies.as_ref()?)));
@@ -159,7 +160,8 @@ pub(super) fn bar_grid(report: &BenchReport) -> Vec<Vec<String>> {
     page::grid(head, rows.chain(held))
 }
 
-/// Returns how the process is pinned, and which kinds of interference this system counts.
+/// Returns a text that says how the process is pinned, and which kinds of interference this system
+/// counts.
 fn isolation() -> String {
     let pinned = os::cpus()
         .last()

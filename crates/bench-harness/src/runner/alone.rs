@@ -1,5 +1,5 @@
-//! Runs the workloads that run each contender in its own process: starts the processes, several at
-//! a time, and compares their checksums.
+//! Runs the workloads that run each contender in its own process. Starts several processes at a
+//! time, and compares their checksums.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -11,8 +11,8 @@ use super::record::{AloneRun, AnswerLine, ContenderState, Job, WorkloadOutcome};
 use crate::contenders::{ALWAYS, REFERENCE, TWIN, VOID};
 use crate::workloads::{AfterBurst, AloneOrder};
 
-/// Runs each contender in its own processes. `job` makes a job, to which this function adds the
-/// contender and the order. If a process dies, its contender's cell says so.
+/// Runs each contender in its own processes. `job` returns a job, to which this function adds the
+/// contender and the order. If a process dies, the state of its contender says so.
 ///
 /// # Errors
 ///
@@ -62,7 +62,7 @@ pub(super) fn run(plan: &RunPlan, outcome: &mut WorkloadOutcome, job: impl Fn() 
     Ok(())
 }
 
-/// Compares the runs with those of the reference. A contender that did different work gets no
+/// Compares the runs with those of the reference. A contender that did different work does not get
 /// figures.
 pub(super) fn compare(outcome: &mut WorkloadOutcome) {
     let find = |of: &AloneRun| {

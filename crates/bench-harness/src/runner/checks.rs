@@ -1,4 +1,4 @@
-//! Compares the results of checks. A contender that fails its check gets no figures.
+//! Compares the results of checks. A contender that fails its check does not get figures.
 
 use super::record::{Checked, ContenderState, WorkloadOutcome};
 use crate::card::ContenderClass;
@@ -28,8 +28,8 @@ fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) ->
     {
         return Some(format!("{} allocations requested, {} counted", asked, check.tally.allocs));
     }
-    // These two classes free every item through the contender. The other two do not: the heap frees
-    // a buffer that a ring refused, and an arena frees all nodes of a tree at once.
+    // In these two classes, every item is freed through the contender. In the other two, the heap
+    // frees a buffer that a ring refused, and an arena frees all nodes of a tree at once.
     if let Some(reference) = reference
         && matches!(class, ContenderClass::Blocks | ContenderClass::Objects)
         && (check.tally.frees, check.tally.resizes) != (reference.tally.frees, reference.tally.resizes)

@@ -23,19 +23,20 @@ use crate::workloads::nodes::Sources;
 use crate::workloads::{Cell, Context, WorkloadSpec, catalogue};
 use crate::{backing, os, tally};
 
-/// The number of samples of each contender before round 0, or only one if samples are long.
+/// The number of warm-up rounds. If samples are so long that the budget does not allow all planned
+/// rounds, only the first warm-up round runs.
 const WARM_UP: i32 = 3;
-/// The least number of rounds of a process, even if they exceed its budget.
+/// The minimum number of rounds that a child runs when it reduces them to fit its budget.
 const FEWEST: i32 = 5;
 /// The share of contaminated rounds above which a child runs up to half as many rounds again.
 const TOO_MANY: f64 = 0.2;
-/// The shortest sample of the reference, in ns, however slow the other contenders are.
+/// The minimum time of the reference's sample, in nanoseconds, even if other contenders are slow.
 const SHORTEST_NS: f64 = 300_000.0;
 
 /// The approximate number of points at which a child records memory over time.
 const POINTS: u64 = 60;
 
-/// The environment variable with the key of a contender whose turn aborts the process, for tests.
+/// The environment variable in which tests name the contender whose turn aborts the process.
 const FAULT: &str = "EPHEMERA_TEST_FAULT";
 
 /// Runs a job and writes the answer to `out`, one JSON object per line.
@@ -94,8 +95,8 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Returns the sources of R4 and R5. Reads the input of the workload now, before any time or memory
-/// is measured.
+/// Returns the sources of R4 and R5. Reads the input of the workload before the child measures time
+/// or memory.
 fn sources(spec: &WorkloadSpec, job: &Job) -> Sources {
     let sources = Sources::new(job.corpus.as_deref());
     sources.prepare(spec, job.seed);
@@ -116,7 +117,7 @@ fn document(spec: &WorkloadSpec, job: &Job) -> Document {
 /// The file that names the contender of the current turn. The parent reads it if this process dies.
 struct TurnNote {
     note: File,
-    /// The contender in whose turn the process aborts, for tests.
+    /// The key of the contender in whose turn the process aborts, for tests.
     fault: Option<String>,
 }
 
@@ -141,7 +142,7 @@ struct Child<'a> {
     spec: &'a WorkloadSpec,
     entries: &'a [Entry],
     job: &'a Job,
-    /// The start of the process. The budget includes the time before the samples.
+    /// The time at which the child started the job. The job's budget counts from this time.
     start: Instant,
     context: Context,
 }
@@ -171,7 +172,7 @@ impl Child<'_> {
     /// Takes samples in rounds.
     fn time(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         let mut rng = stream(self.job.chance, 6);
-        // The order of set-up decides where each contender's memory lies. Each process draws its
+        // The order of set-up decides where each contender's memory lies, so each process draws its
         // own order.
         let mut set_up: Vec<usize> = (0..self.entries.len()).collect();
         set_up.shuffle(&mut rng);
@@ -210,7 +211,7 @@ impl Child<'_> {
                 if afford < planned {
                     planned = afford.max(FEWEST);
                     rounds = planned;
-                    // Long samples need no further warm-up.
+                    // Long samples do not need further warm-up.
                     round = -1;
                 }
             }
@@ -253,9 +254,9 @@ impl Child<'_> {
     }
 
     fn sample(&self, index: usize, cell: &mut dyn Cell, units: u64, round: i32) -> TimedSample {
-        // If each of two threads has its own processor, an interruption of either spoils the
-        // sample. Threads that share processors interrupt each other by design, so only this thread
-        // counts.
+        // If two threads each have their own processor, an interruption of either one spoils the
+        // sample. Threads that share processors interrupt each other by design, so only the
+        // interruptions of this thread count.
         let who = if self.spec.is_of_two() { os::Who::Process } else { os::Who::Thread };
         let before = os::usage(who);
         let start = Instant::now();
@@ -302,7 +303,6 @@ impl Child<'_> {
         Ok((units as u64).max(self.spec.least_units))
     }
 
-    /// Measures the latencies of the one contender of the job.
     fn latencies(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         let Some(load) = &self.job.load else { return Ok(()) };
         for entry in self.entries {
@@ -318,7 +318,7 @@ impl Child<'_> {
         Ok(())
     }
 
-    /// Does the work of a process that has one contender and no rounds.
+    /// Runs the workload in a process that has one contender and no rounds.
     fn alone(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         let Some(order) = &self.job.alone else { return Ok(()) };
         for entry in self.entries {
@@ -333,8 +333,8 @@ impl Child<'_> {
         Ok(())
     }
 
-    /// Measures the memory of the job's contender, with counters, and over a counting backing
-    /// allocator if the contender accepts one.
+    /// Measures the memory of the job's contender. The contender's calls are counted, and it runs
+    /// over a counting backing allocator if it accepts one.
     fn memory(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         for entry in self.entries {
             turn.of(entry.key)?;
@@ -384,13 +384,13 @@ fn tail(contender: &str, rate: Option<f64>, latencies: &Histogram<u64>) -> Laten
     }
 }
 
-/// Returns by how many bytes the resident set exceeds `before`.
+/// Returns the number of bytes by which the resident set exceeds `before`.
 fn grown(before: Option<u64>) -> Option<u64> {
     os::resident().zip(before).map(|(now, before)| now.saturating_sub(before))
 }
 
-/// Returns latencies, each with the share of operations that took longer. There are about three
-/// points for each halving of the share.
+/// Returns latencies, each with the share of operations that took longer: about three for each
+/// halving of the share.
 fn above(latencies: &Histogram<u64>) -> Vec<(u64, f64)> {
     let step = |step: IterationValue<u64>| (step.value_iterated_to(), 1.0 - step.quantile_iterated_to());
     let mut above: Vec<(u64, f64)> =

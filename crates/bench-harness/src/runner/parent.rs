@@ -21,7 +21,7 @@ use crate::workloads::{Load, WorkloadSpec};
 const LOAD: f64 = 0.6;
 
 /// Runs the plan. Calls `watch` before each step, and `measured` with the outcome of each workload
-/// after its last step. The time that `measured` takes does not count as time of the run.
+/// after its last step. The time that `measured` takes does not count towards the time of the run.
 ///
 /// # Errors
 ///
@@ -35,7 +35,7 @@ pub fn run(
     let mut outcomes: Vec<WorkloadOutcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
     let steps = plan.steps();
     // Workloads without rounds take a fixed time. It is added to the total, so the other workloads
-    // lose no time.
+    // keep all of theirs.
     let fixed: Duration =
         steps.iter().filter(|step| step.work == StepWork::Alone).map(|step| step.weight).sum();
     let mut clock = Clock::start(plan.total + fixed, steps.iter().map(|step| step.weight));
@@ -61,8 +61,8 @@ pub fn run(
                 super::alone::run(plan, outcome, || Job { chance: chance(), ..blank.clone() })?;
                 super::alone::compare(outcome);
             }
-            // The allocator that does nothing takes no memory, and the reference's second entry
-            // takes as much as the reference.
+            // The memory of the allocator that does nothing is only its own buffer, and the
+            // reference's second entry takes as much memory as the reference.
             StepWork::Memory => {
                 alone(plan, outcome, Mode::Memory, None, |key| ![ALWAYS[VOID], ALWAYS[TWIN]].contains(&key))?;
             }
@@ -79,8 +79,8 @@ pub fn run(
     Ok(outcomes)
 }
 
-/// Runs each contender whose key `wanted` accepts, in its own child. If a child dies, its
-/// contender's cell says so.
+/// Runs each contender whose key `wanted` accepts, in its own child. If a child dies, the state of
+/// its contender says so.
 fn alone(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,
@@ -101,7 +101,7 @@ fn alone(
     Ok(())
 }
 
-/// Returns the words that name the pass in which a child died.
+/// Returns a phrase that says in which pass a child died.
 fn pass(mode: Mode) -> &'static str {
     match mode {
         Mode::Check => "when checked",
@@ -165,8 +165,8 @@ fn running(outcome: &WorkloadOutcome) -> Vec<String> {
     outcome.states.iter().filter(|(_, state)| state.ran()).map(|(key, _)| key.clone()).collect()
 }
 
-/// Returns a random number that does not depend on the seed. Two runs with one seed do the same
-/// operations, but in differently placed memory.
+/// Returns a random number that does not depend on the seed. Two runs with the same seed do the
+/// same operations, but in differently placed memory.
 fn chance() -> u64 {
     RandomState::new().hash_one(env::args_os().len())
 }

@@ -1,4 +1,4 @@
-//! The plan of a run: its steps in order, and the time of each.
+//! The plan of a run: its steps in order, and the time for each step.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -23,19 +23,19 @@ pub struct RunPlan {
     pub entries: Vec<Entry>,
     /// The number of processes that time each workload with rounds.
     pub processes: u32,
-    /// The number of rounds in each process. A process runs fewer if all of them would exceed its
+    /// The number of rounds in each process. A process runs fewer if that many would exceed its
     /// share of the time.
     pub rounds: u32,
     /// The time of a sample, averaged over the contenders of its workload.
     pub target: Duration,
-    /// The time that all workloads with rounds share, whatever their number.
+    /// The total time of all workloads with rounds, whatever their number.
     pub total: Duration,
-    /// The time for which the latencies of each contender are measured, in workloads that have
-    /// latencies.
+    /// The time for which the latencies of each contender are measured, in workloads whose
+    /// latencies are measured.
     pub latencies: Duration,
     /// Whether a separate process checks each contender before the contender shares a process with
-    /// the others. This is the case in a full run only, so the flag also selects the work of
-    /// workloads without rounds.
+    /// the others. Only a full run sets this flag, so the flag also selects the amount of work of
+    /// the workloads without rounds.
     pub isolated: bool,
     /// Whether all steps of the first workload come first, which lets its table appear early.
     pub first_at_once: bool,
@@ -43,7 +43,7 @@ pub struct RunPlan {
     pub seed: u64,
     /// The file with the text of R1, if there is one.
     pub document: Option<PathBuf>,
-    /// The least length, in bytes, of the text that is generated for R1 if there is no file.
+    /// The minimum length, in bytes, of the text that is generated for R1 if there is no file.
     pub document_length: usize,
     /// The directory with the sources of R4 and R5, if there is one.
     pub corpus: Option<PathBuf>,
@@ -80,11 +80,11 @@ impl RunPlan {
         self.entries.iter().filter(move |entry| entry.class == class)
     }
 
-    /// Returns all steps in order. Steps that cannot be shortened come early, and later steps make
-    /// up for the time that they take. Workloads without rounds come last, and their time is
-    /// separate. The processes of a workload are spread over the run, so a minute of other load on
-    /// the host affects one process of each workload at most. With `first_at_once` the steps of the
-    /// first workload come before all others.
+    /// Returns all steps in order. Steps that cannot be shortened come early, so that the clock can
+    /// shorten the later steps by the time that the early ones take. Workloads without rounds come
+    /// last, and their time is separate. The processes of a workload are spread over the run, so a
+    /// minute of other load on the host affects at most one process of each workload. If
+    /// `first_at_once` is set, the steps of the first workload come before all others.
     pub(super) fn steps(&self) -> Vec<RunStep> {
         let all = |work: StepWork, wanted: fn(&WorkloadSpec) -> bool| {
             let specs = self.specs.iter().enumerate().filter(move |(_, spec)| wanted(spec));
@@ -175,7 +175,7 @@ impl Clock {
         self.at(step, self.start.elapsed())
     }
 
-    /// Calls `work`, whose time does not count as time of the run.
+    /// Calls `work`. The time that it takes does not count towards the time of the run.
     pub(super) fn pause(&mut self, work: impl FnOnce()) {
         let before = Instant::now();
         work();

@@ -26,7 +26,7 @@ pub enum Mode {
     Alone,
 }
 
-/// The orders for a child. The parent passes them as JSON in one argument.
+/// A job for a child. The parent passes it as JSON in one argument.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The work of the child.
@@ -39,26 +39,26 @@ pub struct Job {
     pub process: u32,
     /// The number of rounds, without the warm-up.
     pub rounds: u32,
-    /// The time budget of the process, in nanoseconds. The child runs fewer rounds if all of them
+    /// The time budget of the process, in nanoseconds. The child runs fewer rounds if that many
     /// would exceed the budget.
     pub budget_ns: f64,
-    /// The number of units of work in each sample, the same for all contenders. `None` if the child
-    /// determines it.
+    /// The number of units of work in each sample, the same for all contenders. If it is `None`,
+    /// the child determines the number.
     pub units: Option<u64>,
     /// The time of a sample in nanoseconds, averaged over the contenders.
     pub target_ns: f64,
     /// The seed of the tables, the same for all processes.
     pub seed: u64,
-    /// The seed of the order of the contenders and of the length of the environment. It differs in
+    /// The seed of the order of the contenders and of the length of the environment, different in
     /// each child and each run.
     pub chance: u64,
     /// The file with the text of R1, if there is one.
     pub document: Option<PathBuf>,
-    /// The least length, in bytes, of the text that is generated for R1 if there is no file.
+    /// The minimum length, in bytes, of the text that is generated for R1 if there is no file.
     pub document_length: usize,
     /// The directory with the sources of R4 and R5, if there is one.
     pub corpus: Option<PathBuf>,
-    /// The load under which latencies are measured. Without a load, the child measures no
+    /// The load under which latencies are measured. If it is `None`, the child does not measure
     /// latencies.
     pub load: Option<Load>,
     /// The work of a process that has one contender and no rounds. `None` in all other modes.
@@ -119,10 +119,11 @@ pub struct Checked {
 pub struct PeakMemory {
     /// The contender's key.
     pub contender: String,
-    /// The most bytes that the contender took at a time: as its backing allocator counts them, or
-    /// else the growth of the process's resident set.
+    /// The peak memory of the contender, in bytes: the largest number of bytes that it held at
+    /// once, as its backing allocator counts them. If no backing allocator counts, this is the
+    /// growth of the process's resident set.
     pub peak: u64,
-    /// The most bytes that the workload held at a time.
+    /// The largest number of bytes that the workload held at once.
     pub peak_live: u64,
     /// Whether a backing allocator counted the peak.
     pub exact: bool,
@@ -142,8 +143,8 @@ pub struct HeldAt {
     pub live: u64,
 }
 
-/// The requests that a bounded contender refused in the timed rounds of one process. The heap
-/// served them.
+/// The number of requests that a bounded contender refused, and that the heap served instead, in
+/// the timed rounds of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusalCount {
     /// The contender's key.
@@ -187,9 +188,9 @@ pub struct AloneRun {
     pub checksum: u64,
     /// The number of calls that allocated or freed a block.
     pub ops: u64,
-    /// The time of these calls and of the work between them, in seconds.
+    /// The time of the calls that `ops` counts and of the work between them, in seconds.
     pub seconds: f64,
-    /// The most live bytes at a time.
+    /// The largest number of bytes that were live at once.
     pub peak_live: u64,
     /// The peak of the resident bytes, minus those before the first allocation.
     pub peak: u64,
@@ -259,7 +260,7 @@ impl ContenderState {
         *self == Self::Ran
     }
 
-    /// Returns the state in a word, and the reason unless the state is [`Ran`](Self::Ran).
+    /// Returns a word for the state, and the reason unless the state is [`Ran`](Self::Ran).
     #[must_use]
     pub fn told(&self) -> (&'static str, Option<&str>) {
         match self {

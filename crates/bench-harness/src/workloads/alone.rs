@@ -2,7 +2,7 @@
 //! after a burst, and S13, the memory and the tail latencies of an ageing heap.
 //!
 //! The figures describe a whole process, so another contender's heap in that process would distort
-//! them. These workloads have no rounds and no ratios.
+//! them. These workloads therefore do not have rounds or ratios.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -17,17 +17,18 @@ pub const SHOWN: [f64; 4] = [0.0, 0.1, 1.0, 10.0];
 /// The number of memory readings in a run of S13.
 pub const READINGS: u64 = 60;
 
-/// The activity of the threads after a burst.
+/// What the threads do after a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AfterBurst {
     /// Every thread sleeps.
     Asleep,
-    /// The thread that freed the burst replaces a few blocks each millisecond. The others sleep.
+    /// The thread that freed the burst allocates and frees a few blocks each millisecond. The
+    /// others sleep.
     Working,
 }
 
 impl AfterBurst {
-    /// Returns the word for the head of a column.
+    /// Returns the word that heads a column.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -37,16 +38,16 @@ impl AfterBurst {
     }
 }
 
-/// The work of one process.
+/// The work of one process: its size, and the readings of memory that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AloneOrder {
     /// The number of blocks of a burst, or of requests to an ageing heap.
     pub units: u64,
-    /// The activity after the burst. `None` if there is no burst.
+    /// What the threads do after the burst. `None` if there is no burst.
     pub after: Option<AfterBurst>,
     /// The last moment after the burst at which memory is read, in seconds.
     pub until: f64,
-    /// The number of the process among those that run at the same time. It selects the processor.
+    /// The index of the process among those that run at the same time. It selects the processor.
     pub lane: usize,
 }
 
@@ -68,14 +69,14 @@ pub struct AloneFigures {
     pub checksum: u64,
     /// The number of calls that allocated or freed a block.
     pub ops: u64,
-    /// The time of these calls and of the work between them, in seconds.
+    /// The time of the calls that `ops` counts and of the work between them, in seconds.
     pub seconds: f64,
-    /// The most live bytes at a time.
+    /// The largest number of bytes that were live at once.
     pub peak_live: u64,
     /// The peak of the resident bytes, minus those before the first allocation.
     pub peak: u64,
     /// The readings of resident memory, in the order of time.
     pub held: Vec<ResidentAt>,
-    /// The nanoseconds of single calls, if they were timed.
+    /// The times of single calls in nanoseconds, if calls were timed.
     pub calls: Option<Histogram<u64>>,
 }

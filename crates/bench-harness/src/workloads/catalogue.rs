@@ -15,8 +15,8 @@ use crate::card::{Caps, ContenderClass};
 /// The rows: one workload each.
 const ROWS: &str = include_str!("catalogue/rows.json");
 
-/// A workload and its parameters. Several classes share a workload, and [`WorkloadSpec::class`]
-/// tells which class is meant.
+/// A workload and its parameters. Several classes may share a workload, and [`WorkloadSpec::class`]
+/// says which of them runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum Workload {
     /// S1: the size of a block or object, or the capacity of a buffer, in bytes.
@@ -47,7 +47,8 @@ pub(crate) enum Workload {
     Handoff(usize, usize, usize),
     /// S8 by two pairs of threads at the same time, with the parameters of [`Workload::Handoff`].
     Pairs(usize, usize, usize),
-    /// S9: the number of threads at a time. Each thread leaves its blocks to a new one.
+    /// S9: the number of threads that run at the same time. Each thread leaves its blocks to a new
+    /// one.
     Larson(usize),
     /// S9: the number of objects of each of two threads.
     AtOnce(usize),
@@ -149,7 +150,7 @@ pub struct WorkloadSpec {
     pub id: String,
     /// The description of the workload in one line.
     pub title: String,
-    /// The kind of memory that its contenders hand out.
+    /// The kind of memory that the workload's contenders hand out.
     pub class: ContenderClass,
     /// The workload itself.
     pub(crate) workload: Workload,
@@ -165,10 +166,10 @@ pub struct WorkloadSpec {
     /// only one block or vector, or that reads resident memory itself. It also leaves out workloads
     /// whose own tables or litter would count as the contender's memory.
     pub holds_memory: bool,
-    /// The least number of units in a sample.
+    /// The minimum number of units in a sample.
     pub least_units: u64,
-    /// The number of allocations of a fresh cell, and of each unit. `None` if they depend on the
-    /// input.
+    /// The number of allocations that a fresh cell makes, and the number that each unit makes.
+    /// `None` if these numbers depend on the input.
     allocations: Option<(u64, u64)>,
 }
 
@@ -178,7 +179,7 @@ impl WorkloadSpec {
     #[must_use]
     pub fn asked(&self, units: u64) -> Option<u64> {
         let (at_first, each) = match self.workload {
-            // The file is read here and not earlier, so `--list` opens no file.
+            // The file is read here and not earlier, so `--list` does not open a file.
             Workload::Csv(_) => (0, CsvTable::shared().fields as u64),
             Workload::Replay(recorded, _) => (0, recorded.asked()),
             _ => self.allocations?,
@@ -230,8 +231,8 @@ impl WorkloadSpec {
         matches!(self.workload, Workload::Handoff(..) | Workload::AtOnce(_) | Workload::Sharing(_))
     }
 
-    /// Returns whether the report shows memory over time. In S6 it shows the bytes that a few late
-    /// items keep allocated.
+    /// Returns whether the report shows memory over time. In S6, such a picture shows how many
+    /// bytes a few late items keep allocated.
     #[must_use]
     pub fn shows_memory_over_time(&self) -> bool {
         matches!(self.workload, Workload::Straggler(_)) && self.class != ContenderClass::Buffers

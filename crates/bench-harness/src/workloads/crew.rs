@@ -13,10 +13,10 @@ use crate::blocks::Contender;
 use crate::card::Info;
 use crate::os;
 
-/// The panic message if the second thread has ended.
+/// The panic message if the second thread ended too early.
 pub(super) const GONE: &str = "the second thread ended early";
 
-/// A contender shared by several threads.
+/// A contender that several threads share.
 #[derive(Debug)]
 pub(super) struct AcrossThreads<P>(pub(super) Arc<P>);
 
@@ -63,19 +63,19 @@ pub(super) struct Meeting {
 }
 
 impl Meeting {
-    /// Creates a meeting of `threads` threads.
+    /// Creates a barrier for `threads` threads.
     pub(super) fn new(threads: usize) -> Self {
         Self { came: AtomicUsize::new(0), threads }
     }
 
     /// Returns when all threads have called this method for the `round`th time, counted from 0.
     pub(super) fn wait(&self, round: usize) {
-        // ORDERING: AcqRel. Pairs with the Acquire in `Meeting::wait`. Publishes: the work before
-        // the meeting.
+        // ORDERING: AcqRel. Pairs with the Acquire in `Meeting::wait`. Publishes: the work of this
+        // thread before the call.
         self.came.fetch_add(1, Ordering::AcqRel);
         let backoff = Backoff::new();
         // ORDERING: Acquire. Pairs with the AcqRel in `Meeting::wait`: sees the work of the other
-        // threads.
+        // threads before their calls.
         while self.came.load(Ordering::Acquire) < self.threads * (round + 1) {
             // `snooze` spins first and yields later, because two threads may share a processor.
             backoff.snooze();
@@ -83,7 +83,7 @@ impl Meeting {
     }
 }
 
-/// One of two threads that meet repeatedly.
+/// One thread's handle to a [`Meeting`] of two threads. It counts the meetings.
 #[derive(Debug)]
 pub(super) struct MeetingSide {
     meeting: Arc<Meeting>,
@@ -91,13 +91,13 @@ pub(super) struct MeetingSide {
 }
 
 impl MeetingSide {
-    /// Returns the sides of a new meeting of two threads.
+    /// Returns the two handles to a new meeting.
     pub(super) fn two() -> [Self; 2] {
         let meeting = Arc::new(Meeting::new(2));
         [Arc::clone(&meeting), meeting].map(|meeting| Self { meeting, round: 0 })
     }
 
-    /// Waits until the other side has made the same number of calls.
+    /// Waits until the other thread has called this method as often as this thread.
     pub(super) fn wait(&mut self) {
         self.meeting.wait(self.round);
         self.round += 1;
@@ -105,8 +105,8 @@ impl MeetingSide {
 }
 
 /// Starts a thread that runs `work`, pinned to `cpu` if there is one. Like [`run_on`], this
-/// function takes a boxed function. Otherwise the standard library's code for the start of a thread
-/// would be compiled for each type of function.
+/// function takes a boxed function, because otherwise the standard library's code that starts a
+/// thread would be compiled for each type of function.
 pub(super) fn spawn<R: Send + 'static>(
     cpu: Option<usize>,
     work: Box<dyn FnOnce() -> R + Send>,
@@ -133,7 +133,7 @@ pub(super) fn run_on(cpu: Option<usize>, work: Box<dyn FnOnce() + Send + '_>) {
 /// The function that the second thread calls with a number of units. The result is a checksum.
 type CrewWork = Box<dyn FnMut(u64) -> u64>;
 
-/// The second thread. It does a number of units on request and answers with a checksum.
+/// A second thread. On request it does a number of units of work and answers with a checksum.
 #[derive(Debug)]
 pub(super) struct Mate {
     orders: Option<SyncSender<u64>>,
@@ -188,11 +188,13 @@ impl Drop for Mate {
     }
 }
 
-/// Two cells that run at the same time, one on this thread and one on another thread of the same
-/// processor. If each cell has a mate on the second processor, two threads share each processor.
+/// Two cells that run at the same time on one processor, one on this thread and one on another
+/// thread. If each cell has a mate on the second processor, two threads share each of the two
+/// processors.
 #[derive(Debug)]
 pub(super) struct Twice<C> {
-    // This field is dropped first, so that this thread drops the shared contender.
+    // This field is dropped first, so that the last reference to the shared contender is dropped on
+    // this thread.
     there: Mate,
     here: C,
 }

@@ -2,14 +2,14 @@
 //! bounded channel.
 //!
 //! Batches are vectors that travel back and forth. All batches and the channel's buffer exist
-//! before the loop, so the loop itself allocates nothing but items. Over the allocator that does
-//! nothing, the loop costs as much as the channel.
+//! before the loop, so the loop itself allocates only items. Over the allocator that does nothing,
+//! the loop costs as much as the channel.
 
 use super::crew::Mate;
 use super::travel::{VecReceiver, VecSender, vec_channel};
 use super::{Cell, mix};
 
-/// The panic message if the consumer's thread has ended.
+/// The panic message if the consumer's thread ended too early.
 const GONE: &str = "the consumer ended early";
 
 /// A producer on this thread and a consumer on another thread. The contender must let any thread
@@ -41,10 +41,10 @@ fn empty<I>(batch: &mut Vec<I>, consume: &mut impl FnMut(I, u64)) {
 }
 
 impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> HandingOver<S, I, P> {
-    /// Starts the consumer on `cpu`. Batches have `n` items, and at most `in_flight` batches are in
-    /// the channel. `produce` makes the item of a tag, and `consume` folds an item into a checksum
-    /// and frees it. `refused` returns the number of requests that the contender refused and the
-    /// heap served.
+    /// Starts the consumer on `cpu`. A batch has `n` items, and the channel holds at most
+    /// `in_flight` batches. `produce` makes the item for a tag. `consume` folds an item into a
+    /// checksum and frees it. `refused` returns the number of requests that the contender refused
+    /// and the heap served instead.
     pub(super) fn new(
         (contender, produce, refused): (S, P, fn(&S) -> u64),
         n: usize,
@@ -99,8 +99,8 @@ impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> Cell for HandingOver<S, I, P> {
 
 impl<S, I, P> Drop for HandingOver<S, I, P> {
     fn drop(&mut self) {
-        // The consumer's loop ends when the sending end of its channel is dropped. Then the drop of
-        // `mate` can join the thread.
+        // The consumer's loop ends when the sending end of its channel is dropped, and only then
+        // can the drop of `mate` join the thread.
         self.full = None;
         self.mate = None;
     }

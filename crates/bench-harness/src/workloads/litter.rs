@@ -2,9 +2,9 @@
 //! them.
 //!
 //! Littering allocates five times as many blocks as the workload holds, with the workload's sizes,
-//! and frees a random half of them. The other half remains until the process ends. The litter is in
-//! the heap that the contender names as its `Backing`. A general allocator names itself, and other
-//! contenders name the system's heap.
+//! and frees a random half of these blocks. The other half remains until the process ends. The
+//! litter is in the heap that the contender names as its `Backing`. A general allocator names
+//! itself, and other contenders name the system's heap.
 
 use core::alloc::Layout;
 use core::any::TypeId;
@@ -19,20 +19,21 @@ use rand::seq::SliceRandom;
 use crate::blocks::{Contender, RawAlloc};
 use crate::workloads::draws::{SplitMix64, stream};
 
-/// The number of blocks allocated for each block that the workload holds.
+/// The number of blocks that littering allocates for each block that the workload holds.
 const MULTIPLIER: usize = 5;
-/// One allocated block in this many remains.
+/// The number of allocated blocks per block that remains as litter.
 const ONE_IN: usize = 2;
 
 thread_local! {
-    /// The littered heaps. Contenders over the same heap share its litter.
+    /// The types of the heaps that this thread has littered. Contenders over the same heap share
+    /// its litter.
     static LITTERED: RefCell<Vec<TypeId>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The peak contents of a workload: layouts, and the number of blocks of each.
+/// The contents of a workload at its peak: layouts, each with the number of blocks.
 pub(super) type Histogram = Vec<(Layout, u64)>;
 
-/// Returns the histogram of buffers of these lengths. No length is zero.
+/// Returns the histogram of buffers of these lengths, none of which may be zero.
 pub(super) fn of_lengths(lengths: Vec<usize>) -> Histogram {
     let mut counts = BTreeMap::new();
     lengths.into_iter().for_each(|length| *counts.entry(length).or_default() += 1);
@@ -78,12 +79,12 @@ pub(super) fn scatter<C: Contender>(histogram: impl FnOnce() -> Histogram, seed:
         return 0;
     }
     // The compiler instantiates this function for every closure of a workload, but `scatter_blocks`
-    // only for the few heaps.
+    // only for each of the few heaps.
     let mut rng = stream(seed, 9);
     scatter_blocks::<C>(drawn(&histogram(), &mut rng), &mut rng)
 }
 
-/// Marks a heap as littered. Returns whether it was marked before.
+/// Marks a heap as littered. Returns whether it was already marked.
 fn is_marked(heap: TypeId) -> bool {
     LITTERED.with_borrow_mut(|littered| {
         let known = littered.contains(&heap);

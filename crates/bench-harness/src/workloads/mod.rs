@@ -2,8 +2,8 @@
 //! class of contenders has its own folder.
 //!
 //! A workload is a function, and its cell owns the contender and everything that lives from one
-//! sample to the next. Dispatch within a sample is static. The runner calls a cell through `dyn`
-//! once per sample. `cargo bench` runs the same cells.
+//! sample to the next. Dispatch within a sample is static: the runner calls a cell through `dyn`
+//! only once per sample. `cargo bench` runs the same cells.
 
 mod alone;
 pub(crate) mod blocks;
@@ -54,25 +54,25 @@ pub trait Cell {
     /// result depends on everything that the workload reads back.
     fn run(&mut self, units: u64) -> u64;
 
-    /// Returns the number of operations in each unit, by which the time of a unit is divided.
+    /// Returns the number of operations in each unit. The runner divides the time of a unit by it.
     fn ops_per_unit(&self) -> u64 {
         1
     }
 
-    /// Returns the number of requests that a bounded contender refused and the heap served.
+    /// Returns the number of requests that a bounded contender refused and the heap served instead.
     fn refused(&self) -> u64 {
         0
     }
 
     /// Measures latencies and returns them in nanoseconds. A server answers requests under `load`.
-    /// Other workloads run unit after unit for the length of `load`. Returns `None` if the workload
-    /// has no latencies.
+    /// Other workloads run unit after unit for the length of `load`. Returns `None` if the
+    /// latencies of the workload are not measured.
     fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
         let _ = load;
         None
     }
 
-    /// Does the work of `order` in a process that has no other contender. Returns `None` if the
+    /// Does the work of `order` in a process without other contenders. Returns `None` if the
     /// workload has rounds, or if the system does not report resident memory.
     fn alone(&mut self, order: &AloneOrder) -> Option<AloneFigures> {
         let _ = order;
@@ -80,7 +80,7 @@ pub trait Cell {
     }
 }
 
-/// A cell that consists of a state and a function. The function does units of work on the state.
+/// A cell that consists of a state and a function that does units of work on it.
 struct StateCell<S> {
     state: S,
     ops_per_unit: u64,
@@ -89,7 +89,7 @@ struct StateCell<S> {
 }
 
 impl<S: 'static> StateCell<S> {
-    /// Builds a cell whose contender refuses nothing.
+    /// Builds a cell whose contender never refuses a request.
     fn boxed(ops_per_unit: usize, state: S, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell> {
         Self::refusing(ops_per_unit, state, run, |_| 0)
     }

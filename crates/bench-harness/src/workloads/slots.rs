@@ -1,5 +1,5 @@
-//! S3, slots: a fixed number of live items, of which a random one is replaced at a time. Lifetimes
-//! mix, so items are not freed in the order of their allocation.
+//! S3, slots: keeps a fixed number of items live, and replaces a random one in each operation.
+//! Lifetimes mix, so items are not freed in the order of their allocation.
 
 use core::mem::MaybeUninit;
 
@@ -43,13 +43,13 @@ struct LiveItem<I> {
 
 /// The live items, and the tables of the slots that are replaced and of the new sizes.
 pub(super) struct Slots<I> {
-    /// Every slot has a value, except during a call of [`replace`]. `MaybeUninit` drops nothing, so
-    /// a panic in that call leaks items and drops none twice.
+    /// Every slot has a value, except during a call of [`replace`]. A `MaybeUninit` never drops its
+    /// value, so a panic in that call leaks items but does not drop any item twice.
     slots: Box<[MaybeUninit<LiveItem<I>>]>,
     sizes: Box<[u16; SIZES]>,
     places: Box<[u16; PLACES]>,
     size_at: usize,
-    /// The tag of the next item, which is also its index in `places`.
+    /// The tag of the next item. It also selects the entry of `places` that names the item's slot.
     next_tag: u64,
 }
 

@@ -38,7 +38,8 @@ pub(super) trait Stock {
     /// This stock must have returned the item for this size.
     unsafe fn free(&mut self, item: Self::Item, size: u16);
 
-    /// Returns the number of requests that the contender refused so far and the heap served.
+    /// Returns the number of requests that the contender has refused and the heap has served
+    /// instead.
     fn refused(&self) -> u64 {
         0
     }
@@ -62,7 +63,7 @@ pub(super) trait LiveItems<S: Stock> {
     unsafe fn clear(self, stock: &mut S);
 }
 
-/// A cell that consists of a contender and of items from it. Dropping the cell frees the items.
+/// A cell that consists of a contender and items from it. Dropping the cell frees the items.
 pub(super) struct Lasting<S: Stock, L: LiveItems<S>> {
     items: Option<L>,
     stock: S,

@@ -1,9 +1,9 @@
 //! S6, straggler: a FIFO window in which a few items, the late ones, live a hundred times as long
 //! as the others.
 //!
-//! This is a bad case for every ring, arena and page pool. The memory that one late item keeps
-//! allocated shows in the bytes held per live byte. A bounded ring refuses requests until the late
-//! item is freed.
+//! This is a bad case for every ring, arena and page pool. The bytes held per live byte show how
+//! much memory one late item keeps allocated. A bounded ring refuses requests until the late item
+//! is freed.
 
 use core::mem::MaybeUninit;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use super::stock::{Lasting, LiveItems, Stock};
 use super::{Cell, draws};
 
-/// The number of live items in the window, and of sizes in the table.
+/// The number of live items in the window, which is also the number of sizes in the table.
 pub(crate) const WINDOW: usize = 4096;
 /// The lifetime of a late item, as a multiple of that of the others.
 pub(crate) const LONGER: usize = 100;
@@ -27,19 +27,20 @@ struct LateItem<I> {
 
 /// The window, and the items that outlive it.
 struct Stragglers<I> {
-    /// Every slot of the window has a value, except during a call of [`churn`]. `MaybeUninit` drops
-    /// nothing, so a panic in that call leaks items and drops none twice.
+    /// Every slot of the window has a value, except during a call of [`churn`]. A `MaybeUninit`
+    /// never drops its value, so a panic in that call leaks items but does not drop any item twice.
     window: Box<[MaybeUninit<I>; WINDOW]>,
     sizes: Box<[u16; WINDOW]>,
     late: VecDeque<LateItem<I>>,
     /// The number of the next item that will be late.
     next_late: usize,
-    /// One item in this many is late. 0 means that none is late.
+    /// The number of items per late item, or 0 if no item is late.
     one_in: usize,
     next: usize,
 }
 
-/// Returns an upper bound on the number of late items at a time if one item in `one_in` is late.
+/// Returns an upper bound on the number of late items that are live at once, if one item in
+/// `one_in` is late.
 pub(super) fn most_late(one_in: usize) -> usize {
     (WINDOW * LONGER).checked_div(one_in).map_or(0, |late| late + 2)
 }
@@ -97,8 +98,8 @@ unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u
         let i = state.next;
         let oldest = i - WINDOW;
         let place = i & (WINDOW - 1);
-        // The table repeats with the window, so the oldest item and the next one have the same
-        // size.
+        // The table of sizes is as long as the window, so the oldest item and its replacement have
+        // the same size.
         let size = state.sizes[place];
         // SAFETY: the slot has a value, and a new value is written below.
         let item = unsafe { state.window[place].assume_init_read() };
@@ -128,7 +129,7 @@ unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u
     sum
 }
 
-/// Builds a cell whose window is filled and in its steady state. One item in `one_in` is late, or
+/// Builds a cell whose window is full and in its steady state. One item in `one_in` is late, or
 /// none if `one_in` is 0.
 pub(super) fn cell<S: Stock + 'static>(stock: S, seed: u64, one_in: usize) -> Box<dyn Cell> {
     let mut cell = Lasting::new(stock, |stock| Stragglers::fill(stock, seed, one_in));

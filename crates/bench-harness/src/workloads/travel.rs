@@ -2,7 +2,7 @@
 //!
 //! The standard library's channel is compiled for each type of message. There are hundreds of item
 //! types, so this channel carries the parts of a vector without the type of its items. Only the two
-//! ends know the type.
+//! ends know that type.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;

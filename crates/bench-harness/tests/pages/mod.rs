@@ -1,4 +1,4 @@
-//! Makes pages that have contents in every part, from invented figures.
+//! Makes pages in which every part has contents, from invented figures.
 
 use std::sync::OnceLock;
 
@@ -34,7 +34,7 @@ pub(crate) fn specs() -> Vec<WorkloadSpec> {
     catalogue().into_iter().filter(|spec| IDS.contains(&spec.id.as_str())).collect()
 }
 
-/// Returns how many times as slow as the reference a contender appears.
+/// Returns the time of a contender as a multiple of the reference's time.
 fn factor(index: usize) -> f64 {
     if index < 3 { 1.0 } else { (index as f64 * 0.4 - 2.0).exp2() }
 }

@@ -24,7 +24,7 @@ pub struct ForestLine<'a> {
     pub name: &'a str,
     /// The ratio and its interval.
     pub ratio: Estimate,
-    /// The verdict, which decides the colour of the line.
+    /// The verdict on the ratio. It decides the colour of the line.
     pub verdict: Option<Verdict>,
 }
 
@@ -54,9 +54,9 @@ impl Forest<'_> {
         inline(size, title, &description, |area| self.draw(area, 0, WIDTH as i32, self.range(), false))
     }
 
-    /// Draws the plot from `top` downwards over the whole width. `range` has the exponents of the
-    /// ends of the scale. `figures` adds the figures at the end of each line, for a picture without
-    /// a table beside it.
+    /// Draws the plot from `top` downwards over the whole width. `range` contains the exponents of
+    /// the two ends of the scale. If `figures` is set, each line ends with its figures, for a
+    /// picture without a table beside it.
     pub fn draw(&self, area: &Canvas<'_>, top: i32, width: i32, range: (i32, i32), figures: bool) -> Drawn {
         let right = width - if figures { FIGURES } else { 16 };
         let place = |ratio: f64| {

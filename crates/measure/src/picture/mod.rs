@@ -29,8 +29,8 @@ pub const RULE: RGBColor = RGBColor(217, 220, 223);
 pub const MARK: RGBColor = RGBColor(26, 106, 168);
 /// The colour of the curve with which the main curve is compared.
 pub const BESIDE: RGBColor = RGBColor(154, 161, 168);
-/// The colour of contenders that are faster than the reference. Colour-blind readers can tell this
-/// colour from [`SLOWER`].
+/// The colour of contenders that are faster than the reference. Colour-blind readers can tell it
+/// from [`SLOWER`].
 pub const FASTER: RGBColor = RGBColor(0, 114, 178);
 /// The colour of contenders that are slower than the reference.
 pub const SLOWER: RGBColor = RGBColor(184, 76, 0);
@@ -48,7 +48,7 @@ const VARIABLES: [(RGBColor, &str); 7] = [
 
 /// Returns a style for text of this height in pixels.
 pub fn text(height: i32, ink: RGBColor) -> TextStyle<'static> {
-    // Plotters divides the height of a line by this factor to get the size of its font.
+    // Plotters divides the height of a line by 1.24 to get the size of its font.
     ("sans-serif", f64::from(height) * 1.24).into_font().color(&ink)
 }
 

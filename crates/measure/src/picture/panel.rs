@@ -1,5 +1,5 @@
 //! Panels: small charts. Each panel has one curve and a second curve to compare it with, on the
-//! same scales as the neighbouring panels. A dozen small panels need neither a legend nor a dozen
+//! same scales as the neighbouring panels, so a dozen panels need neither a legend nor a dozen
 //! colours.
 
 use core::ops::Range;
@@ -9,7 +9,7 @@ use plotters::prelude::*;
 
 use super::{BESIDE, Canvas, Drawn, MARK, QUIET, RULE, inline, text};
 
-/// The size in pixels of a panel that stands among others.
+/// The size, in pixels, of a panel in a row of panels.
 pub const SMALL: (u32, u32) = (300, 170);
 /// The size in pixels of a panel that stands alone.
 pub const WIDE: (u32, u32) = (720, 220);
@@ -17,7 +17,7 @@ pub const WIDE: (u32, u32) = (720, 220);
 /// The points of a curve, from left to right.
 pub type Curve = Vec<(f64, f64)>;
 
-/// The division of the axes.
+/// The spacing of the values on the two axes: linear, or by powers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scales {
     /// Both axes are linear.
@@ -37,7 +37,7 @@ pub struct Panel {
     pub x: Range<f64>,
     /// The range from bottom to top.
     pub y: Range<f64>,
-    /// The division of the axes.
+    /// The spacing of the values on the axes.
     pub scales: Scales,
     /// The function that returns the label of a value on the horizontal axis.
     pub x_label: fn(f64) -> String,

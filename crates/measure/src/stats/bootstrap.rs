@@ -1,8 +1,8 @@
 //! Estimates a median of medians and its interval.
 //!
 //! A bootstrap over three processes can draw only the values of those three. If processes differ by
-//! more than their rounds do, its 95 % interval contains the truth only three times in four. So
-//! each end of the interval is the farther of two: the bootstrap's, and the one that Student's
+//! more than their rounds do, its 95 % interval contains the truth only three times in four. Each
+//! end of the interval is therefore the farther of two: the bootstrap's, and the one that Student's
 //! method derives from the medians of the processes.
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ const REACH: [(f64, f64); 9] = [
     (0.81, 1.13),
 ];
 
-/// A value and its intervals.
+/// A median of medians and its intervals.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Estimate {
     /// The median over processes of the median over rounds.
@@ -65,8 +65,8 @@ impl Estimate {
     }
 }
 
-/// Estimates the median of medians and its intervals. `processes` has the values of each process,
-/// one for each round. `draws` is the number of draws of the bootstrap. Returns `None` if no
+/// Estimates the median of medians and its intervals. `processes` contains, for each process, one
+/// value for each round. `draws` is the number of draws of the bootstrap. Returns `None` if no
 /// process has a value.
 #[must_use]
 pub fn estimate(processes: &[Vec<f64>], draws: usize, seed: u64) -> Option<Estimate> {
@@ -103,7 +103,7 @@ pub fn estimate(processes: &[Vec<f64>], draws: usize, seed: u64) -> Option<Estim
     })
 }
 
-/// Returns the width of a 99 % interval divided by that of a 95 % interval, for a number of
+/// Returns the width of a 99 % interval divided by that of a 95 % interval, for this number of
 /// processes.
 #[must_use]
 pub fn wider(processes: usize) -> f64 {
@@ -111,8 +111,9 @@ pub fn wider(processes: usize) -> f64 {
     reach99 / reach95
 }
 
-/// Returns how far the truth may lie from the median of these medians at 95 % and at 99 %, judged
-/// by their spread alone. Returns 0 for a single median, whose spread is unknown.
+/// Returns the distance from the median of these medians to the ends of its 95 % and 99 %
+/// intervals, judged by the spread of the medians alone. Returns 0 for a single median, whose
+/// spread is unknown.
 fn reach(medians: &[f64]) -> (f64, f64) {
     let n = medians.len();
     let Some(row) = n.checked_sub(2).map(|row| row.min(REACH.len() - 1)) else { return (0.0, 0.0) };

@@ -11,8 +11,8 @@ mod bootstrap;
 
 pub use self::bootstrap::{DRAWS, Estimate, estimate, wider};
 
-/// Returns the median. For an even number of values, returns the mean of the middle two. Returns
-/// `None` for an empty slice.
+/// Returns the median, or `None` for an empty slice. For an even number of values, the median is
+/// the mean of the middle two.
 #[must_use]
 pub fn median(values: &mut [f64]) -> Option<f64> {
     if values.is_empty() {
@@ -53,7 +53,8 @@ impl Verdict {
     }
 }
 
-/// The smallest difference of a ratio from 1 that counts, even if the interval excludes 1.
+/// The smallest difference of a ratio from 1 that counts as a difference, even if the interval
+/// excludes 1.
 const SMALLEST: f64 = 0.01;
 
 /// Returns `Faster` or `Slower` if the 99 % interval excludes 1, and if the ratio differs from 1 by

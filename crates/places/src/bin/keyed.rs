@@ -1,5 +1,5 @@
 //! A program in which the standard library does not find `__cxa_thread_atexit_impl`, as with a C
-//! library that lacks this function. So the standard library keeps its own list of destructors.
+//! library that lacks this function. The standard library then keeps its own list of destructors.
 //! `build.rs` hides the function from this program.
 
 use core::cell::RefCell;

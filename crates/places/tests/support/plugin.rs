@@ -109,7 +109,8 @@ impl Plugin {
 /// unloads the plugin.
 pub(crate) fn is_loaded(path: &Path) -> bool {
     let name = c_path(path);
-    // SAFETY: the name ends with a zero byte, and `RTLD_NOLOAD` loads nothing.
+    // SAFETY: the name ends with a zero byte, and with `RTLD_NOLOAD`, the call does not load the
+    // plugin.
     let handle = unsafe { libc::dlopen(name.as_ptr().cast(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if !handle.is_null() {
         // SAFETY: `dlopen` returned this handle, and no other code uses it.

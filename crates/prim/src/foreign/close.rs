@@ -1,8 +1,9 @@
-//! Closes an inbox. Afterwards, each remote free counts its own slots.
+//! Closes an inbox when its pool is dropped. Afterwards, each remote free counts its own slots.
 //!
 //! A pool that is dropped closes each of its inboxes once. A pusher that finds the inbox closed
 //! counts all slots in its unit's word. A remote free that finds the word closed counts its own
-//! slots. So every slot is counted exactly once, by the thread that closed the inbox or by a free.
+//! slots. Every slot is therefore counted exactly once, by the thread that closed the inbox or by a
+//! free.
 
 use core::ptr::{self, NonNull};
 
@@ -27,8 +28,8 @@ impl<U: ForeignHeader> Inbox<U> {
     /// pass a returned word on to [`Inbox::push_or_count`].
     #[inline]
     pub unsafe fn give_back_until_closed(unit: NonNull<U>, bits: u64) -> Option<u64> {
-        // SAFETY: the slots that are freed here are not booked or counted yet, so the unit is live
-        // (F3, F7).
+        // SAFETY: no thread has booked or counted the slots of `bits` yet, so the unit is live (F3,
+        // F7).
         let foreign = unsafe { U::foreign(unit) };
         // SAFETY: as above. The reference covers only the witness.
         let witness = unsafe { &(*foreign.as_ptr()).witness };
@@ -69,8 +70,8 @@ impl<U: ForeignHeader> Inbox<U> {
     /// Closes the inbox and takes its units. The iterator yields each unit with its remote frees.
     ///
     /// # Safety
-    /// No other thread takes from this inbox, and after this call no thread takes from it or closes
-    /// it again. Every remote free goes through [`Inbox::give_back_until_closed`].
+    /// No other thread takes from this inbox. After this call, the inbox is never taken from or
+    /// closed again. Every remote free goes through [`Inbox::give_back_until_closed`].
     pub unsafe fn close(&self) -> Taken<U, CLOSED> {
         // ORDERING: `TAKE`. Pairs with `Inbox::push`.
         Taken { next: self.head.swap(closed(), TAKE) }

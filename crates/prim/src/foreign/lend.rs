@@ -1,21 +1,21 @@
-//! Lent units: a thread other than the holder *borrows* all units of an inbox. That thread takes
-//! the units out, looks at them, and puts them back.
+//! Lent units. A thread other than the holder *borrows* all units of an inbox: it takes the units
+//! out, examines them, and puts them back.
 //!
-//! While a unit is lent, its foreign word is not zero and no thread can book it. So the unit is not
-//! freed (F3), however long the loan takes. During the loan the owner finds an empty inbox, as if
-//! the units were only about to be pushed (F1).
+//! While a unit is lent, its foreign word is not zero and no thread can book it, so the unit is not
+//! freed (F3), however long the loan takes. During the loan, the owner finds the inbox empty, as if
+//! no thread had pushed the units yet (F1).
 
 use core::ptr::{self, NonNull};
 
 use super::{Foreign, ForeignHeader, Inbox, PUSH, TAKE};
 use crate::sync::{Ordering, fence, push};
 
-// ORDERING: Acquire. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: sees the end of
-// use of every block that the word counts.
+// ORDERING: Acquire. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: sees all
+// accesses to the blocks that the word counts, by the threads that freed them.
 const COUNT: Ordering =
     if cfg!(ephemera_weaken = "observe_word_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// All units that a thread borrowed from an inbox. That thread must put them back.
+/// All units that a thread borrowed from an inbox, and that it must put back.
 #[derive(Debug)]
 #[must_use = "lent units that are not put back are lost"]
 pub struct LentUnits<'i, U> {
@@ -42,16 +42,17 @@ unsafe fn foreign_of<'u, U: ForeignHeader>(unit: NonNull<U>) -> &'u Foreign<U> {
 }
 
 impl<U> Foreign<U> {
-    /// Returns the word, like [`Self::unbooked`]. The caller then sees the end of use of every
-    /// block that the word counts. Any thread that keeps the unit from being freed may call this.
+    /// Returns the word, like [`Self::unbooked`]. The accesses to the blocks that the word counts,
+    /// by the threads that freed them, happen before the return. Any thread that keeps the unit
+    /// from being freed may call this.
     #[inline]
     pub fn observe(&self) -> u64 {
         // ORDERING: `COUNT`. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`.
         self.word.load(COUNT)
     }
 
-    /// Tells the model checker that every block of the unit was freed, and that the caller uses
-    /// their memory.
+    /// Tells the model checker that every block of the unit has been freed, and that the caller
+    /// uses their memory.
     pub fn reuse(&self) {
         self.witness.write();
     }

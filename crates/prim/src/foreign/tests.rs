@@ -132,7 +132,7 @@ fn unit_that_was_pushed_last_is_put_back_unseen() {
     }
 }
 
-/// Debug builds detect a slot that is freed twice.
+/// Debug builds detect that a slot is freed twice.
 #[test]
 #[cfg_attr(
     miri,

@@ -2,21 +2,21 @@
 //!
 //! If another thread frees a burst of blocks in less than [`IDLE_MS`](super::IDLE_MS), that thread
 //! may finish before the owner counts as idle. If every thread then sleeps, no later operation
-//! purges the units of those blocks. So an owner also counts as idle once the bytes that other
-//! threads have pushed since its last visit to the slow path exceed a *bound*. From then on the
-//! pushes of other threads purge the owner's units.
+//! purges the units of those blocks. An owner therefore also counts as idle once the bytes that
+//! other threads have pushed since its last visit to the slow path exceed a *bound*. From then on
+//! the pushes of other threads purge the owner's units.
 //!
-//! A purge of memory that the owner soon needs again costs page faults. The bound then doubles, so
-//! a program with repeated bursts keeps their pages after the first few bursts. A raised bound
-//! halves after each second in which no burst needed the raise.
+//! If the owner soon reuses purged memory, it pays for the purge with page faults. The bound then
+//! doubles, so that a program with repeated bursts keeps its pages after the first few bursts. A
+//! raised bound halves after each second in which no burst needed the raise.
 //!
-//! Several threads update the words of [`PushedBytes`] by a load and a store, so a count may be
-//! lost. The words only decide whether and when a thread purges.
+//! Several threads update the words of [`PushedBytes`] by a load and a store, so an update may be
+//! lost. That is harmless, because the words only decide whether and when a thread purges.
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// The least bound, in bytes. An owner to which other threads pushed more than the bound since its
-/// last slow path is idle. A steady hand-over between threads has fewer bytes in flight.
+/// The least bound, in bytes. An owner is idle if other threads have pushed more bytes than the
+/// bound since its last slow path. A steady hand-over between threads has fewer bytes in flight.
 pub const IDLE_BYTES: usize = if cfg!(ephemera_weaken = "idle_after_any_push") {
     0
 } else if cfg!(miri) {
@@ -25,31 +25,31 @@ pub const IDLE_BYTES: usize = if cfg!(ephemera_weaken = "idle_after_any_push") {
     4 << 20
 };
 
-/// Once threads have pushed this number of bytes to one heap, the pushing thread adds them to the
+/// The number of bytes that threads push to one heap before one of them adds the bytes to the
 /// [`PushedBytes`] of the heap's owner.
 pub(super) const STEP: usize = if cfg!(miri) { 512 } else { 64 << 10 };
 
-/// Purged memory that the owner needs again within this number of milliseconds was needed *soon*. A
-/// raised bound halves after the same time if no burst needed the raise.
+/// The time, in milliseconds, within which the owner must reuse purged memory for the bound to
+/// double. A raised bound halves after the same time if no burst needed the raise.
 const SOON_MS: usize = 1_000;
 
-/// The bound doubles at most this number of times, up to 2 GiB.
+/// The maximum number of doublings of the bound, which is then 2 GiB.
 const DOUBLINGS: usize = 9;
 
-/// The bytes that other threads pushed to the heaps of an owner. All threads that push write these
-/// words, so keep the value on its own cache line.
+/// The bytes that other threads pushed to the heaps of an owner. Every thread that pushes may write
+/// these words, so keep the value on its own cache line.
 #[derive(Debug)]
 pub struct PushedBytes {
-    /// The number of the owner's visits to the slow path, when a thread last added bytes.
+    /// The number of the owner's visits to the slow path, as of the last call of [`Self::add`].
     visits: AtomicUsize,
-    /// The bytes that other threads pushed since the last of these visits.
+    /// The number of bytes that other threads have pushed since `visits` last changed.
     bytes: AtomicUsize,
-    /// The number of units that threads purged because the pushed bytes exceeded the bound, since
-    /// the owner last needed such units.
+    /// The number of units that threads have purged because the pushed bytes exceeded the bound,
+    /// since the count was last reset by [`Self::learn`].
     purged: AtomicUsize,
-    /// The number of the owner's visits to the slow path at the first of these purges.
+    /// The number of the owner's visits to the slow path at the first purge that `purged` counts.
     visits_at_purge: AtomicUsize,
-    /// The time of the last of these purges, in milliseconds.
+    /// The time of the last purge that `purged` counts, in milliseconds.
     purged_at: AtomicUsize,
     /// The number of doublings of the bound at the time `doubled_at`.
     doublings: AtomicUsize,
@@ -75,8 +75,7 @@ impl PushedBytes {
         }
     }
 
-    /// Forgets the raises of the last holder of a record. The next holder starts with the least
-    /// bound.
+    /// Resets the bound to the least one, for the next holder of the record.
     pub fn forget(&self) {
         self.bytes.store(0, Ordering::Relaxed);
         self.purged.store(0, Ordering::Relaxed);
@@ -114,10 +113,10 @@ impl PushedBytes {
         self.purged_at.store(now, Ordering::Relaxed);
     }
 
-    /// Doubles the bound if the owner soon needed purged units again. A visit to the slow path
-    /// stands for the use of one unit. A burst that exceeded the least bound without a purge needed
-    /// the raised bound. The bound then keeps the doublings that it has at `now`, and their expiry
-    /// starts again.
+    /// Doubles the bound if the owner has reused purged units within [`SOON_MS`]. Each visit of the
+    /// owner to the slow path counts as the use of one unit. If no unit was purged, although the
+    /// burst exceeded the least bound, the burst needed the raised bound: the bound then keeps the
+    /// doublings that it has at `now`, and their expiry starts again.
     fn learn(&self, visits: usize, now: usize) {
         let purged = self.purged.load(Ordering::Relaxed);
         if purged == 0 {
@@ -158,8 +157,8 @@ mod tests {
     /// The number of steps after which an owner with the least bound is idle.
     const STEPS: usize = IDLE_BYTES / STEP + 1;
 
-    /// Pushes a burst of `steps` steps during which the owner makes no visit, and purges a unit for
-    /// each step at which the owner is idle. Returns the number of purges.
+    /// Pushes a burst of `steps` steps during which the owner does not visit the slow path, and
+    /// purges a unit for each step at which the owner is idle. Returns the number of purges.
     fn burst(pushed: &PushedBytes, steps: usize, visits: usize, now: usize) -> usize {
         let purges = (0..steps).filter(|_| pushed.add(STEP, visits, now)).count();
         pushed.note_purge(purges, visits, now);

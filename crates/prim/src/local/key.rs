@@ -1,9 +1,10 @@
-//! Runs exit hooks by a key of the operating system, instead of a thread-local with a destructor.
+//! Runs exit hooks from the destructor of a thread-specific key of the operating system, instead of
+//! the destructor of a thread-local.
 //!
 //! The C library registers the destructor of a thread-local under the dynamic linker's lock (in
-//! glibc, at least up to 2.36). If `dlopen` waits for a thread, that thread must not need the
-//! lock. So a `malloc` library calls [`end_threads_by_key`] when it is loaded. Setting the value
-//! of a low key takes neither a lock nor memory.
+//! glibc, at least up to 2.36). If `dlopen` waits for a thread, that thread must not need the lock,
+//! so a `malloc` library calls [`end_threads_by_key`] when it is loaded. A thread needs neither a
+//! lock nor memory to set the value of a low key.
 //!
 //! In glibc, the destructor of a key runs after the destructors of thread-locals, so more of a
 //! thread's frees find its own record. The destructor of a key does not run when the main thread
@@ -16,8 +17,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Gone, HOOKS, Hook};
 
-/// The number of keys whose values glibc keeps in the thread itself. For other keys it allocates
-/// memory.
+/// The number of keys whose values glibc keeps in the thread itself. It allocates memory for the
+/// values of all other keys.
 const LOW_KEYS: libc::pthread_key_t = 32;
 
 /// The number of the key plus one, or zero if there is no key.
@@ -27,16 +28,15 @@ std::thread_local! {
     static KEYED: KeyedHooks = const { KeyedHooks { hooks: [const { Cell::new(None) }; HOOKS], ran: Cell::new(false) } };
 }
 
-/// The hooks of a thread, which the key's destructor runs. This type itself has no destructor.
+/// The hooks of a thread, which the key's destructor runs. The type has no destructor of its own.
 struct KeyedHooks {
     hooks: [Hook; HOOKS],
     /// Whether the key's destructor has started.
     ran: Cell<bool>,
 }
 
-/// Selects a key to run the exit hooks of threads that register a hook from now on. Returns
-/// `false` if the operating system has no low key left. The thread-local with a destructor then
-/// stays in use.
+/// Selects a key to run the exit hooks of threads that register a hook from now on. Returns `false`
+/// if all low keys are taken; threads then continue to use the thread-local with a destructor.
 ///
 /// # Safety
 /// The code of this crate stays loaded until all threads of the process have ended.

@@ -11,25 +11,25 @@ use crate::record::{FIRST, Lease, Record, Registry};
 use crate::word::OwnerUsize;
 
 std::thread_local! {
-    /// The function that the next `enter` calls. It stands for an `enter` that allocates from this
+    /// The function that the next `enter` calls, to simulate an `enter` that allocates from this
     /// allocator.
     static WHILE_ENTERING: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
 std::thread_local! {
-    /// The function that each registration of an exit hook on this thread calls. It stands for a C
+    /// The function that each registration of an exit hook on this thread calls, to simulate a C
     /// library that allocates.
     static WHILE_REGISTERING: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// Stands in for the C library's registration of an exit hook.
+/// Simulates an allocation by the C library while it registers an exit hook.
 pub(super) fn while_registering() {
     if let Ok(Some(allocate)) = WHILE_REGISTERING.try_with(Cell::get) {
         allocate();
     }
 }
 
-/// Declares an allocator for one test. Its data counts the calls of `enter` and `leave`.
+/// Declares an allocator for one test. Its record data counts the calls of `enter` and `leave`.
 macro_rules! tenant {
     ($name:ident) => {
         #[derive(Debug)]
@@ -142,7 +142,7 @@ fn near_is_a_copy_from_the_bound_record_that_renew_updates() {
     .join()
     .unwrap();
     assert_eq!(NEAR.load(Ordering::Relaxed), 0, "`near` after the exit guard");
-    // Two threads entered a record, and this test added one to the count.
+    // `enter` ran on two threads, and this test added one to the count.
     assert_eq!((Toy::counts(), Toy::all_free()), ((3, 2), true));
 }
 
@@ -191,7 +191,8 @@ fn destructors_before_and_after_the_guard_get_a_record() {
     let orders = [true, false].map(in_a_destructor::<Toy>);
     assert!(Toy::all_free(), "a record was not released");
     let behind = orders.iter().filter(|gone| **gone).count();
-    // Two threads were bound. After the guard, each lease enters its record and does not leave it.
+    // Two threads were bound. After the guard has run, `enter` runs for each lease, but `leave`
+    // does not.
     assert_eq!(Toy::counts(), (2 + behind, 2));
     if cfg!(target_os = "linux") {
         assert_eq!(behind, 1, "destructors run in the same order in both threads");

@@ -15,7 +15,7 @@ use crate::record::Record;
 struct CountdownWorld {
     record: ModelArc<Record<()>>,
     side: Side,
-    /// The number of times that the unit became empty. Only the holder writes it.
+    /// The number of times that the unit has become empty. Only the holder writes it.
     emptied: ModelArc<UnsafeCell<u32>>,
 }
 
@@ -36,7 +36,7 @@ impl CountdownWorld {
         !self.side.inbox.get().is_empty()
     }
 
-    /// Books the remote frees in the inbox. A unit with live blocks counts down from then on.
+    /// Books the remote frees in the inbox. Starts the countdown of a unit with live blocks.
     fn drain(&self) {
         // SAFETY: the caller holds the lease.
         for (_, given) in unsafe { self.side.inbox.get().take() } {
@@ -64,7 +64,7 @@ impl CountdownWorld {
     }
 }
 
-/// Three threads free the three blocks of an ended thread. No thread trims the record after that.
+/// Three threads free the three blocks of an exited thread. No thread trims the record after that.
 #[test]
 fn loom_countdown_is_completed_once() {
     explore_within(3, || {

@@ -110,9 +110,9 @@ impl Side {
         emptied
     }
 
-    /// Does nothing, unless the weakening `book_without_dequeue` is set. Then the function takes
-    /// the word of a unit that may not have been dequeued, which F2 forbids. Returns whether the
-    /// unit became empty.
+    /// Does nothing, unless the weakening `book_without_dequeue` is set. With that weakening, it
+    /// takes the word of a unit that may not have been dequeued, which F2 forbids. Returns whether
+    /// the unit became empty.
     fn retire(&self) -> bool {
         if !cfg!(ephemera_weaken = "book_without_dequeue") {
             return false;
@@ -149,8 +149,8 @@ fn loom_remote_frees_empty_a_unit_once() {
     });
 }
 
-/// The holder frees the unit as soon as it is empty. Only the unit's word orders that free after
-/// the remote free of the thread that did not push.
+/// The holder frees the unit as soon as it is empty. Only accesses to the unit's word order the
+/// free of the unit after the remote free of the thread that did not push.
 #[test]
 fn loom_remote_frees_end_before_the_unit_is_freed() {
     explore(|| {
@@ -190,8 +190,8 @@ fn loom_remote_free_of_a_reused_block_is_not_lost() {
         let second = thread::spawn(move || second.remote_free(1));
         let mut emptied = side.book_inbox();
         let third = if emptied {
-            // No block is live, so the unit is used again from its start.
-            // SAFETY: loom reports any race before this write.
+            // No block is live, so the holder reuses the unit from its start. SAFETY: loom reports
+            // any race before this write.
             side.chunk.get().live.with_mut(|live| unsafe { *live = 1 });
             side.chunk.get().use_block(0);
             emptied = false;

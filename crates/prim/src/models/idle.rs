@@ -13,8 +13,8 @@ use crate::idle::{IdleBy, IdleHeaps, IdleQueue, Mail, Purged, PushedBytes};
 struct Heap {
     mail: Mail<Chunk, Heap>,
     pushed: PushedBytes,
-    /// The number of looks that visited the heap. It is an atomic of `core`, so loom does not
-    /// explore its accesses.
+    /// The number of looks that visited the heap. Since it is an atomic of `core`, loom does not
+    /// explore the accesses to it.
     visited: AtomicUsize,
 }
 
@@ -24,7 +24,7 @@ impl Heap {
     }
 }
 
-/// Heaps whose records have no holder. A look visits them and purges nothing.
+/// Heaps whose records do not have holders. A look visits such heaps without purging their units.
 struct Passer;
 
 impl IdleHeaps for Passer {

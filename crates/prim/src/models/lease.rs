@@ -12,7 +12,7 @@ use crate::record::Record;
 
 /// The data of the record in these models.
 struct LeasedData {
-    /// The number of times that the unit became empty. Only the holder writes it.
+    /// The number of times that the unit has become empty. Only the holder writes it.
     emptied: UnsafeCell<u32>,
 }
 

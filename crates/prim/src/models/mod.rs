@@ -1,10 +1,10 @@
 //! Loom models of the protocol. Each model runs a few threads over the crate's own types, in every
 //! interleaving.
 //!
-//! Each model is a test named `loom_*`. A field that only one thread may write is a loom cell. So a
-//! missing edge fails the model, even if the value happens to be right. Negative controls weaken
-//! the orderings of the crate one by one, and name the model that must then fail. The design page
-//! has the table.
+//! Each model is a test named `loom_*`. A field that only one thread may write is a loom cell, so a
+//! missing edge fails the model even if the value happens to be right. Each negative control
+//! weakens one ordering of the crate, and names the model that must then fail. The design page has
+//! the table.
 
 mod countdown;
 mod foreign;
@@ -21,12 +21,12 @@ mod word;
 
 use loom::model::Builder;
 
-/// Runs `model` in every interleaving, regardless of a bound in the environment.
+/// Runs `model` in every interleaving, even if an environment variable sets a bound.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     explore_with(None, model);
 }
 
-/// Runs `model`, which is too large for [`explore`], with at most this many preemptions.
+/// Runs `model`, which is too large for [`explore`], with at most `preemptions` preemptions.
 fn explore_within(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     explore_with(Some(preemptions), model);
 }

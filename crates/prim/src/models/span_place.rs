@@ -1,5 +1,5 @@
 //! Models of the place for a span in a thread's own cache. The owner and another thread never both
-//! get a span, and the other thread gets a span only after the owner's last use of it.
+//! get a span, and the other thread gets a span only after the owner's last access to it.
 
 use core::ptr::{self, NonNull};
 
@@ -22,7 +22,7 @@ impl Kept {
         self.place.put(NonNull::new(ptr::without_provenance_mut(number + 1)).expect("not zero"));
     }
 
-    /// Uses a span for the last time.
+    /// Accesses a span for the last time.
     fn end(&self, span: NonNull<u8>) {
         self.spans[span.addr().get() - 1].end();
     }
@@ -43,8 +43,8 @@ fn loom_a_kept_span_goes_to_its_owner_or_to_another_thread() {
         let own = kept.get();
         own.spans[0].write();
         own.put(0);
-        // If the owner takes the first span back, it uses that span for the last time. Then it
-        // keeps the second span if the place is empty.
+        // If the owner takes the first span back, it accesses that span for the last time. Then it
+        // stores the second span if the place is empty.
         if let Some(span) = own.place.take() {
             own.end(span);
         }

@@ -1,5 +1,5 @@
-//! Models of the words of a superblock: a span has one owner, and the mapping ends after the last
-//! use of its spans.
+//! Models of the words of a superblock: a span has one owner, and the superblock is unmapped only
+//! after the last access to its spans.
 
 use core::ptr;
 
@@ -47,7 +47,7 @@ impl Mapped {
     }
 }
 
-/// Returns the base of a mapping: a number instead of an address.
+/// Returns the base of a mapping, which is a number in place of an address.
 fn mapping(number: usize) -> *mut u8 {
     ptr::without_provenance_mut(number + 1)
 }

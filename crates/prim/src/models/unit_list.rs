@@ -15,7 +15,7 @@ struct ListedUnit {
     next: OwnerPtr<ListedUnit>,
     prev: OwnerPtr<ListedUnit>,
     witness: Witness,
-    /// Stands for the header, which the owner writes when it makes the unit.
+    /// A stand-in for the unit's header. The owner writes it when it creates the unit.
     header: UnsafeCell<u32>,
 }
 
@@ -90,7 +90,7 @@ fn loom_unit_list_walks_beside_an_owner_that_frees() {
     });
 }
 
-/// The owner removes the newest unit, so the head then leads to an older unit whose publication a
+/// The owner removes the newest unit, so the head then names an older unit whose publication a
 /// walker may not have seen. Loom lets a relaxed store continue the release sequence of its thread,
 /// as in C++11, so the model does not show the race that the second publication prevents.
 #[test]
@@ -115,7 +115,7 @@ fn loom_unit_list_publishes_the_unit_below_a_removed_head() {
     });
 }
 
-/// The owner frees the newest unit, and makes and adds another one at the same address.
+/// The owner frees the newest unit, then creates and adds another one at the same address.
 #[test]
 fn loom_unit_list_reads_a_unit_at_a_reused_address_as_it_was_made() {
     explore_within(3, || {
@@ -133,7 +133,7 @@ fn loom_unit_list_reads_a_unit_at_a_reused_address_as_it_was_made() {
         // SAFETY: the unit is on the list, which this thread owns.
         if unsafe { list.get().remove(unit.pointer()) } {
             unit.get().make();
-            // SAFETY: the unit was made again, and this thread owns the list.
+            // SAFETY: the unit was created again, and this thread owns the list.
             unsafe { list.get().add(unit.pointer()) };
         }
         walker.join().unwrap();

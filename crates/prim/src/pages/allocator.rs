@@ -14,7 +14,7 @@ fn dangling(layout: Layout) -> NonNull<u8> {
     unsafe { NonNull::new_unchecked(core::ptr::without_provenance_mut(layout.align())) }
 }
 
-/// The allocator without a thread's own cache.
+/// The allocator for calls that do not use a thread's own cache.
 const SHARED: CachedPages = CachedPages { cache: None };
 
 // SAFETY: every method forwards to `CachedPages`. All values are the same allocator.
@@ -62,8 +62,8 @@ unsafe impl Allocator for CachedPages {
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// Does not write pages that are known to be zero. Overwrites a span of the thread's own cache,
-    /// which takes less time than the page faults of a fresh span.
+    /// Skips pages that are known to be zero. Zeroes a span of the thread's own cache, if there is
+    /// one, because that takes less time than the page faults of a fresh span.
     fn allocate_zeroed(&self, layout: Layout) -> BlockResult {
         if layout.size() == 0 {
             return self.allocate(layout);
@@ -165,8 +165,8 @@ unsafe fn deallocate_shared(block: NonNull<u8>, layout: Layout) {
 }
 
 impl CachedPages {
-    /// Allocates a block only from the thread's own cache. Returns `None` if the cache has no span
-    /// for the block.
+    /// Allocates a block from the thread's own cache. Returns `None` if the cache does not contain
+    /// a span for the block.
     #[inline]
     #[must_use]
     pub fn take(&self, layout: Layout) -> Option<NonNull<u8>> {

@@ -1,5 +1,4 @@
-//! The counters of all pages: the bytes in use, the cached bytes, and the bound on the cached
-//! bytes.
+//! Counts the bytes in use and the cached bytes of all pages, and bounds the cached bytes.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,21 +10,21 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 static CACHED: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of all mappings.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
-/// The least bound on `CACHED`.
+/// The minimum of the bound on `CACHED`, in bytes.
 static LEAST: AtomicUsize = AtomicUsize::new(CACHE);
-/// The rise of the bound, in bytes, because the process needed purged pages again. Each byte that
-/// [`decayed`] counts lowers this number by one.
+/// The rise of the bound, in bytes: the process has allocated this number of bytes again after they
+/// left the cache. Each byte that [`decayed`] counts lowers the number by one.
 static LEARNED: AtomicUsize = AtomicUsize::new(0);
-/// Bytes that left the cache or did not fit into it, and that the process has not needed again so
-/// far.
+/// Bytes that left the cache or did not fit into it, and that the process has not allocated again.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
-/// The number of allocations and frees so far, without those that a thread's own cache served.
+/// The number of allocations and frees so far, except for those that a thread's own cache served.
 static EVENTS: AtomicUsize = AtomicUsize::new(0);
 
-/// The cache may hold the bytes in use divided by this number, if that exceeds the least bound.
+/// The ratio of the bytes in use to the bound on the cached bytes, if the resulting bound exceeds
+/// the least one.
 const SHARE: usize = 8;
 
-/// `LEARNED` is at most this number of times a least bound that the program set.
+/// The ratio of the maximum of `LEARNED` to a least bound that the program set.
 const LEARNED_MAX: usize = 4;
 
 /// Returns the maximum of `LEARNED`, in bytes.
@@ -36,7 +35,7 @@ fn learned_max() -> usize {
     }
 }
 
-/// The process looks for unused memory once in this number of allocations and frees.
+/// The interval between looks for unused memory, in allocations and frees.
 pub(super) const DECAY: usize = 64;
 
 pub(super) fn allocated(bytes: usize, was_cached: bool) {
@@ -48,7 +47,8 @@ pub(super) fn allocated(bytes: usize, was_cached: bool) {
     }
 }
 
-/// Raises the bound if bytes that are not cached seem to be needed again.
+/// Counts an allocation that the cache did not serve, and raises the bound by those of its bytes
+/// that may have left the cache before.
 fn needed(bytes: usize) {
     let again = bytes.min(LEFT.load(Ordering::Relaxed));
     if again != 0 {
@@ -70,7 +70,7 @@ pub(super) fn decayed(bytes: usize) {
     change(&LEARNED, |learned| learned.saturating_sub(bytes));
 }
 
-/// Forgets how many bytes left the cache and how many bytes were needed again.
+/// Resets the counts of the bytes that left the cache and of those that were allocated again.
 pub(super) fn forget() {
     LEFT.store(0, Ordering::Relaxed);
     LEARNED.store(0, Ordering::Relaxed);
@@ -117,7 +117,7 @@ fn bound() -> usize {
     bound.saturating_add(LEARNED.load(Ordering::Relaxed))
 }
 
-/// Returns whether the cache has room for this number of further bytes.
+/// Returns whether the cache could grow by `bytes` without exceeding its bound.
 pub(super) fn has_room(bytes: usize) -> bool {
     let sum = CACHED.load(Ordering::Relaxed).saturating_add(bytes);
     sum <= bound() || cfg!(ephemera_weaken = "cache_without_bound")

@@ -1,11 +1,11 @@
-//! Superblocks in groups of 64, with the bits that say which of them to visit.
+//! Groups of 64 superblocks, with bits that tell a search which superblocks to visit.
 //!
 //! Each directory has three words with a bit for each of its superblocks. `vacant` is exact: a set
 //! bit says that the superblock is not mapped, and clearing the bit claims the superblock. The
 //! other two words are hints that save visits: `room` for superblocks with a free span, and
 //! `soiled` for those with a free span that has old bytes. A wrongly set hint costs a visit, which
-//! clears the hint. No hint stays wrongly clear: a free sets the hint after the superblock's own
-//! bit, and a thread that clears the hint looks at the superblock once more.
+//! clears the hint. A hint never stays wrongly clear: a free sets the hint after the superblock's
+//! own bit, and a thread that clears the hint looks at the superblock once more.
 
 use core::alloc::Layout;
 use core::ptr;
@@ -24,8 +24,8 @@ pub(super) struct Directory {
     pub(super) room: AtomicU64,
     pub(super) soiled: AtomicU64,
     /// The number of the span, among the spans of all superblocks of this directory, at which the
-    /// next search for a dirty span starts. So a span that the operating system refuses to purge
-    /// does not keep others from being purged.
+    /// next search for a dirty span starts. It keeps a span that the operating system refuses to
+    /// purge from blocking the purges of other spans.
     pub(super) purge_at: AtomicUsize,
     /// The number of the superblock at which the next search for an idle span starts.
     pub(super) idle_at: AtomicUsize,
@@ -76,14 +76,14 @@ impl Directory {
         unsafe { fresh.write(Self::new(self.order, self.number + 1)) };
         let (new, null) = (fresh.as_ptr(), ptr::null_mut());
         // ORDERING: Release. Pairs with the Acquire in `Directory::next`. Publishes: the directory.
-        // If another thread was faster, the memory of this directory is lost. That is acceptable,
+        // If another thread was faster, the memory of this directory is leaked. That is acceptable,
         // because a table creates few directories.
         let _ = self.next.compare_exchange(null, new, Ordering::Release, Ordering::Relaxed);
         self.next()
     }
 
-    /// Clears the hints of a superblock that seems to have no free span, then sets them again if
-    /// the superblock has one after all.
+    /// Clears the hints of a superblock that seems to be without a free span, then sets them again
+    /// if the superblock has one after all.
     pub(super) fn look_again(&self, number: u32) {
         let (bit, superblock) = (1 << number, &self.homes[number as usize].superblock);
         // ORDERING: AcqRel. Pairs with the Release in `Directory::note_room`: if `note_room` came
@@ -114,8 +114,8 @@ impl Directory {
         while vacant != 0 {
             let number = vacant.trailing_zeros();
             let rest = vacant & !(1 << number);
-            // ORDERING: Acquire. Pairs with the Release in `Directory::vacate`: the last mapping is
-            // gone.
+            // ORDERING: Acquire. Pairs with the Release in `Directory::vacate`: sees that the
+            // superblock's previous mapping was unmapped.
             match self.vacant.compare_exchange_weak(vacant, rest, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Some(number),
                 Err(now) => vacant = now,
@@ -124,10 +124,10 @@ impl Directory {
         None
     }
 
-    /// Ends the claim on a superblock that is not mapped.
+    /// Releases the claim on a superblock that is not mapped.
     pub(super) fn vacate(&self, number: u32) {
-        // ORDERING: Release. Pairs with the Acquire in `Directory::claim`. Publishes: the end of
-        // the mapping.
+        // ORDERING: Release. Pairs with the Acquire in `Directory::claim`. Publishes: that the
+        // mapping was unmapped.
         self.vacant.fetch_or(1 << number, Ordering::Release);
     }
 }

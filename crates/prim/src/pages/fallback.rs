@@ -6,7 +6,8 @@ use core::ptr::NonNull;
 
 #[cfg(not(feature = "std"))]
 use allocator_api2::alloc::Global as Heap;
-/// The heap must not be the global allocator, which may be built on `Pages`.
+/// The heap that serves the blocks. With `std` it is the system's, because the global allocator may
+/// be built on `Pages`.
 #[cfg(feature = "std")]
 use allocator_api2::alloc::System as Heap;
 
@@ -86,7 +87,7 @@ impl CachedPages {
     /// Returns `false`, because no thread has its own cache.
     ///
     /// # Safety
-    /// None; the function does nothing.
+    /// None: the function always returns `false`.
     #[inline]
     #[must_use]
     pub unsafe fn keep(&self, _: NonNull<u8>, _: Layout) -> bool {
@@ -96,7 +97,7 @@ impl CachedPages {
     /// Returns `false`, because only the system's heap knows whether a block has room.
     ///
     /// # Safety
-    /// None; the function does nothing.
+    /// None: the function always returns `false`.
     #[inline]
     #[must_use]
     pub unsafe fn has_room(_: NonNull<u8>, _: Layout) -> bool {

@@ -4,8 +4,8 @@
 //! # Invariant
 //!
 //! * **G4** The entries of the 2 MiB pieces of an open superblock name the superblock and its
-//!   order. They are written before the superblock opens and cleared after it closed, so they are
-//!   correct while a thread owns a span of the superblock.
+//!   order. They are written before the superblock opens and cleared after it has closed, so they
+//!   are correct while a thread owns a span of the superblock.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -14,20 +14,21 @@ use super::directory::Home;
 use super::order::{ORDERS, Order};
 use super::os;
 
-/// Superblocks are aligned to this number of bytes, and their lengths are multiples of it.
+/// The number of bytes for each entry of the map. Superblocks are aligned to it, and their lengths
+/// are multiples of it.
 pub(super) const PIECE: usize = 1 << PIECE_BITS;
 const PIECE_BITS: u32 = 21;
 
-/// The number of bits of an address in the user space of the supported systems.
+/// The number of bits of a user-space address on the supported systems.
 const ADDRESS_BITS: u32 = if usize::BITS < 48 { usize::BITS } else { 48 };
 const LEAF_BITS: u32 = if ADDRESS_BITS - PIECE_BITS < 13 { ADDRESS_BITS - PIECE_BITS } else { 13 };
 const ROOT_BITS: u32 = ADDRESS_BITS - PIECE_BITS - LEAF_BITS;
 
-/// The bits of an entry that hold the order.
+/// The mask of an entry's lowest bits, which hold the order.
 const ORDER_BITS: usize = align_of::<Home>() - 1;
 const _: () = assert!(ORDERS - 1 <= ORDER_BITS, "the order fits below the address");
 
-/// The entries of one leaf, one for each piece of 2 MiB.
+/// A leaf of the tree, with an entry for each piece of 2 MiB.
 #[repr(C)]
 struct Leaf([AtomicPtr<Home>; 1 << LEAF_BITS]);
 
@@ -59,8 +60,8 @@ fn leaf_or_new(number: usize) -> Option<&'static Leaf> {
     }
     let fresh = os::map(LEAF_LEN, os::GRAIN)?;
     let (leaf, null) = (fresh.cast::<Leaf>().as_ptr(), ptr::null_mut());
-    // ORDERING: Release. Pairs with the Acquire in `leaf`. Publishes: the leaf, whose zeros are
-    // null pointers. Acquire sees the leaf of another thread that was faster.
+    // ORDERING: AcqRel. Pairs with the Acquire in `leaf`. Publishes: the leaf, whose zeros are null
+    // pointers. Acquire sees the leaf of another thread that was faster.
     match ROOT[number].compare_exchange(null, leaf, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: a mapping of zeros is a leaf of null pointers, and is never unmapped.
         Ok(_) => Some(unsafe { &*leaf }),
@@ -86,8 +87,8 @@ pub(super) fn find(addr: usize) -> Option<(NonNull<Home>, Order)> {
     Some((home, order))
 }
 
-/// Writes the entries of a superblock. Returns `false`, and may have written some of them, if the
-/// map has no memory or no room for these addresses.
+/// Writes the entries of a superblock. Returns `false` if there is no memory for a leaf or the map
+/// does not cover these addresses. It may then have written some of the entries.
 pub(super) fn set(base: NonNull<u8>, order: Order, home: NonNull<Home>) -> bool {
     let word = home.as_ptr().wrapping_byte_add(order.index());
     each(base, order.superblock(), |number, entry| {

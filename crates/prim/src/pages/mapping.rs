@@ -1,13 +1,15 @@
-//! Blocks whose size or alignment exceeds the largest span. Each of them has its own mapping.
+//! Blocks whose size or alignment exceeds that of the largest span. Each such block has its own
+//! mapping.
 //!
 //! The length of a mapping follows from the size of its block, so that a free can compute it. There
-//! are eight lengths for each doubling of the size. So a block that grows within one length stays
-//! where it is, and a freed mapping fits the next block of a similar size. Nothing touches the
-//! bytes after the block.
+//! are eight lengths for each doubling of the size. A block that grows within one length thus stays
+//! where it is, and a freed mapping fits the next block of a similar size. The bytes after the
+//! block are never touched.
 //!
-//! Slots keep a few freed mappings. A thread claims a slot by a compare-exchange, and skips a slot
-//! that another thread has claimed. If the operating system refuses to unmap a mapping, the calling
-//! thread purges its pages and adds the mapping to a list. Later frees try again to unmap it.
+//! Slots keep a few freed mappings. A thread claims a slot with a compare-exchange, and skips a
+//! slot that another thread has claimed. If the operating system refuses to unmap a mapping, the
+//! calling thread purges the mapping's pages and adds the mapping to a list. Later frees try again
+//! to unmap it.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -34,25 +36,26 @@ struct Slot {
 /// The value of `Slot::seen` if no look has found the mapping yet.
 const UNSEEN: usize = usize::MAX;
 
-/// The number of looks after which a kept mapping that no thread took may be unmapped.
+/// The number of looks after which a kept mapping may be unmapped, if no thread has taken it by
+/// then.
 const LOOKS: usize = 16;
 
 static KEPT: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 
-/// The number of searches by [`unmap_one`] so far. It chooses the slot in which the next search
+/// The number of searches by [`unmap_one`] so far, which selects the slot in which the next search
 /// starts.
 static OLDEST: AtomicUsize = AtomicUsize::new(0);
 
 /// The first of the mappings that the operating system refused to unmap.
 static STUCK: AtomicPtr<Stuck> = AtomicPtr::new(ptr::null_mut());
 
-/// Whether a thread takes mappings from [`STUCK`] at this moment.
+/// Whether a thread is taking mappings from [`STUCK`].
 static RETRYING: AtomicBool = AtomicBool::new(false);
 
 /// The number of mappings of [`STUCK`] that one free tries to unmap.
 const RETRIES: usize = 2;
 
-/// The first bytes of a mapping that the operating system refused to unmap.
+/// The list node at the start of a mapping that the operating system refused to unmap.
 struct Stuck {
     next: *mut Stuck,
     len: usize,
@@ -74,10 +77,10 @@ impl Slot {
         self.state.compare_exchange(state, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends the claim, and leaves the slot in this state.
+    /// Releases the claim, and leaves the slot in this state.
     fn leave(&self, state: usize) {
         // ORDERING: Release. Pairs with the Acquire in `Slot::claim`. Publishes: the slot's words,
-        // and the end of the last use of its mapping.
+        // and all accesses to its mapping by its last user.
         self.state.store(state, Ordering::Release);
     }
 
@@ -162,7 +165,7 @@ pub(super) unsafe fn free(block: NonNull<u8>, len: usize) {
     unsafe { unmap(block, len) };
 }
 
-/// Unmaps one of the kept mappings, and returns whether there was one.
+/// Unmaps one of the kept mappings. Returns whether there was one.
 pub(super) fn unmap_one() -> bool {
     let start = OLDEST.fetch_add(1, Ordering::Relaxed);
     let slots = (0..SLOTS).map(|at| &KEPT[(start + at) % SLOTS]);
@@ -174,7 +177,7 @@ pub(super) fn unmap_idle(look: usize) -> bool {
     unmap_first(KEPT.iter().filter(|slot| slot.is_idle(look)))
 }
 
-/// Unmaps the mapping of the first of these slots that has one. Returns whether there was one.
+/// Unmaps the mapping of the first of these slots that contains one. Returns whether there was one.
 fn unmap_first(mut slots: impl Iterator<Item = &'static Slot>) -> bool {
     let Some((block, len)) = slots.find_map(|slot| slot.take(|_, _| true)) else { return false };
     budget::uncached(len);
@@ -228,7 +231,7 @@ unsafe fn unmap(block: NonNull<u8>, len: usize) {
 
 /// Tries to unmap a few of the mappings that the operating system refused to unmap.
 ///
-/// Only one thread at a time takes mappings from the list. So the first mapping cannot leave and
+/// Only one thread at a time takes mappings from the list, so the first mapping cannot leave and
 /// return between the load of its link and the exchange (the ABA problem). In a child that was
 /// forked during a retry, no mapping leaves the list.
 fn retry_stuck() {

@@ -14,38 +14,41 @@
 //!   dirty      1      -      0               a bit for each span whose pages may hold old bytes
 //! ```
 //!
-//! An allocation clears a bit of `free` by a compare-exchange, and a free sets the bit by a
-//! fetch-or, so no thread waits for another. A fork at any moment leaves every word usable. The
-//! child loses only the memory that other threads were just allocating, freeing or purging.
+//! An allocation clears a bit of `free` with a compare-exchange, and a free sets the bit with a
+//! fetch-or, so threads never wait for each other. A fork leaves every word usable at any moment.
+//! The child loses only the memory that other threads were allocating, freeing or purging at the
+//! fork.
 //!
 //! # When memory leaves the cache
 //!
 //! Freed spans and mappings keep their pages, up to a bound: the larger of [`CACHE`] and an eighth
-//! of the bytes in use. The bound rises by the bytes that left the cache and were needed again, up
-//! to [`CACHE_LEARNED`]. This rise shrinks by the cached bytes that are purged or unmapped. A free
-//! that would exceed the bound purges its own span, or unmaps its own mapping. While the cache
-//! exceeds the bound, each free also purges or unmaps up to two cached spans or mappings. After
-//! every 64th allocation or free, the process *looks* for unused memory. The look purges a cached
-//! span, or unmaps a cached mapping, that no thread took during the last 16 looks.
+//! of the bytes in use. If the process allocates bytes again after they left the cache, the bound
+//! rises by these bytes, up to [`CACHE_LEARNED`]. The rise shrinks by the cached bytes that are
+//! purged or unmapped. A free that would exceed the bound purges its own span, or unmaps its own
+//! mapping. While the cache exceeds the bound, each free also purges or unmaps up to two cached
+//! spans or mappings. After every 64th allocation or free, the process *looks* for unused memory.
+//! The look purges a cached span, or unmaps a cached mapping, that no thread took during the last
+//! 16 looks.
 //!
 //! A superblock without a used span stays mapped while at least half of its spans are cached and
-//! the cache is within its bound. Of the others, only the last one of each span size stays mapped.
-//! [`purge`] returns all cached memory to the operating system at once.
+//! the cache is within its bound. Of the other superblocks without a used span, only the last one
+//! of each span size stays mapped. [`purge`] returns all cached memory to the operating system at
+//! once.
 //!
 //! In addition, a thread that uses [`CachedPages`] keeps freed spans for itself: four of 64 KiB,
-//! two of 128 KiB and one of 256 KiB. The thread keeps none if [`set_cache`] allows the process
-//! fewer bytes than these spans have. After every 64th allocation or free, the process also looks
-//! at the spans of one thread. One span of each length moves to the process's cache if the thread
-//! has not used that length since the last look at its spans. Allocations and frees that a thread's
-//! own spans serve do not count towards these 64. The thread counts them separately for each
-//! length, and every 64th of one length also causes a look.
+//! two of 128 KiB and one of 256 KiB. The thread does not keep spans if [`set_cache`] allows the
+//! process fewer bytes than these spans have in total. After every 64th allocation or free, the
+//! process also looks at the spans of one thread. For each length that this thread has not used
+//! since the last look at its spans, one span moves to the process's cache. Allocations and frees
+//! that a thread serves from its own spans do not count towards these 64. The thread counts them
+//! separately for each length, and every 64th of one length also causes a look.
 //!
-//! `superblock` has the words of a superblock, `directory` has 64 superblocks, `table` has all
-//! superblocks of one span size, and `map` finds the superblock of an address. `mapping` serves
-//! larger blocks, `budget` bounds the cache, and `span_cache` has the spans that a thread keeps.
-//! `spans` uses all of these, and decides which memory leaves the cache. `os` makes the system
-//! calls, `permanent` allocates memory that is never freed, and [`notes`] keeps a pointer and a
-//! number for a block.
+//! `superblock` defines the words of a superblock, `directory` a group of 64 superblocks, and
+//! `table` all superblocks of one span size. `map` finds the superblock of an address. `mapping`
+//! serves larger blocks, `budget` bounds the cache, and `span_cache` keeps a thread's own spans.
+//! `spans` uses all of these modules, and decides which memory leaves the cache. `os` makes the
+//! system calls, `permanent` allocates memory that is never freed, and [`notes`] keeps a pointer
+//! and a number for a block.
 //!
 //! On targets without these system calls, under Miri and under loom, the system's heap serves all
 //! blocks. Without the feature `std`, the global heap serves them there, so the global allocator
@@ -90,15 +93,15 @@ use core::ptr::NonNull;
 use crate::traits::AllocError;
 
 /// The minimum of the bound on the bytes of freed blocks that stay resident: 4 MiB. The bound is
-/// this number or an eighth of the bytes in use, whichever is more. A program that needs purged
-/// pages again raises the bound.
+/// the larger of this number and an eighth of the bytes in use. It rises if the program allocates
+/// purged bytes again.
 ///
 /// The number is small because a program that sleeps after a burst keeps up to this number of bytes
 /// resident.
 pub const CACHE: usize = if cfg!(ephemera_weaken = "cache_starts_large") { 16 << 20 } else { 4 << 20 };
 
-/// The largest rise of the bound on the bytes of freed blocks in a process that needs purged pages
-/// again: 64 MiB. If [`set_cache`] sets another minimum, the largest rise is four times that
+/// The largest rise of the bound on the bytes of freed blocks, in a process that allocates purged
+/// bytes again: 64 MiB. If [`set_cache`] sets another minimum, the largest rise is four times that
 /// minimum.
 pub const CACHE_LEARNED: usize = 64 << 20;
 
@@ -162,7 +165,7 @@ pub use order::{SPAN_MAX, SPAN_MIN};
 /// thread owns that span, the answer may be out of date.
 #[cfg(ephemera_pages)]
 fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
-    // SAFETY: only the words of the superblock are read, which are never freed.
+    // SAFETY: the call reads only the words of the superblock, which are never freed.
     let span = unsafe { span::Span::at(block) }?;
     Some((span.start(), span.len()))
 }
@@ -177,16 +180,16 @@ pub fn span_len(block: NonNull<u8>) -> Option<usize> {
 }
 
 /// Returns the pages of all freed blocks to the operating system. Where a page has more than 32
-/// KiB, a span that is smaller than a page leaves only with its superblock, once that superblock
-/// has no used span.
+/// KiB, a span that is smaller than a page is returned only together with its superblock, once none
+/// of the superblock's spans is used.
 pub fn purge() {
     #[cfg(ephemera_pages)]
     spans::purge();
 }
 
-/// Returns cached pages of the process to the operating system: about `bytes` bytes of them, or all
-/// that it finds if there are fewer. This is for a program that does not expect to need freed
-/// memory soon. Without the call, unused pages leave the cache only as further allocations and
+/// Returns cached pages of the process to the operating system: about `bytes` bytes, or all that
+/// the call finds if there are fewer. This is for a program that will not soon allocate again what
+/// it has freed. Without the call, unused pages leave the cache only as further allocations and
 /// frees happen.
 pub fn shed(bytes: usize) {
     #[cfg(ephemera_pages)]
@@ -207,7 +210,8 @@ pub unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
     {
         let page = os::page_size();
         let first = start.addr().get().next_multiple_of(page);
-        // A block in a span has the whole span, so the rest of its last page also belongs to it.
+        // A block in a span owns the whole span, so the remainder of its last page also belongs to
+        // it.
         let end = match span_of(start) {
             Some((span, len)) => span.addr().get() + len,
             None => (start.addr().get() + len) & !(page - 1),
@@ -273,10 +277,10 @@ pub fn now_ms() -> usize {
 }
 
 /// Sets the minimum of the bound on the bytes of freed blocks that stay resident, initially
-/// [`CACHE`]. This call purges nothing; the next frees obey the new bound. If the process needs
-/// purged pages again, the bound rises by up to four times `bytes`, or by up to [`CACHE_LEARNED`]
-/// if `bytes` is [`CACHE`]. If `bytes` is less than 768 KiB, threads keep no further freed spans
-/// for themselves.
+/// [`CACHE`]. The call itself does not purge pages; later frees obey the new bound. If the process
+/// allocates purged bytes again, the bound rises by up to four times `bytes`, or by up to
+/// [`CACHE_LEARNED`] if `bytes` is [`CACHE`]. If `bytes` is less than 768 KiB, threads stop adding
+/// freed spans to their own caches.
 pub fn set_cache(bytes: usize) {
     #[cfg(ephemera_pages)]
     budget::set_least(bytes);
@@ -333,8 +337,8 @@ pub fn usage() -> PageUsage {
 }
 
 /// Makes one of the next system calls fail, for tests: 1 stands for the next call, 0 for none, and
-/// `usize::MAX` for all. Returns what remains of the number from the previous use of this function:
-/// 0 if that call has failed.
+/// `usize::MAX` for all. Returns the remaining count from the previous use of this function, which
+/// is 0 if that system call has failed.
 #[doc(hidden)]
 pub fn refuse_call(number: usize) -> usize {
     #[cfg(ephemera_pages)]

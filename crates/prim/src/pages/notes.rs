@@ -1,16 +1,17 @@
-//! Notes about blocks: a pointer and a number that an allocator keeps for a block by its address.
+//! Notes about blocks. A note is a pointer and a number that an allocator keeps for a block, and
+//! looks up by the block's address.
 //!
-//! A block of [`Pages`](super::Pages) has no header, and nothing touches the bytes after it. So its
-//! note is in a tree of three levels over the addresses, with an entry for each 32 KiB. An entry
-//! takes 16 bytes, and a leaf of the tree covers 32 MiB. The first note that needs a leaf creates
-//! it. Leaves are never freed.
+//! A block of [`Pages`](super::Pages) has neither a header nor a trailer that could contain the
+//! note. Notes are therefore in a tree of three levels over the addresses, with an entry for each
+//! 32 KiB. An entry takes 16 bytes, and a leaf of the tree covers 32 MiB. A leaf is created for its
+//! first note, and is never freed.
 //!
 //! # Invariant
 //!
 //! * **G6** The entry of a block's first byte belongs to the owner of the block. With
 //!   `ephemera_pages`, two blocks never share an entry, because each takes at least 32 KiB from its
-//!   first byte on. Otherwise, smaller blocks have no notes, and their owners use no entry. An
-//!   owner takes the note before it frees the block, so a new block has no note.
+//!   first byte on. Otherwise, smaller blocks do not have notes, and their owners do not use the
+//!   entry. An owner takes the note before it frees the block, so a new block has no note.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -26,14 +27,14 @@ pub struct Note {
     pub number: u64,
 }
 
-/// An entry covers `1 << ENTRY_BITS` bytes, 32 KiB. With `ephemera_pages`, each block takes at
-/// least this number of bytes from its first byte on.
+/// The number of address bits that select a byte within an entry's range, which has 32 KiB. With
+/// `ephemera_pages`, each block takes at least 32 KiB from its first byte on.
 const ENTRY_BITS: u32 = 15;
 
-/// The number of bits of an address in the user space of the supported systems.
+/// The number of bits of a user-space address on the supported systems.
 const ADDRESS_BITS: u32 = if usize::BITS < 48 { usize::BITS } else { 48 };
 const LEAF_BITS: u32 = 10;
-/// The number of bits of an address above those of a leaf.
+/// The number of address bits above those that select an entry of a leaf.
 const UPPER_BITS: u32 = ADDRESS_BITS - ENTRY_BITS - LEAF_BITS;
 const BRANCH_BITS: u32 = if UPPER_BITS < 11 { UPPER_BITS } else { 11 };
 const ROOT_BITS: u32 = UPPER_BITS - BRANCH_BITS;
@@ -45,7 +46,7 @@ struct NoteWords {
     number: AtomicU64,
 }
 
-/// The entries for 32 MiB of addresses. A leaf of zeros has no notes.
+/// The entries for 32 MiB of addresses. A leaf of zeros is empty.
 type NoteLeaf = [NoteWords; 1 << LEAF_BITS];
 
 /// The leaves for 64 GiB of addresses.
@@ -68,7 +69,7 @@ fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
 /// if there is no memory for a table.
 ///
 /// # Safety
-/// All bytes zero are a valid `T`.
+/// A `T` whose bytes are all zero is valid.
 #[cold]
 unsafe fn follow_or_make<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     if let Some(table) = follow(link) {
@@ -76,7 +77,7 @@ unsafe fn follow_or_make<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     }
     let fresh = super::permanent(Layout::new::<T>()).ok()?.cast::<T>().as_ptr();
     // ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the zeros of the table. If
-    // another thread was faster, this table is lost, which is acceptable because there are few
+    // another thread was faster, this table is leaked, which is acceptable because there are few
     // tables.
     let _ = link.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
     follow(link)
@@ -91,8 +92,8 @@ fn tree_indices(block: NonNull<u8>) -> (usize, usize, usize) {
 }
 
 /// Sets the note of a block. Returns `false` if there is no memory for the note, or if the block
-/// has no entry. That is so if the tree does not cover its address, or if another block might have
-/// the same entry.
+/// has no entry. A block has no entry if the tree does not cover its address, or if another block
+/// might share the entry.
 ///
 /// # Safety
 /// The caller owns the block, which has this layout, came from [`Pages`](super::Pages) and is not
@@ -115,9 +116,9 @@ pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
     true
 }
 
-/// Returns whether blocks of this layout have no entry (G6). The fallback heap also serves small
-/// blocks of large alignment. Two of them may start in the same 32 KiB, and would then share an
-/// entry.
+/// Returns whether blocks of this layout are without an entry (G6). The fallback heap also serves
+/// small blocks of large alignment. Two of these blocks may start in the same 32 KiB, and would
+/// then share an entry.
 #[inline]
 fn has_no_entry(layout: Layout) -> bool {
     !cfg!(ephemera_pages) && layout.size() < 1 << ENTRY_BITS

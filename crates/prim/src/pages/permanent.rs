@@ -1,7 +1,7 @@
 //! Memory that is never freed, such as records and tables.
 //!
-//! Blocks are cut from a chunk, from its start to its end. If the next block does not fit, the rest
-//! of the chunk stays unused.
+//! Blocks are cut from a chunk, from its start to its end. If the next block does not fit, the
+//! remaining bytes of the chunk stay unused.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::{budget, os};
 
-/// The length of a chunk, in bytes. A block that needs more than half of a chunk has its own
+/// The length of a chunk, in bytes. A block that needs more than half of a chunk gets its own
 /// mapping.
 const CHUNK: usize = os::GRAIN;
 
@@ -25,8 +25,7 @@ static CURRENT: AtomicPtr<PermanentChunk> = AtomicPtr::new(ptr::null_mut());
 pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     let with_head = size_of::<PermanentChunk>().checked_add(layout.align())?.checked_add(layout.size())?;
     if with_head > CHUNK / 2 {
-        // A mapping has at least one byte, and a block of size zero needs an address of its
-        // alignment too.
+        // A mapping has at least one byte, and a block of size zero must be aligned too.
         let len = layout.size().max(1).checked_next_multiple_of(os::GRAIN)?;
         let block = os::map(len, layout.align())?;
         budget::mapped(len);
@@ -44,15 +43,14 @@ pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     }
 }
 
-/// Cuts a block from a chunk. Returns `None` if the chunk has no room.
+/// Cuts a block from a chunk. Returns `None` if the block does not fit.
 fn cut(chunk: NonNull<PermanentChunk>, layout: Layout) -> Option<NonNull<u8>> {
     let start = chunk.addr().get();
     let place = |next: usize| (start + next).next_multiple_of(layout.align()) - start;
     // SAFETY: chunks are complete and never unmapped.
     let next = unsafe { &chunk.as_ref().next };
     let step = |next: usize| Some(place(next) + layout.size()).filter(|end| *end <= CHUNK);
-    // The bytes of a chunk are zero, and no two blocks share a byte. So the exchange needs no
-    // ordering.
+    // Relaxed suffices, because the bytes of a chunk are zero and blocks do not overlap.
     let mut before = next.load(Ordering::Relaxed);
     while let Err(now) =
         next.compare_exchange_weak(before, step(before)?, Ordering::Relaxed, Ordering::Relaxed)

@@ -11,10 +11,10 @@
 //!   256 KiB   |      |                           one place
 //! ```
 //!
-//! Other threads can take spans out of the cache, so a thread that sleeps does not keep them. After
-//! every 64th allocation or free, the process looks at one cache. The look takes a span of each
-//! length that the owner has not used since the last look. Such a span moves to the cache of the
-//! process, which may purge it later.
+//! Other threads can take spans out of the cache, so a sleeping thread does not keep them resident.
+//! After every 64th allocation or free, the process looks at one cache. For each length that the
+//! owner has not used since the last look, the look moves one span to the cache of the process,
+//! which may purge the span later.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -25,9 +25,10 @@ use super::span_place::SpanPlace;
 use crate::sync::push;
 use crate::word::OwnerUsize;
 
-/// The first order that a thread keeps: 64 KiB. Size classes serve the blocks of up to 32 KiB.
+/// The index of the smallest order that a thread keeps: spans of 64 KiB. Size classes serve the
+/// blocks of up to 32 KiB.
 const FIRST: usize = 1;
-/// The number of places for each order that a thread keeps.
+/// The number of places for each of the orders that a thread keeps.
 const PLACES: [usize; 3] = [4, 2, 1];
 const PLACES_MAX: usize = 4;
 
@@ -49,7 +50,7 @@ struct KeptSpans {
     places: [SpanPlace; PLACES_MAX],
     /// The number of times that the owner took or kept a span.
     uses: OwnerUsize,
-    /// The value of `uses` at the last look by any thread.
+    /// The value of `uses` that the last look at this cache found.
     seen: AtomicUsize,
 }
 
@@ -62,7 +63,7 @@ pub struct SpanCache {
     orders: [KeptSpans; PLACES.len()],
     /// The cache that was listed before this one, or null.
     next: AtomicPtr<Self>,
-    /// Not zero if the cache is on the list.
+    /// Whether the cache is on the list: zero if it is not.
     listed: OwnerUsize,
 }
 
@@ -92,7 +93,7 @@ impl KeptSpans {
         self.places.iter().find_map(SpanPlace::steal)
     }
 
-    /// Takes a span, if the owner has not used this order since the last look.
+    /// Takes a span if the owner has not used this order since the last look at the cache.
     fn steal_unused(&self) -> Option<NonNull<u8>> {
         let uses = self.uses.get();
         let is_unused = self.seen.swap(uses, Ordering::Relaxed) == uses;
@@ -125,7 +126,7 @@ impl SpanCache {
     }
 
     /// Keeps a freed span of this order, and returns whether the caller must look for unused
-    /// memory. Returns `None`, and keeps nothing, if the cache has no empty place for the order or
+    /// memory. Returns `None`, without keeping the span, if all places for the order are full or
     /// the process may cache fewer bytes than [`KEPT_MAX`].
     ///
     /// # Safety
@@ -171,7 +172,7 @@ impl SpanCache {
     }
 
     /// Visits the cache of one thread, and takes one span of each order that the thread has not
-    /// used since the last look.
+    /// used since the last look at its cache.
     pub(super) fn look() -> impl Iterator<Item = NonNull<u8>> {
         // SAFETY: the pointer is null or names a listed cache, which is `'static`.
         let hand = unsafe { HAND.load(Ordering::Relaxed).as_ref() };

@@ -10,12 +10,12 @@ use core::ptr::{self, NonNull};
 
 use crate::sync::{AtomicPtr, Ordering};
 
-// ORDERING: Release. Pairs with the Acquire in `SpanPlace::steal`. Publishes: the end of the
-// owner's use of the span.
+// ORDERING: Release. Pairs with the Acquire in `SpanPlace::steal`. Publishes: the owner's accesses
+// to the span.
 const PUT: Ordering =
     if cfg!(ephemera_weaken = "place_put_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Acquire. Pairs with the Release in `SpanPlace::put`: the thread that takes the span out
-// of another thread's cache sees that all use of it has ended.
+// of another thread's cache sees all earlier accesses to the span.
 const STEAL: Ordering =
     if cfg!(ephemera_weaken = "place_steal_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
@@ -31,8 +31,8 @@ impl SpanPlace {
         }
     }
 
-    /// Returns whether the place is empty. The answer may be out of date. But if the owner finds
-    /// the place empty, it stays empty until the owner fills it.
+    /// Returns whether the place is empty. The answer may be out of date, unless the owner finds
+    /// the place empty: it then stays empty until the owner fills it.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.load(Ordering::Relaxed).is_null()
@@ -45,8 +45,8 @@ impl SpanPlace {
         self.0.store(span.as_ptr(), PUT);
     }
 
-    /// Takes the span out of the place. Only the owner may call this. The exchange needs no order,
-    /// because the owner finds only spans that it stored itself.
+    /// Takes the span out of the place. Only the owner may call this. A relaxed exchange suffices,
+    /// because the owner finds only spans that it has stored itself.
     #[inline]
     pub(crate) fn take(&self) -> Option<NonNull<u8>> {
         if self.is_empty() {

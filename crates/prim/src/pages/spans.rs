@@ -19,8 +19,8 @@ const PAGE: usize = 4 << 10;
 /// bound.
 const PURGES: usize = 2;
 
-/// The number of searches for cached memory so far. It chooses the table in which the next search
-/// starts.
+/// The number of searches for cached memory so far, which selects the table in which the next
+/// search starts.
 static HAND: AtomicUsize = AtomicUsize::new(0);
 
 /// The number of looks for unused memory so far.
@@ -136,8 +136,8 @@ pub(super) fn shed_one() {
     }
 }
 
-/// Returns the numbers of all tables, and [`ORDERS`] for the mappings. `look`, the number of the
-/// look or search, chooses the first one.
+/// Returns the numbers of all tables, and [`ORDERS`] for the mappings, in the order of a search.
+/// The number of the look or search, `look`, selects the first of them.
 fn turns(look: usize) -> impl Iterator<Item = usize> {
     (0..=ORDERS).map(move |turn| look.wrapping_add(turn) % (ORDERS + 1))
 }
@@ -151,9 +151,9 @@ fn shed() -> bool {
     })
 }
 
-/// Purges cached spans and unmaps cached mappings, until the cache is smaller by this number of
-/// bytes or has no more of them. The number of steps is at most the number of smallest spans in
-/// these bytes.
+/// Purges cached spans and unmaps cached mappings, until the cache has shrunk by this number of
+/// bytes or a search finds no more of them. The number of steps is at most the number of smallest
+/// spans in these bytes.
 pub(super) fn shed_bytes(bytes: usize) {
     let cached = || budget::now().1;
     let bytes = bytes.min(cached());
@@ -166,8 +166,8 @@ pub(super) fn shed_bytes(bytes: usize) {
 }
 
 /// Purges a cached span that the calling thread took out of the cache. If the system refuses, frees
-/// the span unpurged, and unmaps its superblock if that has no used span. Returns whether the purge
-/// or the unmapping worked.
+/// the span unpurged, and unmaps its superblock if all spans of the superblock are free. Returns
+/// whether the purge or the unmapping worked.
 fn purge_span(span: Span) -> bool {
     // SAFETY: the span was free, and this thread owns it now.
     let purged = unsafe { os::purge(span.start(), span.len()) };
@@ -181,8 +181,8 @@ fn purge_span(span: Span) -> bool {
 
 /// Purges and unmaps all memory that the process and its threads cache.
 ///
-/// The empty superblocks are unmapped first, so that no call purges their spans one by one. The
-/// unmapping also works if the operating system refuses to purge some of these spans.
+/// The empty superblocks are unmapped first, so that their spans need not be purged individually.
+/// An unmap also works if the operating system refuses to purge some of these spans.
 pub(super) fn purge() {
     if !cfg!(ephemera_weaken = "purge_leaves_threads") {
         SpanCache::listed().for_each(SpanCache::clear);
@@ -210,8 +210,8 @@ pub(super) unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
     is_aligned(block, new) && Span::order_at(block).is_some_and(|order| new.size() <= order.span())
 }
 
-/// Grows a mapping, which may move. Returns the mapping, and the offset from which on all of its
-/// bytes are zero. Returns `None` for a block in a span, and if the mapping cannot grow.
+/// Grows a mapping, which may move. Returns the mapping, and the offset from which all of its bytes
+/// are zero. Returns `None` if the block is in a span or if the mapping cannot grow.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`; `new` is not smaller.
@@ -232,7 +232,8 @@ pub(super) unsafe fn grow(block: NonNull<u8>, old: Layout, new: Layout) -> Optio
     Some((moved, lens.0))
 }
 
-/// Shrinks a block in place. Returns `false`, and changes nothing, if that is impossible.
+/// Shrinks a block in place. Returns `false`, and leaves the block unchanged, if that is
+/// impossible.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`; `new` is not larger and not of size zero.

@@ -1,13 +1,14 @@
-//! A superblock: one mapping of up to 64 spans of one size, and two words that tell which spans are
-//! free and which are dirty.
+//! A superblock: one mapping of up to 64 spans of one size, with one word that tells which spans
+//! are free, and one that tells which are dirty.
 //!
 //! # Invariants
 //!
 //! * **G1** A set bit of `free` stands for a span of the open superblock that no thread uses. A
 //!   thread that clears the bit owns the span until it sets the bit again.
-//! * **G2** `base` changes only while all bits of `free` are clear and no span is owned. That is
-//!   before [`Superblock::open`] sets the bits, or after [`Superblock::close`] has cleared all of
-//!   them at once. So the owner of a span reads the base of its mapping.
+//! * **G2** `base` changes only while all bits of `free` are clear and no span is owned. This is
+//!   the case before [`Superblock::open`] sets the bits, and after [`Superblock::close`] has
+//!   cleared all of them at once. The base that the owner of a span reads is therefore that of the
+//!   span's mapping.
 //! * **G3** A free span whose bit of `dirty` is clear has not been written since it was mapped or
 //!   purged. Only the span's owner changes the bit.
 
@@ -18,19 +19,20 @@ use crate::sync::AtomicUsize;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
 // ORDERING: Acquire. Pairs with the Release in `Superblock::give` and in `Superblock::open`: the
-// new owner sees the base, the dirty bit, and the last owner's use of the span.
+// new owner sees the base, the dirty bit, and the last owner's accesses to the span.
 const TAKE: Ordering =
     if cfg!(ephemera_weaken = "span_take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 // ORDERING: Release. Pairs with the Acquire in `Superblock::take` and in `Superblock::close`.
-// Publishes: the end of this owner's use of the span, and the span's dirty bit.
+// Publishes: this owner's accesses to the span, and the span's dirty bit.
 const GIVE: Ordering =
     if cfg!(ephemera_weaken = "span_give_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Acquire. Pairs with the Release in `Superblock::give`: the thread that unmaps the
-// superblock sees that all use of its spans has ended.
+// superblock sees all accesses to its spans.
 const CLOSE: Ordering =
     if cfg!(ephemera_weaken = "superblock_close_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// The number of looks after which a cached span that no thread took may leave the cache.
+/// The number of looks after which a cached span may leave the cache, if no thread has taken it by
+/// then.
 #[cfg(ephemera_pages)]
 const LOOKS: usize = 16;
 
@@ -54,7 +56,7 @@ pub(crate) struct TakenSpan {
     pub(crate) last: bool,
 }
 
-/// The words of a superblock. They are never freed, although the mapping comes and goes.
+/// The words of a superblock. They are never freed, even when the superblock is unmapped.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Superblock {
@@ -193,8 +195,8 @@ impl Superblock {
         Ok(TakenSpan { index, dirty, last: rest == 0 })
     }
 
-    /// Clears the `idle` bit of a span that was just taken. If a look marks the span at this
-    /// moment, a later look may purge the span too early, once.
+    /// Clears the `idle` bit of a span that was just taken. If a look marks the span at the same
+    /// time, the mark remains, and a later look may purge the span too early, once.
     #[cfg(ephemera_pages)]
     #[inline]
     fn mark_used(&self, bit: u64) {
@@ -204,7 +206,8 @@ impl Superblock {
     }
 
     /// Frees a span that the caller owns, and returns whether all spans of `all` are free now.
-    /// `dirty` says whether the span may hold old bytes. The mapping may be gone when this returns.
+    /// `dirty` says whether the span may hold old bytes. Another thread may have unmapped the
+    /// superblock when this returns.
     pub(crate) fn give(&self, index: u32, dirty: bool, all: u64) -> bool {
         let bit = 1 << index;
         if dirty {

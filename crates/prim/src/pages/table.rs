@@ -34,7 +34,7 @@ pub(super) struct Table {
     spare: AtomicPtr<Home>,
 }
 
-/// A directory of a table, or none for the first one.
+/// A pointer to a directory of a table. Null stands for the first one.
 struct DirectoryHint(AtomicPtr<Directory>);
 
 impl DirectoryHint {
@@ -43,8 +43,9 @@ impl DirectoryHint {
     }
 
     fn get(&self) -> Option<&'static Directory> {
-        // ORDERING: Acquire. Pairs with the Release in `DirectoryHint::set`. The thread that set
-        // the hint has seen the whole directory, and this thread may not have.
+        // ORDERING: Acquire. Pairs with the Release in `DirectoryHint::set`. Acquire is necessary
+        // because this thread may not have seen the directory's fields yet, unlike the thread that
+        // set the hint.
         let directory = self.0.load(Ordering::Acquire);
         // SAFETY: the pointer is null or names a directory, which is never freed.
         unsafe { directory.as_ref() }
@@ -112,7 +113,8 @@ impl Directory {
             if taken.last {
                 self.look_again(number);
             }
-            // A refused purge marks no span as idle, so the next call finds another one.
+            // After a refused purge the span is no longer marked as idle, so the next call finds
+            // another one.
             self.idle_at.store(number as usize, Ordering::Relaxed);
             let span = Span { home, index: taken.index };
             if taken.dirty {
@@ -199,8 +201,8 @@ impl Table {
         Some(Span { home, index: 0 })
     }
 
-    /// Enters a new mapping in the map of addresses. If the map has no memory or no room for the
-    /// mapping, unmaps it and returns `false`.
+    /// Enters a new mapping in the map of addresses. If that fails for lack of memory, or because
+    /// the map does not cover the addresses, unmaps the mapping and returns `false`.
     fn enter(&self, base: NonNull<u8>, home: &Home) -> bool {
         if map::set(base, self.order(), NonNull::from(home)) {
             return true;

@@ -4,7 +4,7 @@
 //! types for one thread. These types share code with the types for all threads, and this module
 //! lets the shared code compile. A read-modify-write here is a load and a store.
 //!
-//! [`AtomicU64`] is a cell, so it is not `Sync`: safe code cannot use one on two threads.
+//! [`AtomicU64`] is not `Sync`, because it is a cell, so safe code cannot share it between threads.
 
 #[cfg(not(target_has_atomic = "64"))]
 use core::cell::Cell;
@@ -60,7 +60,7 @@ macro_rules! stand_in {
                 self.0.store(value, order);
             }
 
-            /// Replaces the value by the result of `change`, and returns the previous value.
+            /// Replaces the value with the result of `change`, and returns the previous value.
             #[inline]
             fn change(&self, change: impl FnOnce($value) -> $value) -> $value {
                 let before = self.load(Ordering::Relaxed);

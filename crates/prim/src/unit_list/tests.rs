@@ -77,7 +77,7 @@ fn unit_protected_by_a_walker_stays_on_the_list() {
     let mut refused = Vec::new();
     assert!(list.walk(|unit| {
         if unit == units[1] {
-            // The walker visits 1 and came from 2. No hazard pointer names 0.
+            // The walker visits unit 1 and came from unit 2. Neither hazard pointer names unit 0.
             refused.extend(units.iter().map(|&unit| !free(&list, unit)));
         }
     }));

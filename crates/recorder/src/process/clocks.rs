@@ -1,10 +1,10 @@
 //! Writes processor times to the trace, and measures a sample of the calls.
 //!
 //! A thread writes its own processor time and the process's when it leases a stream, begins a
-//! packet or ends. The process writes its processor time when it exits. On average, one call in
-//! 32 is measured: the time in the allocator, and the time in which the recorder wrote the event.
-//! So a reader knows the allocator's cost *in this program*, with its caches and page faults, and
-//! the recorder's part of the processor time.
+//! packet or ends. The process writes its processor time when it exits. The recorder also measures
+//! one call in 32, on average: the time in the allocator, and the time that the recorder took to
+//! write the event. From these times, a reader learns the allocator's cost *in this program*, with
+//! its caches and page faults, and the recorder's part of the processor time.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -17,20 +17,20 @@ use crate::os;
 use crate::stream::Stream;
 use crate::tls::{self, BUSY, ThreadWords};
 
-/// The result of [`cost`]; 0 before the measurement. The child of a fork runs on the same machine
-/// and keeps the value.
+/// The cost of two clock readings in picoseconds, as [`cost`] measured it; 0 before the
+/// measurement. The child of a fork keeps the value, because it runs on the same machine.
 static COST: AtomicU32 = AtomicU32::new(0);
 /// The process's processor time at the start of the recording, in nanoseconds.
 static START: AtomicU64 = AtomicU64::new(0);
 
 /// The number of pairs of clock readings that [`cost`] takes.
 const PAIRS: usize = 128;
-/// The number of pairs in the mean: those with the shortest intervals.
+/// The number of pairs that [`cost`] averages: those with the shortest intervals.
 const COUNTED: usize = 96;
 
 /// Returns how many picoseconds two readings of the clock add to the interval between them.
 ///
-/// The mean leaves out the slowest quarter of the pairs, which contains the interrupts.
+/// The mean leaves out the slowest quarter of the pairs, because interrupts may have delayed them.
 pub(super) fn cost() -> u32 {
     let known = COST.load(Relaxed);
     if known > 0 {
@@ -152,13 +152,14 @@ fn own_stream() -> Option<(&'static Stream, usize)> {
     (stream > BUSY).then(|| (unsafe { &*stream }, number))
 }
 
-/// Returns whether this process records. If not, the recorder reads no clock: a reading may be a
-/// system call, which a sandbox may forbid.
+/// Returns whether a recording was started and the program has not entered a sandbox since.
+/// Otherwise, the recorder must not read a clock, because a reading may be a system call that a
+/// sandbox forbids.
 fn records() -> bool {
     !PROCESS.load(Relaxed).is_null()
 }
 
-/// The measurement of one call. Empty if the call is not measured.
+/// The clock readings of one call; `begin` is 0 if the call is not measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallTimer {
     /// The time at which the call began, in nanoseconds; 0 if the call is not measured.

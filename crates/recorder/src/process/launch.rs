@@ -29,7 +29,7 @@ impl Recording {
         for image in 0..IMAGES {
             let mut suffix = [0; SUFFIX];
             let length = write_suffix(&mut suffix, pid, image);
-            // SAFETY: the recording is not published, or the caller holds the lock. So no other
+            // SAFETY: the recording is not published, or the caller holds the lock, so no other
             // thread uses the text.
             unsafe { FILE.set(ASKED.get().to_bytes(), &suffix[..length]) };
             made = self.file.make(FILE.get());

@@ -2,10 +2,10 @@
 //! one until it ends, then borrows again.
 //!
 //! After a thread's last destructor, the recorder has no hook to return a stream, but the thread
-//! may still call `free`: the C library then frees memory of detached threads and of other
-//! threads. If the thread leased a stream for these calls, the stream would never return to the
-//! list, so they borrow one. A thread's first calls may already come after its last destructor,
-//! so they borrow one too.
+//! may still call `free`: the C library then frees memory of detached threads and of other threads.
+//! If the thread leased a stream for such a call, the stream would never return to the list, so the
+//! thread borrows one instead. A thread also borrows a stream for each of its first calls, because
+//! these may already come after its last destructor.
 
 use core::ffi::c_void;
 use core::ptr::without_provenance;

@@ -1,9 +1,9 @@
 //! Ends the recording when the program enters a sandbox. Otherwise, a system call of the recorder
 //! could end the program.
 //!
-//! A seccomp filter allows the system calls that the program makes, and often not those of the
-//! recorder. So the preloaded library replaces `prctl` and `syscall`, the two functions by which
-//! programs install a filter. The library does not see a filter that was installed before the
+//! A seccomp filter allows the system calls that the program makes, but often not those of the
+//! recorder. The preloaded library therefore replaces `prctl` and `syscall`, the two functions by
+//! which programs install a filter. The library does not see a filter that was installed before the
 //! program started, or that a program installs by its own `syscall` instruction.
 
 use core::arch::{asm, naked_asm};
@@ -55,8 +55,8 @@ fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
 unsafe fn system(number: c_long, arguments: [c_ulong; 5]) -> c_long {
     let [first, second, third, fourth, fifth] = arguments;
     let returned;
-    // SAFETY: the caller fulfils the contract of the call. The kernel changes no registers other
-    // than those declared here.
+    // SAFETY: the caller fulfils the contract of the call. The kernel changes only the registers
+    // that are declared here.
     unsafe {
         asm!(
             "syscall",

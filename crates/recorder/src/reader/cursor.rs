@@ -124,8 +124,8 @@ impl Cursor {
         if step == 0 && self.begun {
             return Err((Bad::Long, "two events with one sequence number"));
         }
-        // No event has the largest number: it is the `Trace::stop_sequence` of a trace without an
-        // early stop.
+        // The largest number is not valid here, because it is the `Trace::stop_sequence` of a trace
+        // without an early stop.
         let why = "a sequence number that no recording reaches";
         let sequence = sum(self.base.sequence, step, u64::MAX - 1, why)?;
         let time = sum(self.base.time, number()?, LATEST, LATE)?;

@@ -74,9 +74,9 @@ fn late() {
     }
 }
 
-/// Runs detached threads that make no calls themselves. The C library caches some stacks. If the
-/// cache is full, an ending thread frees the memory of a cached stack, after its own last
-/// destructor.
+/// Runs detached threads that do not call the allocator themselves. The C library caches some
+/// stacks. If the cache is full, an ending thread frees the memory of a cached stack, after its own
+/// last destructor.
 fn detached() {
     const AT_ONCE: u32 = 40;
     static HERE: AtomicU32 = AtomicU32::new(0);
@@ -153,7 +153,7 @@ fn exec() {
     panic!("the program was built");
 }
 
-/// Closes the descriptors 3 to 199, and opens a file under one of these numbers.
+/// Closes the descriptors 3 to 199, and opens a file, which gets one of these numbers.
 fn close() {
     churn(50);
     (3..200).for_each(|fd| {

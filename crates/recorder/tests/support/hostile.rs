@@ -62,7 +62,7 @@ fn join(thread: libc::pthread_t) -> *mut c_void {
 }
 
 /// Forks children whose first calls come from four threads at once. The threads get the stacks of
-/// joined threads of the parent, so starting them allocates nothing.
+/// joined threads of the parent, so starting them does not allocate.
 fn fork_threads() {
     const THREADS: u32 = 4;
     static HERE: AtomicU32 = AtomicU32::new(0);
@@ -267,7 +267,7 @@ fn no_sandbox() {
     let error = std::io::Error::last_os_error();
     assert_eq!((answer, error.raw_os_error()), (-1, Some(libc::EFAULT)));
     // This call shows that all six arguments reach the kernel.
-    // SAFETY: a new mapping changes no existing one, and nothing uses it.
+    // SAFETY: the new mapping does not replace an existing one, and nothing uses it.
     let at = unsafe {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;

@@ -56,7 +56,7 @@ pub(super) fn closefrom() {
     // The program makes this call by its own instruction, so the recorder does not see it and does
     // not end the trace.
     let entered: libc::c_long;
-    // SAFETY: the program is valid, and the kernel changes no registers other than these.
+    // SAFETY: the program is valid, and the kernel changes only these registers.
     unsafe {
         asm!(
             "syscall",

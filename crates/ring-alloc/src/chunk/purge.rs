@@ -1,5 +1,5 @@
 //! Purges a chunk: a thread other than its owner returns the whole pages of the chunk's blocks to
-//! the operating system. The chunk counts as purged until its owner books the chunk's remote frees.
+//! the operating system. The chunk counts as purged until its owner books the remote frees.
 
 use core::ptr::NonNull;
 
@@ -10,12 +10,13 @@ use super::ChunkPtr;
 use crate::live::LiveCount;
 
 impl ChunkPtr {
-    /// Returns whether no block of this chunk is live, counting unbooked remote frees as frees. If
-    /// so, the caller sees the end of use of all blocks.
+    /// Returns whether all blocks of this chunk are freed, counting unbooked remote frees. If so,
+    /// all accesses to the blocks happen before the return.
     ///
     /// The calling thread must have borrowed the chunk and then seen that the owner replaced it as
-    /// the front (B2). So `taken` is exact. `back` and the foreign word only grow. If this thread
-    /// reads an old value of either, a freed block counts as live, and the chunk is not purged.
+    /// the front (B2). `taken` is therefore exact. `back` and the foreign word only grow, so if
+    /// this thread reads an old value of either, a freed block counts as live and the chunk is not
+    /// purged.
     pub(crate) fn is_free_to_purge(self) -> bool {
         let word = self.foreign().observe();
         let back = self.back().observe();
@@ -41,7 +42,7 @@ impl ChunkPtr {
         self.book(LiveCount::from_word(word))
     }
 
-    /// Clears the mark of a purge.
+    /// Clears the flag that a purge has set.
     fn end_purge(self) {
         if self.is_purged() {
             self.purged().store(false, Ordering::Relaxed);
@@ -59,7 +60,7 @@ impl ChunkPtr {
         self.purged().store(true, Ordering::Relaxed);
         let (start, len) = (self.at(self.first()), self.end() - self.first());
         // SAFETY: the bytes belong to the chunk. No block is live (B1), so nothing needs them. The
-        // owner does not use them before it dequeues the chunk.
+        // owner does not access them before it dequeues the chunk.
         unsafe { discard(start, len) };
     }
 }

@@ -1,6 +1,6 @@
 //! The fast path of every allocation and every free. `RingAlloc` and `OneRingAlloc` call these
-//! functions, each with its own [`RingEnv`]. The inlined code is copied to each call site, so
-//! compare the instruction counts after a change (`cargo xtask bench --icount`).
+//! functions, each with its own [`RingEnv`]. They are inlined into each call site, so compare the
+//! instruction counts after a change (`cargo xtask bench --icount`).
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -54,9 +54,9 @@ fn allocate_in<E: RingEnv>(env: E, layout: Layout, class: ChunkClass) -> Result<
 
 /// Frees a block.
 ///
-/// Only the free of a small block in the front is inlined. That is so little code that the compiler
-/// also inlines a container's drop into the function that owns the container. The container then
-/// stays in registers.
+/// Only the free of a small block in the front is inlined. This code is so short that the compiler
+/// also inlines a container's drop into the function that owns the container, which then stays in
+/// registers.
 ///
 /// # Safety
 /// `block` is a live block of this layout, from the allocator that `env` belongs to.
@@ -67,7 +67,7 @@ pub(crate) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: 
         return unsafe { deallocate_other(env, block, layout) };
     }
     // SAFETY: the caller gives up the block, and its chunk is not reused before the block is booked
-    // (H3). So only the caller accesses these bytes.
+    // (H3), so only the caller accesses these bytes.
     unsafe { poison(block, layout.size()) };
     let front = env.front(ChunkClass::Small);
     if base_addr(block, E::Geometry::SMALL_CHUNK) == front.addr() {
@@ -116,12 +116,12 @@ unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layou
     }
 }
 
-/// Books a free in a chunk that `env` owns, or frees remotely in a chunk that it does not own.
+/// Books a free if `env` owns the chunk, and otherwise frees remotely.
 ///
 /// # Safety
 /// `given` stands for a block of `chunk` that the caller owned and gives up. `chunk` is not the
 /// front of `env`'s heap, so it joins the empty chunks if it runs empty (H4). The caller does not
-/// use `chunk` afterwards, since it may be freed.
+/// use `chunk` afterwards, because this call may free the chunk.
 #[inline]
 unsafe fn book<E: RingEnv>(env: E, chunk: ChunkPtr, given: LiveCount, class: ChunkClass) {
     if !env.owns(chunk) {

@@ -1,6 +1,6 @@
-//! Blocks without a class: blocks of size zero, and large blocks, which come from the backing
-//! allocator one by one. After a refusal, a request frees empty chunks and tries once more, like a
-//! request for a chunk.
+//! Blocks without a class: blocks of size zero, and large blocks, which come directly from the
+//! backing allocator. A refused request frees empty chunks and tries once more, as a request for a
+//! chunk does.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -30,9 +30,9 @@ pub(super) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonN
     take(env, layout, Limit::Applies, true)
 }
 
-/// Takes a block from the backing allocator. The first attempt observes the limit. The second
-/// attempt does so only if `limit` is [`Limit::Applies`]. This function is inlined so that the
-/// compiler specialises it for the constants of each caller.
+/// Takes a block from the backing allocator. The first attempt always obeys the limit, and the
+/// second one only if `limit` is [`Limit::Applies`]. This function is inlined so that the compiler
+/// specialises it for the constants of each caller.
 #[inline(always)]
 fn take<E: RingEnv>(env: E, layout: Layout, limit: Limit, zeroed: bool) -> Result<NonNull<u8>, AllocError> {
     large::allocate(env.backing(), env.account(), layout, Limit::Applies, zeroed)
@@ -57,11 +57,11 @@ fn take_again<E: RingEnv>(
 /// `block` is a live block of this layout, from a heap over an equivalent backing allocator.
 #[inline(never)]
 pub(super) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layout) {
-    // SAFETY: the backing allocator served the block, because its layout has no class.
+    // SAFETY: the backing allocator served the block, because the layout is without a class.
     unsafe { large::deallocate(env.backing(), env.account(), block, layout) };
 }
 
-/// Grows a large block by the backing allocator's own method.
+/// Grows a large block with the backing allocator's own method.
 ///
 /// # Safety
 /// `block` is a live block of the first layout, and the second is not smaller. Neither layout has a
@@ -81,7 +81,7 @@ pub(super) unsafe fn grow<E: RingEnv>(
     })
 }
 
-/// Shrinks a large block by the backing allocator's own method.
+/// Shrinks a large block with the backing allocator's own method.
 ///
 /// # Safety
 /// `block` is a live block of the first layout, and the second is not larger. Neither layout has a

@@ -73,9 +73,9 @@ impl ChunkHeap {
 /// Whether the owner waits for a walker that protects the chunk that it is about to free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The owner keeps the chunk instead. It tries again when the next chunk runs empty.
+    /// The owner does not wait. It keeps the chunk, and tries again when the next chunk runs empty.
     No,
-    /// The owner waits a bounded time. Every trim does so, also before a refusal and at thread
-    /// exit, because the chunk would stay otherwise.
+    /// The owner waits a bounded time. Every trim does so, including those before a refusal and at
+    /// thread exit, because the chunk would otherwise stay held.
     Bounded,
 }

@@ -7,14 +7,15 @@
 //!   chunks[class] <-> every chunk of the class, in any state
 //! ```
 //!
-//! A chunk that is neither a front nor empty is *pinned*. The heap keeps it only on the list of all
-//! chunks until its last block is freed. [`RingEnv`] connects a heap to its owner: the thread of a
-//! ring (`ring/inner.rs`), or the holder of a record (`one/record.rs`). The modules are:
+//! A chunk that is neither a front nor empty is *pinned*. Until the last block of a pinned chunk is
+//! freed, the chunk is only on the heap's list of all chunks. [`RingEnv`] connects a heap to its
+//! owner: the thread of a ring (`ring/inner.rs`), or the holder of a record (`one/record.rs`). The
+//! modules are:
 //!
 //! * `fast`: the fast path of every allocation and free.
 //! * `slow`: the slow path, which gets a new front, and keeps or frees empty chunks.
 //! * `resize`: growing and shrinking.
-//! * `large`: blocks of size zero, and blocks that the backing allocator serves one by one.
+//! * `large`: blocks of size zero, and blocks that the backing allocator serves directly.
 //! * `list`: the lists of all chunks.
 //!
 //! The design page has the invariants H1 to H7.
@@ -40,7 +41,7 @@ use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::{CLASSES, ChunkClass, Geometry};
 
-/// The chunks of one owner. Dropping a heap frees no memory, so its owner must free the chunks
+/// The chunks of one owner. Dropping a heap does not free its chunks, so the owner must free them
 /// first.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -66,7 +67,7 @@ impl ChunkHeap {
 
     #[cfg(not(ephemera_loom))]
     ephemera_prim::const_unless_loom! {
-        /// Creates a heap whose fronts are the full chunk, for threads that own no chunk (H6).
+        /// Creates a heap whose fronts are the full chunk, for threads that do not own chunks (H6).
         pub(crate) fn nowhere() -> Self {
             Self { fronts: [OwnerPtr::new(full_chunk()), OwnerPtr::new(full_chunk())], ..Self::new() }
         }
@@ -121,15 +122,14 @@ fn full_chunk() -> *mut Chunk {
     (&raw const *FULL).cast_mut()
 }
 
-/// The environment of a heap: its owner, the origin of its chunks, and the path of frees to other
-/// threads' chunks.
+/// The environment of a heap: its owner, the source of its chunks, and the way to free blocks of
+/// other threads' chunks.
 ///
 /// # Safety
 /// * `heap` returns a heap that was entered and whose chunks all came from `backing`. The calling
 ///   thread owns it (H1), or it is unowned and never written (H6).
-/// * While `refill` or the backing allocator runs, the thread may be bound to a record. That
-///   record's heap then replaces an unowned heap. An owned heap stays the same until the call
-///   returns.
+/// * While `refill` or the backing allocator runs, the thread may be bound to a record, whose heap
+///   then replaces an unowned heap. An owned heap stays the same until the call returns.
 /// * Whenever code of this crate calls `front`, the result is the front of `heap`. `front_changed`
 ///   restores this after a change (H7).
 /// * `owns` returns `true` if and only if the owner of `heap` may write the chunk's words.
@@ -148,8 +148,8 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Tells the environment that `heap` has a new front, which `front` must return from then on
     /// (H7).
     fn front_changed(&self) {}
-    /// Allocates a block for which the front of `heap` has no room. `limit` says whether the block
-    /// may exceed the limit.
+    /// Allocates a block that does not fit into the front of `heap`. `limit` says whether the limit
+    /// applies to the block.
     fn refill(self, layout: Layout, class: ChunkClass, limit: Limit) -> Result<NonNull<u8>, AllocError>;
     fn backing(&self) -> &Self::Backing;
     fn account(&self) -> &Self::Account;
@@ -169,15 +169,16 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Books the remote frees of the chunks in the inbox: adds them to the chunks' sums of freed
     /// blocks.
     fn book_mail(&self);
-    /// Returns whether any thread has asked all owners to trim since the last call.
+    /// Returns whether a thread has asked all owners to trim since the last call.
     fn trim_asked(&self) -> bool;
-    /// Frees the empty chunks of records that no thread has leased, before a request is refused.
+    /// Frees the empty chunks of records that no thread has leased. The slow path calls this before
+    /// it refuses a request.
     fn last_resort(&self);
     /// Frees a block, or bytes of one, in a chunk that this heap's owner does not own.
     ///
     /// # Safety
-    /// `given` counts a live block of `chunk`, or bytes of one. Nothing uses that block or those
-    /// bytes after this call. `owns` returned `false` for `chunk`.
+    /// `given` counts a live block of `chunk`, or bytes of one. The block or the bytes are not used
+    /// after this call. `owns` returned `false` for `chunk`.
     unsafe fn free_remotely(self, chunk: ChunkPtr, given: crate::live::LiveCount);
 }
 

@@ -4,8 +4,8 @@
 //! alignment. If so, it can always shrink in place. It can grow in place if it is the top block of
 //! a front that the caller owns, and there is room after it.
 //!
-//! A block that shrinks in the middle of a chunk leaves its tail unused until the chunk runs empty.
-//! If the block moved, all of its old room would be unused until then.
+//! When a block shrinks in the middle of a chunk, its tail stays unused until the chunk runs empty.
+//! If the block moved instead, all of its old bytes would stay unused until then.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -45,7 +45,8 @@ pub(crate) unsafe fn grow<E: RingEnv>(
     // SAFETY: the caller's block is live with layout `old`, and `new` is not smaller.
     match unsafe { grow_in_place(env, block, old, new) } {
         Some(grown) => Ok(grown),
-        // SAFETY: the failed attempt changed nothing, so the block is still live with layout `old`.
+        // SAFETY: the failed attempt left the block unchanged, so it is still live with layout
+        // `old`.
         None => unsafe { grow_elsewhere(env, block, old, new, false) },
     }
 }
@@ -63,7 +64,8 @@ pub(crate) unsafe fn grow_zeroed<E: RingEnv>(
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the caller's block is live with layout `old`, and `new` is not smaller.
     let Some(grown) = (unsafe { grow_in_place(env, block, old, new) }) else {
-        // SAFETY: the failed attempt changed nothing, so the block is still live with layout `old`.
+        // SAFETY: the failed attempt left the block unchanged, so it is still live with layout
+        // `old`.
         return unsafe { grow_elsewhere(env, block, old, new, true) };
     };
     // SAFETY: the grown block has `new.size()` bytes.
@@ -71,7 +73,7 @@ pub(crate) unsafe fn grow_zeroed<E: RingEnv>(
     Ok(grown)
 }
 
-/// Grows a block in place, or returns `None` and changes nothing.
+/// Grows a block in place. Returns `None`, and leaves the block unchanged, if that is impossible.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
@@ -98,7 +100,7 @@ fn same_class<E: RingEnv>(block: NonNull<u8>, old: Layout, new: Layout) -> Optio
     (aligned && ChunkClass::of::<E::Geometry>(new) == Some(class)).then_some(class)
 }
 
-/// Grows a block that cannot grow in its chunk: a large block by the backing allocator's own
+/// Grows a block that cannot grow in its chunk: a large block with the backing allocator's own
 /// method, and any other block by moving it. If only the alignment changes and the address fits it,
 /// the block stays.
 ///
@@ -153,8 +155,8 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     let start = block.addr().get();
     // SAFETY: the new size is less than that of the block.
     let tail = unsafe { block.add(new.size()) };
-    // SAFETY: the caller gives up the tail, which is not booked yet, so only the caller accesses
-    // it.
+    // SAFETY: the caller gives up the tail, whose bytes are not booked yet, so only the caller
+    // accesses them.
     unsafe { poison(tail, less) };
     if env.owns(chunk) {
         chunk.shrink(start, old.size(), new.size(), front);
@@ -165,7 +167,7 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     Ok(chunk.at(start))
 }
 
-/// Shrinks a large block by the backing allocator's own method, and any other block by moving it.
+/// Shrinks a large block with the backing allocator's own method, and any other block by moving it.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not larger.
@@ -184,14 +186,14 @@ unsafe fn shrink_elsewhere<E: RingEnv>(
     unsafe { relocate(env, block, old, new, new.size(), Limit::Lifted) }
 }
 
-/// Returns whether blocks of this layout come from the backing allocator one by one.
+/// Returns whether blocks of this layout come directly from the backing allocator.
 #[inline]
 fn is_large<E: RingEnv>(layout: Layout) -> bool {
     layout.size() != 0 && ChunkClass::of::<E::Geometry>(layout).is_none()
 }
 
-/// Moves a block: allocates a new one, copies `keep` bytes and frees the old one. On failure the
-/// old block is unchanged.
+/// Moves a block: allocates a new one, copies `keep` bytes and frees the old one. If the allocation
+/// fails, the old block is unchanged.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`. Neither layout has fewer

@@ -13,8 +13,8 @@ use crate::chunk::purge::discard;
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 
-/// Allocates a block for which the front has no room. Books remote frees first, then takes an empty
-/// chunk, and asks the backing allocator last.
+/// Allocates a block that does not fit into the front. Books remote frees first, then tries to take
+/// an empty chunk, and otherwise requests a chunk from the backing allocator.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: RingEnv>(
@@ -39,8 +39,8 @@ pub(crate) fn refill<E: RingEnv>(
     };
     // The check of the geometry ensures that the largest block fits into an empty chunk. Allocate
     // before the chunk becomes the front. `install` may free the previous front, and the backing
-    // allocator may then trim this same heap. If the new front were still empty, that trim would
-    // free it.
+    // allocator may then trim this same heap, which would free the new front if it were still
+    // empty.
     let block = chunk.bump(layout.size(), layout.align());
     install(env, class, chunk);
     block.ok_or(AllocError)
@@ -103,7 +103,7 @@ pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) 
 }
 
 /// Frees empty chunks of a class until `keep` are left. If a walker protects a chunk, keeps that
-/// chunk in place of another one. `wait` says whether to wait for the walker first.
+/// chunk instead of another one. `wait` says whether to wait for the walker first.
 fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait: Wait) {
     let heap = env.heap();
     let (mut walked, mut aside) = (None, 0);
@@ -144,14 +144,14 @@ fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait
     true
 }
 
-/// Books remote frees, then frees every empty chunk, fronts included. Stores nothing in a heap
+/// Books remote frees, then frees every empty chunk, including fronts. Does not write to a heap
 /// without chunks (H6).
 pub(crate) fn trim<E: RingEnv>(env: E) {
     env.book_mail();
     free_empties(env);
 }
 
-/// Frees every empty chunk, fronts included.
+/// Frees every empty chunk, including fronts.
 pub(crate) fn free_empties<E: RingEnv>(env: E) {
     for class in ChunkClass::ALL {
         let heap = env.heap();
@@ -182,10 +182,11 @@ pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> b
 }
 
 /// Abandons a chunk of a record without a holder: its foreign word becomes a countdown of the live
-/// blocks. After this, only the free of the last live block touches the record.
+/// blocks. From then on, only the free of the last live block touches the record.
 ///
-/// The chunk stops being the front, so that the next holder of the record does not allocate from
-/// it. Even that holder frees the chunk's blocks through the foreign word.
+/// If the chunk is a front, the full chunk replaces it, so that the next holder of the record does
+/// not allocate from the abandoned chunk. Even that holder frees the chunk's blocks through the
+/// foreign word.
 pub(crate) fn abandon<E: RingEnv>(env: E, chunk: ChunkPtr) {
     let class = chunk.class();
     if env.heap().front(class) == chunk {
@@ -194,8 +195,8 @@ pub(crate) fn abandon<E: RingEnv>(env: E, chunk: ChunkPtr) {
     chunk.abandon();
 }
 
-/// Frees every empty chunk at the end of a ring for one thread. Returns the numbers of live blocks
-/// and bytes in the remaining chunks.
+/// Frees every empty chunk of a ring for one thread, when the ring is dropped. Returns the numbers
+/// of live blocks and bytes in the remaining chunks.
 pub(crate) fn dissolve<E: RingEnv>(env: E) -> (usize, usize) {
     trim(env);
     let mut left = (0, 0);

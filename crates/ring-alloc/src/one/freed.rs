@@ -2,14 +2,14 @@
 //! frees the chunk to the global allocator.
 //!
 //! General allocators keep freed chunks, and few of them return pages while other blocks are live
-//! at higher addresses. So after a thread frees a burst of its own blocks, the process would keep
-//! all of that memory. The threads therefore count the bytes of chunks that they freed and did not
-//! request again. If the count would exceed a *bound*, a thread returns the pages of a chunk before
-//! it frees the chunk.
+//! at higher addresses. After a thread frees a burst of its own blocks, the process would therefore
+//! keep all of that memory. Threads count the bytes of the chunks that they have freed and not
+//! requested again. If the count would exceed a *bound*, a thread returns the pages of a chunk
+//! before it frees the chunk.
 //!
-//! Bytes that the process soon requests again raise the bound. So a load that swings between two
-//! sizes pays for page faults only in its first few swings. The raise halves with each second in
-//! which no thread uses it.
+//! Returned bytes that the process soon requests again raise the bound, so a load that swings
+//! between two sizes pays for page faults only in its first few swings. The raise halves with each
+//! second in which no thread uses it.
 //!
 //! Each word is atomic, but one decision may read the words at different moments. That is harmless,
 //! because the words decide only whether pages stay. No loom model covers them.
@@ -21,19 +21,19 @@ use ephemera_prim::pages;
 /// The lowest bound, in bytes.
 const KEPT: usize = 4 << 20;
 
-/// The largest number of bytes by which the bound rises.
+/// The maximum of the raise of the bound, in bytes.
 const LEARNED_MAX: usize = 64 << 20;
 
-/// Bytes that are requested again within this number of milliseconds raise the bound. The raise
-/// halves after the same time without use.
+/// The number of milliseconds after the last return of pages during which requests for the returned
+/// bytes raise the bound. The raise halves after the same time without use.
 const SOON_MS: usize = 1_000;
 
 /// The counts of the bytes of chunks that the threads of a process freed.
 #[derive(Debug)]
 pub(super) struct FreedBytes {
-    /// Bytes of freed chunks that kept their pages, and that were not requested again.
+    /// Bytes of freed chunks that kept their pages, and that have not been requested again.
     kept: AtomicUsize,
-    /// Bytes of freed chunks whose pages a thread returned, and that were not requested again.
+    /// Bytes of freed chunks whose pages a thread returned, and that have not been requested again.
     returned: AtomicUsize,
     /// The time at which a thread last returned pages, by `pages::now_ms`.
     returned_at: AtomicUsize,
@@ -65,8 +65,9 @@ impl FreedBytes {
         }
     }
 
-    /// Raises the bound by bytes that the process needs again, if a thread returned pages not long
-    /// ago. With zero bytes, the raise keeps its present value, and its time starts over.
+    /// Raises the bound by `bytes`, the returned bytes that the process has requested again, if a
+    /// thread returned pages less than [`SOON_MS`] ago. If `bytes` is zero, the raise keeps its
+    /// present value, and its expiry starts again.
     fn learn(&self, bytes: usize, now: usize) {
         let is_soon = now.wrapping_sub(self.returned_at.load(Ordering::Relaxed)) < SOON_MS;
         if (is_soon || bytes == 0) && !cfg!(ephemera_weaken = "ring_freed_bound_stays") {

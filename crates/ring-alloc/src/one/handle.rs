@@ -12,11 +12,11 @@ use crate::stats::Stats;
 
 /// An allocator with a ring of chunks for each thread. Any thread may free any block.
 ///
-/// The handle has size zero, so containers store nothing for it. A thread allocates from its own
-/// chunks, and needs no atomic read-modify-write to allocate from them or to free to them. A remote
+/// The handle has size zero, so it does not enlarge containers. A thread allocates from its own
+/// chunks. It allocates from them and frees to them without an atomic read-modify-write. A remote
 /// free takes one. The first remote free to a chunk since its owner last collected remote frees
-/// takes two read-modify-writes and a fence. If the owner has exited, that free may also do the
-/// owner's cleanup. Blocks may be freed after the allocating thread has ended, and destructors of
+/// takes two read-modify-writes and a fence. If the owner has exited, that free may also clean up
+/// for the owner. Blocks may be freed after the allocating thread has exited, and destructors of
 /// thread-locals may allocate and free.
 ///
 /// `OneRingAlloc` cannot be the `#[global_allocator]`, because its chunks come from the global
@@ -150,12 +150,12 @@ impl OneRingAlloc {
         }
     }
 
-    /// Trims this thread and the chunks of ended threads, and asks all other threads to trim when
-    /// their current chunk is next full.
+    /// Trims this thread and the chunks of exited threads, and asks every other thread to trim when
+    /// it next fills a chunk.
     ///
     /// A thread that no longer allocates keeps its fronts and up to 4 empty chunks of each class
-    /// until its exit or its own [`trim`](OneRingAlloc::trim). Its other chunks that remote frees
-    /// emptied lose their pages while the thread is idle.
+    /// until its exit or its own [`trim`](OneRingAlloc::trim). Its other empty chunks, those that
+    /// remote frees emptied, lose their pages while the thread is idle.
     #[inline]
     pub fn trim_all(&self) {
         self.trim();
@@ -169,7 +169,7 @@ impl OneRingAlloc {
     }
 
     /// Trims like [`trim_all`](OneRingAlloc::trim_all), except that this thread, too, trims only
-    /// when its current chunk is next full.
+    /// when it next fills a chunk.
     #[inline]
     pub fn clean_global(&self) {
         clean(ProcessRealm);
@@ -179,12 +179,12 @@ impl OneRingAlloc {
     /// chunks and large blocks. `usize::MAX`, the initial value, means no limit.
     ///
     /// Before a request that would exceed the limit fails with [`AllocError`], this thread frees
-    /// its empty chunks and those of ended threads. Every other thread frees its own empty chunks
-    /// when its current chunk is next full, so a later attempt may succeed. Lowering the limit
-    /// frees nothing.
+    /// its empty chunks and those of exited threads. Every other thread frees its own empty chunks
+    /// when it next fills a chunk, so a later attempt may succeed. Lowering the limit does not free
+    /// memory.
     ///
-    /// The limit does not refuse a [`shrink`](OneRingAlloc::shrink) that must move its block: the
-    /// shrink may take a chunk that exceeds the limit.
+    /// A [`shrink`](OneRingAlloc::shrink) is never refused because of the limit: if it must move
+    /// its block, it may take a chunk that exceeds the limit.
     #[inline]
     pub fn set_limit(&self, bytes: usize) {
         WORLD.account.set_limit(bytes);

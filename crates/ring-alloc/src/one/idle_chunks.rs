@@ -2,9 +2,9 @@
 //!
 //! A *look* (one visit to an idle owner's record) borrows the chunks in that record's inbox, so no
 //! thread can book their frees. The owner makes only empty chunks its front, and a chunk with
-//! unbooked frees is not empty. So a borrowed chunk that the owner replaced as the front does not
-//! become the front again. The loan alone keeps the owner out of the memory after the header (B1),
-//! so the owner needs no fence.
+//! unbooked frees is not empty. Once the owner has replaced a borrowed chunk as the front, the
+//! chunk therefore does not become the front again during the loan. The loan alone keeps the owner
+//! out of the memory after the header (B1), so the owner does not need a fence.
 
 use ephemera_prim::foreign::LentUnits;
 use ephemera_prim::idle::{IdleBy, Mail, Purged};
@@ -13,14 +13,14 @@ use crate::chunk::{Chunk, ChunkPtr};
 use crate::heap::ChunkHeap;
 
 /// The largest number of chunks that one look examines. This number and [`PURGES`] are smaller in
-/// tests, so that one look does not see all chunks.
+/// tests, so that one look does not examine all chunks.
 const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
 /// The largest number of chunks that one look purges.
 const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
 
-/// Purges chunks of this heap that have no live block, and whose owner has not booked all of their
-/// remote frees. The caller must then check whether the heap's record is free, and drain its mail
-/// if it is. Only one thread at a time may call this function.
+/// Purges chunks of this heap that are without live blocks, but have unbooked remote frees. The
+/// caller must then check whether the heap's record is free, and drain its mail if it is. Only one
+/// thread at a time may call this function.
 pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleBy) -> Purged {
     if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
         return Purged::default();
@@ -45,7 +45,7 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
     // Return the unexamined chunks at once, because the owner may need them soon.
     lent.put_rest_back();
     for chunk in empty.into_iter().flatten() {
-        // SAFETY: the chunk is lent, is not the front, and has no live block (B2).
+        // SAFETY: the chunk is lent, it is not the front, and none of its blocks is live (B2).
         unsafe { chunk.purge() };
     }
     lent.put_back();

@@ -33,7 +33,7 @@ impl Ends {
 
 type Value = Box<Ends, OneRingAlloc>;
 
-/// The number of values that one owner allocates. They fill more chunks than one look purges.
+/// The number of values that one owner allocates, which fill more chunks than one look purges.
 const VALUES: usize = if cfg!(miri) { 64 } else { 400 };
 
 fn value(number: usize) -> Value {
@@ -149,8 +149,8 @@ fn a_chunk_with_a_live_block_is_not_purged() {
     assert_eq!(OneRingAlloc.stats().bytes_held, 0);
 }
 
-/// A thread allocates bursts of values and drops every third value. Another thread drops the rest,
-/// while a third thread looks for idle owners all the time.
+/// A thread allocates bursts of values and drops every third value. Another thread drops the
+/// remaining values, while a third thread constantly looks for idle owners.
 #[test]
 fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
     const BURSTS: usize = if cfg!(miri) { 4 } else { 200 };
@@ -192,8 +192,8 @@ fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
     assert_eq!(OneRingAlloc.stats().bytes_held, 0);
 }
 
-/// Each owner exits after another thread has dropped its values, while a third thread borrows the
-/// owner's chunks.
+/// Each owner exits after another thread has dropped the owner's values, while a third thread
+/// borrows the owner's chunks.
 #[test]
 fn conc_owner_that_exits_while_its_chunks_are_lent_leaves_none_behind() {
     const OWNERS: usize = if cfg!(miri) { 4 } else { 300 };

@@ -1,9 +1,10 @@
-//! Implements `OneRingAlloc`: a heap for each thread, and one zero-sized handle to all of them.
+//! Implements `OneRingAlloc`: a heap for each thread, and a zero-sized handle to all of these
+//! heaps.
 //!
 //! * `handle`: the public type.
 //! * `thread`: the static state of the process, and the heap of the calling thread.
 //! * `record`: the data of each record, and frees between records.
-//! * `freed`: the decision whether the pages of a freed chunk return to the operating system.
+//! * `freed`: the decision whether to return the pages of a chunk before the chunk is freed.
 //! * `idle_chunks`: the purge of an idle owner's chunks by other threads.
 
 mod freed;

@@ -1,10 +1,10 @@
 //! Loom models of `OneRingAlloc`'s protocol, over the real heap, chunks and records. Each model has
 //! its own world.
 //!
-//! At the end of each model, all blocks are freed and all threads have exited, so no memory may be
-//! held. A chunk that is lost or kept leaves bytes in the account. A chunk that is freed twice, or
-//! touched after its free, fails the check of its witness. `xtask/controls.toml` lists the
-//! weakenings.
+//! At the end of each model, all blocks have been freed and all threads have exited, so the account
+//! must be zero. A chunk that is leaked or kept leaves bytes on the account. A chunk that is freed
+//! twice, or touched after its free, fails the check of its witness. `xtask/controls.toml` lists
+//! the weakenings.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -43,7 +43,7 @@ const _: () = assert!((Tiny::SMALL_CHUNK - SLACK - HEADER) / BLOCK.size() == 2, 
 #[derive(Debug, Clone)]
 struct Model(Arc<RingWorld<Tiny>>);
 
-/// The realm of a model: it uses the model's world in place of the static one.
+/// The realm of a model, which uses the model's world in place of the static one.
 #[derive(Clone, Copy)]
 struct ModelRealm<'w>(&'w RingWorld<Tiny>);
 
@@ -93,7 +93,7 @@ impl<'w> Thread<'w> {
         heap::trim(self.owner());
     }
 
-    /// Ends the thread: frees the empty chunks, then releases the lease.
+    /// Simulates the exit of the thread: frees the empty chunks, then releases the lease.
     fn exit(self) {
         self.trim();
         release(ModelRealm(self.world), self.lease);
@@ -118,8 +118,8 @@ impl Model {
         free_as(RecordOwner { record: &nowhere, realm: ModelRealm(&self.0) }, block);
     }
 
-    /// Checks that no memory is held. Does not trim first, so memory that only a later trim would
-    /// free counts as held.
+    /// Checks that no memory is held. Does not trim first, so that memory which only a later trim
+    /// would free counts as held.
     fn nothing_is_held(&self) {
         assert_eq!(self.0.account.now().held, 0, "a chunk was lost, or stays");
         assert_eq!(stats(ModelRealm(&self.0)).blocks_live(), 0);
@@ -266,7 +266,7 @@ fn loom_statistics_walk_beside_the_owner() {
     });
 }
 
-/// Two threads free the two blocks of an ended thread. The first free abandons the chunk, and the
+/// Two threads free the two blocks of an exited thread. The first free abandons the chunk, and the
 /// last one frees it.
 #[test]
 fn loom_abandoned_chunk_is_freed_with_its_last_block() {
@@ -334,8 +334,8 @@ fn loom_chunk_is_purged_while_its_owner_replaces_the_front() {
         let thread = Thread::start(&model);
         let first = thread.allocate();
         let other = thread.free_and_purge(&model, first);
-        // The chunk has room for only the first of these two blocks, so the second one replaces the
-        // front.
+        // Only the first of these two blocks fits into the chunk, so the allocation of the second
+        // one replaces the front.
         let blocks = [(); 2].map(|()| thread.allocate());
         for block in blocks {
             thread.free(block);

@@ -40,10 +40,11 @@ pub(crate) struct RingRecord<G> {
     epoch_seen: OwnerUsize,
     /// The number of slow paths that the holders of this record have taken.
     pub(super) visits: OwnerUsize,
-    /// The mail has its own cache line, because other threads push to it while the owner allocates.
+    /// The unbooked remote frees. They have their own cache line, because other threads push to
+    /// them while the owner allocates.
     pub(super) mail: CachePadded<Mail<Chunk, HeapRecord<G>>>,
-    /// Counts the bytes of the chunks that other threads pushed. It has its own cache line, because
-    /// those threads write the count.
+    /// The number of bytes of the chunks that other threads pushed. It has its own cache line,
+    /// because those threads write it.
     #[cfg(any(test, not(ephemera_loom)))]
     pushed: CachePadded<PushedBytes>,
     geometry: PhantomData<fn() -> G>,
@@ -62,7 +63,7 @@ impl<G: Geometry> RingRecord<G> {
 
     #[cfg(not(ephemera_loom))]
     ephemera_prim::const_unless_loom! {
-        /// Creates the record data of threads that own no chunk (H6).
+        /// Creates the record data of threads that do not own chunks (H6).
         pub(crate) fn nowhere() -> Self {
             Self::with_heap(ChunkHeap::nowhere())
         }
@@ -96,8 +97,8 @@ pub(crate) struct RingWorld<G: 'static> {
     pub(crate) registry: Registry<RingRecord<G>>,
     pub(crate) account: SharedAccount,
     epoch: Epoch,
-    /// Counts the bytes of chunks that all owners freed. Each thread that frees or requests chunks
-    /// writes the counts, so they have their own cache line.
+    /// The numbers of bytes of the chunks that all owners freed. Each thread that frees or requests
+    /// chunks writes these numbers, so they have their own cache line.
     freed: CachePadded<FreedBytes>,
     /// The records whose owners may be idle.
     #[cfg(not(ephemera_loom))]
@@ -126,7 +127,7 @@ impl<G: Geometry> RingWorld<G> {
 
 /// Returns the statistics of all heaps.
 ///
-/// A thread that exits while this function walks its chunks may leave an empty chunk behind. So
+/// A thread that exits while this function walks its chunks may leave an empty chunk behind, so
 /// this function also trims records that have empty chunks and no holder.
 pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     let world = realm.world();
@@ -134,7 +135,7 @@ pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     for record in world.registry.records() {
         let (heap, before) = (&record.data().heap, stats.empty_chunks());
         stats.add_heap::<R::Geometry>(heap);
-        // `has_empties` also finds chunks that ran empty after the walk passed them.
+        // `has_empties` also finds chunks that ran empty after the walk had passed them.
         let empty = stats.empty_chunks() != before || heap.has_empties();
         if empty && record.is_free() {
             look_after(realm, record);
@@ -144,7 +145,7 @@ pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     stats
 }
 
-/// Selects the [`RingWorld`] to use: that of the process, or that of a model.
+/// A way to reach a [`RingWorld`]: that of the process, or that of a model.
 pub(crate) trait Realm: Copy {
     type Geometry: Geometry;
 
@@ -170,7 +171,7 @@ fn look_after<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
     record.look_after(has_mail, |record| drain(realm, record));
 }
 
-/// Ends a lease, and drains the remote frees that other threads pushed during the lease.
+/// Releases a lease, and drains the remote frees that other threads pushed while it was held.
 pub(super) fn release<R: Realm>(realm: R, lease: Lease<'_, RingRecord<R::Geometry>>) {
     lease.release(has_mail, |record| drain(realm, record));
 }

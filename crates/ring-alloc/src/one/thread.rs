@@ -198,7 +198,8 @@ mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
     use allocator_api2::boxed::Box;
-    // Serialises the tests, because each of them assumes that no other test's threads hold records.
+    // Serialises the tests, because each of them assumes that threads of other tests do not hold
+    // records.
     use ephemera_testkit::suite::take_turn;
 
     use super::{ChunkClass, ProcessRealm, Record, RingEnv, This, WORLD, bound, heap, near, release};
@@ -216,7 +217,7 @@ mod tests {
         take_turn();
         let chunks = || OneRingAlloc.stats().chunks();
         let value = std::thread::spawn(|| Box::new_in(7, OneRingAlloc)).join().expect("no panic");
-        // No other thread in this process has a record, so the first record is that of the ended
+        // No other thread in this process has a record, so the first record is that of the exited
         // thread.
         let lease = WORLD.registry.records().next().and_then(Record::try_lease).expect("its thread ended");
         assert_eq!((*value, chunks()), (7, 1));

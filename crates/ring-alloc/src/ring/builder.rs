@@ -63,9 +63,9 @@ impl<G: Geometry> Builder<G> {
     /// Sets the limit on the bytes that the ring may hold from its backing allocator: chunks, large
     /// blocks and the ring's own state (about 200 bytes).
     ///
-    /// Before a request that would exceed the limit fails with [`AllocError`], the ring frees its
-    /// empty chunks. The limit does not refuse a shrink that must move its block: the shrink may
-    /// take a chunk that exceeds the limit.
+    /// A request that would exceed the limit makes the ring free its empty chunks, and fails with
+    /// [`AllocError`] if that is not enough. A shrink is never refused because of the limit: if it
+    /// must move its block, it may take a chunk that exceeds the limit.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }
@@ -74,10 +74,9 @@ impl<G: Geometry> Builder<G> {
     /// front. The default is the geometry's [`RETAIN`](Geometry::RETAIN), which is 4 in
     /// [`Standard`].
     ///
-    /// The front (the chunk that blocks are allocated from) stays when it runs empty. So a ring
-    /// without live blocks keeps up to `chunks + 1` chunks of each class that it has used. With
-    /// `retain(0)`, it keeps one chunk of each of these classes. [`RingAlloc::trim`] frees the
-    /// front too.
+    /// The ring keeps the front (the chunk that blocks are allocated from) when it runs empty. A
+    /// ring without live blocks therefore holds up to `chunks + 1` chunks of each class that it has
+    /// used, or one of each with `retain(0)`. [`RingAlloc::trim`] frees the front too.
     pub const fn retain(self, chunks: usize) -> Self {
         Self { retain: Some(chunks), ..self }
     }
@@ -111,8 +110,8 @@ impl<G: Geometry> Builder<G> {
     /// Creates the ring over `backing`.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if `backing` has no memory for the ring's state, or if the limit
-    /// is smaller than that state. Without the feature `alloc`, panics instead.
+    /// Calls `handle_alloc_error` if `backing` cannot allocate the ring's state, or if the limit is
+    /// smaller than that state. Without the feature `alloc`, panics instead.
     #[must_use]
     pub fn build_in<A: Allocator>(self, backing: A) -> RingAlloc<A, G> {
         match self.try_build_in(backing) {
@@ -124,7 +123,7 @@ impl<G: Geometry> Builder<G> {
     /// Creates the ring over `backing`.
     ///
     /// # Errors
-    /// Returns [`AllocError`] if `backing` has no memory for the ring's state, or if the limit is
+    /// Returns [`AllocError`] if `backing` cannot allocate the ring's state, or if the limit is
     /// smaller than that state.
     pub fn try_build_in<A: Allocator>(self, backing: A) -> Result<RingAlloc<A, G>, AllocError> {
         let settings = RingSettings { limit: self.limit, retain: self.retain.unwrap_or(G::RETAIN) };

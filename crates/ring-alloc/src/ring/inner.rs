@@ -19,7 +19,7 @@ use crate::heap::{self, ChunkHeap, RingEnv};
 use crate::live::LiveCount;
 use crate::stats::Stats;
 
-/// The settings that a ring is created with.
+/// The settings of a ring, as its builder passes them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RingSettings {
     pub(super) limit: usize,
@@ -75,8 +75,8 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         handles == 0
     }
 
-    /// Frees every chunk without a live block, then the state. Chunks with live blocks are leaked,
-    /// since a block may be pinned by `Pin`, or contain the very value that is being dropped.
+    /// Frees every chunk without a live block, then the state. Leaks chunks with live blocks,
+    /// because a block may be pinned by `Pin`, or contain the very value that is being dropped.
     ///
     /// # Safety
     /// No handle is left (I1).
@@ -95,9 +95,9 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         // SAFETY: the state was acquired from this backing allocator with this layout, and nothing
         // uses it again.
         unsafe { raw::release(&*backing, this.cast(), Self::LAYOUT) };
-        // Drop the backing allocator only if no block is live, because the drop may free the memory
-        // of the blocks. If the backing allocator unwinds from `release`, against its contract, it
-        // is not dropped either.
+        // Drop the backing allocator only if no block is live, because its drop may free the memory
+        // of the blocks. It is not dropped either if it unwinds from `release`, against its
+        // contract.
         if left.0 == 0 {
             drop(ManuallyDrop::into_inner(backing));
         } else {
@@ -152,7 +152,8 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
 
     fn note_obtained(&self, _: usize) {}
 
-    /// Leaves the pages of freed chunks to the backing allocator, which the user chose.
+    /// Returns `false`, because the backing allocator, which the user chose, decides about the
+    /// pages of freed chunks.
     fn note_freed(&self, _: usize) -> bool {
         false
     }
@@ -195,8 +196,8 @@ fn abort() -> ! {
     std::process::abort();
     #[cfg(not(feature = "std"))]
     {
-        /// Panics in its drop. A panic during a panic aborts, which is the only way to abort with
-        /// `core` alone.
+        /// A value that panics in its drop. A panic during a panic aborts, which is the only way to
+        /// abort with `core` alone.
         struct Bomb;
         impl Drop for Bomb {
             fn drop(&mut self) {

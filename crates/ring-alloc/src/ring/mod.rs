@@ -24,15 +24,15 @@ macro_rules! ring_alloc {
     ($($default:tt)*) => {
         /// A ring of chunks for one thread, over a backing allocator `A`.
         ///
-        /// A `RingAlloc` is a handle to shared state, one pointer wide. Its clones allocate from
-        /// and free to the same ring. The drop of the last handle frees the ring. Blocks that are
-        /// still live stay valid, because their memory and the backing allocator are leaked. A
-        /// debug build with `std` reports the leak on standard error.
+        /// A `RingAlloc` is a pointer-sized handle to shared state. Its clones allocate from and
+        /// free to the same ring. The drop of the last handle frees the ring. Blocks that are still
+        /// live stay valid, because their memory and the backing allocator are leaked. A debug
+        /// build with `std` reports the leak on standard error.
         ///
         /// `G` is the [`Geometry`] of the chunks.
         ///
-        /// The methods of `A` must not unwind. If its `deallocate` does, memory is leaked and live
-        /// blocks stay valid.
+        /// The methods of `A` must not unwind. If `deallocate` unwinds nevertheless, memory is
+        /// leaked, and live blocks stay valid.
         ///
         /// # Examples
         ///
@@ -103,7 +103,7 @@ impl<A: Allocator> RingAlloc<A> {
     /// Creates a ring over `backing`, which also serves the ring's own state.
     ///
     /// # Errors
-    /// Returns [`AllocError`] if `backing` has no memory for the ring's state.
+    /// Returns [`AllocError`] if `backing` cannot allocate the ring's state.
     #[inline]
     pub fn try_new_in(backing: A) -> Result<Self, AllocError> {
         Builder::new().try_build_in(backing)
@@ -247,8 +247,8 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
     /// Without a trim, a ring keeps its fronts and up to 4 empty chunks of each class for reuse
     /// (see [`Builder::retain`]).
     ///
-    /// There is no `trim_all`, because a ring belongs to one thread and shares nothing with other
-    /// rings.
+    /// There is no `trim_all`, because a ring belongs to one thread and does not share memory with
+    /// other rings.
     #[inline]
     pub fn trim(&self) {
         heap::trim(self.inner());

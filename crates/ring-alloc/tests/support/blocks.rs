@@ -45,7 +45,7 @@ fn clean() -> usize {
 
 pub(crate) fn filled(number: usize, size: usize) -> Bytes {
     let mut bytes = Vec::with_capacity_in(size, OneRingAlloc);
-    // Miri tracks initialised bytes one by one, so under Miri only a few bytes are written.
+    // Under Miri, write only a few bytes, because Miri tracks initialisation byte by byte.
     bytes.resize(if cfg!(miri) { size.min(40) } else { size }, number as u8);
     bytes
 }

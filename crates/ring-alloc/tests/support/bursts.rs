@@ -6,8 +6,8 @@ use ring_alloc::OneRingAlloc;
 
 pub(crate) const MIB: usize = 1 << 20;
 pub(crate) const BURST: usize = 64 * MIB;
-/// The number of bytes in a burst that a test repeats. These bursts are small, so that each one
-/// soon follows the previous one.
+/// The number of bytes in a burst that a test repeats, small enough that each burst soon follows
+/// the previous one.
 pub(crate) const SHORT: usize = 16 * MIB;
 pub(crate) const CHUNK: usize = 32 << 10;
 
@@ -15,7 +15,7 @@ pub(crate) const CHUNK: usize = 32 << 10;
 /// kept their pages, and other memory.
 pub(crate) const KEPT: usize = 6 * MIB;
 
-/// A block of 1 KiB. A chunk of 32 KiB has room for 31 of them.
+/// A block of 1 KiB. A chunk of 32 KiB holds 31 of them.
 pub(crate) type Block = Box<[u64; 128], OneRingAlloc>;
 pub(crate) type Burst = Vec<Option<Block>>;
 

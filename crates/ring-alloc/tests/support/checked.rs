@@ -22,7 +22,8 @@ impl<'a, A: Allocator> Checked<'a, A> {
         Self { alloc, oracle: Oracle::new(true) }
     }
 
-    /// Allocates a block and returns its address. Checks that a refusal changes no block.
+    /// Allocates a block and returns its address. Checks that a refusal leaves all blocks
+    /// unchanged.
     pub(crate) fn allocate(&mut self, layout: Layout) -> Result<usize, AllocError> {
         let Ok(given) = self.alloc.allocate(layout) else {
             self.oracle.check().expect("a refusal changes nothing");
@@ -35,7 +36,7 @@ impl<'a, A: Allocator> Checked<'a, A> {
     }
 
     /// Grows block `index`, or shrinks it if `new` is smaller, and returns its address. Checks that
-    /// a refusal changes no block.
+    /// a refusal leaves all blocks unchanged.
     pub(crate) fn resize(&mut self, index: usize, new: Layout, zeroed: bool) -> Result<usize, AllocError> {
         let (start, old) = (self.oracle.blocks()[index].start(), self.oracle.blocks()[index].layout());
         let grows = new.size() >= old.size();

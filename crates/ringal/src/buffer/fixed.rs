@@ -147,7 +147,7 @@ impl FixedBufMut {
     /// Appends all of `bytes`.
     ///
     /// # Errors
-    /// Returns [`Full`] and writes nothing if `bytes` does not fit.
+    /// Returns [`Full`] without writing any bytes if `bytes` does not fit.
     #[inline]
     pub fn try_extend_from_slice(&mut self, bytes: &[u8]) -> Result<(), Full> {
         if bytes.len() > self.spare() {

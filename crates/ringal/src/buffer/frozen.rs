@@ -13,9 +13,9 @@ use crate::guard::GuardPtr;
 use crate::release::release;
 use crate::store::RingStorePtr;
 
-/// A handle to a frozen buffer, or to a part of it. A clone costs one atomic addition and copies no
-/// bytes. Handles can be sent to other threads and shared between threads. The last handle frees
-/// the buffer.
+/// A handle to a frozen buffer, or to a part of it. A clone costs one atomic addition and does not
+/// copy the bytes. Handles can be sent to other threads and shared between threads. The last handle
+/// frees the buffer.
 ///
 /// # Examples
 ///
@@ -42,10 +42,10 @@ pub struct FixedBuf {
 }
 
 // SAFETY: the handles of a frozen buffer only read it (B1). An atomic counts the handles, so the
-// last of them may be dropped on any thread.
+// last handle may be dropped on any thread.
 unsafe impl Send for FixedBuf {}
 // SAFETY: the handles of a frozen buffer only read it (B1). An atomic counts the handles, so the
-// last of them may be dropped on any thread.
+// last handle may be dropped on any thread.
 unsafe impl Sync for FixedBuf {}
 
 impl FixedBufMut {
@@ -63,8 +63,8 @@ impl FixedBufMut {
 }
 
 impl FixedBuf {
-    /// Returns a handle to the part `range` of this handle's bytes. Copies no bytes. The new handle
-    /// keeps the whole buffer live.
+    /// Returns a handle to the part `range` of this handle's bytes. Does not copy the bytes. The
+    /// new handle keeps the whole buffer live.
     ///
     /// # Panics
     /// Panics if the range is out of bounds. [`FixedBuf::try_slice`] returns `None` instead.
@@ -103,8 +103,8 @@ impl FixedBuf {
         Some(part)
     }
 
-    /// Returns whether both handles belong to the same buffer. They may cover different parts of
-    /// it.
+    /// Returns whether both handles belong to the same buffer, even if they cover different parts
+    /// of it.
     #[inline]
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
@@ -119,8 +119,8 @@ impl FixedBuf {
     }
 
     /// Makes the buffer writable again. The writable buffer contains the bytes of this handle,
-    /// which move to its start. The capacity is the original capacity rounded up to a multiple of
-    /// 16. With feature `checked`, it is exactly the original capacity.
+    /// which move to the start of the buffer. The capacity is the original capacity, rounded up to
+    /// a multiple of 16 unless feature `checked` is enabled.
     ///
     /// # Errors
     /// Returns this handle if it is not the only one.

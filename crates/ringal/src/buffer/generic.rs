@@ -71,7 +71,8 @@ impl<T> GenericBufMut<T> {
         }
         // SAFETY: `len` is less than `cap`, so the place is in the buffer (B1).
         let place = unsafe { self.data.add(self.len) };
-        // SAFETY: only this handle accesses the region (B1), and the place contains no element.
+        // SAFETY: only this handle accesses the region (B1), and the place does not contain an
+        // element.
         unsafe { place.write(value) };
         self.len += 1;
         None
@@ -91,7 +92,7 @@ impl<T> GenericBufMut<T> {
         // SAFETY: `len - index` elements move up by one, and `len` is less than `cap`, so they stay
         // in the buffer.
         unsafe { place.copy_to(next, self.len - index) };
-        // SAFETY: the element at `index` moved up, so this overwrites no element.
+        // SAFETY: the element at `index` moved up, so this does not overwrite an element.
         unsafe { place.write(value) };
         self.len += 1;
         None
@@ -147,7 +148,7 @@ impl<T> GenericBufMut<T> {
             return;
         }
         let count = self.len - len;
-        // Shorten the buffer before destructors run. If one of them panics, `drop_in_place` still
+        // Shorten the buffer before destructors run. If a destructor panics, `drop_in_place` still
         // drops the other elements, and no element is dropped twice.
         self.len = len;
         // SAFETY: `len` is less than the old length, so the result is in the buffer (B1).

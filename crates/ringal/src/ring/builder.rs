@@ -44,8 +44,8 @@ impl Builder {
 
     /// Sets the alignment of the store in bytes. The alignment is rounded up to a power of two, is
     /// at least 64, and must not exceed 512 MiB. The first buffer of the store has the same
-    /// alignment, so a buffer as large as the ring can have it. The store takes `align + 48` bytes
-    /// in addition to its regions, or `align + 32` with feature `checked`.
+    /// alignment, so even a buffer as large as the ring can have that alignment. The store takes
+    /// `align + 48` bytes in addition to its regions, or `align + 32` with feature `checked`.
     pub const fn align(self, align: usize) -> Self {
         Self { align, ..self }
     }
@@ -66,9 +66,9 @@ impl Builder {
     /// Creates the ring over the global heap.
     ///
     /// # Errors
-    /// Returns [`CreateError`] if the heap has no memory for the store, or if the size or alignment
-    /// is above its limit. Before this function fails for lack of memory, it frees the parked
-    /// stores without live buffers, unless another thread is sweeping them.
+    /// Returns [`CreateError`] if the heap refuses the memory for the store, or if the size or
+    /// alignment is above its limit. Before this function fails for lack of memory, it frees the
+    /// parked stores without live buffers, unless another thread is sweeping them.
     #[cfg(not(ephemera_loom))]
     pub fn try_build(self) -> Result<RingAl, CreateError> {
         // SAFETY: `PARKED` is a static, so it outlives the ring.

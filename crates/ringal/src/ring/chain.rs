@@ -20,7 +20,7 @@
 //! * **C3** `head`, `low` and `frontier` are offsets of guards, or `end`, or [`NOWHERE`]. `stop` is
 //!   at most `end` and at most `frontier`, so a `head` below `stop` is the offset of a guard.
 //! * **C4** A method that takes `&self` only reads. It reads plain fields, which no code writes
-//!   while the chain is borrowed, and guards' words, which are atomics. So several threads may walk
+//!   while the chain is borrowed, and guards' words, which are atomics, so several threads may walk
 //!   a borrowed chain at once.
 
 use core::ptr::NonNull;
@@ -31,7 +31,7 @@ use super::refusal::RefusedRequest;
 use crate::geometry::interval;
 use crate::guard::GuardPtr;
 
-/// The value of `low` or `frontier` when it is not set. It is larger than every offset.
+/// The value of an unset `low` or `frontier`. It is larger than every offset.
 pub(super) const NOWHERE: usize = usize::MAX;
 
 /// The chain of regions of one ring.

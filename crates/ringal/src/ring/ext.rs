@@ -28,8 +28,8 @@ struct OpenRegion {
 /// The buffer starts with all of one free region and grows into the free regions after it. If those
 /// have too little room, the buffer moves to another run of free regions. It prefers the start of
 /// the ring's current pass, if the run there has twice the room that the buffer needs. Otherwise
-/// the buffer moves to the longest run. A buffer that is dropped without [`ExtBuf::finalize`]
-/// allocates nothing.
+/// the buffer moves to the longest run. If the buffer is dropped without [`ExtBuf::finalize`], its
+/// memory stays free.
 ///
 /// # Examples
 ///
@@ -103,7 +103,8 @@ impl<'a> ExtBuf<'a> {
     /// Appends all of `bytes`.
     ///
     /// # Errors
-    /// Returns [`Full`] and writes nothing if `bytes` does not fit and the buffer cannot grow.
+    /// Returns [`Full`] without writing any bytes if `bytes` does not fit and the buffer cannot
+    /// grow.
     #[inline]
     pub fn try_extend_from_slice(&mut self, bytes: &[u8]) -> Result<(), Full> {
         self.try_reserve(bytes.len())?;
@@ -299,7 +300,7 @@ impl RingAl {
         self.chain.note_open(region_of(bytes));
     }
 
-    /// Ends the use of the open region, which stays free.
+    /// Poisons the open region when its buffer leaves it. The region stays free.
     #[inline]
     fn abandon(&mut self, open: OpenRegion) {
         Chain::abandon(open.data, open.room);
@@ -335,7 +336,7 @@ impl DerefMut for ExtBuf<'_> {
 }
 
 /// Writes all bytes or none. Returns an error of kind `StorageFull` if the ring has no room for all
-/// of them.
+/// the bytes.
 #[cfg(feature = "std")]
 impl std::io::Write for ExtBuf<'_> {
     #[inline]

@@ -1,7 +1,7 @@
 //! Rings in memory that the caller provides.
 //!
-//! These rings write only to that memory and never free it. They share a static header, which their
-//! buffers read and no code writes.
+//! These rings write only to that memory and never free it. They share a static header that their
+//! buffers read and that is never written.
 #![cfg(not(ephemera_loom))]
 
 use core::mem::MaybeUninit;
@@ -15,12 +15,12 @@ use crate::store::{RingStorePtr, format};
 
 impl RingAl {
     /// Creates a ring in memory that is never freed: a static, or a leaked block. In `n` bytes of
-    /// memory, the ring can serve one buffer of at least `n - 64` bytes. It may leave bytes at both
-    /// ends unused to align its regions to 16. With feature `checked`, the regions are aligned to
-    /// 32, and the ring can serve at least `n - 128` bytes.
+    /// memory, the ring can serve one buffer of at least `n - 64` bytes. The ring may leave bytes
+    /// at both ends unused to align its regions to 16. With feature `checked`, the regions are
+    /// aligned to 32, and the ring can serve at least `n - 128` bytes.
     ///
     /// # Errors
-    /// Returns [`CreateError::TooSmall`] if the memory has no room for one region.
+    /// Returns [`CreateError::TooSmall`] if the memory is too small for one region.
     ///
     /// # Examples
     ///
@@ -50,7 +50,7 @@ impl RingAl {
     /// `bytes - 64` bytes, or `bytes - 128` with feature `checked`.
     ///
     /// # Errors
-    /// Returns [`CreateError::TooSmall`] if the memory has no room for one region, and
+    /// Returns [`CreateError::TooSmall`] if the memory is too small for one region, and
     /// [`CreateError::TooLarge`] if the memory is more than half of the address space.
     ///
     /// # Safety

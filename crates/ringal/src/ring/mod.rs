@@ -32,7 +32,7 @@ use crate::parked::PARKED;
 use crate::stats::Stats;
 use crate::store::RingStorePtr;
 
-/// A ring of byte buffers in the *store*, one block of memory of fixed size.
+/// A ring of byte buffers in one block of memory of fixed size, the *store*.
 ///
 /// The ring allocates by moving along a chain of regions. The last handle of a buffer frees its
 /// region with one atomic store, on any thread. The ring skips regions in use, so a long-lived
@@ -114,8 +114,8 @@ impl RingAl {
     /// Creates a ring like [`RingAl::new`].
     ///
     /// # Errors
-    /// Returns [`CreateError`](crate::CreateError) if the heap has no memory for the store, or if
-    /// `bytes` is above the limit.
+    /// Returns [`CreateError`](crate::CreateError) if the heap refuses the memory for the store, or
+    /// if `bytes` is above the limit.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     pub fn try_new(bytes: usize) -> Result<Self, crate::CreateError> {
         Builder::new(bytes).try_build()
@@ -249,7 +249,7 @@ impl RingAl {
         PARKED.sweep_all()
     }
 
-    /// Does the same as [`RingAl::trim_all`].
+    /// Alias of [`RingAl::trim_all`].
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     pub fn reclaim() -> usize {
         Self::trim_all()
@@ -316,7 +316,7 @@ impl Drop for RingAl {
             // SAFETY: the store is on the heap, and the ring does not use it again.
             RingMemory::Heap => unsafe { self.store.retire() },
             // The caller gets this memory back, so no sanitizer mark may remain in it. Taken
-            // regions carry no marks, and their release sets none.
+            // regions are not marked, and their release does not mark them.
             RingMemory::Given => self.chain.walk(|at, word| {
                 if !word.is_taken() {
                     // SAFETY: the region is free, so only the ring accesses it (C2).

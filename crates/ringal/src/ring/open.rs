@@ -1,7 +1,7 @@
 //! The open region: the free region at the head that an extendable buffer writes into.
 //!
 //! The open region is not marked as taken: the buffer borrows the ring, so no other code can
-//! allocate from the region. A dropped or leaked buffer therefore leaves no region taken.
+//! allocate from the region. A dropped or leaked buffer therefore never leaves a region taken.
 
 use core::ptr::NonNull;
 
@@ -24,7 +24,7 @@ impl Chain {
             // SAFETY: the region has grown to `longer` bytes, so the result is in it or at its end.
             let fresh = unsafe { guard.payload().add(len - GRANULE) };
             // SAFETY: these bytes were just merged into the open region, which only the ring
-            // accesses, and hold no data (C2).
+            // accesses, and do not hold data (C2).
             unsafe { unpoison(fresh, longer - len) };
         }
         longer

@@ -1,9 +1,11 @@
-//! A remembered refusal: the guards of a few taken regions, which prove that a request has no room.
+//! A remembered refusal: the guards of a few taken regions, which prove that the ring has no room
+//! for a request.
 //!
 //! The ring remembers a search of the whole chain that found no room for `need` bytes. It keeps a
 //! few guards of taken regions, which split the chain into stretches shorter than `need` bytes.
-//! While the words of these guards are unchanged, no other release can make room. So a few loads
-//! show that the request still has no room. If a word has changed, the next request searches again.
+//! While the words of these guards are unchanged, no other release can make room, so a few loads
+//! show that the ring still has no room for the request. If a word has changed, the next request
+//! searches again.
 //!
 //! The check must be exact, because the ring must serve a request if an earlier release made room
 //! for it. A release writes only to its own guard, so the ring learns of it only from the guards.
@@ -22,7 +24,8 @@ const WATCHED: usize = 32;
 /// A refused size, and the guards that block every run of this size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RefusedRequest {
-    /// The least size in bytes that the refusal covers. `usize::MAX` if it covers no request.
+    /// The smallest size in bytes that the refusal covers, or `usize::MAX` if it does not cover any
+    /// request.
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
@@ -45,7 +48,8 @@ impl RefusedRequest {
     }
 
     /// Returns the refusal of `need` bytes in a chain of `end` bytes. If [`WATCHED`] guards cannot
-    /// prove the refusal, the result covers no request. `word` returns the word at an offset.
+    /// prove the refusal, the result does not cover any request. `word` returns the word at an
+    /// offset.
     pub(super) fn of(need: usize, end: usize, word: impl Fn(usize) -> Word) -> Self {
         let watched = [(0, Word::free(0)); WATCHED];
         let mut blockers =
@@ -66,7 +70,7 @@ impl RefusedRequest {
     }
 }
 
-/// Chooses the guards of a refusal in one walk along the chain.
+/// The state of a walk along the chain that chooses the guards of a refusal.
 struct Blockers {
     need: usize,
     watched: [(usize, Word); WATCHED],

@@ -5,20 +5,20 @@
 //! the start.
 //!
 //! A search makes at most one full round. It goes from the head to the end, then from the start to
-//! where the round began, and on to the end of the free run there. So the search finds every
-//! sufficiently long run of free regions, and it sees every release that happened before the call.
+//! where the round began, and on to the end of the free run there. The search therefore finds every
+//! sufficiently long run of free regions, and sees every release that happened before the call.
 //!
 //! The head stays near recently used cache lines. At intervals, the ring checks the region at
 //! `low`, the first region that it placed in this pass. If that region is free, the head
 //! **restarts** there. In a first-in-first-out stream, this happens after the oldest buffer is
-//! freed. So the head moves within a *window*, which is about as long as the live buffers plus one
+//! freed, so the head moves within a *window* that is about as long as the live buffers plus one
 //! interval.
 //!
 //! The **frontier** is the position that the head left when it restarted. If the restarted head
 //! meets a few taken regions, it continues from the frontier. Otherwise it would follow closely
 //! after a thread that is still releasing those regions.
 //!
-//! A full round loads every guard. So a search first visits a few regions at the head, a few at the
+//! A full round loads every guard, so a search first visits a few regions at the head, a few at the
 //! frontier, and a few from `low` on.
 
 use super::chain::{Chain, NOWHERE};
@@ -35,7 +35,7 @@ const PATIENCE: u32 = 16;
 
 /// The number of checks in a row that must find `low` taken before the region where the head
 /// restarts becomes `low`. Buffers placed at the frontier before a restart are often freed shortly
-/// before the buffer at `low`. So with a smaller number, `low` and the window would climb to the
+/// before the buffer at `low`, so with a smaller number, `low` and the window would climb to the
 /// end of the store.
 const FAREWELL: u32 = 16 * PATIENCE;
 
@@ -172,8 +172,9 @@ impl Chain {
         found
     }
 
-    /// Searches a few regions at the head, then at the frontier, then from `low` on. So the ring
-    /// finds a small window among long-lived buffers again without visiting all of those buffers.
+    /// Searches a few regions at the head, then at the frontier, then from `low` on, so that the
+    /// ring finds a small window among long-lived buffers again without visiting all of those
+    /// buffers.
     fn search_near(&mut self, want: Want) -> Option<FreeRegion> {
         let brief = BRIEF + (want.need / WORTH).min(2 * SIGHT);
         let ahead = self.scan(self.head, self.end.min(self.frontier), brief, want);
@@ -341,8 +342,8 @@ impl Chain {
     }
 
     /// Updates the chain after a merge that removed the guards strictly between `from` and `to`
-    /// (C3). Forgets the remembered refusal. Of the offsets between `from` and `to`, `head` and
-    /// `low` move to `from`, and `frontier` becomes [`NOWHERE`].
+    /// (C3). Forgets the remembered refusal. If `head` or `low` is between `from` and `to`, it
+    /// moves to `from`. If `frontier` is between them, it becomes [`NOWHERE`].
     fn forget_marks(&mut self, from: usize, to: usize) {
         self.refusal.forget();
         if from < self.head && self.head < to {

@@ -1,7 +1,7 @@
 //! An oracle for a ring: a model of the live regions that predicts the ring's answers.
 //!
 //! The oracle treats the live regions as intervals in the store. It checks that
-//! * every region lies in the store, overlaps no other region, and is aligned as requested;
+//! * every region lies in the store, does not overlap another region, and is aligned as requested;
 //! * the ring serves a request if and only if a gap between live regions is long enough;
 //! * every live buffer contains the bytes that were written to it;
 //! * the statistics match the live regions.
@@ -371,7 +371,7 @@ impl Model {
     }
 
     fn check(&self) {
-        // Under Miri, checking all buffers would be slow. So a stray write to a buffer is detected
+        // Under Miri, checking all buffers would be slow, so a stray write to a buffer is detected
         // only at that buffer's release.
         if !cfg!(miri) {
             self.live.values().for_each(Live::check);

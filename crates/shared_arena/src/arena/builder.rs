@@ -9,7 +9,8 @@ use crate::error::Refused;
 use crate::handle::sealed::Sealed;
 use crate::store::ArenaSettings;
 
-/// Determines when an arena frees empty pages, apart from requests to trim and the arena's drop.
+/// The policy that decides when an arena frees empty pages, apart from requests to trim and the
+/// arena's drop.
 ///
 /// # Examples
 ///
@@ -25,16 +26,16 @@ use crate::store::ArenaSettings;
 #[non_exhaustive]
 pub enum Trim {
     /// Frees groups of pages that two looks in a row found empty, and that were not used in
-    /// between. A thread claims from empty groups last, no matter which threads free its slots. So
+    /// between. A thread claims from empty groups last, no matter which threads free its slots, so
     /// the memory of a burst is freed while the arena stays in use.
     ///
     /// A thread counts how often it runs out of slots at hand (up to 63). It looks when the count
-    /// reaches the number of its pages, or 64 if it has fewer pages. So a look costs little for
-    /// each value, and pages in steady use stay. A thread that never runs out of slots never looks.
-    /// An example is a thread that repeatedly replaces a single value.
+    /// reaches the number of its pages, or 64 if it has fewer pages. The cost of a look is thus
+    /// spread over many values, and pages in steady use stay allocated. A thread that never runs
+    /// out of slots, such as one that repeatedly replaces a single value, never looks.
     #[default]
     Idle,
-    /// Frees nothing without a request.
+    /// Frees empty pages only on request.
     Manual,
 }
 
@@ -73,23 +74,23 @@ impl<A: Build> Builder<A> {
         Self { settings, capacity: 0, arena: PhantomData }
     }
 
-    /// Sets the number of slots to allocate in advance, rounded up to whole pages. If the limit or
-    /// the address space has no room for all of them, [`Builder::try_build`] fails before it
+    /// Sets the number of slots to allocate in advance, rounded up to whole pages. If all these
+    /// slots exceed the limit or the address space, [`Builder::try_build`] fails before it
     /// allocates a slot.
     ///
     /// The thread that builds the arena can then claim all of these slots, even if the limit has no
     /// room for more. Each further thread needs memory for its part of the arena's state, and each
-    /// page with a counted handle needs memory for its counts. If the limit has no room for that
+    /// page with a counted handle needs memory for its counts. If the limit does not allow that
     /// memory, the arena frees reserved slots that are not in use.
     pub const fn capacity(mut self, slots: usize) -> Self {
         self.capacity = slots;
         self
     }
 
-    /// Sets the most bytes that the arena may hold from the global allocator: pages, counts of
-    /// counted handles, and its own state. Before a request fails because of the limit, the thread
-    /// uses or frees empty pages. These are its own pages, pages of exited threads, and pages that
-    /// no thread owns. If there are too few, the arena refuses the request.
+    /// Sets the maximum number of bytes that the arena may hold from the global allocator: pages,
+    /// counts of counted handles, and its own state. Before a request fails because of the limit,
+    /// the thread uses or frees empty pages: its own, those of exited threads, and those that no
+    /// thread owns. If there are too few empty pages, the arena refuses the request.
     pub const fn limit(mut self, bytes: usize) -> Self {
         self.settings.limit = bytes;
         self
@@ -116,8 +117,8 @@ impl<A: Build> Builder<A> {
     /// Creates the arena.
     ///
     /// # Errors
-    /// Returns [`Refused`] if the limit or the global allocator has no room for the arena's state
-    /// and its capacity.
+    /// Returns [`Refused`] if the limit or the global allocator refuses the memory for the arena's
+    /// state and its capacity.
     pub fn try_build(self) -> Result<A, Refused> {
         A::from_builder(self)
     }

@@ -10,8 +10,8 @@ macro_rules! arena_methods {
             /// value.
             ///
             /// # Aborts
-            /// Calls `handle_alloc_error` if the global allocator has no room for the arena's
-            /// state.
+            /// Calls `handle_alloc_error` if the global allocator refuses the memory for the
+            /// arena's state.
             #[must_use]
             pub fn new() -> Self {
                 Self::builder().build()
@@ -131,9 +131,9 @@ macro_rules! arena_methods {
                 try_alloc_rc_with
             );
 
-            /// Returns the number of live slots and the number of free slots, like the published
-            /// crate. A slot is live while it has a value or a weak handle. Walks all pages. The
-            /// result is exact while no other thread uses the arena.
+            /// Returns the number of live slots and the number of free slots, as the published
+            /// crate does. A slot is live while it has a value or a weak handle. Walks all pages.
+            /// The result is exact while no other thread uses the arena.
             ///
             /// The result is `(0, 0)` if the call could not read the pages, because another thread
             /// held the arena's internal lock for too long. To distinguish this case from an arena

@@ -18,8 +18,8 @@ use crate::stats::Stats;
 use crate::store::{ArenaSettings, ArenaStore, Seat};
 use crate::trim::{self, Fate};
 
-/// A pool of values of one type for one thread. Its fast paths use no atomic read-modify-write. The
-/// pool needs neither a thread-local nor `std`.
+/// A pool of values of one type for one thread. Its fast paths never use an atomic
+/// read-modify-write. The pool needs neither a thread-local nor `std`.
 ///
 /// Handles are one pointer wide, stay on the thread, and may outlive the pool.
 ///

@@ -49,7 +49,8 @@ pub(super) struct ArenaCore<T> {
     of: PhantomData<fn() -> T>,
 }
 
-// SAFETY: the core gives no access to values, and several threads may use a store at the same time.
+// SAFETY: the core does not give access to values, and several threads may use a store at the same
+// time.
 unsafe impl<T> Send for ArenaCore<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for ArenaCore<T> {}
@@ -61,8 +62,8 @@ impl<T> ArenaCore<T> {
         Ok(Self { store, of: PhantomData })
     }
 
-    /// Allocates `slots` slots in advance. Makes this thread's shard first. Under a limit that has
-    /// room for the shard and the slots, this thread can then claim all the slots.
+    /// Allocates `slots` slots in advance. Makes this thread's shard first, so that this thread can
+    /// claim all the slots under any limit that has room for the shard and the slots.
     pub(super) fn reserve(&self, slots: usize) -> Result<(), Refused> {
         if slots != 0 && !cfg!(ephemera_weaken = "capacity_without_a_shard") {
             self.store().check_capacity(slots)?;

@@ -39,7 +39,7 @@ impl PageCounts {
     /// Allocates the array, if the page has none yet.
     ///
     /// # Errors
-    /// Returns [`Refused`] if the limit or the global allocator has no room for the array.
+    /// Returns [`Refused`] if the limit or the global allocator refuses the memory for the array.
     #[inline]
     pub(super) fn make(&self, account: &StoreAccount, geometry: &ArenaGeometry) -> Result<(), Refused> {
         // ORDERING: `SEE`. Pairs with the Release in `PageCounts::publish`.

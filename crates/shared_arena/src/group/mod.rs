@@ -10,7 +10,7 @@
 //!
 //! Parts of different kinds never share a cache line. A handle finds its group by masking the
 //! address of its slot. The pointer in a handle derives from the pointer to the group and may
-//! access the whole group, so the crate exposes no provenance.
+//! access the whole group, so the crate never exposes provenance.
 
 mod counted;
 mod parts;
@@ -52,11 +52,13 @@ pub(crate) struct PageGroup {
     next: OwnerPtr<PageGroup>,
     /// The previous queued group of a shard whose arena was dropped.
     prev: OwnerPtr<PageGroup>,
-    /// While the arena is live: whether the owner's last look found the group empty and no page of
-    /// the group was used since. After the drop: whether the group is queued for looks (`parked`).
+    /// A flag with two uses. While the arena is live: whether the owner's last look found the group
+    /// empty and no page of the group has been used since. After the drop: whether the group is
+    /// queued for looks (`parked`).
     mark: OwnerUsize,
-    /// Until the closing thread takes its share off: [`ALIVE`] minus the slots that frees have
-    /// counted. After that: the number of slots that no thread has counted yet.
+    /// The count that keeps the group after its arena's drop. Until the closing thread takes its
+    /// share off, the count is [`ALIVE`] minus the slots that frees have counted. After that, it is
+    /// the number of slots that no thread has counted yet.
     out: AtomicUsize,
     witness: Witness,
 }
@@ -207,8 +209,8 @@ impl PageGroupPtr {
         unsafe { &(*self.as_ptr()).out }
     }
 
-    /// Takes `slots` slots off the count of a dropped arena's group. Returns whether they were the
-    /// last ones. If so, no other thread touches the group after that.
+    /// Takes `slots` slots off the count of a dropped arena's group. Returns whether the count
+    /// reached zero. If so, no other thread touches the group again.
     #[inline]
     pub(crate) fn count_down(self, slots: usize) -> bool {
         // ORDERING: AcqRel. Pairs with itself, in `PageGroupPtr::count_down`. Publishes: all
@@ -229,7 +231,7 @@ impl PageGroupPtr {
     }
 
     /// Returns the word that says whether the owner's last look found the group empty and no page
-    /// of the group was used since. The arena must be live.
+    /// of the group has been used since. The arena must be live.
     pub(crate) fn idle(&self) -> &OwnerUsize {
         // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
         // only this field.
@@ -335,7 +337,7 @@ impl PageGroupPtr {
     /// has none.
     ///
     /// # Errors
-    /// Returns [`Refused`] if the limit or the global allocator has no room for the array.
+    /// Returns [`Refused`] if the limit or the global allocator refuses the memory for the array.
     #[inline]
     pub(crate) fn make_counts(
         &self,

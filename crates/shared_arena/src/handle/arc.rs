@@ -11,8 +11,8 @@ handle! {
     /// [`Arena`](crate::Arena) with other handles, like an `Arc`.
     ///
     /// The last handle drops the value, and may be on any thread. Handles may outlive the arena.
-    /// The counts lie outside of the slots, in an array that a page gets at its first counted
-    /// handle. More than 2<sup>31</sup> handles to one value abort the process.
+    /// The counts lie outside of the slots, in an array that is allocated with the first counted
+    /// handle of a page. More than 2<sup>31</sup> handles to one value abort the process.
     ///
     /// # Examples
     ///
@@ -81,7 +81,7 @@ impl<T> ArenaArc<T> {
     /// first puts a clone into `arena` and replaces this handle with a handle to the clone.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if the clone needs a slot and `arena` has no memory for it.
+    /// Calls `handle_alloc_error` if the clone needs a slot and `arena` cannot allocate one.
     #[inline]
     pub fn make_mut<'h>(this: &'h mut Self, arena: &impl AllocArc<T>) -> &'h mut T
     where
@@ -153,7 +153,7 @@ pub trait AllocArc<T>: Sealed {
     /// Allocates a slot, moves `value` into it, and returns a handle.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if the arena has no memory for the slot.
+    /// Calls `handle_alloc_error` if the arena cannot allocate the slot.
     fn new_arc(&self, value: T) -> ArenaArc<T>;
 }
 

@@ -7,7 +7,7 @@ boxed! {
     /// [`Arena`](crate::Arena), like a `Box`. Dropping the handle drops the value.
     ///
     /// The handle may be sent to another thread and dropped there, and may outlive the arena. The
-    /// handle needs no counter.
+    /// value has no reference count.
     ///
     /// # Examples
     ///

@@ -61,7 +61,7 @@ impl<T> ArenaRc<T> {
     /// clone into `arena` and replaces this handle with a handle to the clone.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if the clone needs a slot and `arena` has no memory for it.
+    /// Calls `handle_alloc_error` if the clone needs a slot and `arena` cannot allocate one.
     #[inline]
     pub fn make_mut<'h>(this: &'h mut Self, arena: &impl AllocRc<T>) -> &'h mut T
     where
@@ -121,7 +121,7 @@ pub trait AllocRc<T>: Sealed {
     /// Allocates a slot, moves `value` into it, and returns a handle.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if the arena has no memory for the slot.
+    /// Calls `handle_alloc_error` if the arena cannot allocate the slot.
     fn new_rc(&self, value: T) -> ArenaRc<T>;
 }
 

@@ -8,8 +8,8 @@ use core::ptr::NonNull;
 use crate::counts::Count;
 use crate::slot::{ClaimedSlot, Threads, count_of};
 
-/// A weak handle to a value that [`ArenaArc`](super::ArenaArc) handles share. It keeps the value's
-/// slot, but does not keep the value alive.
+/// A weak handle to a value that [`ArenaArc`](super::ArenaArc) handles share. The weak handle keeps
+/// the value's slot allocated, but does not keep the value alive.
 ///
 /// # Examples
 ///

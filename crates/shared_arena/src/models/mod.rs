@@ -2,9 +2,9 @@
 //! records, and runs the library's code on them.
 //!
 //! At the end of each model, the arena is dropped and all memory must be freed without a call of
-//! `look_at_all`. So the model fails if a slot is lost, because a lost slot keeps its store. If two
-//! threads use one group or slot at the same time, the witness of that group or slot fails.
-//! `controls.toml` lists the orderings and steps that each model needs.
+//! `look_at_all`, so the model fails if a lost slot keeps its store. If two threads use one group
+//! or slot at the same time, the witness of that group or slot fails. `controls.toml` lists the
+//! orderings and steps that each model needs.
 
 mod account;
 mod counts;
@@ -99,13 +99,13 @@ impl Model {
     }
 
     fn shrink(&self) -> bool {
-        // SAFETY: this thread holds no record.
+        // SAFETY: this thread does not hold a record.
         unsafe { protocol::shrink(&self.world, self.store(), None) }
     }
 
-    /// Drops the arena on a thread that holds no record.
+    /// Drops the arena on a thread that does not hold a record.
     fn close(&self) {
-        // SAFETY: the model drops the arena once, and claims no slot after that.
+        // SAFETY: the model drops the arena once, and does not claim a slot after that.
         unsafe { protocol::close(&self.world, self.store.0, None) };
     }
 
@@ -158,8 +158,8 @@ impl<'w> Thread<'w> {
 
     /// Drops the arena on this thread.
     fn close(&self) {
-        // SAFETY: this thread holds the record. The model drops the arena once, and claims no slot
-        // after that.
+        // SAFETY: this thread holds the record. The model drops the arena once, and does not claim
+        // a slot after that.
         unsafe { protocol::close(&self.model.world, self.model.store.0, Some(self.record())) };
     }
 
@@ -356,8 +356,8 @@ fn loom_statistics_read_only_published_shards() {
     });
 }
 
-/// Two threads make the counts of two slots in one page. Only one array stays, and both threads see
-/// its initialised elements.
+/// Two threads make the counts of two slots in one page. Only one array is kept, and both threads
+/// see its initialised elements.
 #[test]
 fn loom_two_first_counted_handles_share_one_array() {
     check(3, || {

@@ -55,7 +55,7 @@ fn claim(world: &ArenaWorld, arena: NonNull<ArenaStore>, lease: &Lease<'_, Arena
 }
 
 fn close(world: &ArenaWorld, arena: NonNull<ArenaStore>) {
-    // SAFETY: a test drops each arena once, and claims no slot from the arena after that.
+    // SAFETY: a test drops each arena once, and does not claim a slot from the arena after that.
     unsafe { protocol::close(world, arena, None) };
 }
 

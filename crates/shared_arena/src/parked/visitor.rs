@@ -9,15 +9,15 @@ use crate::world::ArenaRecord;
 /// The role of a thread that visits the bag of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Visitor {
-    /// The thread holds the record.
+    /// The thread that holds the record.
     Holder,
-    /// The record has no holder. The thread handles the shards and requests that were left for the
+    /// A thread that handles the shards and requests left for the holder, because the record has no
     /// holder.
     Successor,
-    /// The thread does not hold the record. It looks at the shards that it finds in the bag.
+    /// A thread that does not hold the record, and looks at the shards that it finds in the bag.
     Passer,
-    /// The thread does not hold the record. It takes shards without a queued group out of the bag,
-    /// and looks at no group.
+    /// A thread that does not hold the record. It takes shards without a queued group out of the
+    /// bag, and does not look at groups.
     Finisher,
 }
 

@@ -5,18 +5,18 @@ use core::alloc::Layout;
 use super::ArenaStore;
 use crate::error::{RefusalCause, Refused};
 
-/// The size in bytes above which the arena tests a requested capacity with one block. It requests a
-/// block as large as all groups of the capacity, and frees the block at once. A global allocator
-/// without that much memory refuses the block, so the arena does not fill the memory with groups
-/// first.
+/// The size in bytes above which the arena tests a requested capacity before it allocates groups.
+/// For the test, it requests one block as large as all groups of the capacity, and frees the block
+/// at once. A global allocator without that much memory refuses the block, so the arena does not
+/// fill the memory with groups before it fails.
 const ENORMOUS: usize = match 1_usize.checked_shl(40) {
     Some(bytes) => bytes,
     None => usize::MAX,
 };
 
 impl ArenaStore {
-    /// Returns an error if the limit or the address space has no room for `slots` slots. Also
-    /// returns an error if the global allocator refuses the block that tests an enormous capacity.
+    /// Returns an error if `slots` slots exceed the limit or the address space. Also returns an
+    /// error if the global allocator refuses the block that tests an enormous capacity.
     pub(crate) fn check_capacity(&self, slots: usize) -> Result<(), Refused> {
         let layout = self.check_limit(self.geometry.pages_for(slots))?;
         if layout.size() > ENORMOUS {
@@ -28,7 +28,7 @@ impl ArenaStore {
     }
 
     /// Returns the layout of a block as large as the groups of `pages` pages. Returns an error if
-    /// the address space or the limit has no room for that block.
+    /// that block exceeds the address space or the limit.
     fn check_limit(&self, pages: usize) -> Result<Layout, Refused> {
         let bytes = self.geometry.bytes_in_groups(pages).unwrap_or(usize::MAX);
         let layout = Layout::from_size_align(bytes, 1)
@@ -36,8 +36,8 @@ impl ArenaStore {
         self.account.reserve(bytes).map(|_| layout)
     }
 
-    /// Allocates groups for `slots` values, for any shard to bind. Allocates none if the limit has
-    /// no room for all of them.
+    /// Allocates groups for `slots` values, for any shard to bind. Returns an error before it
+    /// allocates a group if all the groups together exceed the limit.
     pub(crate) fn reserve(&self, slots: usize) -> Result<(), Refused> {
         let mut pages = self.geometry.pages_for(slots);
         self.check_limit(pages)?;

@@ -44,7 +44,7 @@ const PATIENCE: usize = if cfg!(ephemera_loom) {
 /// The settings of a store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArenaSettings {
-    /// The most bytes that the store may hold.
+    /// The maximum number of bytes that the store may hold.
     pub(crate) limit: usize,
     /// Whether slow paths free idle groups without a request.
     pub(crate) trims: bool,
@@ -65,20 +65,21 @@ pub(crate) struct ArenaStore {
     gate: Gate,
     epoch: Epoch,
     trims: bool,
-    /// Whether only one thread uses the store, because the store belongs to a pool.
+    /// Whether the store belongs to a pool, so that only one thread uses the store.
     single: bool,
     /// The address that identifies the copy of this crate that made the store.
     copy: *const (),
-    /// Until the closing thread takes its part off: [`ALIVE`] minus the parts that were taken off.
-    /// After that: the number of groups, and of shards in a bag, that are left.
+    /// The count of the store's parts. Until the closing thread takes its part off, the count is
+    /// [`ALIVE`] minus the parts that were taken off. After that, it is the number of groups, and
+    /// of shards in a bag, that are left.
     left: AtomicUsize,
 }
 
 /// Returns an address that differs between the copies of this crate in a process. A plugin may be
 /// linked with its own copy.
 fn this_copy() -> *const () {
-    // Nothing writes to this static. Its type is an atomic, so that it is not merged with other
-    // constants.
+    // This static is never written. Its type is an atomic so that the compiler does not merge it
+    // with other constants.
     static COPY: AtomicU8 = AtomicU8::new(0);
     (&raw const COPY).cast()
 }
@@ -87,7 +88,7 @@ impl ArenaStore {
     /// Allocates a store without groups.
     ///
     /// # Errors
-    /// Returns [`Refused`] if the limit or the global allocator has no room for the store.
+    /// Returns [`Refused`] if the limit or the global allocator refuses the memory for the store.
     pub(crate) fn create(
         geometry: ArenaGeometry,
         settings: ArenaSettings,
@@ -252,8 +253,8 @@ impl ArenaStore {
         Some(())
     }
 
-    /// Frees the groups that no shard has, and returns their number. Frees none if the gate stays
-    /// shut.
+    /// Frees the groups that no shard has, and returns their number. Does nothing and returns 0 if
+    /// the gate stays shut.
     pub(crate) fn release_unbound(&self) -> usize {
         let Some(pass) = self.enter_patiently() else { return 0 };
         let list = self.unbound.get();
@@ -325,8 +326,8 @@ impl ArenaStore {
         // covers only this field.
         let last = take_off(unsafe { &(*store.as_ptr()).left }, parts);
         if last {
-            // SAFETY: no group and no shard in a bag is left, and this thread sees the end of every
-            // other part's use.
+            // SAFETY: no group and no shard in a bag is left, and this thread sees all accesses to
+            // the store by the threads that took off the other parts.
             unsafe { Self::dissolve(store) };
         }
         last
@@ -356,8 +357,8 @@ impl ArenaStore {
 
 /// Subtracts `parts` from the count. Returns whether the count reached zero.
 fn take_off(left: &AtomicUsize, parts: usize) -> bool {
-    // ORDERING: AcqRel. Pairs with itself, in `take_off`. Publishes: the end of use of the store,
-    // to the thread that frees it.
+    // ORDERING: AcqRel. Pairs with itself, in `take_off`. Publishes: all accesses to the store, to
+    // the thread that frees the store.
     const PART: Ordering =
         if cfg!(ephemera_weaken = "arena_left_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
     // ORDERING: `PART`. Pairs with `take_off`.

@@ -7,7 +7,7 @@ use core::ops::{Bound, RangeBounds};
 
 use ephemera_testkit::backing::CountingGlobal;
 
-/// The least alignment of groups.
+/// The smallest alignment of a group, in bytes.
 pub(crate) const GROUP: usize = 16 << 10;
 
 pub(crate) struct Heap(CountingGlobal);

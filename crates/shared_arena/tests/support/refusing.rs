@@ -26,7 +26,7 @@ fn refuses() -> bool {
     from <= call && call < to
 }
 
-// SAFETY: every request goes to `System`, or is refused and changes nothing.
+// SAFETY: every request is passed on to `System`, or is refused without an effect on any block.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if refuses() {

@@ -9,8 +9,8 @@ use super::gauge::{Gauge, Level};
 /// A global allocator over the system's allocator. It counts all blocks, and separately the blocks
 /// with at least a given alignment.
 ///
-/// A test harness allocates no block with the alignment of a chunk, a page group or a store. With
-/// such an alignment, the second count leaves out the harness.
+/// A test harness never allocates a block with the alignment of a chunk, a page group or a store.
+/// With such an alignment, the second count leaves out the harness.
 ///
 /// # Examples
 ///
@@ -41,7 +41,7 @@ pub struct CountingGlobal {
 pub struct Spent {
     /// The number of allocations and reallocations that succeeded.
     pub requests: usize,
-    /// The most bytes held at one time, minus the bytes held at the start.
+    /// The peak of the bytes held, minus the bytes held at the start.
     pub peak: usize,
 }
 

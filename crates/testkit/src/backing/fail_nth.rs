@@ -26,7 +26,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Creates a control that refuses no call until it is armed.
+    /// Creates a control that does not refuse any call until it is armed.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -133,7 +133,8 @@ impl<A> FailNth<A> {
     }
 }
 
-// SAFETY: a call goes to `inner`, which meets the contract, or is refused and changes nothing.
+// SAFETY: a call is passed on to `inner`, which meets the contract, or is refused without an effect
+// on any block.
 unsafe impl<A: Allocator> Allocator for FailNth<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.refusals.admit()?;

@@ -8,7 +8,8 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 pub struct Level {
     /// Bytes held, as requested.
     pub bytes: usize,
-    /// Most bytes held at once since the start, or since the peak was last reset.
+    /// The largest number of bytes held at one time since the start, or since the peak was last
+    /// reset.
     pub peak: usize,
     /// Blocks held, zero-sized ones included.
     pub blocks: usize,

@@ -7,7 +7,7 @@ use allocator_api2::alloc::Global;
 
 use super::{Calls, Counting, Disaligning, FailNth, LayoutChecked, Level, Limited, Refusals};
 
-/// The most bytes that [`Hostile`] holds at one time.
+/// The maximum number of bytes that [`Hostile`] holds at one time.
 const LIMIT: usize = 1 << 30;
 
 /// An allocator that counts, refuses the calls that its [`Refusals`] select, refuses absurd sizes,

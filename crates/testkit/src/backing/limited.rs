@@ -59,7 +59,8 @@ impl<A> Limited<A> {
     }
 }
 
-// SAFETY: a call goes to `inner`, which meets the contract, or is refused and changes nothing.
+// SAFETY: a call is passed on to `inner`, which meets the contract, or is refused without an effect
+// on any block.
 unsafe impl<A: Allocator> Allocator for Limited<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.within(layout.size(), || self.inner.allocate(layout))

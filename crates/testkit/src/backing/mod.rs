@@ -1,7 +1,8 @@
 //! Hostile backing allocators, to put below the allocator under test.
 //!
 //! [`CountingGlobal`] is a global allocator. Tests can use the others by value, by reference or
-//! through [`Shared`], and from any thread. [`Hostile`] is a stack of five of them over `Global`:
+//! through [`Shared`], and from any thread. [`Hostile`] stacks five of these allocators over
+//! `Global`:
 //!
 //! ```text
 //! subject → Counting → FailNth → Limited → LayoutChecked → Disaligning → Global

@@ -46,8 +46,8 @@ pub(crate) fn run(command: &Command, dir: &Path) -> Result<Shares, Box<dyn Error
     best.map(|(_, shares)| shares).ok_or_else(|| "callgrind left no profile with a main function".into())
 }
 
-/// Reads a profile. Returns the instructions of the process and its shares; `None` if it has no
-/// main function.
+/// Reads a profile. Returns the instructions of the process and its shares; `None` if the process
+/// has no main function.
 fn read(path: &Path) -> Result<Option<(u64, Shares)>, Box<dyn Error>> {
     let output = Command::new("callgrind_annotate")
         .args(["--inclusive=yes", "--threshold=100", "--show-percs=no"])

@@ -8,7 +8,7 @@ use crate::replay::ReplayRow;
 use crate::units::{bytes, grouped, percent};
 use ephemera_measure::picture::{Curve, Forest, ForestLine, Panel, Scales, WIDE, escaped};
 
-/// The width of a picture in SVG units, which the page scales.
+/// The width of a picture, in SVG units. The page scales the picture.
 const WIDTH: f64 = 720.0;
 /// The height of a row of bars, in SVG units.
 const ROW: f64 = 22.0;

@@ -1,5 +1,5 @@
-//! Renders the profile and the advice as one HTML page. The page loads nothing, and works on light,
-//! dark and narrow screens and on paper.
+//! Renders the profile and the advice as one HTML page. The page does not load other files, and
+//! works on light, dark and narrow screens and on paper.
 #![forbid(unsafe_code)]
 
 mod chart;

@@ -16,7 +16,7 @@ use super::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
 use super::room::{self, needs};
 use super::{Field, ReplayProgram, parent, rounds};
 
-/// The smallest size in bytes of a trace that takes a while to read.
+/// The size of a trace, in bytes, from which the replay says that it is reading the trace.
 const LARGE: u64 = 64 << 20;
 
 /// The maximum number of rounds, about a thousand times the default.
@@ -212,8 +212,8 @@ fn no_reference(why: &str) -> String {
 /// The template of a bar that counts steps.
 pub const STEPS: &str = "{bar:30} {pos}/{len}  {elapsed} gone, {eta} left  {msg}";
 
-/// Returns a progress bar that starts no thread, because allocators take other paths in a process
-/// with several threads.
+/// Returns a progress bar that does not start a thread, because allocators take other paths in a
+/// process with several threads.
 #[must_use]
 pub fn progress(steps: u64, template: &str) -> ProgressBar {
     let bar = ProgressBar::new(steps);

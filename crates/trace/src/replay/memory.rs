@@ -68,12 +68,12 @@ pub(super) struct MemoryMeter<'a> {
     /// The maximum memory of a child process, in bytes. The meter kills a child process that
     /// exceeds it, before the system must choose a process to kill.
     pub(super) limit: Option<u64>,
-    /// Whether a play leaves most pages untouched. If so, no memory is measured, and candidates are
-    /// only tried.
+    /// Whether a play leaves most pages untouched. If so, the meter does not measure memory, and
+    /// only checks that each candidate can play.
     pub(super) sparse: bool,
 }
 
-/// The output of a child process that has ended, and whether the meter killed it.
+/// The output of a child process that has ended, and whether the meter killed that process.
 struct ChildEnd {
     output: Output,
     /// Whether the meter killed the process because it exceeded the limit.

@@ -33,13 +33,13 @@ pub struct ProgramOp {
     pub old: u32,
     /// The generation of the slot to wait for; 0 means none.
     pub wait: u32,
-    /// Whether another lane waits for this operation, which then publishes the next generation of
-    /// its slot.
+    /// Whether another lane waits for this operation. If so, the operation publishes the next
+    /// generation of its slot.
     pub publish: bool,
 }
 
 impl ProgramOp {
-    /// The beginning of the first epoch.
+    /// The operation that begins the first epoch.
     pub(super) const BEGIN: Self =
         Self { action: Action::Epoch, align_log2: 0, slot: 0, size: 0, old: 0, wait: 0, publish: false };
 

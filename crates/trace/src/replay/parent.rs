@@ -1,13 +1,13 @@
 //! Ends a memory-measuring child process when its parent, the replay, ends.
 //!
-//! If a signal ends the replay, the replay cannot kill its child process. The child would run on
-//! and keep its memory. So the child asks the system to be killed when its parent ends.
+//! A replay that a signal ends cannot kill its child process, which would run on and keep its
+//! memory. The child therefore asks the system to kill it when its parent ends.
 
 use std::os::unix::process::parent_id;
 
 /// Asks the system to kill this process when its parent ends. `parent` is the ID of the process
-/// that started this one. Systems other than Linux have no such request. There, the call only
-/// checks that the parent runs.
+/// that started this one. Systems other than Linux lack such a request, so there the function only
+/// checks that the parent is running.
 ///
 /// # Errors
 ///
@@ -37,7 +37,7 @@ mod tests {
     /// The variable with the ID that a child process of these tests passes to [`end_with`].
     const PARENT: &str = "EPHEMERA_TEST_PARENT";
 
-    /// Runs as a child process of the other tests. If the test harness runs it, it does nothing.
+    /// The child process of the other tests. This test does nothing if the test harness runs it.
     #[test]
     fn a_child_process_of_these_tests_waits() {
         let Ok(parent) = std::env::var(PARENT) else { return };

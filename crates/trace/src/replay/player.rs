@@ -11,7 +11,8 @@ use super::lane::{Lane, SegmentBuffer};
 use super::op::{Action, ProgramOp};
 use super::program::ReplayProgram;
 
-/// A play touches one byte in each `LINE` bytes of a block's first `TOUCHED` bytes.
+/// The distance in bytes between the bytes that a play touches in the first `TOUCHED` bytes of a
+/// block: the size of a cache line.
 const LINE: usize = 64;
 const TOUCHED: usize = 256;
 /// The size of a page in bytes. A play that measures memory touches one byte of each page.
@@ -42,7 +43,7 @@ pub struct Player<'a, A> {
     /// A buffer for each lane, with the segment that the lane plays. The vector is empty after a
     /// lane panicked.
     buffers: Vec<SegmentBuffer>,
-    /// Set when a lane panics. The other lanes then stop waiting for that lane's blocks.
+    /// Whether a lane has panicked. If so, the other lanes stop waiting for that lane's blocks.
     broken: AtomicBool,
     /// Whether a play touches every page of a block, which a measurement of memory requires.
     whole: bool,
@@ -140,8 +141,8 @@ unsafe fn touch(block: *mut u8, from: usize, size: usize, whole: bool) {
 }
 
 impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
-    /// Creates a player that holds no block. `whole` says whether a play touches every page of a
-    /// block.
+    /// Creates a player without any blocks. `whole` determines whether a play touches every page of
+    /// a block.
     #[must_use]
     pub fn new(alloc: A, program: &'a ReplayProgram, whole: bool) -> Self {
         let slot = || PlayerSlot { block: AtomicPtr::default(), generation: AtomicU32::new(0) };
@@ -190,8 +191,8 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         };
         let run = &run;
         let this = &*self;
-        // The first lane stays on this thread. So a program with one lane starts no thread, which
-        // matters because allocators are faster in a single-threaded process.
+        // The first lane stays on this thread, so a program with one lane does not start a thread.
+        // That matters because allocators are faster in a single-threaded process.
         let mut lanes = this.program.lanes.iter().zip(&mut room);
         if let Some((first, buffer)) = lanes.next() {
             if this.program.is_threaded() {

@@ -5,15 +5,15 @@
 //! program  lane 1: s0 = alloc 64, publish 1; s1 = alloc 32     lane 2: wait for s0 = 1, free s0
 //! ```
 //!
-//! A *slot* holds one block at a time, and the lane that empties a slot uses it again. A lane waits
-//! for a block that another lane allocated or resized. That lane's operation publishes the slot's
-//! next *generation*, and the waiting operation carries the generation that it needs. Lanes use a
-//! block one after another, so no lane misses a generation.
+//! A *slot* holds one block at a time, and the lane that empties a slot uses it again. Before a
+//! lane uses a block that another lane allocated or resized, it waits for that operation. The
+//! operation publishes the slot's next *generation*, and the waiting operation contains the
+//! generation to wait for. Lanes use a block one after another, so no lane misses a generation.
 //!
-//! If there are several lanes, the operations are cut into *epochs* of equal length in the
-//! recorded order. A lane begins an epoch when all lanes have finished the epoch before the
-//! previous one. So threads that ran one after another do so in the replay too. To within two
-//! epochs, the same blocks are live together as in the recorded run.
+//! If there are several lanes, the operations are cut into *epochs* of equal length in the recorded
+//! order. A lane begins an epoch when all lanes have finished the epoch before the previous one.
+//! Threads that ran one after another therefore do so in the replay too, and the same blocks are
+//! live together as in the recorded run, to within two epochs.
 //!
 //! The trace is read once, and most operations leave memory ([`Lane`]). The memory that remains
 //! grows with the live blocks and with the addresses that the program used. It does not grow with
@@ -248,8 +248,8 @@ impl ProgramMaker {
         lost.map_or(Ok(()), |id| self.empty(id, event))
     }
 
-    /// Appends an operation to the lane and returns its index there. Begins an epoch first, if the
-    /// lane is not in the current one.
+    /// Appends an operation to the lane, and returns the operation's index in the lane. Begins an
+    /// epoch first if the lane is not in the current epoch.
     fn push(&mut self, lane: usize, op: ProgramOp) -> io::Result<u64> {
         let epoch = (self.program.ops / EPOCH) as u32;
         if self.epoch_of[lane] != epoch + 1 {

@@ -1,8 +1,8 @@
 //! Decides how much memory a replay may touch.
 //!
-//! A play that measures memory writes to each page of each block once, even if the recorded
-//! program did not. A program may request a large buffer and use little of it. So its trace may
-//! have more live bytes than the machine has memory. The system would kill such a replay, and
+//! A play that measures memory writes to each page of each block once, even if the recorded program
+//! did not. A program may request a large buffer and use little of it, so its trace may have more
+//! live bytes than the machine has memory. The system would kill the replay of such a trace, and
 //! perhaps other processes.
 #![forbid(unsafe_code)]
 
@@ -14,8 +14,8 @@ use crate::units::bytes;
 use super::player;
 use super::program::ReplayProgram;
 
-/// The live bytes of a replay may be at most the available memory divided by this number.
-/// Allocators take more than they hand out.
+/// The divisor that limits a replay: the live bytes and the replay's own data may take at most the
+/// available memory divided by this number, because allocators take more than they hand out.
 const PART: u64 = 2;
 
 /// Returns the number of bytes that this process can take before the system reclaims memory of

@@ -53,14 +53,16 @@ impl Timed {
     }
 }
 
-/// One round in this number may be an outlier, so two of nine rounds may be outliers.
+/// The number of rounds for each possible outlier. Of nine rounds, two may be outliers.
 const OUTLYING: usize = 4;
-/// The distance of an outlier from the median is more than this many times the median distance.
+/// The distance from the median above which a round is an outlier, as a multiple of the median
+/// distance.
 const FAR: f64 = 4.0;
 
 impl Swayed {
     /// Removes the farthest rounds one by one, until the remaining rounds show a difference.
-    /// Returns `None` if it would remove too many rounds, or a round that is not far away.
+    /// Returns `None` if too many rounds would have to be removed, or a round that is not an
+    /// outlier.
     fn of(logs: &[f64], mid: f64, floor: f64, seed: u64) -> Option<Self> {
         let far = |log: &f64| (log - mid).abs();
         let mut left = logs.to_vec();

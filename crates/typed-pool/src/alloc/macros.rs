@@ -3,8 +3,8 @@
 /// Declares an allocator like [`PooledAllocator`](crate::PooledAllocator) with its own pools: a
 /// zero-sized type that is `Copy` and `Default`.
 ///
-/// The allocator has separate units and a separate limit. So its blocks lie together, and its
-/// memory is freed independently of other allocators.
+/// The allocator has its own units and its own limit, so its blocks lie together, and its memory is
+/// freed independently of other allocators.
 ///
 /// # Examples
 ///
@@ -86,7 +86,7 @@ macro_rules! __allocator_of_family {
                 unsafe { $crate::__private::allocate(Self::__cell(), Self::__family(), layout) }
             }
 
-            /// Allocates a block of exactly `layout.size()` bytes, all of them zero.
+            /// Allocates a block of exactly `layout.size()` zeroed bytes.
             ///
             /// # Errors
             /// Returns `AllocError` if the limit would be exceeded, or if the operating system
@@ -116,8 +116,8 @@ macro_rules! __allocator_of_family {
             }
 
             /// Grows a block, in place if its size class stays the same. The module
-            /// `typed_pool::pages` grows a block that is too large for a size class. Other blocks
-            /// move.
+            /// `typed_pool::pages` grows blocks that are too large for a size class. All other
+            /// blocks move.
             ///
             /// # Errors
             /// Returns `AllocError` if the limit would be exceeded, or if the operating system
@@ -160,11 +160,11 @@ macro_rules! __allocator_of_family {
             }
 
             /// Shrinks a block, in place if its size class stays the same. The module
-            /// `typed_pool::pages` shrinks a block that is too large for a size class. Other blocks
-            /// move.
+            /// `typed_pool::pages` shrinks blocks that are too large for a size class. All other
+            /// blocks move.
             ///
-            /// The limit refuses no shrink. A block that must move may exceed the limit by a unit
-            /// of at most 8 slots, or by its new size if that has no size class.
+            /// The limit never refuses a shrink. A block that must move may exceed the limit by a
+            /// unit of at most 8 slots, or by its new size if that size has no class.
             ///
             /// # Errors
             /// Returns `AllocError` if the block must move and the operating system refuses. The
@@ -185,13 +185,13 @@ macro_rules! __allocator_of_family {
                 unsafe { $crate::__private::shrink(Self::__cell(), Self::__family(), block, old, new) }
             }
 
-            /// Publishes the remote frees that this thread made, books those of its own slots, then
-            /// frees all of its empty units.
+            /// Publishes the remote frees that this thread made, books the remote frees of its own
+            /// slots, then frees all of its empty units.
             ///
             /// Without a trim, a thread keeps 128 KiB of empty units of each class, but at least
-            /// one unit, and frees other units as they become empty. Each time it needs a unit
-            /// after it freed one, it keeps one more, up to 4 MiB. It frees these additional units
-            /// once its load no longer needs them. It frees all empty units when it ends.
+            /// one unit, and frees other units as they become empty. Each time it frees a unit and
+            /// later requests one, it keeps one more, up to 4 MiB. It frees these additional units
+            /// once its load no longer needs them, and all empty units when it ends.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "an allocator may never be trimmed")]
             pub fn trim(&self) {

@@ -1,5 +1,5 @@
-//! Blocks without a small class: slots of medium classes, and blocks of the operating system's
-//! pages.
+//! Allocates and frees blocks without a small class: slots of medium classes, and blocks of the
+//! operating system's pages.
 //!
 //! These functions are not inlined, because they would add register pressure to the fast paths of
 //! small classes.

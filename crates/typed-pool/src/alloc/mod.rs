@@ -34,9 +34,9 @@ crate::__allocator_of_family! {
     /// allocating thread has ended, and the slot returns to its pool. For a constant layout of up
     /// to 1,024 bytes, the compiler computes the class.
     ///
-    /// A block of more than 32 KiB, or aligned to more than 4,096, is a mapping of the operating
-    /// system or a part of a mapping. Up to 1 MiB, its size is rounded up to a power of two. Only
-    /// the pages that the program writes cost memory.
+    /// A block of more than 32 KiB, or aligned to more than 4,096 bytes, is a mapping of the
+    /// operating system or a part of one. The size of a block of up to 1 MiB is rounded up to a
+    /// power of two. Only the pages that the program writes cost memory.
     ///
     /// [`pooled_allocator!`](crate::pooled_allocator) declares further allocators of this kind,
     /// each with its own pools.
@@ -59,31 +59,32 @@ crate::__allocator_of_family! {
     /// threads of the parent.
     ///
     /// If a library that is loaded at run time also contains this line, the library has a separate
-    /// heap. Its blocks may move to any thread, but only code of the library may free them. If the
-    /// library is unloaded, the pages of its heap stay, up to 512 KiB if all of its blocks were
-    /// freed.
+    /// heap. Blocks of that heap may move to any thread, but only code of the library may free
+    /// them. If the library is unloaded, the pages of its heap stay mapped: up to 512 KiB if all
+    /// blocks were freed.
     ///
     /// Some C libraries, such as musl and Apple's, have no `__cxa_thread_atexit_impl`. On these
-    /// systems, the standard library keeps its own list of destructors, and some of them also have
-    /// no native thread-locals. The standard library must then allocate the list and the
+    /// systems, the standard library keeps its own list of destructors, and some of these systems
+    /// also lack native thread-locals. The standard library must then allocate the list and the
     /// thread-locals from [`System`](std::alloc::System), as Rust 1.95 does. Rust 1.85 allocates
     /// them from the global allocator, and the process ends if the first allocation of a thread is
     /// for that list.
     ///
     /// How freed memory is kept and returned:
     ///
-    /// * A thread keeps 128 KiB of empty units of each class, but at least one unit. If it needs
-    ///   units again after it freed them, it keeps more, up to 4 MiB of each class. In each class,
-    ///   one freed slot that waits for the next allocation may keep one more unit, of up to 64 KiB.
+    /// * A thread keeps 128 KiB of empty units of each class, but at least one unit. Each time it
+    ///   frees a unit and later requests one, it keeps one more, up to 4 MiB of each class. In each
+    ///   class, one freed slot that waits for the next allocation may keep one more unit of up to
+    ///   64 KiB allocated.
     /// * The process caches other freed units and larger blocks, up to 4 MiB or an eighth of the
-    ///   bytes in use, whichever is more. If it needs pages again after it returned them, it caches
-    ///   up to 64 MiB more. It returns all further freed memory to the operating system at once.
-    ///   After every 64 allocations or frees of units and larger blocks, it also returns one cached
-    ///   unit or block that was not used during the last 1,024 of these operations.
+    ///   bytes in use, whichever is more. If it requests pages after it has returned some, it
+    ///   caches up to 64 MiB more. It returns all further freed memory to the operating system at
+    ///   once. After every 64 allocations or frees of units and larger blocks, it also returns one
+    ///   cached unit or block that has not been used during the last 1,024 of these operations.
     ///   [`pages::set_cache`](crate::pages::set_cache) changes the 4 MiB.
     /// * A thread keeps freed blocks of more than 32 and at most 256 KiB for itself, up to 768 KiB
     ///   in total, until it ends or trims. While threads allocate and free units and larger blocks,
-    ///   kept blocks that their own thread does not reuse move to the process's cache.
+    ///   kept blocks that their thread does not reuse move to the process's cache.
     /// * One live block keeps its whole unit allocated: 32 KiB for blocks of up to 512 bytes, up to
     ///   256 KiB for larger blocks.
     ///

@@ -91,11 +91,12 @@ pub unsafe fn shrink(
 /// Shrinks a block to another class, or from pages to a class, after the limit refused the memory
 /// for a move.
 ///
-/// The block stays in its slot if three conditions hold. The units of both classes have the same
-/// alignment. The block has the new alignment. The slots of the new class are not longer than those
-/// of the old class, so a later growth within the new class does not leave the slot. The slot then
-/// still belongs to the old class, and a free finds its heap through the unit's header, like a
-/// remote free. Otherwise the block moves, even if the new block exceeds the limit.
+/// The block stays in its slot if three conditions hold: the units of both classes have the same
+/// alignment, the block has the new alignment, and the slots of the new class are not longer than
+/// those of the old class. The last condition ensures that a later growth within the new class does
+/// not leave the slot. The slot then still belongs to the old class, and a free of the block finds
+/// the slot's heap through the unit's header, like a remote free. Otherwise the block moves, even
+/// if the new block exceeds the limit.
 ///
 /// # Errors
 /// Returns `AllocError` if the operating system refuses. The old block is then unchanged.
@@ -166,8 +167,8 @@ unsafe fn grow_medium(
     Ok(slot)
 }
 
-/// Moves a block to a larger block: of another class, of pages instead of a class, or of a class
-/// instead of pages. If `zeroed` is set, the bytes from the old size on are zero.
+/// Moves a block to a larger one: to another class, from a class to pages, or from pages to a
+/// class. If `zeroed` is set, the bytes from the old size on are zero.
 ///
 /// # Safety
 /// `block` is a live block of this family, `old` fits it, and `new` is not smaller.

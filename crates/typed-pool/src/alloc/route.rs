@@ -1,5 +1,5 @@
-//! The operations of a pooled allocator. They route a layout to a slot of its small class, or to
-//! `medium`.
+//! The operations of a pooled allocator. They serve a layout from a slot of its small class, or
+//! call `medium`.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -69,8 +69,8 @@ pub unsafe fn deallocate(cell: ThisCell, family: &'static Family, block: NonNull
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
 }
 
-/// Publishes the remote frees that this thread made, books those of its own slots, then frees its
-/// empty units.
+/// Publishes the remote frees that this thread made, books the remote frees of its own slots, then
+/// frees its empty units.
 pub fn trim(family: &'static Family) {
     threads::trim_here(family);
 }

@@ -48,8 +48,9 @@ pub unsafe fn take_from_front(cell: ThisCell, class: usize, size: usize) -> Opti
     unsafe { cell.heaps().owner(class) }.heap().take(size)
 }
 
-/// Frees a slot if the calling thread owns its unit. Frees nothing and returns `false` if this free
-/// must take the path of remote frees, or if the slow path must look at the unit after this free.
+/// Frees a slot if the calling thread owns its unit. Returns `false` without freeing the slot if
+/// this free must take the path of remote frees, or if the slow path must look at the unit
+/// afterwards.
 ///
 /// # Safety
 /// The cell is that of an allocator's family, and `block` is a live slot of this family in this
@@ -145,8 +146,8 @@ mod tests {
         unsafe { header_of::<Unit>(block, class::unit_size(class)) }.cast()
     }
 
-    /// Frees a block by `give_to_own_unit`, or by its layout if that function frees nothing.
-    /// Returns whether `give_to_own_unit` freed it.
+    /// Frees a block with `give_to_own_unit`, or with its layout if that function returns `false`.
+    /// Returns whether `give_to_own_unit` freed the block.
     fn free(block: NonNull<u8>, layout: Layout) -> bool {
         let class = class_of(layout).expect("the layout has a class");
         // SAFETY: the block is a live slot of this class.

@@ -77,8 +77,8 @@ macro_rules! pooled {
                 $crate::__private::set_limit(<Self as $crate::PoolOf<$type>>::__family(), bytes);
             }
 
-            /// Publishes the remote frees that this thread made, books those of its own slots, then
-            /// frees all of its empty units.
+            /// Publishes the remote frees that this thread made, books the remote frees of its own
+            /// slots, then frees all of its empty units.
             #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
             #[allow(dead_code, reason = "a pool may never be trimmed")]
             pub fn trim(&self) {
@@ -122,8 +122,8 @@ macro_rules! pooled {
 /// Defines the thread-local and the family of one pool.
 ///
 /// The value's type and the chunk length are named first, outside the scope of the statics below.
-/// Otherwise a name in the type, such as the length of an array, could resolve to one of these
-/// statics.
+/// Otherwise a name in the type, such as a constant that gives an array's length, could resolve to
+/// one of these statics.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __pooled_impl {

@@ -29,8 +29,8 @@ use crate::threads;
 /// `P` names the pool: [`OfType<T>`] for your own types, a tag for other types, and [`AnyPool`] for
 /// values whose pool is not known statically, such as trait objects ([`unsize!`](crate::unsize)).
 ///
-/// The box is one pointer wide (two for trait objects and slices), and so is an `Option` of it. The
-/// box is `Send` or `Sync` if a `Box` of the value is.
+/// The box is one pointer wide (two for trait objects and slices), and so is an `Option` of it. It
+/// is `Send` or `Sync` if a `Box` of the value is.
 ///
 /// # Examples
 ///
@@ -80,8 +80,8 @@ unsafe impl<T: ?Sized + Sync, P: BoxPool> Sync for PooledBox<T, P> {}
 impl<T: Pooled> PooledBox<T> {
     /// Allocates a slot from this thread's pool of the type, and moves `value` into it.
     ///
-    /// A value of size zero has no slot. A value larger than 32 KiB, or aligned to more than 4 KiB,
-    /// is a block of pages.
+    /// A value of size zero needs no slot. A value larger than 32 KiB, or aligned to more than 4
+    /// KiB, gets its own pages instead of a slot.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the allocation fails. [`PooledBox::try_new`] returns an error
@@ -148,13 +148,13 @@ impl<T: Pooled> PooledBox<T> {
         T::__family().account().set_limit(bytes);
     }
 
-    /// Publishes the remote frees that this thread made, books those of its own slots, then frees
-    /// all of its empty units.
+    /// Publishes the remote frees that this thread made, books the remote frees of its own slots,
+    /// then frees all of its empty units.
     ///
-    /// Without a trim, a thread keeps 4 empty units of each type, or fewer if they exceed 32 KiB,
-    /// but at least one. It frees others as they become empty. Each time it needs a unit after it
-    /// freed one, it keeps one more, up to 4 MiB, until its load no longer needs it. It frees all
-    /// empty units when it ends.
+    /// Without a trim, a thread keeps 4 empty units of each type (fewer, but at least one, if a
+    /// unit exceeds 32 KiB) and frees others as they become empty. Each time it frees a unit and
+    /// later requests one, it keeps one more, up to 4 MiB, until its load no longer needs it. It
+    /// frees all empty units when it ends.
     pub fn trim() {
         threads::trim_here(T::__family());
     }

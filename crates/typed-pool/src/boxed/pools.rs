@@ -27,7 +27,7 @@ pub unsafe trait BoxPool: Sized + 'static {
     #[doc(hidden)]
     unsafe fn __give(slot: NonNull<u8>, layout: Layout);
 
-    /// Hands a box of this layout over to [`AnyPool`].
+    /// Updates the account for a box of this layout that becomes a box of [`AnyPool`].
     ///
     /// # Safety
     /// The box is of this pool, and this function is called once for the box.
@@ -70,8 +70,8 @@ pub unsafe trait Pooled: Sized + 'static {
 
 /// The pool that [`pooled!`](crate::pooled) declares for your own type `T`.
 ///
-/// The type is invariant in `T`, because a supertype of `T` has a different pool. So a box does not
-/// coerce to a box of a supertype.
+/// The type is invariant in `T`, because a supertype of `T` has a different pool. A box therefore
+/// does not coerce to a box of a supertype.
 pub struct OfType<T: ?Sized>(PhantomData<fn(*mut T) -> *mut T>);
 
 impl<T: ?Sized> fmt::Debug for OfType<T> {
@@ -108,11 +108,11 @@ unsafe impl<T: Pooled> PoolOf<T> for OfType<T> {
     }
 }
 
-/// The pool of a box that finds the pool of its value when the box is dropped. The drop takes two
-/// loads more than that of a box that names its pool.
+/// Stands for the pool of a value that is not known statically: the box finds the pool when it is
+/// dropped. Such a drop takes two loads more than that of a box that names its pool.
 ///
-/// If the value of a box of `AnyPool` is too large for a unit, no account counts the value. Limits
-/// and statistics then do not include it.
+/// If the value of a box of `AnyPool` is too large for a unit, no account counts the value, so
+/// limits and statistics do not include it.
 #[derive(Debug)]
 pub enum AnyPool {}
 

@@ -6,8 +6,8 @@ use core::ptr::NonNull;
 use super::{AnyPool, BoxPool, PooledBox};
 
 impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
-    /// Turns the box into a box of [`AnyPool`], which finds its pool when it is dropped. So boxes
-    /// of one value type from several pools get the same type.
+    /// Turns the box into a box of [`AnyPool`], which finds its pool when it is dropped. Boxes of
+    /// one value type from several pools thereby get the same type.
     #[inline]
     #[must_use]
     pub fn erase(this: Self) -> PooledBox<T, AnyPool> {
@@ -19,7 +19,7 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
         unsafe { PooledBox::from_raw(value) }
     }
 
-    /// Replaces the box's pointer by the pointer that `unsize` makes from it.
+    /// Replaces the box's pointer with the pointer that `unsize` makes from it.
     /// [`unsize!`](crate::unsize) calls this function. Call it directly for coercions that the
     /// macro cannot express.
     ///

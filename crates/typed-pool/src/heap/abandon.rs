@@ -5,17 +5,17 @@
 //! makes the group's unit *abandoned* and starts the group's countdown. The frees during the
 //! countdown only set a bit, and the free that completes it pushes the group again.
 //!
-//! An abandoned unit keeps its free slots as bits; none of them is linked. The unit waits in the
-//! queue until the next holder of the record *adopts* it: that thread stops the countdowns and
-//! books the bits that arrived.
+//! The free slots of an abandoned unit are bits in its groups; none of these slots is linked. The
+//! unit waits in the queue until the next holder of the record *adopts* it: that thread stops the
+//! countdowns and books the frees that they counted.
 
 use super::{PoolEnv, UnitHeap, supply};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::UnitState;
 
 /// Books the remote frees of a heap and frees its empty units, for a thread that leases the record
-/// only for that. A unit becomes abandoned if some of its frees were booked here and it still has a
-/// live slot. Returns `false` if empty units stayed because a walker protected them.
+/// only for that. Abandons each unit that still has a live slot after some of its frees were booked
+/// here. Returns `false` if some empty units were not freed because a walker protected them.
 pub(crate) fn drain<E: PoolEnv>(env: E) -> bool {
     let heap = env.heap();
     heap.owned.write();

@@ -93,13 +93,13 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 }
 
 /// Frees a slot on its owner's thread without the size of the block. The caller found the unit in
-/// the map of pages. Returns `false` and frees nothing if the slow path must look at the unit after
-/// this free.
+/// the map of pages. Returns `false` without freeing the slot if the slow path must look at the
+/// unit after this free.
 ///
 /// Here the address of the unit comes from several loads, and a mispredicted branch would cost at
-/// least their latency. So this function selects between the words of the front and those of the
+/// least their latency, so this function selects between the words of the front and those of the
 /// unit without a branch. In [`give`], the address comes from a mask, so a branch that the
-/// processor predicts is faster.
+/// processor predicts correctly is faster.
 ///
 /// # Safety
 /// `heap` owns `unit`. `block` is a live slot of `unit` with room for a link, and nothing uses it
@@ -109,8 +109,8 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
     let local = if unit.as_ptr() == heap.front.get() { &heap.local } else { unit.local() };
     if local.until.get() == 1 && !cfg!(ephemera_weaken = "known_units_are_never_looked_at") {
-        // The heap's own `until` has no meaning, and may have reached 1. So this branch resets it,
-        // even if the block is not in the front.
+        // The heap's own `until` is not a count of frees to wait for, and may have reached 1. This
+        // branch resets it, even if the block is not in the front.
         heap.local.until.set(NEVER);
         return false;
     }
@@ -139,7 +139,7 @@ pub(crate) unsafe fn mark_free(block: NonNull<u8>, size: usize) {
     }
 }
 
-/// Aborts if `block` is not a slot of `unit`, or is `freed`, the slot that was freed last.
+/// Aborts if `block` is not a slot of `unit`, or if it is `freed`, the slot that was freed last.
 #[cfg(debug_assertions)]
 pub(super) fn check(heap: &UnitHeap, unit: Option<UnitPtr>, block: NonNull<u8>, freed: *mut u8) {
     let (spec, slots) = (heap.spec, unit.map_or(0, UnitPtr::slots));

@@ -1,13 +1,14 @@
 //! The front of a heap: how a unit becomes the front, and how its slots are counted afterwards.
 //!
-//! Allocations from the front and frees to it only change its free list and its cursor; nothing
-//! counts them. The slots are counted when the unit stops being the front. If the unit ran full,
-//! all of its slots are live. If the heap replaces it before that, the heap counts the free list.
-//! From then on, each free decrements `until`.
+//! Allocations from the front and frees to it only change its free list and its cursor; they do not
+//! update a count. The heap counts the unit's live slots when the unit stops being the front. If
+//! the unit ran full, all of its slots are live. If the heap replaces it before that, the heap
+//! counts the free list. From then on, each free decrements `until`.
 //!
-//! At the end of a scope, the front may be *set aside*. Its free slots then move from the heap to
-//! the unit, uncounted, and the unit stays the front. The first allocation of the next scope then
-//! takes the slow path, which counts the unit for that scope and returns the slots to the heap.
+//! At the end of a scope, the front may be *set aside*: its free slots move from the heap to the
+//! unit without being counted, and the unit stays the front. The first allocation of the next scope
+//! then takes the slow path, which counts the unit for that scope and returns the slots to the
+//! heap.
 
 use core::ptr;
 
@@ -15,16 +16,18 @@ use super::{FrontScope, PoolEnv, UnitHeap};
 use crate::local_frees::{linked, write_link};
 use crate::unit::{UnitPtr, UnitState};
 
-/// A full unit is queued once 1/`SHARE` of its slots are free. So a front usually serves at least
-/// that share of its slots before the heap needs another front.
+/// The divisor that gives the share of a full unit's slots, 1/`SHARE`, that must be free before the
+/// unit is queued. A front therefore usually serves at least that share of its slots before the
+/// heap needs another front.
 const SHARE: usize = 8;
 
-/// A heap with at least this number of units is large. A large heap reuses the free slots of full
-/// units early, at the price of more slow paths. A free to a random unit waits for memory anyway.
+/// The number of units that makes a heap large. A large heap reuses the free slots of full units
+/// earlier, at the price of more slow paths. In such a heap, a free to a random unit usually misses
+/// the caches anyway.
 const LARGE_HEAP: usize = 256;
 
-/// In a large heap, a full unit is queued once 1/`LARGE_HEAP_SHARE` of its slots are free. The
-/// number of these slots is at least `LEAST_FREES`, and at most that of a small heap.
+/// The counterpart of [`SHARE`] in a large heap. The number of slots that must be free is at least
+/// `LEAST_FREES`, and at most that of a small heap.
 const LARGE_HEAP_SHARE: usize = 64;
 const LEAST_FREES: usize = 4;
 
@@ -33,9 +36,9 @@ impl UnitHeap {
     /// must be on no list but that of all units.
     #[inline]
     pub(super) fn install<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
-        // A caller that requested `unit` gave up the front before the request. But the backing
-        // allocator may have allocated from this heap during the request, and so installed another
-        // front.
+        // A caller that requested `unit` gave up the front before the request, but the backing
+        // allocator may have allocated from this heap during the request and so have installed
+        // another front.
         self.give_up_front(env);
         env.sub_live(unit.live());
         unit.set_state(UnitState::Front);
@@ -47,8 +50,8 @@ impl UnitHeap {
         self.open_to_guests(env);
     }
 
-    /// Returns the number of free slots of the front: those that are linked, and those that were
-    /// never used. A guest does not count. Only the owner may call this.
+    /// Returns the number of free slots of the front: linked slots, and slots that were never used.
+    /// A guest does not count. Only the owner may call this.
     #[inline]
     pub(crate) fn free_in_front(&self) -> usize {
         let (mut cursor, mut aside) = (self.cursor.get(), 0);
@@ -73,8 +76,8 @@ impl UnitHeap {
         self.end.get().addr() - front.as_ptr().addr()
     }
 
-    /// Sets the front aside, unless it already is aside or has more than `most` bytes. Returns the
-    /// size of the front, or `None` if the front stays as it was.
+    /// Sets the front aside, unless it is aside already or has more than `most` bytes. Returns the
+    /// size of the front, or `None` if this call did not set it aside.
     pub(super) fn set_front_aside(&self, most: usize) -> Option<usize> {
         let unit = self.front()?;
         let bytes = self.front_bytes(unit);
@@ -184,8 +187,8 @@ impl UnitHeap {
     /// Queues every full unit that has a free slot.
     ///
     /// Each visit takes a unit off the list of full units, and only a unit that runs full is added
-    /// to it. So scrapes visit at most as many units as ran full. A visited unit without a free
-    /// slot is queued by the next free of one of its slots.
+    /// to it. So scrapes visit at most as many units as ran full. The next free of a slot queues a
+    /// visited unit that had no free slot.
     #[inline]
     pub(super) fn scrape(&self) {
         while let Some(unit) = self.pop_full() {

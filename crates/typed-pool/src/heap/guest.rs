@@ -1,9 +1,9 @@
 //! Guests: freed slots that a heap allocates next although their units are not the front.
 //!
 //! A program that replaces blocks frees a block and then allocates one of the same class. The freed
-//! slot is in the caches of the core. But its unit often is not the front, and the slots of the
-//! front were freed long ago. So a heap that is *open* to guests may *host* the freed slot. The
-//! heap moves the free list of the front to `behind`, and pushes the guest to the list that
+//! slot is in the caches of the core, but its unit often is not the front, and the slots of the
+//! front were freed long ago. A heap that is *open* to guests may therefore *host* the freed slot:
+//! it moves the free list of the front to `behind`, and pushes the guest to the list from which
 //! allocations pop. A heap that is *closed* returns each freed slot to its unit.
 //!
 //! ```text
@@ -18,13 +18,13 @@
 //! unit of a guest counts it as live.
 //!
 //! `install` opens a heap. `give_up_front`, `take_scraped` and `trim_keeping` dismiss the guest
-//! before the front changes or is set aside, and no backing allocator runs in between. `host` has
-//! the frees and allocations of an open heap. The invariants are H3, H5, H8 and H9.
+//! before the front changes or is set aside, without a call of the backing allocator in between.
+//! `host` has the frees and allocations of an open heap. The invariants are H3, H5, H8 and H9.
 //!
-//! Guests pay only if an allocation of the same class usually follows a free. They do harm if most
-//! units are sparse: a heap that reuses the slots of sparse units keeps these units from becoming
-//! empty. [`GuestCredit`](super::guest_credit::GuestCredit) says whether guests pay, and when to
-//! look for sparse units.
+//! Guests *pay* only if an allocation of the same class usually follows a free. They do harm if
+//! most units are sparse: a heap that reuses the slots of sparse units keeps these units from
+//! becoming empty. [`GuestCredit`](super::guest_credit::GuestCredit) says whether guests pay, and
+//! when to look for sparse units.
 
 use core::ptr::{self, NonNull};
 
@@ -35,16 +35,16 @@ use super::{PoolEnv, UnitHeap};
 use crate::local_frees::{LINK, Reach, link_of, linked, write_link};
 use crate::unit::{Unit, UnitPtr};
 
-/// The size in bytes of the largest units with slots that may be guests. A guest pins its unit
+/// The size, in bytes, of the largest unit from which a heap hosts a slot. A guest pins its unit
 /// until the next allocation of its class or the next trim.
 const LARGEST_UNIT: usize = if cfg!(ephemera_weaken = "guests_of_any_size") { usize::MAX } else { 64 << 10 };
 
-/// A unit is sparse if less than 1/`SPARSE` of its slots are live.
+/// The divisor that defines sparse units: less than 1/`SPARSE` of their slots are live.
 const SPARSE: usize = 4;
 
 impl UnitHeap {
-    /// Returns whether the fast path of a free may push a slot to a unit with this owner word. It
-    /// may if this heap owns the unit and is closed to guests.
+    /// Returns whether the fast path of a free may push a slot to a unit with this owner word, that
+    /// is, whether this heap owns the unit and is closed to guests.
     #[inline]
     pub(crate) fn frees_to(&self, owner: *const ()) -> bool {
         self.direct.get() == owner
@@ -56,7 +56,7 @@ impl UnitHeap {
         !self.direct.get().is_null()
     }
 
-    /// Returns whether the heap hosts, and so may have a guest. Any thread may call this.
+    /// Returns whether the heap hosts and so may have a guest. Any thread may call this.
     pub(crate) fn is_hosting(&self) -> bool {
         !self.behind.get().is_null()
     }
@@ -95,7 +95,7 @@ impl UnitHeap {
     }
 
     /// Inspects a unit. If the unit is sparse, closes the heap for a long pause. Also closes the
-    /// heap if it may not host any more, because its family got a limit.
+    /// heap if it may no longer host because its family has got a limit.
     pub(super) fn close_if_sparse<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         self.guests.inspected();
         let is_sparse = unit.live() < unit.slots() / SPARSE;
@@ -146,8 +146,8 @@ impl UnitHeap {
     }
 
     /// Closes the heap to guests, and returns the guest to its unit. The slots in `behind` return
-    /// to the free list. This calls no backing allocator: if the unit becomes empty, the heap keeps
-    /// it.
+    /// to the free list. This never calls the backing allocator: if the guest's unit becomes empty,
+    /// the heap keeps it.
     #[inline]
     pub(super) fn dismiss_guest<E: PoolEnv>(&self, env: E) {
         if self.is_hosting() {

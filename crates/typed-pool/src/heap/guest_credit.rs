@@ -3,37 +3,38 @@
 
 use core::cell::Cell;
 
-/// The credits that a *miss* takes. A miss is an allocation that finds no guest.
+/// The number of credits that a *miss* takes. A miss is an allocation of a heap that hosts but has
+/// no guest.
 const MISS: u16 = 16;
-/// The most credits that a miss leaves, unless it makes an inspection due.
+/// The maximum number of credits that remain after a miss, unless the miss makes an inspection due.
 const MOST: u16 = 3 * MISS;
-/// A heap that has at least this number of credits at a miss is successful: its next pause is
-/// short.
+/// The number of credits that makes a miss count as a success: the next pause is then short again.
 const SUCCESS: u16 = 4 * MISS;
-/// A heap with this number of credits inspects the unit of the next slot that is freed outside the
-/// front. A miss also makes an inspection due once `taken` stands for this number of credits. Under
-/// Miri the number is smaller, so that the tests reach an inspection.
+/// The number of credits that makes an inspection due: the heap then inspects the unit of the next
+/// slot that is freed outside the front. A miss also makes an inspection due once `taken` stands
+/// for this number of credits. Under Miri the number is smaller, so that the tests reach an
+/// inspection.
 const INSPECTION: u16 = if cfg!(miri) { 2 * SUCCESS } else { 4096 };
 /// The number of pauses in a row after which pauses stop doubling. The longest pause lasts for
 /// 4,095 fronts.
 const MOST_PAUSES: u8 = 12;
-/// A pause for sparse units is at least as long as the sixth pause in a row, which lasts for 63
-/// fronts.
+/// The minimum value of `pauses` during a pause for sparse units. The sixth pause in a row lasts
+/// for 63 fronts.
 const SPARSE_PAUSES: u8 = 6;
 
 /// The credits by which a heap decides whether it hosts guests. Each guest earns a credit. Each
 /// miss takes [`MISS`] credits and leaves at most [`MOST`]. A miss that finds fewer than [`MISS`]
-/// closes the heap for the rest of its front, and begins a pause. The first pause lasts for one
+/// credits closes the heap until its next front, and begins a pause. The first pause lasts for one
 /// front, and each further pause is about twice as long.
 #[derive(Debug)]
 pub(super) struct GuestCredit {
     credit: Cell<u16>,
-    /// The number of pauses since the last success, [`MOST_PAUSES`] at most.
+    /// The number of pauses since the last success, at most [`MOST_PAUSES`].
     pauses: Cell<u8>,
     /// An estimate of the credits that misses took since the last inspection, in units of
     /// [`SUCCESS`]. Each miss counts as at least one unit.
     taken: Cell<u8>,
-    /// The number of fronts until the pause ends.
+    /// The number of further fronts for which the current pause lasts.
     left: Cell<u16>,
 }
 
@@ -61,7 +62,7 @@ impl GuestCredit {
         self.credit.get() >= INSPECTION
     }
 
-    /// Starts the count of credits to the next inspection.
+    /// Restarts the count of credits that makes the next inspection due.
     pub(super) fn inspected(&self) {
         self.credit.set(SUCCESS);
         self.taken.set(0);
@@ -121,7 +122,7 @@ mod tests {
             let fronts = (0..).take_while(|_| !credit.begins()).count();
             assert_eq!(fronts, pause);
             credit.left.set(0);
-            // Keeps inspections from becoming due.
+            // Prevents an inspection from becoming due.
             credit.taken.set(0);
         }
     }

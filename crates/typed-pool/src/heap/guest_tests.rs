@@ -11,11 +11,11 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 use super::UnitHeap;
 use crate::{TypedBox, TypedPool};
 
-/// A unit has 63 slots for values of this type.
+/// A value of a type whose units have 63 slots.
 type Value = [u64; 64];
 
-/// A pool in which all slots of the front were used, and some of them are free. The other units are
-/// full at first.
+/// The values of a pool whose front has no slot that was never used, but some free slots. The other
+/// units are full at first.
 struct Replacing<'p, T, A: Allocator = Global> {
     pool: &'p TypedPool<T, A>,
     /// The live values of the front.
@@ -75,7 +75,8 @@ fn unit_of<T, A: Allocator>(pool: &TypedPool<T, A>, value: &TypedBox<'_, T, A>) 
     addr(value) & !(pool.heap.spec().unit - 1)
 }
 
-/// Returns the number of slots in a unit of these tests: a whole unit, or less under Miri.
+/// Returns the number of slots in a unit of these tests: those of a whole unit, or fewer under
+/// Miri.
 fn slots<T>() -> usize {
     let whole = TypedPool::<T>::SPEC.expect("these values have units").slots;
     if cfg!(miri) { whole.min(16) } else { whole }
@@ -185,7 +186,7 @@ fn a_front_with_slots_that_were_never_used_hosts_no_guest() {
     let pool = pool::<Value>();
     let mut full: Vec<_> = (0..slots::<Value>()).map(|_| pool.alloc([5; 64])).collect();
     let mut front: Vec<_> = (0..4).map(|_| pool.alloc([5; 64])).collect();
-    // The heap could host, because the free list of the front is not empty.
+    // The heap could host a guest, because the free list of the front is not empty.
     drop(front.pop());
     drop(full.pop());
     assert!(!pool.heap.is_hosting());
@@ -206,8 +207,8 @@ unsafe impl Allocator for Refuses {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let Some(pool) = self.pool.take() else { return Global.allocate(layout) };
         let (slots, unit) = (&mut *self.slots.borrow_mut(), slots::<Value>());
-        // A new unit becomes the front and runs full. Then a quarter of the first unit is freed,
-        // and the first unit becomes the front.
+        // A new unit becomes the front and runs full. Then this method frees a quarter of the first
+        // unit, which becomes the front.
         fill(&pool, slots, unit);
         free(&pool, slots.drain(..unit / 4));
         fill(&pool, slots, 1);
@@ -275,7 +276,7 @@ fn units_with_few_live_values_become_empty_while_values_are_replaced() {
     let pool = pool::<Value>();
     let mut values = Replacing::with_units(&pool, [1; 64], sparse);
     let slots = values.slots;
-    // Keeps one value of each unit.
+    // Keep one value of each unit.
     let mut at = 0;
     values.others.retain(|_| {
         at += 1;
@@ -302,7 +303,7 @@ fn empty_units_that_are_not_needed_are_freed_while_values_are_replaced() {
     let (surplus, rounds) = (12, 600_000);
     let pool = pool::<Value>();
     let kept = UNITS + 1 + 4 + surplus;
-    // The pool frees units in the first round and needs them in the second. So it learns to keep
+    // The pool frees units in the first round and requests them in the second, so it learns to keep
     // them.
     for _ in 0..2 {
         let all: Vec<_> = (0..kept * slots::<Value>()).map(|_| pool.alloc([8; 64])).collect();

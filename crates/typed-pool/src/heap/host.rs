@@ -12,12 +12,13 @@ use crate::local_frees::Reach;
 use crate::unit::UnitPtr;
 
 impl UnitHeap {
-    /// Frees a slot of this heap outside of the front: hosts the slot, or returns it to its unit.
+    /// Frees a slot of this heap that is not in the front: hosts the slot, or returns it to its
+    /// unit.
     ///
     /// # Safety
     /// `block` is a live slot of `unit`, for a value of `size` bytes. `unit` is a unit of this heap
-    /// and not the front. `mark_free` has poisoned the slot, and nothing uses it after this call.
-    /// `reach` describes its pointer.
+    /// and not the front. `mark_free` has poisoned the slot, and nothing uses the slot after this
+    /// call. `reach` describes the pointer `block`.
     #[inline]
     pub(crate) unsafe fn host_or_give<E: AllocEnv>(
         &self,
@@ -50,9 +51,9 @@ impl UnitHeap {
         }
     }
 
-    /// Inspects the unit of a slot, then frees the slot by [`Self::host_or_give`]. Also does the
-    /// work of a slow path for other threads, because a thread that only replaces blocks takes no
-    /// slow path.
+    /// Inspects the unit of a slot, then frees the slot with [`Self::host_or_give`]. Also does the
+    /// work for other threads that is part of a slow path, because a thread that only replaces
+    /// blocks never takes the slow path.
     ///
     /// # Safety
     /// The contract of [`Self::host_or_give`] holds.

@@ -1,13 +1,14 @@
 //! Finds the empty units that a heap learned to keep and no longer needs.
 //!
-//! A heap keeps one more empty unit each time it needs a unit after it freed one. So it must keep
-//! fewer after the load has changed. Over a number of new fronts, the heap notes the lowest number
-//! of empty units that it had: the load did not need these units. Each further new front frees one
-//! of them.
+//! Each time a heap frees a unit and later requests one, it keeps one more empty unit, so it must
+//! keep fewer once the load has changed. Over a number of new fronts, the heap notes the lowest
+//! number of empty units that it had: the load did not need that many. Each further new front frees
+//! one of the unneeded units.
 
 use core::cell::Cell;
 
-/// The least number of new fronts between two looks.
+/// The minimum number of new fronts between two *looks*, which are calls of
+/// [`KeptUnits::find_unneeded`].
 const LOOK_EVERY: u32 = 64;
 
 /// Counts of a heap's empty units, and of those that it learned to keep. Only the heap's owner uses
@@ -16,14 +17,14 @@ const LOOK_EVERY: u32 = 64;
 pub(super) struct KeptUnits {
     /// The number of new fronts since the last look.
     fronts: Cell<u32>,
-    /// The number of units that other threads emptied since [`Self::take_emptied`], at most
-    /// `u16::MAX`.
+    /// The number of units that other threads have emptied since the last [`Self::take_emptied`],
+    /// at most `u16::MAX`.
     emptied: Cell<u16>,
-    /// Whether units of the heap rest (`rest`).
+    /// Whether units of the heap rest (see `rest`).
     rests: Cell<bool>,
     /// The lowest number of empty units since the last look.
     lowest: Cell<usize>,
-    /// The number of units that the heap keeps because it freed and then needed them.
+    /// The number of units that the heap keeps because it freed units and later requested some.
     learned: Cell<usize>,
     /// The number of units that the load does not need and that the heap has not freed yet.
     surplus: Cell<usize>,
@@ -41,7 +42,8 @@ impl KeptUnits {
         }
     }
 
-    /// Returns the number of units that the heap keeps because it freed and then needed them.
+    /// Returns the number of units that the heap keeps because it freed units and later requested
+    /// some.
     #[inline]
     pub(super) fn learned(&self) -> usize {
         if cfg!(ephemera_weaken = "learned_units_first") { 0 } else { self.learned.get() }
@@ -52,7 +54,7 @@ impl KeptUnits {
         self.learned.set(self.learned.get() + 1);
     }
 
-    /// Notes that the heap keeps no learned units any more.
+    /// Resets the counts after the heap has stopped keeping any learned units.
     pub(super) fn forget_all(&self) {
         self.unlearn_all();
         self.emptied.set(0);
@@ -77,7 +79,7 @@ impl KeptUnits {
         self.emptied.set(self.emptied.get().saturating_add(1));
     }
 
-    /// Returns the number of units that other threads emptied since the last call.
+    /// Returns the number of units that other threads have emptied since the last call.
     pub(super) fn take_emptied(&self) -> u16 {
         self.emptied.replace(0)
     }
@@ -92,7 +94,7 @@ impl KeptUnits {
         self.rests.set(rests);
     }
 
-    /// Forgets the units that the heap learned to keep. Returns their number.
+    /// Resets the number of units that the heap learned to keep, and returns it.
     pub(super) fn unlearn_all(&self) -> usize {
         self.surplus.set(0);
         self.learned.replace(0)
@@ -132,7 +134,8 @@ impl KeptUnits {
     }
 
     /// Notes that the heap is about to free one unit that the load does not need. Returns `false`
-    /// if there is no such unit: the heap has no more `empties` than it always keeps.
+    /// if the heap has no such unit, because its `empties` do not exceed the number that it always
+    /// keeps.
     pub(super) fn unlearn(&self, keep: usize, empties: usize) -> bool {
         let learned = self.learned.get();
         if empties <= keep - learned {

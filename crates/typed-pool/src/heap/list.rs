@@ -9,7 +9,7 @@ use ephemera_prim::claim::Contents;
 use super::UnitHeap;
 use crate::unit::{Unit, UnitPtr, UnitState};
 
-/// Returns the unit that an end or a link of a list names, or `None` for null.
+/// Returns the unit that an end or a link of a list points to, or `None` for null.
 ///
 /// # Safety
 /// `unit` is null, or on a list of a heap (H6).
@@ -78,7 +78,7 @@ impl UnitHeap {
         self.queue_last(unit);
     }
 
-    /// Puts a unit at the end of the queue, so that more of its slots are free by the time it
+    /// Puts a unit at the end of the queue, so that more of its slots are free by the time the unit
     /// becomes the front.
     #[inline]
     pub(super) fn queue_last(&self, unit: UnitPtr) {
@@ -120,7 +120,8 @@ impl UnitHeap {
         }
     }
 
-    /// Removes a unit from the list with this head and, if the list has an end pointer, this end.
+    /// Removes a unit from the list with this head pointer and, if the list has one, this end
+    /// pointer.
     #[inline]
     fn unlink(unit: UnitPtr, head: &Cell<*mut Unit>, end: Option<&Cell<*mut Unit>>) {
         let (before, after) = (unit.before().get(), unit.after().get());
@@ -207,9 +208,9 @@ impl UnitHeap {
         (unit.state() != UnitState::Abandoned || adopt(unit)) && self.may_use_slots(unit)
     }
 
-    /// Returns whether this heap may use the slots of a unit that is not the front. It may not
-    /// while another thread claims them. If it may, the unit's state becomes `Front`, and the unit
-    /// is rebuilt if it was purged.
+    /// Returns whether this heap may use the slots of a unit that is not the front; it may not
+    /// while another thread claims them. If the heap may use them, sets the unit's state to
+    /// `Front`, and rebuilds the unit if it was purged.
     #[inline]
     pub(super) fn may_use_slots(&self, unit: UnitPtr) -> bool {
         // C2: a thread that claims the slots after this store reads the state `Front` and gives up.
@@ -237,8 +238,8 @@ impl UnitHeap {
     }
 }
 
-/// Makes an abandoned unit an ordinary unit of the queue. Returns `false` if a countdown is
-/// complete and not booked: the unit then stays abandoned until that countdown is booked.
+/// Makes an abandoned unit an ordinary unit of the queue. Returns `false` if a complete countdown
+/// of the unit has not been booked: the unit then stays abandoned until that countdown is booked.
 ///
 /// The word of a complete countdown has all bits set, so only the `home` bits tell which slots were
 /// freed during the countdown. These bits change when the unit becomes the front, so the countdown

@@ -58,22 +58,22 @@ use crate::unit::{Unit, UnitPtr};
 use guest_credit::GuestCredit;
 use kept::KeptUnits;
 
-/// The number of slots of each request to the backing allocator.
+/// The number of slots that a heap requests at a time from its backing allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChunkLen {
     /// 64 slots at first. The number doubles with each unit that the heap holds, up to a whole
     /// unit.
     Grows,
-    /// A fixed number of slots; 0 means 1. The request is for one unit, or for several whole units
+    /// A fixed number of slots; 0 means 1. Each request is for one unit, or for several whole units
     /// if the slots do not fit in one.
     Fixed(usize),
 }
 
-/// How a heap's front relates to the current scope. A heap outside of scopes always has
+/// The relation of a heap's front to the current scope. A heap outside of scopes always has
 /// [`Own`](Self::Own).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FrontScope {
-    /// The current scope made this unit the front. A heap without a front has this value too.
+    /// The current scope made this unit the front, or the heap has no front.
     Own,
     /// An earlier scope set the front aside, and the current one has not allocated from it.
     Aside,
@@ -84,10 +84,11 @@ enum FrontScope {
 /// The maximum number of units in one request.
 pub(crate) const CHUNK_UNITS: usize = 64;
 
-/// The number of slots in the first unit of a growing pool.
+/// The number of slots in the first unit of a heap with [`ChunkLen::Grows`].
 pub(crate) const FIRST_LEN: usize = 64;
 
-/// The state of a heap. Dropping it frees no unit, so the owner must free all units first.
+/// A heap: the units of one owner, and the free slots from which it allocates. Dropping a heap does
+/// not free its units, so the owner must free all units first.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitHeap {
@@ -97,7 +98,7 @@ pub(crate) struct UnitHeap {
     end: Cell<*mut u8>,
     front: Cell<*mut Unit>,
     /// The owner word of the units to which the fast path of a free may push a slot: the address of
-    /// this heap. It is null while the heap is open to guests, and before the first front. A
+    /// this heap, or null while the heap is open to guests and before its first front. A
     /// `TypedPool` may move and has one owner, so it only compares this word with null.
     direct: Cell<*const ()>,
     spec: UnitSpec,
@@ -106,7 +107,7 @@ pub(crate) struct UnitHeap {
     behind: OwnerPtr<u8>,
     guests: GuestCredit,
     scope_of_front: Cell<FrontScope>,
-    /// Full units that no scrape has visited since they ran full.
+    /// The list of full units that no scrape has visited since they ran full.
     full: Cell<*mut Unit>,
     queue: Cell<*mut Unit>,
     queue_end: Cell<*mut Unit>,
@@ -116,22 +117,23 @@ pub(crate) struct UnitHeap {
     /// requested, plus those that the heap learned to keep (`kept`). A trim resets it to
     /// [`UnitSpec::kept`].
     keep: Cell<usize>,
-    /// The number of units freed since the last trim, minus those that the heap needed again.
+    /// The number of units that the heap has freed since the last trim, minus the number of
+    /// requests for units since then, but at least 0.
     given_back: Cell<usize>,
     kept: KeptUnits,
     units_len: Cell<usize>,
-    /// The number of slots of all units.
+    /// The total number of slots in all units.
     slots_len: Cell<usize>,
     chunk_len: ChunkLen,
     /// The largest number of units that the heap had when a scope was dropped. A trim resets it to
-    /// zero. So does the end of a scope that leaves the heap without units.
+    /// zero, and so does the end of a scope that leaves the heap without units.
     grown: Cell<usize>,
     units: UnitList<Unit>,
     /// The number of full units that scrapes have visited.
     #[cfg(test)]
     pub(crate) scraped: Cell<usize>,
-    /// Stands for the words above in models. A model fails if an owner's writes are not ordered
-    /// after those of the previous owner.
+    /// The witness that stands for the words above in models. A model fails if an owner's writes
+    /// are not ordered after those of the previous owner.
     owned: Witness,
 }
 
@@ -218,7 +220,7 @@ mod guest_tests;
 #[cfg(all(test, feature = "alloc", not(ephemera_loom)))]
 mod tests;
 
-/// The environment of a heap: its owner, and the origin of its units.
+/// The environment of a heap: its owner, and the allocator from which its units come.
 ///
 /// # Safety
 /// `heap` always returns the same heap, which the calling thread owns (H1), and all of its units
@@ -258,16 +260,16 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// keeps that count.
     #[inline]
     fn sub_live(&self, _slots: usize) {}
-    /// Returns whether the fast path of a free may push a slot to `unit`. It may if this heap owns
-    /// the unit and is closed to guests.
+    /// Returns whether the fast path of a free may push a slot to `unit`, that is, whether this
+    /// heap owns the unit and is closed to guests.
     fn frees_to(&self, unit: UnitPtr) -> bool;
-    /// Returns whether the heap may host guests. A guest pins its unit, which another thread may
-    /// need.
+    /// Returns whether the heap may host guests. A guest pins its unit, whose memory another thread
+    /// may need.
     #[inline]
     fn may_host(&self) -> bool {
         true
     }
-    /// Returns whether units of the heap may rest, for which the heap grows.
+    /// Returns whether the heap may grow so that its units rest.
     #[inline]
     fn may_rest(&self) -> bool {
         false
@@ -278,17 +280,17 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)>;
 }
 
-/// The environment of a heap from which a program allocates. The trait adds operations on other
-/// heaps.
+/// The environment of a heap from which a program allocates. It adds operations on other heaps to
+/// [`PoolEnv`].
 pub(crate) trait AllocEnv: PoolEnv {
-    /// Returns whether a unit of this size would exceed the limit of the heap's scope, and a trim
-    /// may help.
+    /// Returns whether a unit of this size would exceed the limit of the heap's scope and a trim
+    /// may prevent that.
     fn is_at_limit(&self, _bytes: usize) -> bool {
         false
     }
     /// Frees the empty units of all heaps of this heap's owner.
     fn trim_all(self) {}
-    /// Does the work that a slow path does for other threads.
+    /// Does the work for other threads that is part of a slow path.
     fn visit(self) {}
     /// Frees empty units of other heaps, before a request is refused.
     fn last_resort(self);

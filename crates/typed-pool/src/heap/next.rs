@@ -3,9 +3,9 @@
 use super::PoolEnv;
 use crate::unit::{UnitPtr, UnitState};
 
-/// Takes the first unit of the queue. If the queue has none, takes the first of the empty units,
-/// provided that the heap has more than `stay` of them. While units rest, takes the first of the
-/// empty units if there is one.
+/// Takes the first unit of the queue. If the queue is empty, takes the first of the empty units,
+/// provided that the heap has more than `stay` of them. While units rest, an empty unit comes
+/// before the queue.
 #[inline]
 pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     let heap = env.heap();
@@ -24,7 +24,7 @@ pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
 }
 
 /// Takes the first unit of the queue that the heap may allocate from. The units before it leave the
-/// queue. Each of these units is on none of the owner's lists until its last live slot is freed.
+/// queue. Each of those units is on none of the owner's lists until its last live slot is freed.
 #[inline]
 fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     loop {
@@ -37,8 +37,9 @@ fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
 }
 
 /// Queues all full units with a free slot, then takes a unit of the queue. The heap may have a
-/// guest here, if the backing allocator used the pool before it refused a request. The guest is
-/// dismissed first. Otherwise its unit could become empty after it was chosen as the next front.
+/// guest here, if the backing allocator used the pool before it refused a request. This function
+/// dismisses the guest first, because the guest's unit could otherwise become empty after it was
+/// chosen as the next front.
 pub(super) fn take_scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     if !cfg!(ephemera_weaken = "units_are_taken_before_their_guest") {
         env.heap().dismiss_guest(env);

@@ -6,9 +6,9 @@
 //! of that time.
 //!
 //! So a heap takes all of its empty units before it books remote frees again, and before it takes a
-//! queued unit, whose slots another thread may be freeing. One booking then finds many empty units.
-//! It finds the last one that was emptied first, and the heap takes the empty unit that it found
-//! last. So units are reused in the order in which they were emptied:
+//! queued unit, whose slots another thread may be freeing. One booking then finds many empty units,
+//! the most recently emptied one first. The heap takes first the unit that the booking found last,
+//! so units are reused in the order in which they were emptied:
 //!
 //! ```text
 //!   emptied by another thread    A  B  C  D
@@ -16,14 +16,14 @@
 //!   taken                        A  B  C  D
 //! ```
 //!
-//! A heap grows until the units rest long enough. At most one heap of a thread and family does so
-//! at a time: one from which other threads emptied units lately (`threads::visit`). Decision 0026
-//! has the measurements.
+//! A heap grows until its units rest long enough. At most one heap of a family on each thread does
+//! so at a time: one whose units other threads have emptied lately (see `threads::visit`). Decision
+//! 0026 has the measurements.
 
 use super::{PoolEnv, UnitHeap};
 
-/// The bytes of units to which a heap grows so that its units rest: the second-level caches of two
-/// cores. Models do not grow.
+/// The total size of units, in bytes, to which a heap grows so that its units rest: that of the
+/// second-level caches of two cores. The heaps of models do not grow.
 const REST: usize = if cfg!(ephemera_loom) { 0 } else { 2 << 20 };
 
 impl UnitHeap {
@@ -32,7 +32,7 @@ impl UnitHeap {
         self.kept.has_resting()
     }
 
-    /// Returns the number of units that other threads emptied since the last call.
+    /// Returns the number of units that other threads have emptied since the last call.
     pub(crate) fn take_emptied(&self) -> u16 {
         self.kept.take_emptied()
     }
@@ -46,7 +46,8 @@ impl UnitHeap {
             && env.may_rest()
     }
 
-    /// Returns the number of units, including those with live slots, to which the heap grows.
+    /// Returns the number of units to which the heap grows so that its units rest. The number
+    /// includes units with live slots.
     #[inline]
     pub(super) fn units_for_rest(&self) -> usize {
         if cfg!(ephemera_weaken = "growth_has_no_bound") { usize::MAX } else { REST / self.spec.unit }

@@ -16,8 +16,8 @@ use crate::unit::UnitPtr;
 /// slots in `behind`, from an earlier scope, or from remote frees that this visit booked. If no
 /// unit serves, `refill` books remote frees and tries again. Booking comes second, because it takes
 /// the cache line of each group from another core. Empty units that the heap learned to keep come
-/// only after the booking. Otherwise the heap would rotate through them, and `kept` would find all
-/// of them needed. Finally, `refill` requests a unit from the backing allocator.
+/// only after the booking, because the heap would otherwise rotate through them, and `kept` would
+/// find all of them needed. Finally, `refill` requests a unit from the backing allocator.
 ///
 /// While units rest (`rest`), empty units come before queued ones, and a heap with too few units
 /// requests another one at once.
@@ -72,13 +72,14 @@ fn take_or_install<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNu
     heap.take(size)
 }
 
-/// The maximum number of slots of a unit that may exceed the limit.
+/// The maximum number of slots in a unit that [`refill_beyond`] requests.
 const BEYOND_LEN: usize = 8;
-/// The maximum size in bytes of such a unit, unless it has a single slot.
+/// The maximum size, in bytes, of a unit that [`refill_beyond`] requests, unless the unit has a
+/// single slot.
 const BEYOND_BYTES: usize = 9 << 10;
 
-/// Allocates a slot for a block that shrinks, after [`refill`] failed. Requests a short unit for
-/// it, which may exceed the limit.
+/// Allocates a slot for a block that shrinks, after [`refill`] has failed. Requests a short unit,
+/// which may exceed the limit.
 #[cold]
 pub(crate) fn refill_beyond<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
@@ -122,7 +123,8 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
     let first = match acquire(env, slots) {
         Ok(unit) => unit,
         Err(AllocError) => {
-            // Try full units with a free slot first: taking one of them costs other heaps nothing.
+            // Try full units with a free slot first, because taking one of them does not affect
+            // other heaps.
             if let Some(unit) = take_scraped(env) {
                 return Ok(unit);
             }
@@ -134,7 +136,7 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
             }
         }
     };
-    // The heap learns to keep one more unit each time it needs a unit after it freed one.
+    // The heap freed a unit and now requests one, so it learns to keep one more.
     if let Some(given_back) = heap.given_back.get().checked_sub(1) {
         heap.given_back.set(given_back);
         if heap.keep.get() < heap.spec.kept_at_most() {

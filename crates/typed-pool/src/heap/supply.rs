@@ -57,7 +57,7 @@ enum Emptied {
 /// Keeps a unit that became empty, or frees it and other surplus units. The unit must not be the
 /// front.
 ///
-/// A unit that another thread emptied rests (`rest`).
+/// A unit that another thread emptied rests (see `rest`).
 ///
 /// The surplus includes units that an earlier call could not free because a walker protected them.
 fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
@@ -82,21 +82,22 @@ fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     }
 }
 
-/// Keeps an empty unit, and notes this in the account: a thread that got a refusal may need the
-/// unit.
+/// Keeps an empty unit, and counts it in the account, because a thread whose request was refused
+/// may need the unit.
 pub(super) fn keep_empty<E: PoolEnv>(env: E, unit: UnitPtr) {
     env.heap().push_empty(unit);
     env.account().spare();
 }
 
-/// A function that removes a unit from the list of all units.
+/// A function that removes a unit from the list of all units, and returns `false` if a walker
+/// protects the unit.
 type Remove = unsafe fn(&UnitList<Unit>, NonNull<Unit>) -> bool;
 
-/// Removes a unit from the list, and waits a bounded time for walkers. Models do not wait, because
-/// a preempted walker may protect its unit during the whole wait.
+/// A [`Remove`] that waits a bounded time for walkers. Models do not wait, because a preempted
+/// walker may protect its unit during the whole wait.
 const PATIENT: Remove = if cfg!(ephemera_loom) { UnitList::remove } else { UnitList::remove_patiently };
 
-/// Frees an empty unit that is not among the empties. Returns `false`, and does nothing, if a
+/// Frees an empty unit that is not among the empties. Returns `false` without freeing the unit if a
 /// walker protects it.
 fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
     let heap = env.heap();
@@ -183,8 +184,8 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
     true
 }
 
-/// Lets units of the heap rest from now on, or no longer. If they no longer rest, frees the empty
-/// units that the heap learned to keep.
+/// Sets whether units of the heap rest from now on. If they no longer rest, frees the empty units
+/// that the heap learned to keep.
 pub(crate) fn set_resting<E: PoolEnv>(env: E, rests: bool) {
     let heap = env.heap();
     heap.kept.set_resting(rests);
@@ -222,8 +223,8 @@ fn find_unneeded<E: PoolEnv>(env: E) {
     heap.kept.find_unneeded(units, heap.keep.get(), heap.empties_len.get());
 }
 
-/// Frees an empty unit and lowers the number of units to keep by one, unless the load needs these
-/// units again.
+/// Frees an empty unit that the load does not need, and lowers the number of units to keep by one.
+/// Does nothing if the load needs the units after all.
 #[cold]
 #[inline(never)]
 fn free_unneeded<E: PoolEnv>(env: E) {
@@ -240,15 +241,16 @@ fn free_unneeded<E: PoolEnv>(env: E) {
     }
 }
 
-/// The units that a scope leaves for the next one when it ends.
+/// Which units a heap leaves for the next scope when its scope ends.
 #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeftUnits {
-    /// Whether the heap sets its front aside, uncounted. A finished scope counts its fronts,
-    /// because the program learns how many bytes the scope still holds. To count a front, the heap
-    /// follows the link of each of its freed slots.
+    /// Whether the heap sets its front aside without counting it. A finished scope counts its
+    /// fronts, because it reports how many bytes it still holds. To count a front, the heap follows
+    /// the links of all freed slots in it.
     pub(crate) aside: bool,
-    /// Whether kept units that the scope did not use stay too.
+    /// Whether the heap also keeps the units that earlier scopes left and that this scope did not
+    /// use.
     pub(crate) unused: bool,
 }
 
@@ -268,7 +270,7 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
         aside = aside.or_else(|| heap.leave_front_aside(most));
     }
     if aside.is_some() {
-        // The unit may be empty, so a thread that got a refusal may need it.
+        // The unit may be empty, so a thread whose request was refused may need it.
         if !cfg!(ephemera_weaken = "fronts_aside_are_no_spares") {
             env.account().spare();
         }
@@ -278,9 +280,9 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
         }
         heap.give_up_front(env);
     }
-    // After a dropped scope, the heap continues to request units of the length that it grew to, and
-    // keeps no shorter ones. So the next scope needs fewer units. A finished scope counts the slots
-    // of its fronts, which takes longer for long units.
+    // After a dropped scope, the heap continues to request units of the length that it grew to and
+    // does not keep shorter ones, so the next scope needs fewer units. This does not apply after a
+    // finished scope: it counts the slots of its fronts, which takes longer for long units.
     let units = heap.units_len.get();
     if units == 0 && !cfg!(ephemera_weaken = "unused_classes_stay_grown") {
         heap.grown.set(0);

@@ -7,12 +7,12 @@ use std_alloc::vec::Vec;
 use super::give_known;
 use crate::{TypedBox, TypedPool};
 
-/// 63 values of this type fit in a unit.
+/// A value of a type whose units have 63 slots.
 type Value = [u64; 128];
 
 const UNITS: usize = if cfg!(miri) { 3 } else { 40 };
 
-/// Creates a pool with a limit of `UNITS` units.
+/// Creates a pool whose limit has room for `UNITS` units.
 fn full() -> TypedPool<Value> {
     let spec = TypedPool::<Value>::SPEC.expect("these values have units");
     let limit = UNITS * spec.layout(spec.slots).size();
@@ -61,7 +61,7 @@ fn a_large_heap_reuses_a_full_unit_after_a_few_frees() {
     let mut all: Vec<_> = (0..units * slots).map(|number| Some(pool.alloc([number as u64; 4]))).collect();
     all.extend((all.len()..pool.capacity()).map(|number| Some(pool.alloc([number as u64; 4]))));
     let held = pool.stats().bytes_held;
-    // Uses the last units, because the first ones ran full while the heap was small.
+    // Use the last units, because the first ones ran full while the heap was small.
     let late = all.len() - 20 * slots;
     for unit in all[late..].chunks_mut(slots) {
         unit.iter_mut().step_by(slots / few).take(few).for_each(|value| drop(value.take()));
@@ -76,7 +76,7 @@ fn a_large_heap_reuses_a_full_unit_after_a_few_frees() {
 fn a_full_unit_whose_slots_are_all_freed_leaves_the_list_of_full_units() {
     let pool = TypedPool::<Value>::with_chunk_len(2);
     let mut all: Vec<_> = (0..8).map(|number| pool.alloc([number; 128])).collect();
-    // Frees the middle, the first, and the last of the three full units. The fourth unit is the
+    // Free the middle, the first, and the last of the three full units. The fourth unit is the
     // front.
     for pair in [2, 0, 0] {
         drop(all.drain(pair..pair + 2));

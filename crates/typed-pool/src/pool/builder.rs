@@ -40,7 +40,7 @@ impl<T> Builder<T> {
 
     /// Sets the number of slots that the pool reserves when it is built. The pool keeps them until
     /// a [`trim`](TypedPool::trim). For values without units (see [`chunk_len`](Self::chunk_len)),
-    /// the pool reserves nothing, so no limit is too small.
+    /// the pool does not reserve anything, so no limit is too small.
     pub const fn capacity(self, slots: usize) -> Self {
         Self { capacity: slots, ..self }
     }

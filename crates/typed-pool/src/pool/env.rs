@@ -14,17 +14,17 @@ use crate::local_frees::Reach;
 use crate::unit::UnitPtr;
 
 /// The size of a reservation, in bytes, above which the pool first requests all bytes as one block.
-/// Without this request, an overcommitting heap would grant unit after unit until the process is
-/// killed.
+/// Without this probe, a backing allocator that overcommits could grant unit after unit until the
+/// operating system kills the process.
 const LARGE_RESERVE: u64 = 4 << 30;
 
 impl<T, A: Allocator> TypedPool<T, A> {
-    /// Reserves room for `slots` more values. For values without units, it reserves nothing.
+    /// Reserves room for `slots` more values. Does nothing for values without units.
     ///
     /// # Errors
     /// Returns [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses.
-    /// If the limit is too low, the pool reserves nothing. If the backing allocator refuses, the
-    /// pool keeps the units that it already got.
+    /// If the limit is too low, the pool does not request any unit. If the backing allocator
+    /// refuses, the pool keeps the units that it already got.
     pub(super) fn try_reserve(&self, slots: usize) -> Result<(), AllocError> {
         let Some(spec) = Self::SPEC else { return Ok(()) };
         let bytes = spec.bytes(slots).ok_or(AllocError)?;

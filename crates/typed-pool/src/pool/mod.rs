@@ -33,11 +33,11 @@ macro_rules! typed_pool {
         /// [`alloc`](TypedPool::alloc) returns a handle, which drops its value and frees its slot.
         /// [`allocate`](TypedPool::allocate) and [`deallocate`](TypedPool::deallocate) work with
         /// raw slots. The pool allocates from one unit at a time, its *front*. It takes the most
-        /// recently freed slot of the front first. If the most recently freed slot is in another
+        /// recently freed slot of the front first. If the slot that was freed last is in another
         /// unit, the next allocation may take that slot instead.
         ///
         /// A value larger than 32 KiB, or aligned to more than 4 KiB, is a separate block of the
-        /// backing allocator. A value of size zero has no memory.
+        /// backing allocator. A value of size zero takes no memory.
         ///
         /// # Drop
         ///
@@ -55,11 +55,10 @@ macro_rules! typed_pool {
         ///
         /// # Panics
         ///
-        /// A debug build with `std` panics at the end of the drop of a pool with live slots. While
-        /// the thread is already panicking, and in the destructor of a thread-local, a panic would
-        /// end the process. The pool then prints the message to standard error instead. A program
-        /// without symbols always prints the message, because it cannot recognise these
-        /// destructors.
+        /// A debug build with `std` panics at the end of the drop of a pool with live slots. If the
+        /// thread is already panicking, or runs the destructor of a thread-local, a panic would end
+        /// the process, so the pool prints the message to standard error instead. A program without
+        /// symbols always prints the message, because it cannot recognise these destructors.
         ///
         /// # Examples
         ///
@@ -112,8 +111,8 @@ macro_rules! typed_pool {
             /// The number of live slots of units other than the front. The guest counts as live
             /// (H8).
             others: Cell<usize>,
-            /// The number of live values without units: of size zero, too large, or with too large
-            /// an alignment.
+            /// The number of live values that are not in a unit, because their size is zero or
+            /// their size or alignment is too large.
             loose: Cell<usize>,
             backing: ManuallyDrop<A>,
             marker: PhantomData<fn() -> T>,
@@ -141,7 +140,8 @@ impl<T> TypedPool<T> {
 
     /// Creates a pool with room for `slots` values. The pool keeps this room until a
     /// [`trim`](TypedPool::trim). This call touches only the page with each unit's header, which is
-    /// one page in eight of a unit of 32 KiB. For values without units, the pool reserves nothing.
+    /// one page in eight of a unit of 32 KiB. For values without units, the pool does not reserve
+    /// anything.
     ///
     /// # Aborts
     /// Calls [`handle_alloc_error`](allocator_api2::alloc::handle_alloc_error) if there is no
@@ -152,8 +152,8 @@ impl<T> TypedPool<T> {
     }
 
     /// Creates a pool that requests `slots` slots at a time from the global heap: at least one
-    /// slot, and at most 64 units. Other pools request 64 slots first and double the number with
-    /// each unit that they hold, up to a whole unit.
+    /// slot, and at most 64 units. Without a chunk length, a pool requests 64 slots first and
+    /// doubles the number with each unit that it holds, up to a whole unit.
     #[must_use]
     pub fn with_chunk_len(slots: usize) -> Self {
         Self::builder().chunk_len(slots).build()
@@ -260,8 +260,8 @@ impl<T, A: Allocator> TypedPool<T, A> {
         unsafe { TypedBox::new(self, slot) }
     }
 
-    /// Allocates a raw slot, which holds no value yet. The caller drops the value that it stores
-    /// there, and frees the slot with [`deallocate`](TypedPool::deallocate).
+    /// Allocates a raw slot without storing a value in it. The caller drops the value that it
+    /// stores there, and frees the slot with [`deallocate`](TypedPool::deallocate).
     ///
     /// # Errors
     /// Returns [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses.
@@ -322,8 +322,8 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Returns the number of live values, including raw slots.
     ///
     /// The time does not depend on the number of values or units. The pool follows the free list of
-    /// its front, which has at most the slots of one unit: 32 KiB for values of up to 512 bytes. It
-    /// keeps a count of the live slots of all other units.
+    /// its front, which has at most the slots of one unit: 32 KiB for values of up to 512 bytes.
+    /// For all other units, it keeps a count of the live slots.
     #[must_use]
     pub fn len(&self) -> usize {
         self.others.get() - self.heap.guests() + self.heap.live_in_front() + self.loose.get()
@@ -354,7 +354,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Returns all empty units to the backing allocator.
     ///
     /// Without a trim, a pool keeps 4 empty units and those of its initial capacity, and frees
-    /// others as they become empty. Each time it needs a unit after it freed one, it keeps one
+    /// others as they become empty. Each time it frees a unit and later requests one, it keeps one
     /// more, until its load no longer needs it.
     ///
     /// There is no `trim_all`, because a pool belongs to one thread and shares nothing with other

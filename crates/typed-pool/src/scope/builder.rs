@@ -81,10 +81,10 @@ impl ScopeBuilder {
         Self { name: "scope", limit: UNLIMITED, counting: false, any_allocator: false }
     }
 
-    /// Sets the limit on the bytes that the scope holds, in units and larger blocks. The section on
-    /// limits in [`Scope`] says why the limit is not exact.
+    /// Sets the limit on the bytes that the scope holds, in units and larger blocks. The limit is
+    /// not exact; the section on limits in [`Scope`] says why.
     ///
-    /// A scope that exceeds its limit refuses no request, because most programs abort when an
+    /// A scope never refuses a request that exceeds its limit, because most programs abort when an
     /// allocation fails. Instead, [`Scope::run_async`] drops its future, and
     /// [`Scope::is_over_limit`] returns `true`.
     pub const fn limit(self, bytes: usize) -> Self {
@@ -96,16 +96,15 @@ impl ScopeBuilder {
         Self { name, ..self }
     }
 
-    /// Counts every allocation in the scope and every free of its blocks. Each of these operations
-    /// then takes the slow path. This setting is for tests: each escaped block keeps its unit
-    /// allocated, up to 32 KiB for small blocks, and no later scope allocates from that unit.
+    /// Makes the scope count every allocation in it and every free of its blocks. Each of these
+    /// operations then takes the slow path. This setting is for tests: each escaped block keeps its
+    /// unit allocated (up to 32 KiB for small blocks), and no later scope allocates from that unit.
     pub const fn counting(self) -> Self {
         Self { counting: true, ..self }
     }
 
-    /// Allows the program to have another global allocator. Only containers that name
-    /// [`PooledAllocator`](crate::PooledAllocator) as their allocator then have their blocks in the
-    /// scope.
+    /// Allows the program to have another global allocator. Then only containers that name
+    /// [`PooledAllocator`](crate::PooledAllocator) as their allocator get blocks of the scope.
     pub const fn any_global_allocator(self) -> Self {
         Self { any_allocator: true, ..self }
     }
@@ -137,7 +136,7 @@ impl ScopeBuilder {
     }
 }
 
-/// The result of [`is_global`]: 0 if it is not known yet, 1 for no, and 2 for yes.
+/// The cached result of [`is_global`]: 0 if it is not known yet, 1 for no, and 2 for yes.
 static GLOBAL: AtomicU8 = AtomicU8::new(0);
 
 /// Returns whether `PooledAllocator` is the global allocator. Allocates a box in a counting scope,

@@ -9,11 +9,11 @@ use super::{OverLimit, ScopeHandle};
 /// The future of [`Scope::run_async`](super::Scope::run_async). It polls and drops another future
 /// in a scope.
 ///
-/// Between two polls, the future keeps no thread in the scope.
+/// Between two polls, no thread is in the scope on behalf of the future.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct InScope<F> {
     scope: ScopeHandle,
-    /// The inner future, or `None` after it was dropped. It is pinned with this value.
+    /// The inner future, or `None` after it has been dropped. It is pinned if this value is.
     future: Option<F>,
 }
 
@@ -22,7 +22,7 @@ impl<F> InScope<F> {
         Self { scope, future: Some(future) }
     }
 
-    /// Returns the scope and the inner future, which stays in place.
+    /// Returns the scope and the inner future, which does not move.
     fn parts(self: Pin<&mut Self>) -> (&ScopeHandle, Pin<&mut Option<F>>) {
         // SAFETY: this function and its callers do not move the inner future out of the value.
         let this = unsafe { self.get_unchecked_mut() };
@@ -36,7 +36,7 @@ impl<F: Future> Future for InScope<F> {
     type Output = Result<F::Output, OverLimit>;
 
     /// # Panics
-    /// Panics if the future is polled again after it was ready.
+    /// Panics if the future is polled again after it has returned `Ready`.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if there is no memory for the scope's heaps.

@@ -14,8 +14,9 @@ use crate::threads::ScopeRef;
 /// A heap for one request: everything that [`PooledAllocator`](crate::PooledAllocator) allocates
 /// while a thread runs a closure, or polls a future, in the scope.
 ///
-/// The code that runs in a scope needs no change. A scope reports the bytes that the request holds,
-/// notes whether they exceeded a limit, and frees its empty units when the request ends.
+/// The code that runs in a scope does not need any change. A scope reports the bytes that the
+/// request holds, records whether they exceeded a limit, and frees its empty units when the request
+/// ends.
 ///
 /// # Examples
 ///
@@ -49,8 +50,8 @@ use crate::threads::ScopeRef;
 ///   B, D and E are freed     alive: none         the unit is freed
 /// ```
 ///
-/// So a cached string does not waste its unit of 32 KiB: the next scopes of the thread allocate
-/// from the rest of the unit. [`Usage`] says which scopes the unit counts for.
+/// A cached string therefore does not waste its unit of 32 KiB: the next scopes of the thread
+/// allocate from the rest of the unit. [`Usage`] says which scopes the unit counts for.
 ///
 /// # Costs
 ///
@@ -60,33 +61,33 @@ use crate::threads::ScopeRef;
 ///   operations. With `PooledAllocator` as the global allocator, entering and leaving together take
 ///   about 8 ns on an AMD EPYC, and a poll takes about 8 ns longer in a scope (`cargo xtask bench
 ///   --scopes`).
-/// * If a thread enters a scope that it is already in, it leases nothing while the scope's first
-///   record is held, which is the usual case.
-/// * A free of a scope's block outside of the scope is a remote free, and so is the free of an
-///   outside block in the scope. Each takes one atomic operation. While no thread is in the scope,
-///   the freeing thread often also leases the record and books the free, which takes about 50 to 90
-///   ns.
+/// * If a thread enters a scope that it is already in, it does not lease another record while the
+///   scope's first record is held, which is the usual case.
+/// * Freeing a scope's block outside of the scope is a remote free, and so is freeing an outside
+///   block in the scope. Each takes one atomic operation. While no thread is in the scope, the
+///   freeing thread often also leases the record and books the free, which takes about 50 to 90 ns.
 /// * A scope has its own units for every size class that it uses. While the scope is alive, its
 ///   heaps keep some empty units. If other threads freed blocks of a size class while a thread was
 ///   in the scope, that thread frees the empty units of the class when it leaves.
 /// * A scope frees its empty units when it ends. After more than 256 scopes in a row on a thread's
-///   heaps, each scope leaves empty units for the next scope of the thread, up to 2 MiB. One in 16
-///   scopes frees the units that earlier scopes left and that it did not use. The thread frees all
-///   units that scopes left when it trims or ends, and `PooledAllocator.trim_all()` frees those of
-///   all threads.
+///   heaps, each scope leaves up to 2 MiB of empty units for the next scope of the thread. One in
+///   16 scopes frees the units that earlier scopes left and that it did not use itself. A thread
+///   frees all units that scopes left on it when it trims or ends, and `PooledAllocator.trim_all()`
+///   frees those of all threads.
 /// * After these 256 scopes, dropping a scope takes less work than [`finish`](Self::finish).
-///   `finish` counts the free slots of one unit of every size class in use. A dropped scope leaves
-///   these units to the next scope uncounted, even units with escaped blocks, within the same 2
-///   MiB.
+///   `finish` counts the free slots of one unit of every size class in use. A dropped scope does
+///   not count these slots. It leaves the units to the next scope, even units with escaped blocks,
+///   within the same 2 MiB.
 /// * A scope is a burst if its peak exceeds both 8 MiB and four times the average peak of the
 ///   scopes on its heaps. When a burst ends, its freed pages go to the operating system. The freed
 ///   pages of other scopes wait in the cache of the process.
 /// * The heaps of a scope are never freed, and later scopes reuse them. They take about 22 KB per
-///   record. A scope has one record for each thread that was in it at the same time, and one more
-///   for each time that a thread entered it again from an inner scope.
-/// * The process has about as many sets of heaps as scopes were alive at the same time.
-/// * A counting scope allocates from its own units only. So each block that escapes from a counting
-///   scope keeps a unit that no later scope uses.
+///   record. A scope has as many records as threads were in it at the same time, and one more for
+///   each time that a thread entered it again from an inner scope.
+/// * The number of sets of heaps in a process is about the largest number of scopes that were alive
+///   at the same time.
+/// * A counting scope allocates from its own units only, so each block that escapes from it keeps a
+///   unit allocated that no later scope uses.
 ///
 /// # Limits of this design
 ///
@@ -104,15 +105,15 @@ use crate::threads::ScopeRef;
 ///   scope, but at most 64 times per scope. It does not free the empty units of other threads in
 ///   the scope.
 /// * If a block without a size class (more than 32 KiB) grows, it counts from then on for the scope
-///   in which it grows. So a scope that grows a buffer of another scope may exceed its limit by the
-///   size of that buffer.
+///   in which it grows. A scope that grows another scope's buffer may therefore exceed its limit by
+///   the size of that buffer.
 #[derive(Debug)]
 pub struct Scope {
     handle: ScopeHandle,
 }
 
-/// A reference to a [`Scope`] for other tasks and threads. The scope ends when the [`Scope`] value
-/// and all of its handles are dropped.
+/// A reference to a [`Scope`] for other tasks and threads. The scope ends once the [`Scope`] value
+/// and all of its handles have been dropped.
 ///
 /// # Examples
 ///
@@ -170,11 +171,11 @@ impl Scope {
     /// Returns a future that polls `future` in this scope, on any thread. The scope does not end
     /// before the returned future is dropped.
     ///
-    /// Each poll checks whether the scope has ever exceeded its limit, even if it holds less than
-    /// that by now. The check happens at the start of the poll, and again at its end if `future` is
-    /// still pending. If the scope has exceeded its limit, `future` is dropped in the scope, and
-    /// the output of the returned future is `Err` with an [`OverLimit`]. A waiting future is not
-    /// woken when another future of its scope exceeds the limit.
+    /// Each poll checks whether the scope has ever exceeded its limit, even if the scope now holds
+    /// less than the limit. The check happens at the start of the poll, and again at its end if
+    /// `future` is still pending. If the scope has exceeded its limit, `future` is dropped in the
+    /// scope, and the output of the returned future is `Err` with an [`OverLimit`]. A waiting
+    /// future is not woken when another future of its scope exceeds the limit.
     ///
     /// # Aborts
     /// A poll calls `handle_alloc_error` if there is no memory for the scope's heaps.
@@ -201,8 +202,8 @@ impl Scope {
     }
 
     /// Returns the statistics of this scope's heaps: their units and live slots, including those
-    /// that earlier scopes left there, and the large blocks that count for this scope. The result
-    /// is exact while no thread is in the scope. The call walks all units of the scope.
+    /// that earlier scopes left in these heaps, and the large blocks that count for this scope. The
+    /// result is exact while no thread is in the scope. The call walks all units of the scope.
     ///
     /// [`Stats::bytes_held`] and [`Stats::limit`] have the same values as in [`Usage`], so units
     /// that earlier scopes left do not count in `bytes_held`.
@@ -215,8 +216,8 @@ impl Scope {
     /// scopes, some empty units stay for the next scope (see the section on costs in [`Scope`]).
     ///
     /// [`Usage::bytes_held`] then counts the units and larger blocks that the scope allocated and
-    /// that are not freed. Escaped blocks may also lie in units of earlier scopes, but those units
-    /// do not count. If the scope has handles, it ends when the last of them is dropped.
+    /// that have not been freed. Escaped blocks may also lie in units of earlier scopes, but those
+    /// units do not count. If the scope has handles, it ends when the last handle is dropped.
     #[expect(clippy::must_use_candidate, reason = "a scope may end without a report")]
     pub fn finish(self) -> Usage {
         self.handle.heaps.finish();

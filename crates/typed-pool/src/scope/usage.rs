@@ -8,55 +8,56 @@ use crate::threads::{Ledger, LedgerCounts};
 
 /// The bytes that a scope holds, or held at its end if it has ended.
 ///
-/// The bytes are those of the scope's own units and large blocks. It does not matter which thread
-/// frees a block, or in which scope.
+/// The bytes are those of the scope's own units and large blocks, no matter which thread frees a
+/// block, or in which scope.
 ///
 /// Units count as a whole. The first block of a size class adds a new unit of up to 64 slots, or an
 /// empty unit of up to 256 KiB that an earlier scope left. A unit with blocks of an earlier scope
-/// does not count, and freeing that unit changes no figure.
+/// does not count, and freeing that unit does not change any figure.
 ///
 /// There is one exception in each class. The unit that a dropped scope allocated from last counts
-/// for the next scope that takes the slow path in that class. When that next scope is finished, the
-/// unit no longer counts, unless the scope ran out of the unit's slots.
+/// for the next scope that takes the slow path in that class. When that scope finishes, the unit
+/// stops counting, unless the scope has used up the unit's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
     /// The scope's name.
     pub name: &'static str,
-    /// Bytes held in units and larger blocks that the scope allocated.
+    /// The bytes in units and larger blocks that the scope allocated and that have not been freed.
     pub bytes_held: usize,
-    /// The most bytes that were held at the same time.
+    /// The maximum of `bytes_held` so far.
     pub bytes_peak: usize,
-    /// The limit on the bytes held, or `usize::MAX` for no limit.
+    /// The limit on `bytes_held`, or `usize::MAX` for no limit.
     pub limit: usize,
-    /// Whether the bytes held have exceeded the limit.
+    /// Whether `bytes_held` has ever exceeded the limit.
     pub over_limit: bool,
-    /// The counts of a counting scope, or `None` for another scope.
+    /// The counts of a counting scope, or `None` for any other scope.
     pub counts: Option<Counts>,
 }
 
 /// The counts of a counting scope.
 ///
 /// A block counts with the bytes of its slot: its size, rounded up to a size class. Resizing a
-/// block within its slot changes no count. Moving it to another slot counts as an allocation and a
-/// free. The counts are exact, no matter which thread frees a block, or in which scope.
+/// block within its slot does not change any count. Moving it to another slot counts as an
+/// allocation and a free. The counts are exact, no matter which thread frees a block, or in which
+/// scope.
 ///
-/// A block without a size class (more than 32 KiB) counts with its size. If it grows in its own
-/// scope, the growth adds to the bytes, but not to the allocations, even if the block moves. If it
-/// grows elsewhere, the growth counts as a free in its own scope, and as an allocation in the scope
-/// where it grows, if there is one.
+/// A block without a size class (more than 32 KiB) counts with its size. If the block grows in its
+/// own scope, the growth adds to the bytes, but not to the allocations, even if the block moves. If
+/// it grows elsewhere, it counts as freed in its own scope, and as allocated in the scope where it
+/// grows, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
     /// The number of allocations.
     pub allocations: usize,
-    /// Bytes of all allocated blocks, and the bytes by which blocks without a size class grew.
+    /// The bytes of all allocated blocks, plus the bytes by which blocks without a size class grew.
     pub bytes: usize,
     /// The number of frees of the scope's blocks, on any thread and in any scope.
     pub frees: usize,
-    /// Bytes of live blocks.
+    /// The bytes of the blocks that are live.
     pub bytes_live: usize,
-    /// The most bytes that were live at the same time.
+    /// The maximum of `bytes_live` so far.
     pub bytes_live_peak: usize,
 }
 
@@ -118,7 +119,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// The error of a future whose scope held more than its limit. The future was dropped.
+/// The error of a future that was dropped because its scope held more than its limit.
 ///
 /// # Examples
 ///
@@ -147,7 +148,7 @@ pub struct OverLimit {
     pub name: &'static str,
     /// The limit in bytes.
     pub limit: usize,
-    /// The most bytes that the scope held.
+    /// The maximum number of bytes that the scope held.
     pub bytes_peak: usize,
 }
 

@@ -15,9 +15,9 @@ use crate::class;
 /// Allocates a slot for a value of `size` bytes from the heap with this index, after the fast path
 /// found none.
 ///
-/// The first allocation of a thread binds a record to it. The first allocation of a thread in a
-/// family makes a table on that record, unless the record has one. After its exit guard has run, a
-/// thread leases a record for each call.
+/// The first allocation of a thread binds a record to the thread. The first allocation of a thread
+/// in a family makes a table on that record, unless the record has one. A thread whose exit guard
+/// has run leases a record for each call.
 ///
 /// # Safety
 /// The family has more than `heap` heaps.
@@ -37,7 +37,7 @@ pub(crate) unsafe fn refill(
     with_heaps(family, heap, |heaps| unsafe { visit::refill(heaps, heap, size) })
 }
 
-/// Calls `slow` with the family's table on a record that the thread holds at least until the call
+/// Calls `slow` with the family's table on a record that the thread holds at least until `slow`
 /// returns. Makes the table if the record has none. If the thread is in a counting scope, counts
 /// the allocation of a slot of the heap with this index.
 pub(super) fn with_heaps(
@@ -63,8 +63,8 @@ pub(super) fn with_heaps(
     slot.unwrap_or(Err(AllocError))
 }
 
-/// Calls `work` with a record that this thread holds until `work` returns, or longer. Returns
-/// `None` if there is no memory for a record.
+/// Calls `work` with a record that this thread holds at least until `work` returns. Returns `None`
+/// if there is no memory for a record.
 fn with_record<R>(work: impl FnOnce(&Held<PoolRecord>) -> R) -> Option<R> {
     local::hold::<PoolRecord>().map(|held| run_then_release(held, work))
 }
@@ -79,8 +79,8 @@ fn run_then_release<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecor
     result
 }
 
-/// Binds a record to this thread if needed, and makes a table of the family on it. Does nothing
-/// after the thread's exit guard has run.
+/// Binds a record to this thread unless it has one, and makes a table of the family on that record.
+/// Does nothing after the thread's exit guard has run.
 #[cold]
 pub(super) fn bind(family: &'static Family) {
     if ptr::eq(this_thread::this_record(), PoolRecord::statics().gone) {
@@ -140,7 +140,8 @@ mod tests {
         let record = REGISTRY.records().find(|record| Heaps::find(record, Value::__family()).is_some());
         let lease = record.and_then(Record::try_lease).expect("its thread ended");
         assert_eq!(value.0, 7);
-        // If no pages come from the system, as under Miri, nothing refuses the table.
+        // If no pages come from the system, as under Miri, the memory for the table is never
+        // refused.
         let refuses = pages::usage().bytes_mapped != 0;
         let (heaps, before) = run_then_release(Held::Leased(lease), |held| {
             pages::refuse_call(usize::MAX);

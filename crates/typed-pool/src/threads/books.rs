@@ -1,16 +1,18 @@
-//! Counts large blocks, which are in no unit. `LargeTally` has the counts of one table. `Books`
+//! Counts large blocks, which are not in a unit. `LargeTally` has the counts of one table. `Books`
 //! combines a family's account with the tally of the calling thread.
 //!
-//! With the tally, an allocation of a large block takes one atomic exchange, on the word with the
-//! bytes that the limit bounds. Shared counters of blocks and of bytes would take two more.
+//! With the tally, an allocation of a large block takes one atomic exchange, on the word that holds
+//! the bytes to which the limit applies. Shared counters of blocks and of bytes would take two
+//! more.
 
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::account::{Account, Booked, SharedAccount, changed};
 use ephemera_prim::word::OwnerUsize;
 
-/// Allocations minus frees of large blocks by the holders of one record. The difference is below
-/// zero, and wraps, if the holders freed blocks that other threads allocated. The sum of all
-/// tallies and the family's account is the number of live blocks and their bytes.
+/// The number and bytes of the large blocks that the holders of one record allocated, minus those
+/// that they freed. The difference is negative, and wraps, if the holders freed blocks that other
+/// threads allocated. The sum of all tallies and the family's account gives the number of live
+/// blocks and their bytes.
 #[derive(Debug)]
 pub(super) struct LargeTally {
     blocks: OwnerUsize,
@@ -38,8 +40,8 @@ impl LargeTally {
     }
 }
 
-/// A family's account, together with the tally of the calling thread's table, which counts the
-/// large blocks. If the thread has no table, the account itself counts them.
+/// A family's account, together with the tally of the calling thread's table. The tally counts the
+/// large blocks; if the thread has no table, the account itself counts them.
 #[cfg(not(ephemera_loom))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Books<'w> {

@@ -1,13 +1,13 @@
 //! Bundles: remote frees that the freeing thread has not published yet.
 //!
 //! A remote free is one read-modify-write on the foreign word of a group. A thread that frees
-//! several slots of one group in a row collects their bits in its bundle and publishes them by one
-//! read-modify-write.
+//! several slots of one group in a row collects their bits in its bundle and publishes them with
+//! one read-modify-write.
 //!
-//! Until the thread publishes its bundle, the slots in it count as live in their unit. So a bundle
-//! is as sound as a program that frees the slots a little later: whatever the owner does, the unit
-//! is not freed. In this example, a thread frees three slots of group A, then two of group B. Each
-//! column shows the state after one free:
+//! Until the thread publishes its bundle, the slots in the bundle count as live in their unit, so
+//! whatever the owner does, the unit is not freed. A bundle is therefore as sound as a program that
+//! frees the slots a little later. In this example, a thread frees three slots of group A, then two
+//! of group B. Each column shows the state after one free:
 //!
 //! ```text
 //!   free of       A1      A2      A3       B1        B2
@@ -17,9 +17,9 @@
 //! ```
 //!
 //! A bundle opens at the second remote free in a row to one group, if the owner has not booked the
-//! first. So frees in random order cost one read-modify-write each, as without bundles. A thread
-//! publishes its bundle with its first free to another group, in its slow path, when it trims, and
-//! when it ends.
+//! first one. Frees in random order therefore cost one read-modify-write each, as without bundles.
+//! A thread publishes its bundle with its first free to another group, in its slow path, when it
+//! trims, and when it ends.
 //!
 //! Bundles have their own records. The holder of a record with heaps must drain the inboxes of
 //! these heaps, but a thread that only frees never takes the slow path that drains.
@@ -36,12 +36,13 @@ use super::state::ThreadHeap;
 use crate::unit::UnitPtr;
 use crate::unit_header::SlotGroup;
 
-/// The bundle of a thread. Only that thread changes it. Other threads read it for statistics.
+/// The slots that a thread freed remotely and has not published yet. Only that thread changes its
+/// bundle. Other threads read it for statistics.
 ///
 /// # Invariant
 /// **B1** While `group` is not null, `bits` are slots of that group, which belongs to `heap`. The
-/// program freed each of these slots once, and no foreign word has their bits, so the unit is live
-/// (F3). A bundle that no thread holds is closed.
+/// program freed each of these slots once, and no foreign word has their bits, so the unit is not
+/// freed (F3). A bundle that no thread holds is closed.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Bundle {
@@ -49,12 +50,12 @@ pub(super) struct Bundle {
     group: OwnerPtr<SlotGroup>,
     bits: OwnerU64,
     heap: OwnerPtr<ThreadHeap>,
-    /// The address of the group of the thread's last remote free. It is only compared, because the
-    /// group's unit may have been freed.
+    /// The address of the group to which the thread's last remote free went. It is only compared,
+    /// never dereferenced, because the group's unit may have been freed.
     last: OwnerUsize,
 }
 
-/// Slots that a thread took out of its bundle and must publish.
+/// The slots that a thread took out of its bundle and must publish.
 pub(super) struct TakenSlots {
     pub(super) heap: &'static ThreadHeap,
     pub(super) group: NonNull<SlotGroup>,
@@ -123,8 +124,8 @@ impl Bundle {
         !self.group.get().is_null() && ptr::eq(self.heap.get(), heap)
     }
 
-    /// Returns the number of slots of a unit that wait in this bundle, given the alignment of the
-    /// unit. The number is exact only while the bundle does not change.
+    /// Returns the number of slots of a unit that wait in this bundle. `unit_size` is the alignment
+    /// of the unit. The number is exact only while the bundle does not change.
     pub(super) fn slots_of(&self, unit: UnitPtr, unit_size: usize) -> usize {
         let is_of_unit = self.group.get().addr() & !(unit_size - 1) == unit.as_ptr().addr();
         if is_of_unit { self.bits.get().count_ones() as usize } else { 0 }
@@ -153,7 +154,8 @@ pub(super) fn all() -> impl Iterator<Item = &'static Bundle> {
     model::current().into_iter()
 }
 
-/// The bundle of each thread of a model. Loom has no statics.
+/// The bundles of a model's threads. Models do not use the records of bundles, because loom has no
+/// statics.
 #[cfg(ephemera_loom)]
 pub(super) mod model {
     use core::cell::Cell;

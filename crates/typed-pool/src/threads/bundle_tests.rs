@@ -102,7 +102,7 @@ fn slow_path_publishes_the_bundle() {
     let check = |values| {
         drop_front_first(values);
         assert!(is_open());
-        // No thread allocates 5,000 blocks of a family without the slow path.
+        // A thread cannot allocate 5,000 blocks of a family without taking the slow path.
         let mut own = (0..5_000).map(|number| Box::new_in([number; 4], OwnBlocks));
         assert!(own.any(|_block| !is_open()), "this thread took the slow path");
     };
@@ -166,7 +166,7 @@ fn frees_that_alternate_between_groups_do_not_wait() {
     assert_eq!(BundlePool.stats().bytes_held, 0);
 }
 
-/// An owner that sends values one by one, and waits for the free of each value, can book each free
+/// The owner sends values one by one and waits for the free of each value, so it can book each free
 /// at once.
 #[test]
 fn slot_of_a_group_whose_frees_are_booked_does_not_wait() {

@@ -15,14 +15,14 @@ use crate::class::CLASSES;
 /// are never written.
 static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
 
-/// The content of a [`FamilyCell`].
+/// The two pointers of a [`FamilyCell`] that say from which heaps its thread allocates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CellState {
     heaps: *const ThreadHeap,
     counting: *const ThreadHeap,
 }
 
-/// The address of the heaps of threads that own nothing.
+/// The address of [`NO_HEAPS`], the heaps of threads that own nothing.
 pub(super) const NOTHING: *const ThreadHeap = (&raw const NO_HEAPS).cast();
 
 impl CellState {
@@ -138,8 +138,8 @@ impl ThisCell {
         unsafe { last.as_ref() }
     }
 
-    /// Makes the thread remember the record of a scope. A thread whose cell is destroyed remembers
-    /// nothing.
+    /// Makes the thread remember the record of a scope. Does nothing if the thread's cell is
+    /// destroyed.
     pub(super) fn remember(self, record: &'static Record<PoolRecord>) {
         if let Some(cell) = self.cell() {
             cell.last.set(record);
@@ -163,16 +163,16 @@ impl ThisCell {
         (!first.is_null()).then(|| unsafe { Heaps::new(first) })
     }
 
-    /// Stores this content. The thread must hold the record of the table that the content names, if
-    /// any. Returns the former content. Returns `None` if the cell is destroyed: each allocation
+    /// Stores this content and returns the former one. The thread must hold the record of the table
+    /// that the content names, if any. Returns `None` if the cell is destroyed: each allocation
     /// then takes the slow path.
     #[inline]
     pub(super) fn set(self, new: CellState) -> Option<CellState> {
         Some(self.cell()?.replace(new))
     }
 
-    /// Makes the thread allocate from the table of a scope's record, which the thread has just
-    /// leased. Returns `false`, and does nothing, if the thread's cell is destroyed.
+    /// Makes the thread allocate from the table of a scope's record that it has just leased.
+    /// Returns `false`, and does nothing else, if the thread's cell is destroyed.
     #[inline]
     pub(super) fn enter(self, record: &Record<PoolRecord>, inside: CellState) -> bool {
         let before = self.set(inside);
@@ -189,8 +189,8 @@ impl ThisCell {
     ///
     /// # Aborts
     ///
-    /// Ends the process if the thread allocates from another record now, because it then leaves its
-    /// scopes out of order. Another thread may hold the record of the table that this function
+    /// Ends the process if the thread now allocates from another record, because it then leaves its
+    /// scopes out of order, and another thread may hold the record of the table that this function
     /// would restore.
     #[inline]
     pub(super) fn leave(self, record: &Record<PoolRecord>) {

@@ -1,9 +1,9 @@
 //! The *charge* of a block without a size class: the scope that the block counts for.
 //!
-//! Such a block is in no unit, so a note for its address names its scope. Only the paths of these
-//! blocks write and read the note. A block that grows counts from then on for the scope in which it
-//! grew, as if it had moved to a new block. A block that shrinks continues to count for its scope.
-//! But a block that gets a size class by the shrink counts for the scope in which it shrank.
+//! Such a block is not in a unit, so a note for the block's address names its scope. Only the paths
+//! of these blocks write and read the note. A block that grows counts from then on for the scope in
+//! which it grew, as if it had moved to a new block. A block that shrinks continues to count for
+//! its scope, unless it shrinks to a size class: it then counts for the scope in which it shrank.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -52,7 +52,7 @@ impl Charge {
     }
 
     /// Counts a new block for this scope, unless it is of size zero. If there is no memory for the
-    /// note, the block counts for no scope.
+    /// note, the block does not count for any scope.
     ///
     /// # Safety
     /// The caller owns the block. It has this layout and came from the operating system's pages.
@@ -78,7 +78,7 @@ impl Charge {
     }
 
     /// Stores the charge of a block again, after [`take`](Self::take). If the block has moved and
-    /// there is no memory for the note, the block counts for no scope from now on.
+    /// there is no memory for the note, the block no longer counts for any scope.
     ///
     /// # Safety
     /// The contract of [`count_block`](Self::count_block) holds, and the block is not of size zero.

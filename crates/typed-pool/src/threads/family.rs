@@ -20,7 +20,8 @@ use crate::heap::ChunkLen;
 
 #[cfg(not(ephemera_loom))]
 impl Family {
-    /// Creates the family of one type. If `chunk_len` is empty, the size of requests grows.
+    /// Creates the family of one type. If `chunk_len` is empty, the number of slots in a request
+    /// grows.
     ///
     /// # Safety
     /// The thread-local that `cell` reads belongs to this family alone.

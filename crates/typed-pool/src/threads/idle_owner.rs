@@ -1,7 +1,7 @@
 //! Purges the units of an idle owner that have no live slot left after remote frees.
 //!
-//! Groups with slots that other threads freed wait in the heap's inbox. `ephemera_prim::idle`
-//! decides which thread looks at them, and when. A look borrows the groups from the inbox, purges
+//! Groups with remotely freed slots wait in the heap's inbox. `ephemera_prim::idle` decides which
+//! thread *looks* at them, and when. The looking thread borrows the groups from the inbox, purges
 //! the slots of units without a live slot, and puts the groups back.
 //!
 //! To the owner, a purged unit looks like a unit with unbooked remote frees. The header of the unit
@@ -18,8 +18,8 @@ use crate::heap::UnitHeap;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::UnitPtr;
 
-/// The maximum number of groups that one call of [`purge_units`] looks at. It is smaller in tests,
-/// so that one look does not see all groups.
+/// The maximum number of groups that one call of [`purge_units`] looks at. In tests the number is
+/// smaller, so that one call does not see all groups.
 const GROUPS: usize = if cfg!(miri) {
     2
 } else if cfg!(test) {
@@ -30,8 +30,8 @@ const GROUPS: usize = if cfg!(miri) {
 /// The maximum number of units that one call of [`purge_units`] claims.
 const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
 
-/// Purges units of this heap that have no live slot, but have remote frees that the owner has not
-/// booked. Only one thread at a time may call this.
+/// Purges the units of this heap that have no live slot but have unbooked remote frees. Only one
+/// thread at a time may call this.
 pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     let mut lent = heap.mail.lend();
     if by == IdleBy::Bytes {
@@ -72,11 +72,10 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     Purged { units: purged, more: purged != 0 && (units == UNITS || groups == GROUPS) }
 }
 
-/// Returns whether a claim on a unit's slots is likely to lead to a purge. Nothing relies on the
-/// answer.
+/// Returns whether a claim on a unit's slots is likely to lead to a purge. The answer is only a
+/// hint.
 fn seems_free(unit: UnitPtr) -> bool {
-    // This check would hide a weakening of the check after the claim, so a build with that
-    // weakening skips it.
+    // Builds that weaken the check after the claim skip this one, which would hide the weakening.
     let controlled =
         cfg!(any(ephemera_weaken = "bits_before_live", ephemera_weaken = "observe_word_relaxed"));
     controlled || unit.all_free()

@@ -1,5 +1,5 @@
 //! The queue of this crate's heaps that may have idle owners. A thread that *looks* at the queue
-//! purges units of idle owners, if they have no live slot.
+//! purges those units of idle owners that have no live slot.
 
 use ephemera_prim::idle::{self, IdleBy, IdleHeaps, IdleQueue, Purged, PushedBytes};
 
@@ -8,7 +8,7 @@ use super::lease_end;
 use super::state::{HeapMail, ThreadHeap};
 use crate::unit_header::SlotGroup;
 
-/// The number of milliseconds without a slow path after which an owner is idle. In unit tests an
+/// The time without a slow path, in milliseconds, after which an owner is idle. In unit tests an
 /// owner is idle at once.
 pub(super) const IDLE_MS: usize = if cfg!(any(test, miri)) { 0 } else { idle::IDLE_MS };
 
@@ -47,15 +47,15 @@ impl IdleHeaps for ThreadHeaps {
     }
 }
 
-/// Makes sure that a heap to which this thread has pushed is in the queue. Some of these calls also
-/// look at the heap or at the queue.
+/// Makes sure that a heap to which this thread has pushed is in the queue. Some calls also look at
+/// the heap or at the queue.
 #[inline]
 pub(super) fn note_push(heap: &ThreadHeap) {
     // SAFETY: T1: heaps are parts of tables, which are never freed.
     unsafe { QUEUE.note_push(&ThreadHeaps, heap, heap.group_bytes) };
 }
 
-/// Visits a few heaps of the queue, and purges units of those with idle owners.
+/// Looks at a few heaps of the queue, and purges units of those whose owners are idle.
 #[inline]
 pub(super) fn look() {
     QUEUE.look(&ThreadHeaps);

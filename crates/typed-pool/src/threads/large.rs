@@ -1,4 +1,4 @@
-//! Allocates, resizes and frees large blocks, which have no size class. Counts them for scopes.
+//! Allocates, resizes and frees large blocks, which have no size class, and counts them for scopes.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -17,8 +17,8 @@ use super::this_thread::{books, own_pages};
 use super::visit::{refill_beyond, visit};
 use crate::class;
 
-/// Returns the charge of blocks that the thread allocates now, or `None` if they count for no
-/// scope.
+/// Returns the charge of the blocks that the thread allocates now, or `None` if they do not count
+/// for any scope.
 fn scope_of_thread(family: &'static Family) -> Option<Charge> {
     (family.cell)().table().and_then(Charge::of_table)
 }
@@ -34,8 +34,8 @@ unsafe fn trim_at_limit(heaps: Heaps<'static>, bytes: usize) {
     }
 }
 
-/// Allocates the new block of a shrink after the limit refused it. The memory for it may exceed the
-/// limit.
+/// Allocates the new block of a shrink after the limit refused that allocation. The new block may
+/// exceed the limit.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
@@ -59,8 +59,8 @@ fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonN
 }
 
 /// Allocates a block of a layout without units. If that fails, frees empty units and tries again.
-/// Each call counts as a slow-path visit: otherwise a thread that allocates only large blocks would
-/// never book the remote frees of its small ones.
+/// Each call counts as a slow-path visit, because a thread that allocates only large blocks would
+/// otherwise never book the remote frees of its small ones.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_large(

@@ -1,5 +1,5 @@
 //! The search for memory before a refusal. The searching thread frees the empty units of its own
-//! table and of records that no thread holds. It asks running threads to free theirs at their next
+//! table and of records that no thread holds, and asks running threads to free theirs at their next
 //! slow path.
 
 use ephemera_prim::record::Record;
@@ -17,8 +17,8 @@ use super::this_thread;
 ///
 /// Under a limit, a thread repeats a search outside its own tables only after one of two events: a
 /// heap of the family kept another empty unit, or the limit changed. Without these events, a search
-/// would find nothing. All other freed memory is released to the account, where the next request
-/// finds it.
+/// cannot succeed, because all other freed memory is released to the account, where the next
+/// request finds it.
 ///
 /// # Safety
 /// The calling thread holds the table's record.
@@ -30,15 +30,15 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     let memory = heap_that_remembers(heaps);
     let waited = &memory.waited;
     // A preempted walker is no reason for a refusal, so this thread waits for walkers. It does not
-    // wait again for a walker that did not move on, because that walker may not have survived a
-    // fork.
+    // wait a second time for a walker that has not moved on, because that walker may not exist any
+    // more after a fork.
     let waits = if waited.get() == 0 { WALKER_WAITS } else { 0 };
     let all = trim() || (0..waits).any(|_| wait_for_walkers(trim));
     waited.set(usize::from(!all));
     let looked = &memory.looked;
     if spares == Some(looked.get()) && !cfg!(ephemera_weaken = "refusal_is_forgotten") {
-        // A running thread may have an empty front, which `spares` does not count. So this thread
-        // asks the others to trim again, which costs one read-modify-write.
+        // A running thread may have an empty front, which `spares` does not count, so this thread
+        // asks the others to trim again. The request costs one read-modify-write.
         if !cfg!(ephemera_weaken = "refusal_asks_once") {
             family.epoch.raise();
         }
@@ -57,9 +57,9 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     heaps.take_trim_request();
 }
 
-/// Returns the heap that remembers a fruitless search: the first one of the thread's own table, or
-/// that of `heaps` if the thread has none. If each scope remembered its own searches, a thread
-/// would search once in each scope that it enters.
+/// Returns the heap that remembers a fruitless search: the first heap of the thread's own table, or
+/// of `heaps` if the thread has no table of its own. If each scope remembered its own searches, a
+/// thread would search once in each scope that it enters.
 fn heap_that_remembers(heaps: Heaps<'_>) -> &ThreadHeap {
     #[cfg(not(ephemera_loom))]
     if heaps.first().ledger().is_some() && !cfg!(ephemera_weaken = "each_scope_searches") {
@@ -70,8 +70,8 @@ fn heap_that_remembers(heaps: Heaps<'_>) -> &ThreadHeap {
     heaps.first()
 }
 
-/// The number of times that a thread waits for walkers before a refusal. Each wait takes one
-/// millisecond.
+/// The number of times that a thread waits for walkers before a refusal. Each wait is a sleep of
+/// one millisecond.
 const WALKER_WAITS: usize = if cfg!(any(ephemera_loom, miri)) { 1 } else { 50 };
 
 /// Gives walkers time to move on, then trims again. Returns the result of `trim`.
@@ -82,8 +82,8 @@ fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
     trim()
 }
 
-/// Asks running threads to free their empty units. Frees those of this thread's other tables, and
-/// those of records that no thread holds.
+/// Asks running threads to free their empty units. Frees the empty units of this thread's other
+/// tables and of records that no thread holds.
 pub(super) fn make_room_elsewhere(family: &Family) {
     #[cfg(all(test, not(ephemera_loom)))]
     family.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Releases records, with the drains and trims that belong to a release. Records are released at
-//! thread exit, after a momentary lease, and when a thread leaves a scope or ends it.
+//! Releases records, with the drains and trims that belong to a release. A thread releases records
+//! when it exits, after a momentary lease, and when it leaves a scope or ends it.
 
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{Ordering, fence};
@@ -17,8 +17,8 @@ use crate::heap::supply::LeftUnits;
 const UNMARK: Ordering =
     if cfg!(ephemera_weaken = "mail_unmark_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// Releases a lease, then drains the inboxes once more: a thread that pushed while the record was
-/// held left the drain to its holder.
+/// Releases a lease, then drains the inboxes once more, because a thread that pushed while the
+/// record was held left the drain to the holder.
 #[inline]
 pub(super) fn release(lease: Lease<'_, PoolRecord>) {
     let record = lease.record();
@@ -58,14 +58,16 @@ fn has_rest(data: &PoolRecord) -> bool {
     data.rest.get() != 0 || has_ended(data)
 }
 
-/// Frees the empty units that a former holder of the record left. A walker protected these units,
-/// or they became empty when a momentary holder booked their frees, or their scope ended while a
-/// thread held the record. The former holder calls this function after it releases its lease. So do
-/// a walker after its walk, the thread that ends the scope, and a thread that drained the record.
+/// Frees the empty units that a former holder of the record left, because a walker protected them,
+/// or because they became empty when a momentary holder booked their frees, or because their scope
+/// ended while a thread held the record. The callers are the former holder after it releases its
+/// lease, a walker after its walk, the thread that ends the scope, and a thread that drained the
+/// record.
 ///
 /// A fence separates the release from the reads of `walks` and `ended`. On the other thread, a
-/// fence separates the writes of these words from the check of the lease. So either the former
-/// holder sees the write and trims again, or the other thread sees a free record and trims it.
+/// fence separates the writes of these words from the check of the lease. Therefore either the
+/// former holder sees the write and trims again, or the other thread sees a free record and trims
+/// it.
 #[cold]
 #[inline(never)]
 pub(super) fn trim_rest(record: &Record<PoolRecord>) {
@@ -97,8 +99,8 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, l
         return bytes;
     };
     let mut all = true;
-    // The heaps of small slots come first. Their units are the smallest, so in this order the most
-    // heaps can keep a unit.
+    // The heaps of small slots come first, because their units are the smallest: in this order, the
+    // most heaps can keep a unit.
     for heap in Heaps::of_record(record).flat_map(Heaps::used) {
         // SAFETY: the lease makes this thread the holder.
         let (kept, freed) = heap::supply::trim_keeping(unsafe { HeapOwner::new(heap) }, bytes, left);
@@ -110,7 +112,8 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, l
     bytes
 }
 
-/// Returns whether the record's scope ended and no thread has freed the record's empty units yet.
+/// Returns whether the record's scope has ended and no thread has freed the record's empty units
+/// since.
 #[inline]
 fn has_ended(data: &PoolRecord) -> bool {
     data.ended.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "ended_scope_is_not_trimmed")
@@ -133,7 +136,7 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
 }
 
 /// Drains the record of a heap to which this thread has pushed, if no thread holds the record.
-/// Without this call, the units in the inbox would wait until a thread leases the record. Also
+/// Without this call, the groups in the inbox would wait until a thread leases the record. Also
 /// frees the empty units, because no thread allocates from them. A fence separates the push from
 /// this call.
 #[inline]
@@ -149,7 +152,7 @@ pub(super) fn drain_free_record(heap: &ThreadHeap) {
 }
 
 /// Marks a scope's record to which this thread has pushed. The thread that releases the record
-/// looks at the mark. A fence separates the push from this call.
+/// checks the mark. A fence separates the push from this call.
 #[cold]
 #[inline(never)]
 fn mark_mail(data: &PoolRecord) {
@@ -167,8 +170,8 @@ fn mark_mail(data: &PoolRecord) {
     }
 }
 
-/// Frees the empty units that an earlier scope left on a record that this thread has just leased. A
-/// thread that held the record when that scope ended may not have freed them.
+/// Frees the empty units that an earlier scope left on a record that this thread has just leased.
+/// The thread that held the record when that scope ended may not have freed them.
 #[cfg(not(ephemera_loom))]
 #[inline]
 pub(super) fn trim_ended(record: &Record<PoolRecord>) {

@@ -3,10 +3,10 @@
 //! All records of a scope share one ledger. Only slow paths change it: those that request or free
 //! units, and those of large blocks. A counting scope also counts each allocation and each free.
 //!
-//! When a scope ends, its heaps and their ledger serve later scopes. So the scopes of one ledger
+//! When a scope ends, its heaps and their ledger serve later scopes, so the scopes of one ledger
 //! are numbered. Each unit and each large block has a *birth*: the number of the scope that it
-//! counts for. The birth ensures that the free of an earlier scope's block changes no figure of the
-//! current scope.
+//! counts for. The birth ensures that the free of an earlier scope's block does not change any
+//! figure of the current scope.
 
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::account::Booked;
@@ -14,30 +14,30 @@ use ephemera_prim::sync::{AtomicU64, AtomicUsize, Ordering};
 
 use super::tagged::TaggedSum;
 
-/// The value of `limit` that stands for no limit.
+/// The value of `limit` in a scope without a limit.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
 
 /// The maximum number of trims that threads make to keep one scope within its limit.
 const TRIMS: usize = 64;
 
-/// A scope with a higher peak than usual raises the usual peak by 1/`RISE` of the difference. A
-/// scope with a lower peak lowers it by 1/`FALL` of the difference. So if all scopes of a program
-/// are large, only the first three count as bursts. If one scope in a thousand is large, it always
-/// counts as a burst.
+/// The divisors of the moving average of peaks, the usual peak. A scope with a higher peak raises
+/// the usual peak by 1/`RISE` of the difference, and a scope with a lower peak lowers it by
+/// 1/`FALL` of the difference. If all scopes of a program are large, only the first three therefore
+/// count as bursts. If one scope in a thousand is large, it always counts as a burst.
 #[cfg(not(ephemera_loom))]
 const RISE: usize = 8;
 #[cfg(not(ephemera_loom))]
 const FALL: usize = 64;
 
-/// A scope is a burst if its peak exceeds `BURST` times the usual peak, and also [`BURST_LEAST`]
-/// bytes.
+/// The factor that defines a burst: a scope whose peak exceeds `BURST` times the usual peak, and
+/// also [`BURST_LEAST`] bytes.
 #[cfg(not(ephemera_loom))]
 const BURST: usize = 4;
 #[cfg(not(ephemera_loom))]
 const BURST_LEAST: usize = 8 << 20;
 
-/// The figures of a scope. Several threads may change them at once, so each change is one atomic
-/// operation.
+/// The bytes, the limit and the counts of a scope. Several threads may change them at once, so each
+/// change is one atomic operation.
 ///
 /// A ledger belongs to one scope at a time. It outlives the scope, because threads that free the
 /// scope's last units still subtract from it.
@@ -52,7 +52,7 @@ pub(crate) struct Ledger {
     /// The number of live large blocks that count for the scope, and their bytes.
     large_blocks: TaggedSum,
     large_bytes: TaggedSum,
-    /// The most bytes that the scope held at the same time.
+    /// The maximum of `held` since the scope began.
     peak: AtomicUsize,
     limit: AtomicUsize,
     /// Not zero if the scope has held more than its limit.
@@ -60,9 +60,9 @@ pub(crate) struct Ledger {
     /// The number of scopes that ended on these heaps since the last `forget_streak`. Once this
     /// number exceeds `STREAK`, the heaps keep units for the next scope.
     streak: AtomicUsize,
-    /// A moving average of the peaks of the scopes on these heaps, in bytes.
+    /// The usual peak in bytes: a moving average of the peaks of the scopes on these heaps.
     usual: AtomicUsize,
-    /// The number of trims that threads made to keep the scope within its limit.
+    /// The number of trims that threads have made to keep the scope within its limit.
     trims: AtomicUsize,
     allocations: AtomicUsize,
     allocated: AtomicUsize,
@@ -133,9 +133,9 @@ impl Ledger {
         }
     }
 
-    /// Counts the end of a scope. Returns whether at least `scopes` other scopes have ended on
-    /// these heaps since the last [`Self::forget_streak`]. The next scope then probably needs the
-    /// same units.
+    /// Counts a scope that ends. Returns whether at least `scopes` other scopes have ended on these
+    /// heaps since the last [`Self::forget_streak`]. The next scope then probably needs the same
+    /// units.
     #[cfg(not(ephemera_loom))]
     pub(crate) fn note_end(&self, scopes: usize) -> bool {
         self.streak.fetch_add(1, Ordering::Relaxed) >= scopes
@@ -171,7 +171,7 @@ impl Ledger {
         }
     }
 
-    /// Returns whether `bytes` more would exceed the limit, and the thread should first free its
+    /// Returns whether `bytes` more would exceed the limit and the thread should first free its
     /// empty units of the scope. Returns `true` at most [`TRIMS`] times for each scope.
     #[inline]
     pub(crate) fn may_trim_for(&self, bytes: usize) -> bool {
@@ -222,7 +222,7 @@ impl Ledger {
     }
 
     /// Returns whether the scope with this number is the current one. The next scope may begin
-    /// right after this check. So each subtraction from a sum compares the low bits of the number
+    /// right after this check, so each subtraction from a sum compares the low bits of the number
     /// again.
     pub(crate) fn is_current(&self, birth: u64) -> bool {
         self.birth() == birth
@@ -260,7 +260,7 @@ impl Ledger {
         self.held.get()
     }
 
-    /// Returns the most bytes that the scope held.
+    /// Returns the maximum number of bytes that the scope held.
     pub(crate) fn peak(&self) -> usize {
         self.peak.load(Ordering::Relaxed)
     }

@@ -1,8 +1,8 @@
 //! Pools that all threads may use. Each thread has its own heaps for each family.
 //!
-//! A *family* is the pools of one type, or the size classes of one allocator, on all threads. A
-//! *record* is the identity of a thread for its allocators (see `ephemera_prim::record`). A *table*
-//! is the heaps of one family on one record.
+//! A *family* consists of the pools of one type, or the size classes of one allocator, on all
+//! threads. A *record* is the identity of a thread for its allocators (see
+//! `ephemera_prim::record`). A *table* consists of the heaps of one family on one record.
 //!
 //! ```text
 //!   thread-local of a family --> table: its heaps on this thread's record
@@ -10,9 +10,9 @@
 //!   unit   --> heap  --> record, inbox
 //! ```
 //!
-//! Each family has its own thread-local, so a thread reaches its heap by one load. All families
-//! share the tenant `PoolRecord` and its exit hook. A second tenant has the bundles of remote
-//! frees. Tables and records are never freed.
+//! Each family has its own thread-local, so a thread reaches its heap with one load. All families
+//! share the tenant `PoolRecord` and its exit hook. The bundles of remote frees belong to a second
+//! tenant. Tables and records are never freed.
 //!
 //! `DESIGN.md` lists these files in rows. Each file uses only files in the rows above it, or to its
 //! left in its own row.

@@ -17,7 +17,7 @@ use crate::unit::{self, UnitPtr};
 /// A thread as the owner of one heap.
 ///
 /// # Invariant
-/// The thread holds the heap's record, or the heap is one of threads that own nothing.
+/// The thread holds the heap's record, or the heap is one of those for threads that own nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeapOwner<'w> {
     heap: &'w ThreadHeap,
@@ -132,8 +132,9 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         self.heap.ledger().is_none_or(|ledger| ledger.is_current(birth))
     }
 
-    /// A slot has no birth. So a counting scope allocates from its own units only, and the birth of
-    /// a unit tells which scope a freed slot counts for.
+    /// Returns `false` for the units of other scopes if the heap's scope counts. A slot has no
+    /// birth, so a counting scope allocates only from its own units, whose birth tells which scope
+    /// a freed slot counts for.
     #[inline]
     fn serves(&self, birth: u64) -> bool {
         let shared = cfg!(ephemera_weaken = "counting_scopes_share_units");
@@ -145,14 +146,17 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         self.heap.heap.frees_to(unit.owner_word().get().cast_const())
     }
 
-    /// Under a limit, the request of another thread may depend on the unit of a guest.
+    /// Returns `false` under a limit, because another thread's request may depend on the unit that
+    /// a guest would pin.
     #[inline]
     fn may_host(&self) -> bool {
         !self.account().is_limited() || cfg!(ephemera_weaken = "limited_heaps_host")
     }
 
-    /// A limit, and the figures of a scope, depend on the units that the heap holds. A thread that
-    /// leases a record for a moment does not allocate from its heaps.
+    /// Returns `false` under a limit and in a scope, because a limit and the figures of a scope
+    /// depend on the units that the heap holds. Also returns `false` if no running thread is bound
+    /// to the record, because a thread that leases the record for a moment does not allocate from
+    /// its heaps.
     #[inline]
     fn may_rest(&self) -> bool {
         let is_unwatched = self.heap.ledger().is_none() && !self.account().is_limited();

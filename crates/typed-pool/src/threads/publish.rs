@@ -57,8 +57,8 @@ pub(super) fn publish_own() {
     }
 }
 
-/// Returns the bundle of this thread. Makes it if there is none. Returns `None` if the thread's
-/// exit guard has run, or if there is no memory.
+/// Returns the bundle of this thread, and makes one if the thread has none. Returns `None` if the
+/// thread's exit guard has run, or if there is no memory.
 pub(super) fn find_or_make_bundle() -> Option<&'static Bundle> {
     #[cfg(not(ephemera_loom))]
     return local::bound::<Bundle>().or_else(make_bundle).map(Record::data);
@@ -92,7 +92,7 @@ impl Tenant for Bundle {
         }
     }
 
-    /// Only drops the lease: a bundle has no inbox to drain.
+    /// Drops the lease and does nothing else, because a bundle has no inbox to drain.
     fn release(lease: Lease<'static, Self>) {
         drop(lease);
     }

@@ -35,7 +35,7 @@ fn value(number: usize) -> Value {
     Box::new_in([number as u64; 16], IdlePool)
 }
 
-/// Looks until units are purged. Fails after a bounded number of looks.
+/// Looks at the queue until units have been purged. Fails after a bounded number of looks.
 fn look_until_purged() {
     for _ in 0..1_000 {
         if IdlePool.stats().purged_units != 0 {
@@ -48,8 +48,7 @@ fn look_until_purged() {
     panic!("no unit was purged");
 }
 
-/// Publishes the slots that this thread freed last. Before that, checks that they pin one unit at
-/// most.
+/// Checks that the slots that this thread freed last pin at most one unit, then publishes them.
 fn publish_bundle_of_this_thread() {
     let held = IdlePool.stats().bytes_held;
     assert!(held <= UNIT_MIN, "{held} bytes are held");
@@ -147,8 +146,8 @@ fn a_look_that_purges_nothing_waits_for_the_clock() {
             number += 1;
             number % 32 == 0
         });
-        // After an earlier test, a number of looks may still run without a pause. Each look reduces
-        // that number.
+        // After an earlier test, a limited number of looks may still run without a pause. Each look
+        // reduces that number.
         for _ in 0..2 * LOOKS {
             look();
             #[cfg(not(miri))]

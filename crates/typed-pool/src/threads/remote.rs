@@ -1,5 +1,5 @@
-//! The work of a heap's owner on other heaps: frees of slots that other threads own, and the search
-//! for memory before a refusal.
+//! The operations of a heap's owner on other heaps: frees of slots that other threads own, and the
+//! search for memory before a refusal.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -96,14 +96,14 @@ unsafe fn give_past_bundle(group: SlotGroupPtr, bit: u64) {
     unsafe { publish_bits(heap, group.as_non_null(), bit) };
 }
 
-/// The size in bytes of the largest units with slots that may wait in bundles. Models allow every
-/// unit, because their slots are large.
+/// The size, in bytes, of the largest unit whose freed slots may wait in a bundle. Models allow
+/// every unit, because their slots are large.
 const LARGEST_UNIT: usize =
     if cfg!(any(ephemera_loom, ephemera_weaken = "bundle_of_any_size")) { UNIT_MAX } else { UNIT_MIN };
 
-/// Returns whether slots of this group may wait in a bundle. An earlier free to the group must
-/// still wait for a running owner. The unit must not be large. No limit and no figure of a scope
-/// may depend on the slots.
+/// Returns whether slots of this group may wait in a bundle: an earlier free to the group still
+/// waits for a running owner, the unit is not large, and neither a limit nor a figure of a scope
+/// depends on the slots.
 ///
 /// An owner that has already booked the earlier free probably waits for the next one too, so this
 /// thread publishes the next free at once.

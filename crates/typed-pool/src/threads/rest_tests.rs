@@ -20,13 +20,13 @@ fn value(number: usize) -> Box<[usize; 8], RestPool> {
     Box::new_in([number; 8], RestPool)
 }
 
-/// The bytes of a unit.
+/// The size of a unit in bytes.
 const UNIT: usize = 32 << 10;
-/// The units to which a heap grows so that units rest.
+/// The number of units to which a heap grows so that its units rest.
 const RESTING: usize = 64;
-/// The most units of a heap that does not grow and has at most `BATCH` live values.
+/// The maximum number of units of a heap that does not grow and has at most `BATCH` live values.
 const FEW: usize = 12;
-/// The values that are handed over at a time: those of two units.
+/// The number of values in one hand-over: those of two units.
 const BATCH: usize = 1_000;
 
 /// Makes values in batches with `make`, and lets another thread free each batch before it makes the

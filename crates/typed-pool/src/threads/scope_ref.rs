@@ -1,4 +1,5 @@
-//! `ScopeRef` and `Entered`: the users of a scope, and how a thread enters and leaves it.
+//! `ScopeRef` and `Entered`: counted references to a scope, and the guard of a thread that is in a
+//! scope.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -63,8 +64,8 @@ impl ScopeRef {
     }
 
     /// Lets the calling thread allocate from the scope until the result is dropped. If the thread
-    /// already allocates from the scope, this does nothing, or lets the thread use another record
-    /// of the scope.
+    /// already allocates from the scope, the call has no effect, or makes the thread use another
+    /// record of the scope.
     ///
     /// Returns `None` if the thread-local is being destroyed and cannot be written. That happens
     /// only on targets that build thread-locals on keys of the operating system.
@@ -122,7 +123,7 @@ impl ScopeRef {
     }
 }
 
-/// A guard that keeps a thread in a scope. It never leaves its thread.
+/// A guard that keeps a thread in a scope until it is dropped. It never leaves its thread.
 ///
 /// # Aborts
 /// Dropping the guard ends the process if the thread is still in a scope that it entered later.
@@ -130,7 +131,7 @@ impl ScopeRef {
 pub(crate) struct Entered {
     /// The lease of the scope's record, or `None` if the thread was in the scope already.
     lease: Option<Lease<'static, PoolRecord>>,
-    /// Keeps the guard on its thread, because a pointer is not `Send`.
+    /// A marker that makes the guard neither `Send` nor `Sync`, like a pointer.
     thread: PhantomData<NonNull<()>>,
 }
 

@@ -95,7 +95,7 @@ fn a_thread_in_a_counting_scope_owns_no_unit() {
     drop(inside);
 }
 
-/// Three leases at the same time give the scope three records.
+/// The test holds three leases at the same time, so the scope has three records.
 #[test]
 fn the_first_record_of_a_scope_serves_its_next_visits() {
     let scope = ScopeHeaps::make(false).expect("memory");

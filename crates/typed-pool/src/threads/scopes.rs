@@ -6,14 +6,14 @@
 //! ```
 //!
 //! A thread that enters a scope leases one of the scope's records and stores that record's table in
-//! the thread-local of `PooledAllocator`. When the thread leaves, it restores the former table and
-//! releases the lease. So the fast path does not change, and a block of a scope is an ordinary
-//! block.
+//! the thread-local of `PooledAllocator`. When the thread leaves the scope, it restores the former
+//! table and releases the lease. The fast path is therefore the same in a scope, and a block of a
+//! scope is an ordinary block.
 //!
 //! Heaps of scopes are never freed. When a scope ends, its heaps go to a pool, together with the
-//! units that escaped blocks pin. The next scope allocates from the free slots of those units. The
-//! pool has 64 places. Each thread uses one of them, so it usually gets the heaps that it used
-//! last.
+//! units that escaped blocks pin. The next scope on these heaps allocates from the free slots of
+//! those units. The pool has 64 places. Each thread uses one of the places, so a scope usually gets
+//! the heaps that its thread used last.
 
 use core::alloc::Layout;
 use core::ptr;
@@ -32,7 +32,7 @@ use super::table::Heaps;
 use super::unused::{ListedItem, Listing, UnusedList, UnusedPlace, Users};
 use crate::heap::supply::LeftUnits;
 
-/// The heaps of one scope.
+/// The ledger and the records of one scope at a time. The records have the scope's heaps.
 ///
 /// # Invariant
 /// **S1** These heaps and their records are permanent memory, and all of the records name this
@@ -42,9 +42,9 @@ use crate::heap::supply::LeftUnits;
 pub(crate) struct ScopeHeaps {
     ledger: Ledger,
     records: AtomicPtr<ScopeRecord>,
-    /// The number of `ScopeRef`s.
+    /// The number of `ScopeRef`s to the current scope.
     pub(super) users: Users,
-    /// The next heaps of the list [`ALL`].
+    /// The next item of the list [`ALL`].
     later: AtomicPtr<ScopeHeaps>,
     listing: Listing<ScopeHeaps>,
     /// Says which empty units were freed at the end of the scope: `FREED_NONE`, `FREED` or
@@ -52,14 +52,16 @@ pub(crate) struct ScopeHeaps {
     freed: AtomicUsize,
 }
 
-/// No empty units of the scope were freed yet.
+/// The value of `freed` before the empty units of the scope have been freed.
 const FREED_NONE: usize = 0;
-/// All empty units of the scope were freed.
+/// The value of `freed` after all empty units of the scope have been freed.
 const FREED: usize = 1;
-/// All empty units of the scope were freed, except for those that the next scope probably needs.
+/// The value of `freed` after all empty units of the scope have been freed, except for those that
+/// the next scope probably needs.
 const FREED_MOST: usize = 2;
 
-/// A record of a scope. It is in no registry, so no thread takes it as its own.
+/// A record of a scope, with its link in the scope's list of records. It is not in a registry, so
+/// no thread takes it as its own.
 #[derive(Debug)]
 #[repr(C)]
 struct ScopeRecord {
@@ -70,10 +72,10 @@ struct ScopeRecord {
 /// The list of all heaps of scopes, the newest first.
 static ALL: AtomicPtr<ScopeHeaps> = AtomicPtr::new(ptr::null_mut());
 
-/// The number of places for the heaps that threads used last.
+/// The number of places for unused heaps.
 const PLACES: usize = 64;
 
-/// The heaps that threads used last, by a hash of the thread.
+/// The places: the unused heaps that threads used last, by a hash of the thread.
 static PLACE: [CachePadded<UnusedPlace<ScopeHeaps>>; PLACES] =
     [const { CachePadded::new(UnusedPlace::new()) }; PLACES];
 
@@ -84,12 +86,13 @@ pub(super) static UNUSED: [UnusedList<ScopeHeaps>; 2] = [UnusedList::new(), Unus
 /// scope.
 const STREAK: usize = if cfg!(miri) { 4 } else { 256 };
 
-/// Every `UNUSED_EVERY`th scope on the same heaps frees the kept units that it did not use. The
-/// other scopes leave these units, because not every scope of a program uses the same classes.
+/// The interval, in scopes on the same heaps, at which a scope frees the kept units that it did not
+/// use. The other scopes leave these units, because not every scope of a program uses the same
+/// classes.
 const UNUSED_EVERY: u64 = 16;
 
-/// The maximum bytes of units that the heaps in a thread's place keep. The small classes come
-/// first.
+/// The maximum size, in bytes, of the units that the heaps in a thread's place keep, starting with
+/// the small classes.
 const KEPT_BYTES: usize = 2 << 20;
 
 /// The number of times that a thread waits for a record before it makes another one. A wait costs
@@ -125,7 +128,7 @@ fn permanent<T>(value: T) -> Option<&'static T> {
     Some(unsafe { place.as_ref() })
 }
 
-/// Returns the records of all scopes, or none if scopes have no heaps of `family`.
+/// Returns the records of all scopes if scopes have heaps of `family`; otherwise returns none.
 pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Record<PoolRecord>> + use<> {
     let mut at = if ptr::eq(family, pooled_family()) { follow(&ALL) } else { None };
     core::iter::from_fn(move || {
@@ -173,8 +176,8 @@ impl ScopeHeaps {
         if counting {
             return UNUSED[1].take();
         }
-        // Heaps in the places of other threads serve too, because these threads may start no
-        // further scope.
+        // Heaps in the places of other threads may be taken too, because those threads may never
+        // start another scope.
         let full = |place: &&CachePadded<UnusedPlace<Self>>| !place.is_empty();
         let of_others = || PLACE.iter().filter(full).find_map(|place| place.take());
         place().take().or_else(|| UNUSED[0].take()).or_else(of_others)
@@ -236,8 +239,8 @@ impl ScopeHeaps {
     }
 
     /// Leases the first record if no thread holds it, else the record that this thread remembers,
-    /// else any other. So a thread usually tries two records at most, even if many threads are in
-    /// the scope.
+    /// else any other. A thread therefore usually tries at most two records, even if many threads
+    /// are in the scope.
     fn try_lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
         if let Some(lease) = self.lease_first() {
             return Some(lease);
@@ -262,15 +265,16 @@ impl ScopeHeaps {
         let new = permanent(ScopeRecord { record, later: AtomicPtr::new(ptr::null_mut()) })?;
         let lease = new.record.try_lease();
         pooled_cell().remember(&new.record);
-        // The new record follows the first record in the list. So threads still prefer the first
+        // The new record follows the first record in the list, so threads still prefer the first
         // one, which has the most units.
         let list = follow(&self.records).map_or(&self.records, |first| &first.later);
         add_to(list, new, &new.later);
         lease
     }
 
-    /// Returns the lease together with the table on the leased record of a scope. Makes the table
-    /// if there is none. If there is no memory for it, releases the record and returns `None`.
+    /// Returns the lease together with the table on the leased record of a scope, and makes the
+    /// table if the record has none. If there is no memory for the table, releases the record and
+    /// returns `None`.
     #[inline]
     pub(super) fn table_of(
         lease: Lease<'static, PoolRecord>,
@@ -295,7 +299,7 @@ impl ScopeHeaps {
         let counting = self.ledger.is_counting();
         let mut kept = 0;
         // The exit hook of a thread frees the units that the heaps in its place keep. A thread
-        // without a record has no such hook, so its heaps keep no units.
+        // without a record has no such hook, so its heaps do not keep any units.
         let is_bound = local::bound::<PoolRecord>().is_some();
         let keeps = !counting && is_bound && self.ledger.note_end(STREAK) && place().is_empty();
         if keeps && !cfg!(ephemera_weaken = "scopes_keep_no_units") {
@@ -314,7 +318,7 @@ impl ScopeHeaps {
         }
     }
 
-    /// Ends the scope. Its heaps go to the pool.
+    /// Ends the scope and puts its heaps into the pool.
     pub(super) fn end(&'static self) {
         if self.freed.load(Ordering::Relaxed) == FREED_NONE {
             self.free_units(true);
@@ -341,5 +345,5 @@ impl ScopeHeaps {
     }
 }
 
-/// The limit of a scope without a limit.
+/// The argument `limit` for a scope without a limit.
 pub(crate) const UNLIMITED: usize = NO_LIMIT;

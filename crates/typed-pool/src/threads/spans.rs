@@ -1,9 +1,9 @@
 //! The spans that a thread keeps for its next large blocks, and the short paths of such blocks.
 //!
 //! The spans are on the thread's own record, even while the thread is in a scope. The short paths
-//! serve threads in no scope, and blocks that count for no scope. They allocate from the thread's
-//! own spans, free to these spans, and grow a block in its span. In all other cases they call the
-//! functions of `large`.
+//! serve threads outside of scopes, and blocks that do not count for a scope. They allocate from
+//! the thread's own spans, free to these spans, and grow a block in its span. In all other cases
+//! they call the functions of `large`.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};

@@ -35,41 +35,41 @@ use crate::geometry::UnitSpec;
 use crate::heap::{ChunkLen, UnitHeap};
 use crate::unit_header::SlotGroup;
 
-/// The data of this crate in a record: the record's tables, and the words that all of these tables
-/// share.
+/// This crate's data in a record: the tables, and the words that all of these tables share.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct PoolRecord {
     /// The newest table, or null. Each table has a link to the table made before it.
     pub(super) tables: OwnerPtr<ThreadHeap>,
-    /// The number of visits of the record's holders to the slow path.
+    /// The number of times that holders of the record have taken the slow path.
     pub(super) visits: OwnerUsize,
     /// Not zero if a holder of the record may have left empty units, for example because a walker
     /// protected them. The next release of the record frees them.
     pub(super) rest: OwnerUsize,
-    /// The number of times that statistics walked these heaps while another thread held the record.
+    /// The number of walks for statistics over this record's heaps while another thread held the
+    /// record.
     pub(super) walks: AtomicUsize,
     /// The ledger of the scope that has this record, or null in a record for threads. Never changes
-    /// after the record was made.
+    /// after the record has been made.
     pub(super) ledger: OwnerPtr<Ledger>,
     /// The content that the holder's [`FamilyCell`] had before the holder entered the scope of this
     /// record. If that content names a table, the holder also holds the table's record for as long
     /// as it holds this record.
     #[cfg(not(ephemera_loom))]
     pub(super) outer: [OwnerPtr<ThreadHeap>; 2],
-    /// Not zero if the record's scope ended while another thread held the record. That thread then
-    /// trims it.
+    /// Not zero if the record's scope ended while another thread held the record. That thread trims
+    /// the record when it releases it.
     pub(super) ended: AtomicUsize,
     /// Not zero if another thread pushed to a heap of this record since the last drain. Only
     /// records of scopes use this mark. With the mark, a thread that leaves a scope need not check
     /// each heap.
     pub(super) mailed: AtomicUsize,
-    /// The freed spans that the record's thread keeps for its next large blocks, of all families.
+    /// The freed spans that the record's thread keeps for its next large blocks of all families.
     /// The cache of a scope's record stays empty, because a thread in a scope uses the cache of its
     /// own record.
     pub(super) spans: SpanCache,
-    /// The bytes that other threads pushed to these heaps. The pushing threads write this count, so
-    /// it has its own cache line.
+    /// The number of bytes that other threads have pushed to these heaps. The pushing threads write
+    /// this count, so it has its own cache line.
     #[cfg(not(ephemera_loom))]
     pub(super) pushed: CachePadded<PushedBytes>,
 }
@@ -123,23 +123,25 @@ const _: () = assert!(core::mem::offset_of!(ThreadHeap, heap) == 0);
 #[cfg(all(target_arch = "x86_64", not(test), not(ephemera_loom)))]
 const _: () = assert!(size_of::<ThreadHeap>().is_power_of_two());
 
-/// One heap of a record. The record's heaps of one family are adjacent and form a table.
+/// One heap of a record, with its mail. The record's heaps of one family are adjacent and form a
+/// table.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct ThreadHeap {
     pub(super) heap: UnitHeap,
     pub(super) family: *const Family,
     pub(super) record: *const Record<PoolRecord>,
-    /// The bytes of all slots of one group. A push publishes remote frees of at most this number of
-    /// bytes.
+    /// The total size of the slots of one group, in bytes. A push publishes remote frees of at most
+    /// this size.
     #[cfg(not(ephemera_loom))]
     pub(super) group_bytes: usize,
-    /// The next table. Only the first heap of a table uses it.
+    /// The table of the same record that was made before this one. Only the first heap of a table
+    /// uses it.
     pub(super) later: OwnerPtr<ThreadHeap>,
     /// The trim epoch that the table's holder last obeyed. Only the first heap of a table uses it.
     pub(super) epoch_seen: OwnerUsize,
-    /// The account's `spares` at the last search for room outside this table, or zero before the
-    /// first search. Only the first heap of a table uses it.
+    /// The value of the account's `spares` at the last search for room outside this table, or zero
+    /// before the first search. Only the first heap of a table uses it.
     pub(super) looked: OwnerUsize,
     /// Not zero if an empty unit stayed before the last refusal, because a walker protected it.
     /// Only the first heap of a table uses it.
@@ -153,8 +155,8 @@ pub(crate) struct ThreadHeap {
     /// The number of times that a thread leased the record to drain this heap.
     #[cfg(all(test, not(ephemera_loom)))]
     pub(super) drains: OwnerUsize,
-    /// The mail has its own cache line, because other threads write these words while the owner
-    /// allocates.
+    /// The unbooked remote frees. They have their own cache line, because other threads write these
+    /// words while the owner allocates.
     pub(super) mail: CachePadded<HeapMail>,
 }
 
@@ -202,7 +204,7 @@ impl ThreadHeap {
         unsafe { &*self.record }
     }
 
-    /// Returns whether remote frees wait to be booked. The answer may be out of date.
+    /// Returns whether the heap has unbooked remote frees. The answer may be out of date.
     pub(super) fn has_mail(&self) -> bool {
         self.mail.is_some()
     }
@@ -218,15 +220,15 @@ impl ThreadHeap {
     }
 }
 
-/// The remote frees of a heap that are not booked.
+/// The unbooked remote frees of a heap.
 pub(super) type HeapMail = Mail<SlotGroup, ThreadHeap>;
 
 /// A function that returns the calling thread's cell of a family.
 #[cfg(not(ephemera_loom))]
 pub(super) type FamilyKey = fn() -> ThisCell;
 
-/// The state that all threads share for the pools of a family. The macros of this crate define it
-/// as a `static`.
+/// A family: the pools of one type, or the size classes of one allocator, on all threads. This is
+/// the state that all threads share; the macros of this crate define it as a `static`.
 ///
 /// Not public API: the macros expand to its name.
 #[doc(hidden)]
@@ -239,7 +241,7 @@ pub struct Family {
     /// because each thread that requests or frees units writes it.
     pub(super) account: CachePadded<SharedAccount>,
     pub(super) epoch: Epoch,
-    /// The number of searches by threads for room outside their own tables.
+    /// The number of times that threads have searched for room outside their own tables.
     #[cfg(all(test, not(ephemera_loom)))]
     pub(super) looks: core::sync::atomic::AtomicUsize,
     /// The model's own registry, because loom has no statics.
@@ -268,16 +270,16 @@ unsafe impl Sync for Family {}
 unsafe impl Send for Family {}
 
 #[cfg(not(ephemera_loom))]
-/// A family's thread-local: the heaps that the thread allocates from. The macros of this crate
-/// define it.
+/// A family's thread-local: the pointers to the heaps from which the thread allocates. The macros
+/// of this crate define it.
 ///
 /// Not public API: the macros expand to its name.
 ///
 /// # Invariant
-/// **T2** `heaps` points at the family's table on a record that the thread holds: its own, or that
-/// of the scope that it entered last. Or it points at the heaps of threads that own nothing.
-/// `counting` is null, or points at the table of the counting scope that the thread entered last.
-/// While `counting` is not null, `heaps` points at the heaps of threads that own nothing. So each
+/// **T2** `heaps` points to the family's table on a record that the thread holds (its own, or that
+/// of the scope that it entered last), or to the heaps of threads that own nothing. `counting` is
+/// null, or points to the table of the counting scope that the thread entered last. While
+/// `counting` is not null, `heaps` points to the heaps of threads that own nothing, so each
 /// allocation and each free takes a path that counts.
 #[doc(hidden)]
 #[derive(Debug)]
@@ -294,7 +296,7 @@ pub struct FamilyCell {
 /// Not public API: the macros expand to its name.
 ///
 /// # Invariant
-/// **T3** The pointer points at the cell of the thread that uses the pointer, or is `None` if that
+/// **T3** The pointer points to the cell of the thread that uses the pointer, or is `None` if that
 /// cell is destroyed. No function keeps the pointer after its call.
 #[cfg(not(ephemera_loom))]
 #[doc(hidden)]

@@ -28,7 +28,7 @@ pub(super) fn stats_of(family: &Family, holds: impl Fn(&Record<PoolRecord>) -> b
 }
 
 /// Adds the units and live slots of a table. `owned` says whether the calling thread holds the
-/// table's record. If no thread holds the record, this function leases it for the walk.
+/// table's record. If no thread holds that record, this function leases it for the walk.
 fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
     let record = heaps.first().record();
     let lease = if owned { None } else { record.try_lease() };

@@ -15,8 +15,9 @@ use crate::stats::Stats;
 /// The heaps of one family on one record: a table, or the static heaps of threads that own nothing.
 ///
 /// # Invariant
-/// **T1** `first` points at the first of the family's heaps, which never move and are never freed.
-/// All of them name their family and their record, except the heaps of threads that own nothing.
+/// **T1** `first` points to the first of the family's heaps, which never move and are never freed.
+/// All of these heaps name their family and their record, except the heaps of threads that own
+/// nothing.
 ///
 /// `first` is a pointer, because a reference to the first heap could not access the other heaps.
 #[derive(Debug, Clone, Copy)]
@@ -126,8 +127,8 @@ impl<'w> Heaps<'w> {
         Self::of_record(record).find(|heaps| heaps.first().is_of(family))
     }
 
-    /// Returns the table of a family on a record. Makes the table if there is none. Returns `None`
-    /// if there is no memory for it.
+    /// Returns the table of a family on a record, and makes the table if the record has none.
+    /// Returns `None` if there is no memory for the table.
     ///
     /// # Safety
     /// The calling thread holds the record. The record and the family outlive all use of the table.
@@ -138,7 +139,7 @@ impl<'w> Heaps<'w> {
         Self::find(record, family).or_else(|| unsafe { Self::make(record, family) })
     }
 
-    /// Makes the table of a family on a record. Returns `None` if there is no memory for it.
+    /// Makes the table of a family on a record. Returns `None` if there is no memory for the table.
     ///
     /// # Safety
     /// The calling thread holds the record, which has no table of the family. The record and the
@@ -162,7 +163,7 @@ impl<'w> Heaps<'w> {
         Some(heaps)
     }
 
-    /// Returns whether a trim was requested since the last call for this table.
+    /// Returns whether a trim has been requested since the last call for this table.
     pub(super) fn take_trim_request(self) -> bool {
         let first = self.first();
         first.family().epoch.turned(&first.epoch_seen)

@@ -1,9 +1,9 @@
 //! `TaggedSum`: a sum that belongs to one scope at a time.
 //!
 //! Scopes that use the same heaps one after the other use the same word. When the next scope
-//! begins, other threads may still free blocks of the earlier scope. These frees must not subtract
-//! from the new sum. So the word also has the low bits of the scope's number, and each subtraction
-//! compares these bits in the same atomic step.
+//! begins, other threads may still free blocks of the earlier scope, and these frees must not
+//! subtract from the new sum. The word therefore also has the low bits of the scope's number, and
+//! each subtraction compares these bits in the same atomic operation.
 
 use ephemera_prim::sync::{AtomicU64, Ordering, change_if};
 

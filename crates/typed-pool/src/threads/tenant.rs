@@ -24,8 +24,8 @@ impl Tenant for PoolRecord {
 
     fn enter(&self) {}
 
-    /// Frees empty units, then resets the thread's cells. After that, each free of this thread is
-    /// remote.
+    /// Frees the thread's empty units, then resets its cells. After that, each free of this thread
+    /// is remote.
     fn leave(record: &'static Record<Self>) {
         lease_end::trim_record(record);
         scopes::trim_place(true);

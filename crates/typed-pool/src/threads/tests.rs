@@ -21,7 +21,7 @@ use crate::pooled_allocator;
 
 const SMALL: Layout = Layout::new::<[u8; 32]>();
 const LARGE: Layout = Layout::new::<[u8; 60_000]>();
-/// 63 of these blocks fit in a unit of 64 KiB.
+/// A block of a class with units of 64 KiB, in which 63 of these blocks fit.
 type Medium = [u8; 1_024];
 
 fn looks(family: &Family) -> usize {
@@ -93,7 +93,7 @@ fn an_empty_unit_kept_by_another_thread_allows_another_search() {
     assert_eq!(Limited.stats().bytes_held, 0);
 }
 
-// On a 32-bit target there may be memory for any layout. Miri has memory for this layout.
+// A 32-bit target may have memory for any layout, and Miri has memory for this one.
 #[cfg(all(target_pointer_width = "64", not(miri)))]
 #[test]
 fn a_refusal_without_a_limit_is_not_remembered() {
@@ -110,7 +110,8 @@ fn a_refusal_without_a_limit_is_not_remembered() {
     assert_eq!(looks(family), 3);
 }
 
-/// Returns the number of drains of these heaps by remote frees to records without a holder.
+/// Returns the number of times that a remote free to a record without a holder drained one of the
+/// family's heaps.
 fn drains(family: &'static Family) -> usize {
     let tables = family.registry().records().filter_map(|record| Heaps::find(record, family));
     tables.flat_map(Heaps::all).map(|heap| heap.drains.get()).sum()
@@ -140,8 +141,8 @@ fn frees_after_thread_exit_lease_the_record_twice_for_each_group() {
     assert_eq!(Blocks.stats().bytes_held, 0, "the last free freed the last unit");
 }
 
-/// A thread that takes over the record of an ended thread reuses freed slots while other groups
-/// count down.
+/// A thread that takes over an ended thread's record reuses freed slots while other groups count
+/// down.
 #[test]
 fn slots_of_ended_threads_are_reused_while_others_are_freed() {
     take_turn();

@@ -27,7 +27,8 @@ pub(super) fn forget(family: &Family) {
     let _ = (family.cell)().set(CellState::NOTHING);
 }
 
-/// Returns the record that is bound to this thread, or else NOWHERE or GONE, which no unit names.
+/// Returns the record that is bound to this thread, or NOWHERE or GONE if there is none. No unit
+/// names these two records.
 #[inline]
 pub(crate) fn this_record() -> *const Record<PoolRecord> {
     local::current::<PoolRecord>()

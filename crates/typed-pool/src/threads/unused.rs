@@ -1,4 +1,4 @@
-//! Stores the heaps of ended scopes for later scopes, on a list or in places. Also counts the users
+//! Keeps the heaps of ended scopes for later scopes, on a list or in places. Also counts the users
 //! of a scope. An *item* is the heaps of one scope, in permanent memory. An item without a user is
 //! *unused*. A *place* holds one item.
 //!
@@ -10,10 +10,9 @@
 //!             gate shut  LISTED, in use -----------------------------------'
 //! ```
 //!
-//! The *gate* is a lock that no thread waits for without end. Only the thread at the gate removes
-//! items from the list, so an item on the list keeps its link. If the thread at the gate is
-//! preempted, other threads do not make new heaps: they take an unused item and leave it on the
-//! list.
+//! The *gate* is a lock with a bounded wait. Only the thread at the gate removes items from the
+//! list, so an item on the list keeps its link. If the thread at the gate is preempted, other
+//! threads do not make new heaps: they take an unused item and leave it on the list.
 //!
 //! # Invariant
 //! **S5** An item is permanent memory. It has one user at a time. The user is the thread that
@@ -50,17 +49,17 @@ const TAKE: Ordering = order_unless(cfg!(ephemera_weaken = "unused_place_take_re
 // this user's work.
 const REMOVE: Ordering = order_unless(cfg!(ephemera_weaken = "scope_users_relaxed"), Ordering::Release);
 
-/// The item is in use, and on no list.
+/// The word of an item that is in use and not on the list.
 const UNLISTED: usize = 0;
-/// The item is unused, and on the list.
+/// The word of an item that is unused and on the list.
 const LISTED: usize = 1;
-/// The item is in use, and on the list.
+/// The word of an item that is in use and on the list.
 const LISTED_IN_USE: usize = 2;
 
 /// The maximum number of items that a thread looks at while the gate is shut.
 const LOOKS: usize = if cfg!(ephemera_loom) { 2 } else { 64 };
 
-/// The part of an item that its list uses.
+/// The words of an item that its list uses: its state, and its link.
 #[derive(Debug)]
 pub(super) struct Listing<T> {
     word: AtomicUsize,
@@ -74,13 +73,14 @@ pub(super) trait ListedItem: Sized {
 
 impl<T> Listing<T> {
     ephemera_prim::const_unless_loom! {
-        /// Creates the listing of an item that is in use and on no list.
+        /// Creates the listing of an item that is in use and not on a list.
         pub(super) fn new() -> Self {
             Self { word: AtomicUsize::new(UNLISTED), below: AtomicPtr::new(ptr::null_mut()) }
         }
     }
 
-    /// Marks the item as unused. Returns whether the caller must push it, because it is on no list.
+    /// Marks the item as unused. Returns whether the caller must push it, because it is not on the
+    /// list.
     fn mark_unused(&self) -> bool {
         // ORDERING: `MARK_UNUSED`. Pairs with `Listing::take_listed` and `Listing::unlist`.
         self.word.swap(LISTED, MARK_UNUSED) == UNLISTED
@@ -92,8 +92,8 @@ impl<T> Listing<T> {
         self.word.compare_exchange(LISTED, LISTED_IN_USE, TAKE_LISTED, Ordering::Relaxed).is_ok()
     }
 
-    /// Marks the item as being on no list. Returns whether the item was unused. If so, this thread
-    /// is its user from now on.
+    /// Marks the item as not being on the list. Returns whether the item was unused. If so, this
+    /// thread is its user from now on.
     fn unlist(&self) -> bool {
         // ORDERING: `UNLIST`. Pairs with `Listing::mark_unused`.
         self.word.swap(UNLISTED, UNLIST) == LISTED
@@ -122,7 +122,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         unsafe { first.as_ref() }
     }
 
-    /// Ends the use of an item, and pushes it unless it is on the list.
+    /// Marks an item as unused on behalf of its user, and pushes it unless it is on the list.
     pub(super) fn put(&self, item: &'static T) {
         let listing = item.listing();
         if listing.mark_unused() {
@@ -207,7 +207,7 @@ impl<T: 'static> UnusedPlace<T> {
         self.0.compare_exchange(ptr::null_mut(), item, PUT, Ordering::Relaxed).is_ok()
     }
 
-    /// Returns whether the place has no item. The answer may be out of date.
+    /// Returns whether the place is empty. The answer may be out of date.
     #[cfg(not(ephemera_loom))]
     pub(super) fn is_empty(&self) -> bool {
         self.0.load(Ordering::Relaxed).is_null()
@@ -228,7 +228,7 @@ pub(super) struct Users(AtomicUsize);
 
 impl Users {
     ephemera_prim::const_unless_loom! {
-        /// Creates a count of no users.
+        /// Creates a count of zero users.
         pub(super) fn new() -> Self {
             Self(AtomicUsize::new(0))
         }

@@ -15,8 +15,8 @@ use super::table::Heaps;
 use super::{idle_queue, this_thread};
 use crate::heap::{self, PoolEnv};
 
-/// At every `ROUND`th visit to the slow path, a thread books the remote frees of all heaps of its
-/// record.
+/// The number of visits to the slow path in a *round*. At the end of each round, a thread books the
+/// remote frees of all heaps of its record.
 const ROUND: usize = 64;
 
 /// Allocates a slot from the heap with this index by the slow path, on a thread that holds the
@@ -27,8 +27,8 @@ const ROUND: usize = 64;
 pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the caller holds the record, and the index is in the table.
     let owner = unsafe { heaps.owner(heap) };
-    // A miss of a heap that hosts is no visit: the thread works for other threads at inspections
-    // instead.
+    // A miss of a heap that hosts does not count as a visit: the thread works for other threads at
+    // inspections instead.
     if let Some(slot) = owner.heap().take_from_behind(size) {
         return Ok(slot);
     }
@@ -98,9 +98,9 @@ pub(super) unsafe fn refill_beyond(
 #[cfg(not(ephemera_loom))]
 const OUTER: usize = 8;
 
-/// Books the remote frees of all heaps of the record. If it is the record of a scope, also books
-/// those of the next [`OUTER`] outer scopes and of the thread's own record. In those heaps, a
-/// thread takes no slow path while it is in an inner scope.
+/// Books the remote frees of all heaps of the record. For the record of a scope, also books the
+/// remote frees of the next [`OUTER`] outer scopes and of the thread's own record, because a thread
+/// never takes the slow path of those heaps while it is in an inner scope.
 #[cold]
 pub(super) fn look_after_all(record: &Record<PoolRecord>) {
     look_after(record);
@@ -116,14 +116,14 @@ pub(super) fn look_after_all(record: &Record<PoolRecord>) {
     }
 }
 
-/// The least number of units that other threads must empty during a round for the units of a heap
-/// to rest. In a hand-over the number is 7 or more, even if queued units become fronts too. With
-/// frees of random blocks by all threads it is 1.
+/// The minimum number of a heap's units that other threads must empty during a round so that the
+/// heap's units rest. If one thread hands all of its blocks over to another, that number is 7 or
+/// more, even if queued units become fronts too. If all threads free random blocks, it is 1.
 const LEAST_EMPTIED: u16 = if cfg!(ephemera_weaken = "units_rest_at_once") { 1 } else { 4 };
 
-/// Decides which heap of a table lets its units rest until the next round. A heap that does so
-/// continues while other threads empty enough of its units. Otherwise the heap follows from which
-/// other threads emptied the most.
+/// Decides which heap of a table lets its units rest during the next round. A heap that does so
+/// continues while other threads empty enough of its units. After that, the choice falls on the
+/// heap whose units other threads emptied most often.
 ///
 /// # Safety
 /// The calling thread holds the table's record.
@@ -150,8 +150,8 @@ unsafe fn choose_resting(heaps: Heaps<'_>) {
 }
 
 /// Books the remote frees of all heaps of the record, and trims the tables for which a trim was
-/// requested. The thread may not use all of these tables, because earlier holders of the record
-/// made some of them.
+/// requested. Some of these tables may serve families that this thread never uses, because earlier
+/// holders of the record made them.
 fn look_after(record: &Record<PoolRecord>) {
     for heaps in Heaps::of_record(record) {
         if heaps.take_trim_request() {
@@ -165,7 +165,7 @@ fn look_after(record: &Record<PoolRecord>) {
         }
     }
     // If the thread leases the record only for a moment, no later slow path frees the units that
-    // became empty here. So the release frees them. A scope keeps its empty units until it ends.
+    // became empty here, so the release frees them. A scope keeps its empty units until it ends.
     if record.data().ledger().is_none() {
         record.data().rest.set(1);
     }

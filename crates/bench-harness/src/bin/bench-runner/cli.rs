@@ -12,10 +12,10 @@ use clap::{Parser, Subcommand};
 use ephemera_trace::replay::{ReplayOptions, SUBCOMMAND};
 use regex::Regex;
 
-/// The time of the workloads with rounds in a quick run. It leaves a margin of five seconds for the
-/// start of the run and the report.
+/// The time for the workloads with rounds in a quick run. It leaves a margin of five seconds for
+/// the start of the run and the report.
 const QUICK: Duration = Duration::from_secs(115);
-/// The time of the workloads with rounds in a full run. It leaves a margin of four and a half
+/// The time for the workloads with rounds in a full run. It leaves a margin of four and a half
 /// minutes, because steps with few rounds take longer than planned.
 const FULL: Duration = Duration::from_secs(10 * 60 + 30);
 

@@ -4,7 +4,7 @@
 //! A process for each workload and contender runs N units without counting, then N and 2N with
 //! counting. The difference is the cost of N units once everything is warm, without the cost of a
 //! call. Nothing is random: the environment is minimal, tables come from the seed, and inputs are
-//! generated. Two runs give the same figures.
+//! generated, so two runs give the same figures.
 
 #![expect(clippy::std_instead_of_alloc, reason = "a program of a host")]
 
@@ -23,18 +23,18 @@ use bench_harness::host::Host;
 use bench_harness::workloads::{Cell, Context, Document, Need, Sources, WorkloadSpec};
 use serde::Serialize;
 
-/// The program that counts.
+/// The name of the program that counts the instructions.
 const VALGRIND: &str = "valgrind";
 
-/// The function that callgrind watches: [`ephemera_measured`].
+/// The name of the function that callgrind watches: [`ephemera_measured`].
 const REGION: &str = "ephemera_measured";
 
 /// The keys of this workspace's contenders.
 const OURS: [&str; 9] =
     ["ring", "one-ring", "ringal", "pool", "arena", "shared", "typed-pool", "pooled-box", "pooled-allocator"];
 
-/// The least length, in bytes, of the document that R1 parses. The document is generated, so it is
-/// the same on every host.
+/// The minimum length, in bytes, of the document that R1 parses. The document is generated, so it
+/// is the same on every host.
 const DOCUMENT: usize = 40_000;
 
 /// The counted region: one call of a cell, the same call that the runner times.
@@ -68,16 +68,17 @@ struct CountedWorkload {
     instructions: BTreeMap<&'static str, f64>,
 }
 
-/// Returns whether a workload's count depends only on the program: it has one thread, and the seed
-/// decides its input. R2, R4 and R5 read files of the host. S12 and S13 measure whole processes.
+/// Returns whether a workload's count depends only on the program: the workload has one thread, and
+/// the seed decides its input. R2, R4 and R5 read files of the host. S12 and S13 measure whole
+/// processes.
 fn counted(spec: &WorkloadSpec) -> bool {
     let threads = matches!(spec.need, Need::OtherThread | Need::Shared | Need::ThreadsEnd);
     !threads && !spec.is_served() && !spec.reads_host() && !spec.is_alone()
 }
 
 /// Returns the contenders of a workload that `peers` names. If `peers` is empty, returns the
-/// contenders of this workspace, and for comparison the allocator that does nothing and the
-/// reference.
+/// contenders of this workspace, as well as the allocator that does nothing and the reference for
+/// comparison.
 fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
     let by_default = [&OURS[..], &[ALWAYS[VOID], ALWAYS[REFERENCE]]].concat();
     let chosen = |key: &str| match peers {
@@ -88,8 +89,8 @@ fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
     contenders::of(spec.class).into_iter().filter(|entry| chosen(entry.key) && able(entry)).collect()
 }
 
-/// Counts all workloads that can be counted and writes `icount.json`. Before each workload, calls
-/// `step` with the total number of these workloads and the name of the next one.
+/// Counts all workloads that can be counted, and writes `icount.json`. Before each of them, calls
+/// `step` with their number and the name of that workload.
 pub(crate) fn run(
     specs: &[WorkloadSpec],
     peers: &[String],
@@ -125,7 +126,7 @@ pub(crate) fn run(
         }
         Ok(())
     };
-    // Other load does not change counts, so each processor gets a lane.
+    // Counts do not depend on the load of the host, so one process runs on each processor.
     let lanes = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let lane = &lane;
@@ -148,7 +149,7 @@ pub(crate) fn run(
     Ok(file)
 }
 
-/// Returns the version of valgrind. If it is missing, the error says how to install it.
+/// Returns the version of valgrind. If valgrind is missing, the error says how to install it.
 fn version() -> Result<String, Box<dyn Error>> {
     let asked = valgrind().arg("--version").output().map_err(not_there)?;
     Ok(String::from_utf8_lossy(&asked.stdout).trim().to_owned())

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 impl RunnerArguments {
-    /// Runs the command. Returns `true` if it found no fault.
+    /// Runs the command. Returns `true` if the command did not find a fault.
     fn run(&self) -> Result<bool, Box<dyn Error>> {
         if let Some(job) = &self.child {
             runner::serve(&serde_json::from_str(job)?, &mut BufWriter::new(stdout().lock()))?;
@@ -205,7 +205,8 @@ impl RunnerArguments {
     }
 }
 
-/// Prints each contender of a workload that crashed or was wrong. Returns `true` if there was none.
+/// Prints each contender that crashed or gave wrong results in a workload. Returns `true` if there
+/// is none.
 fn complain(outcome: &WorkloadOutcome) -> bool {
     let mut good = true;
     for (key, state) in &outcome.states {

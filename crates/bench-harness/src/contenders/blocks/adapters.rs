@@ -1,5 +1,6 @@
 //! Adapters that implement [`RawAlloc`] for allocators with allocator-api2's `Allocator`, one for
-//! each version of the trait. A resize calls `grow` or `shrink`. No adapter calls `grow_zeroed`.
+//! each version of the trait. A resize calls `grow` or `shrink`. The adapters never call
+//! `grow_zeroed`.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};

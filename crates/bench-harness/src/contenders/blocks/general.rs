@@ -1,4 +1,4 @@
-//! General allocators: zero-sized contenders. The harness calls them directly. None of them is the
+//! General allocators: zero-sized contenders, which the harness calls directly. None of them is the
 //! global allocator of the process.
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -33,8 +33,8 @@ impl<L: Library> Global<L> {
         // SAFETY: `new` is not empty.
         let moved = unsafe { L::ALLOC.alloc(new) };
         if !moved.is_null() {
-            // SAFETY: both blocks have at least this length, and a new block overlaps no live
-            // block.
+            // SAFETY: both blocks have at least this length, and a new block does not overlap a
+            // live one.
             unsafe { copy_nonoverlapping(ptr, moved, old.size().min(new.size())) };
             // SAFETY: the caller passes a live block with its layout and does not use it after a
             // move.
@@ -79,7 +79,7 @@ unsafe impl<L: Library> RawAlloc for Global<L> {
 }
 
 /// Defines a zero-sized contender. `$lent` is the type that a workload holds. `$below` is the heap
-/// that workloads litter.
+/// that is littered before a workload on a littered heap runs.
 macro_rules! stateless {
     ($(#[$doc:meta])* $name:ident: $lent:ty = $value:expr, over $below:ty, $info:expr) => {
         $(#[$doc])*
@@ -116,7 +116,7 @@ macro_rules! library {
 }
 
 /// Defines a contender for a general allocator that implements `Allocator` of allocator-api2 0.2.
-/// Workloads litter the system's heap.
+/// The heap that is littered for it is the system's.
 macro_rules! chunked {
     ($(#[$doc:meta])* $name:ident = $alloc:path, $info:expr) => {
         stateless! { $(#[$doc])* $name: Api02<$alloc> = Api02($alloc), over System, $info }
@@ -130,19 +130,21 @@ library! {
 }
 #[cfg(feature = "c-peers")]
 library! {
-    /// mimalloc, without its secure mode. It is a C library, so the compiler inlines no call.
+    /// mimalloc, without its secure mode. It is a C library, so the compiler cannot inline its
+    /// calls.
     MiMalloc = mimalloc::MiMalloc,
     Info::new("mimalloc", env!("EPHEMERA_VERSION_MIMALLOC"), Caps::GENERAL, "C, not inlined")
 }
 #[cfg(feature = "c-peers")]
 library! {
-    /// jemalloc, with its default options. It is a C library, so the compiler inlines no call.
+    /// jemalloc, with its default options. It is a C library, so the compiler cannot inline its
+    /// calls.
     Jemalloc = tikv_jemallocator::Jemalloc,
     Info::new("jemalloc", env!("EPHEMERA_VERSION_JEMALLOC"), Caps::GENERAL, "C, not inlined")
 }
 #[cfg(feature = "cpp-peers")]
 library! {
-    /// snmalloc, without its checks. It is a C++ library, so the compiler inlines no call.
+    /// snmalloc, without its checks. It is a C++ library, so the compiler cannot inline its calls.
     SnMalloc = snmalloc_rs::SnMalloc,
     Info::new("snmalloc", env!("EPHEMERA_VERSION_SNMALLOC"), Caps::GENERAL, "C++, not inlined")
 }

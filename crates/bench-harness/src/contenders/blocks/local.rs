@@ -1,6 +1,6 @@
-//! Allocators for one thread: rings, multitude, and bump arenas, which free their blocks together
-//! in a reset. Most accept a backing allocator, so in the memory pass they run over one that counts
-//! the bytes they hold.
+//! Allocators for one thread: rings, multitude, and bump arenas, which free all their blocks at
+//! once in a reset. Most of them accept a backing allocator. In the memory pass, they run over one
+//! that counts the bytes they hold.
 
 use allocator_api2::alloc::{Allocator, Global};
 use allocator_api2_04::alloc as v04;
@@ -70,18 +70,20 @@ local! {
 }
 local! {
     /// blink-alloc. On a free, version 0.4.0 compares the start of the block with its cursor, which
-    /// is at the end of the last block. The two never match, so it reuses nothing before a reset.
+    /// is at the end of the last block. The two never match, so this contender does not reuse any
+    /// block before a reset.
     Blink<A: v04::Allocator = v04::Global> = BlinkAlloc<A>, BlinkAlloc::new_in, Api04,
     Info::counted("blink-alloc", env!("EPHEMERA_VERSION_BLINK_ALLOC"), Caps::ARENA, "reuses no single block; reset"),
     reset
 }
 local! {
-    /// multitude, whose chunks count their live blocks. It reuses a chunk that has no live block.
+    /// multitude, whose chunks count their live blocks. It reuses a chunk once none of the chunk's
+    /// blocks is live.
     Chunked<A: v04::Allocator = v04::Global> = Arena<A>, Arena::new_in, Api02,
     Info::counted("multitude", env!("EPHEMERA_VERSION_MULTITUDE"), Caps::LOCAL, "one thread; frees by the chunk")
 }
 
-/// bumpalo, which can reuse the last block once that block is freed. It accepts no backing
+/// bumpalo, which can reuse the last block once that block is freed. It does not accept a backing
 /// allocator.
 pub(crate) struct Bumpalo(bumpalo::Bump);
 

@@ -12,8 +12,8 @@ use core::ptr::null_mut;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::{Caps, Info};
 
-/// The size of the largest block, in bytes. The buffer has this much room after the last block
-/// start.
+/// The size of the largest block, in bytes. The buffer has this much room after the position of the
+/// last block start.
 const SLACK: usize = 64 * 1024;
 /// The default size of the range of block starts, in bytes. The range fits well within a
 /// first-level cache.
@@ -38,8 +38,8 @@ pub(crate) struct Void {
 impl Void {
     fn with_wrap(wrap: usize) -> Self {
         let mut buffer = vec![VoidLine([0; 64]); (wrap + SLACK) / 64];
-        // The wrap is a power of two of at least the step, so one mask both wraps and aligns the
-        // cursor.
+        // The wrap is a power of two that is not smaller than the step, so one mask both wraps and
+        // aligns the cursor.
         let mask = (wrap - 1) & !(STEP - 1);
         Self { base: buffer.as_mut_ptr().cast(), mask, cursor: Cell::new(0), _buffer: buffer }
     }
@@ -58,8 +58,8 @@ impl Void {
 }
 
 // SAFETY: every block is within the buffer, aligned to `STEP` and at most `SLACK` bytes long.
-// Blocks may overlap, because the card turns `keeps_contents` off. `raw_dealloc` touches nothing,
-// so any thread may call it.
+// Blocks may overlap, because the card turns `keeps_contents` off. `raw_dealloc` does not access
+// memory, so any thread may call it.
 unsafe impl RawAlloc for &Void {
     #[inline(always)]
     unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {

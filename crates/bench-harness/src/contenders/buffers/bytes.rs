@@ -9,7 +9,7 @@ use crate::buffers::{Buffer, Demand, Growing, Source, growing, readable};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
-/// The first capacity of the large `BytesMut`, in bytes: the largest capacity that the crate
+/// The first capacity of the large `BytesMut`, in bytes. It is the largest capacity that the crate
 /// remembers for its next allocation.
 const LARGE: usize = 64 * 1024;
 

@@ -12,7 +12,7 @@ pub(crate) struct BytesBufPool(GlobalPool);
 
 impl Readable for BytesBuf {
     /// Returns the address of the handle. To get the address of the bytes, this function would have
-    /// to create a view and change reference counts.
+    /// to create a view, which changes reference counts.
     #[inline(always)]
     fn start(&self) -> *const u8 {
         (&raw const *self).cast()

@@ -1,6 +1,6 @@
 //! The source that does nothing: a cursor that wraps around in a store as large as the workload's
 //! demand. Dropping a buffer is a no-op. A workload over this source costs as much as the
-//! workload's own loop, including the writes.
+//! workload's own loop, including its writes to buffers.
 
 use crate::buffers::{Buffer, Demand, Readable, Source, growing};
 use crate::card::{Caps, Info};
@@ -12,7 +12,8 @@ const STEP: usize = 16;
 /// The source that does nothing: a store and a cursor.
 pub(crate) struct Nothing {
     base: *mut u8,
-    /// The offset in bytes at which the cursor wraps around. A buffer may end after this offset.
+    /// The offset in bytes at which the cursor wraps around. A buffer may begin before this offset
+    /// and end after it.
     limit: usize,
     cursor: usize,
     largest: usize,
@@ -72,9 +73,9 @@ impl Buffer for WrappedSlot {
 
 growing! { [] WrappedSlot }
 
-// SAFETY: the store has room for all buffers that are live at a time. So buffers that are dropped
-// in the order in which they were taken do not overlap. The other buffers stay on one thread, and
-// `keeps_contents` is off, so no workload depends on their contents.
+// SAFETY: the store has room for all buffers that are live at the same time, so buffers that are
+// dropped in the order in which they were taken do not overlap. The other buffers stay on one
+// thread, and `keeps_contents` is off, so no workload depends on their contents.
 unsafe impl Source for Nothing {
     const INFO: Info = Info::new(
         "nothing",
@@ -88,7 +89,7 @@ unsafe impl Source for Nothing {
 
     fn create(demand: &Demand) -> Self {
         let limit = demand.bytes + STEP * demand.buffers;
-        // Writes the whole store, so that the timed loop has no page faults.
+        // Writes the whole store, so that the timed loop does not cause page faults.
         let mut store = vec![1; limit + demand.largest + STEP];
         Self { base: store.as_mut_ptr(), limit, cursor: 0, largest: demand.largest, _store: store }
     }

@@ -1,7 +1,7 @@
 //! Rings of byte buffers: the ring of this workspace and upstream's, which share an API.
 //!
 //! A ring is bounded and refuses requests that do not fit. The workloads then take a buffer from
-//! the heap, as users do. The table shows the share of refused requests.
+//! the heap, as users would. The table shows the share of refused requests.
 
 use std::io::Write;
 

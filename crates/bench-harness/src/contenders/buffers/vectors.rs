@@ -14,8 +14,8 @@ use crate::card::Info;
 /// A source of vectors over the contender `C`.
 pub(crate) struct Vectors<C: 'static>(&'static C);
 
-/// A vector over a handle of an allocator. The handle hides no pointers, because workloads over
-/// buffers call `black_box` themselves.
+/// A vector over a handle of an allocator. The handle does not hide pointers, because workloads
+/// over buffers call `black_box` themselves.
 type Bytes<R> = Vec<u8, BlockHandle<R, false>>;
 
 readable! { [R: RawAlloc + Copy] Bytes<R> }

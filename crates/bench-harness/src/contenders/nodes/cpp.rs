@@ -1,6 +1,7 @@
 //! The hash set of S2 in C++: `std::unordered_set` over three allocators, called in this process.
-//! The set is built in if the build found a C++ compiler. Its nodes are linked differently from
-//! those of the set in Rust, so compare the three allocators with one another first.
+//! The set is part of this program if the build found a C++ compiler. Its nodes are linked
+//! differently from those of the set in Rust, so compare the three allocators with one another
+//! first.
 
 use crate::card::{Caps, ContenderClass, Info};
 use crate::contenders::Entry;
@@ -8,8 +9,8 @@ use crate::contenders::Entry;
 use crate::workloads::Workload;
 use crate::workloads::{Cell, Context, WorkloadSpec};
 
-/// The reason why the C++ set is not built in, as the build script states it. `None` if the set is
-/// built in.
+/// The reason, as the build script states it, why the C++ set is not part of this program. `None`
+/// if it is.
 const ABSENT: Option<&str> = option_env!("EPHEMERA_CPP_ABSENT");
 
 /// Returns the entries of the three allocators.

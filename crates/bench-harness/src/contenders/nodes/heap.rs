@@ -7,9 +7,9 @@ use crate::card::Info;
 use crate::contenders::objects::Lent;
 use crate::nodes::{Node, NodeFamily, Owned};
 
-/// Hands out nodes from the contender `C`.
+/// Hands out nodes from the contender `C`, one block for each node.
 pub(crate) struct NodeHeap<C: Contender> {
-    /// A boxed contender, whose address stays the same when the family moves.
+    /// The contender, in a box, so that its address stays the same when the family moves.
     contender: NonNull<C>,
 }
 

@@ -12,8 +12,8 @@ use crate::pools::{RawPool, look_through};
 /// The number of slots in a chunk.
 const CHUNK: usize = 64;
 
-/// A slot, which holds an object or the link to the next free slot. The union provides nothing but
-/// the size and alignment. Each access casts to the type of one field.
+/// A slot, which holds an object or the link to the next free slot. The union only provides the
+/// size and alignment. Each access casts to the type of one field.
 union ListSlot<T> {
     _object: ManuallyDrop<T>,
     _next: *mut ListSlot<T>,

@@ -1,5 +1,5 @@
-//! Pools of any type whose handles dereference to their values: smart pointers that drop the
-//! values, or raw slots. The pools hold objects and the nodes of data structures.
+//! Pools of any type whose handles dereference to their values. The handles are smart pointers that
+//! drop the values, or raw slots. The pools hold objects and the nodes of data structures.
 
 use core::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};

@@ -1,7 +1,7 @@
 //! Pools that recycle objects. A returned object stays initialised, and the next user gets it with
 //! its old contents. Here these pools hold boxes, so objects do not move, and a workload overwrites
-//! the old object with its own. The pools do not allocate objects themselves: if a pool is empty, a
-//! new box comes from the heap.
+//! the old object with its own. If a pool is empty, a new box comes from the heap, because these
+//! pools do not allocate objects themselves.
 
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -55,10 +55,10 @@ impl<T: Object> PoolAllocator<Box<T>> for Fresh {
     }
 }
 
-/// The capacity of a pool whose number of objects is not announced.
+/// The capacity of a pool that was made without a number of objects.
 const DEFAULT: usize = 1024;
 
-/// A boxed pool of `opool`. Guards point to the pool, so it must not move.
+/// A boxed pool of `opool`. It must not move, because guards point to it.
 pub(crate) struct Kept<P>(NonNull<P>);
 
 impl<P> Drop for Kept<P> {

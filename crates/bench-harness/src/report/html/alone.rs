@@ -52,7 +52,7 @@ fn place(seconds: f64) -> f64 {
     seconds.log10()
 }
 
-/// Returns the scales of a burst: a logarithmic one of seconds, and a linear one of MiB.
+/// Returns the scales of a burst: seconds on a logarithmic scale, and MiB on a linear one.
 fn after_burst(of: &AloneTable) -> Panel {
     let runs = of.rows.iter().flat_map(|row| &row.runs);
     let last = runs.flat_map(|run| &run.held).map(|held| held.at).fold(1.0, f64::max);
@@ -68,7 +68,8 @@ fn after_burst(of: &AloneTable) -> Panel {
     }
 }
 
-/// Returns the scales of an ageing heap: the share of the requests, and powers of two of bytes.
+/// Returns the scales of an ageing heap: the share of the requests on a linear scale, and bytes on
+/// a scale of powers of two.
 fn ageing(of: &AloneTable) -> Panel {
     let least = of.rows.iter().flat_map(|row| &row.runs).flat_map(|run| &run.held).map(|held| held.live);
     let least = (least.min().unwrap_or(1).max(2) as f64 / 2.0).log2().floor().exp2();
@@ -88,7 +89,7 @@ fn picture(out: &mut String, of: &AloneTable, row: &AloneRow, scale: &Panel) {
     let (curve, beside, figures): (Curve, Curve, String) = if of.burst {
         let points = |after: AfterBurst| -> Curve {
             let held = row.run(Some(after)).map(|run| run.held.as_slice()).unwrap_or_default();
-            // The scale begins after the reading at moment 0, which the table shows.
+            // A logarithmic scale cannot show moment 0. The table has the reading at that moment.
             let shown = held.iter().filter(|held| held.at > 0.0);
             shown.map(|held| (place(held.at), mib(held.taken))).collect()
         };

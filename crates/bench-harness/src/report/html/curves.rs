@@ -24,7 +24,7 @@ pub(super) fn panel(out: &mut String, name: &str, figures: &str, picture: &str) 
     );
 }
 
-/// Returns a section with one part for each item, or `None` without items.
+/// Returns a section with one part for each item, or `None` if there are no items.
 pub(super) fn section<I>(
     (id, name, about): (&'static str, &'static str, &str),
     items: Vec<I>,
@@ -64,8 +64,8 @@ pub(super) fn memory(report: &BenchReport) -> Option<Section> {
         );
         let points = || of.rows.iter().flat_map(|row| &row.over_time);
         let most = |get: fn(&HeldAt) -> u64| points().map(get).max().unwrap_or(0).max(1) as f64;
-        // The first readings of a resident set may show no growth, so the scale starts below the
-        // live bytes.
+        // The first readings of a resident set may be zero, so the scale starts below the live
+        // bytes.
         let least = points().map(|at| at.live / 2).min().unwrap_or(0).max(1) as f64;
         let most_bytes = most(|at| at.taken.max(at.live)).max(least * 4.0);
         let scale = Panel {
@@ -95,7 +95,7 @@ fn held(out: &mut String, of: &ReportTable, row: &ReportRow, scale: &Panel) {
     panel(out, row.name, &figures, &picture);
 }
 
-/// Draws the share of requests or frames that took longer than a given time.
+/// Draws, for each time, the share of the requests or frames that took longer.
 pub(super) fn tails(report: &BenchReport) -> Option<Section> {
     let measured = |table: &ReportTable| -> Vec<(&'static str, Latencies)> {
         let of = |(_, row): (usize, &ReportRow)| Some((row.name, row.latencies.clone()?));

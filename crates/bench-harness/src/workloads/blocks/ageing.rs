@@ -2,7 +2,7 @@
 //! while the sizes of the entries drift.
 //!
 //! A request allocates half of its short-lived blocks, replaces two entries of the cache, allocates
-//! the other half, and frees the blocks. So entries lie between short-lived blocks. The sizes of
+//! the other half, and frees the blocks, so entries lie between short-lived blocks. The sizes of
 //! new entries grow and shrink twice in a run. If each size class of an allocator keeps its peak
 //! memory, the allocator ends up with the peaks of all classes. The draws are made in the loop, at
 //! the same cost for every contender.
@@ -21,22 +21,24 @@ use crate::workloads::{Cell, Context, load, mix};
 
 /// The number of entries in the cache.
 const ENTRIES: usize = 30_000;
-/// The smallest centre of the sizes of entries, in bytes, and the number of times that it doubles.
+/// The smallest centre of the sizes of entries, in bytes.
 const LEAST: f64 = 64.0;
+/// The number of times that the centre of the sizes doubles as it grows.
 const DOUBLINGS: f64 = 4.0;
-/// The number of times that sizes grow and shrink again in a run.
+/// The number of times that the sizes of entries grow and shrink again in a run.
 const DRIFTS: f64 = 2.0;
-/// The number of short-lived blocks in an ordinary request and in a heavy one. One request in
-/// `HEAVY_ONE_IN` is heavy, on average.
+/// The number of short-lived blocks in an ordinary request.
 const GARBAGE: usize = 40;
+/// The number of short-lived blocks in a heavy request.
 const HEAVY: usize = 16 * GARBAGE;
+/// The average number of requests per heavy request.
 const HEAVY_ONE_IN: u64 = 64;
 /// The number of entries that a request replaces.
 const REPLACED: usize = 2;
-/// The number of sizes of garbage in the table.
+/// The number of entries in the table of the sizes of short-lived blocks.
 const TABLE: usize = 8000;
-/// One call in this many is timed. The number shares no factor with the number of calls in a
-/// request.
+/// The number of calls from one timed call to the next. It shares no factor with the number of
+/// calls in a request.
 const TIMED_ONE_IN: u32 = 31;
 
 /// A live block.
@@ -47,13 +49,13 @@ struct AgedBlock {
     tag: u8,
 }
 
-/// Times single calls.
+/// Times one in every [`TIMED_ONE_IN`] calls.
 struct CallClock {
     left: u32,
     calls: Histogram<u64>,
 }
 
-/// The allocator under test, with counters of its calls and bytes. With a clock, one call in
+/// The allocator under test, with counters of its calls and bytes. If it has a clock, one call in
 /// [`TIMED_ONE_IN`] is timed.
 struct AgeingHeap<C: Contender> {
     alloc: C,
@@ -65,7 +67,8 @@ struct AgeingHeap<C: Contender> {
 }
 
 impl<C: Contender> AgeingHeap<C> {
-    /// Makes a call to the allocator, and times every [`TIMED_ONE_IN`]th call.
+    /// Makes a call to the allocator, and times the call if it is the [`TIMED_ONE_IN`]th since the
+    /// last timed one.
     #[inline(always)]
     fn call<T>(&mut self, call: impl FnOnce(&C) -> T) -> T {
         self.ops += 1;
@@ -123,7 +126,7 @@ struct AgeingCell<C: Contender> {
     heap: AgeingHeap<C>,
 }
 
-/// Returns the centre of the sizes of new entries after this share of the requests.
+/// Returns the centre of the sizes of new entries when this share of the requests is done.
 fn centre(share: f64) -> u64 {
     let phase = (share * DRIFTS).fract();
     let up = 1.0 - (2.0 * phase - 1.0).abs();
@@ -147,7 +150,7 @@ impl<C: Contender> AgeingCell<C> {
         (centre / 2 + self.rng.random_range(0..centre)) as u16
     }
 
-    /// Fills the cache, unless it is filled.
+    /// Fills the cache, unless it is already full.
     fn fill(&mut self) {
         while self.cache.len() < ENTRIES {
             let size = self.entry(centre(0.0));

@@ -3,8 +3,8 @@
 //! twenty lives two or three frames longer. In addition, a list grows to tens of kilobytes, is
 //! read, and is dropped with the frame.
 //!
-//! An arena that cannot free block by block is used as in real programs: there is one for each of
-//! the last four frames, and an arena is reset when its turn comes again.
+//! An arena that cannot free block by block is used as in real programs: each of the last four
+//! frames has its own arena, and an arena is reset before a new frame uses it.
 
 use core::hint::black_box;
 use std::time::Instant;
@@ -20,18 +20,20 @@ use crate::workloads::{Cell, Context, Load, load, mix};
 
 /// The number of steps in a frame.
 const STEPS: usize = 25;
-/// The average number of blocks that a step allocates.
+/// The mean number of blocks that a step allocates.
 const BLOCKS: f64 = 200.0;
-/// One block in this many outlives its frame, on average.
+/// The average number of blocks per block that outlives its frame.
 const KEPT_ONE_IN: u64 = 20;
-/// The number of turns, which the frames take in rotation. A block is freed before its turn comes
+/// The number of turns. Frame `n` has the turn `n % TURNS`. A block is freed before its turn comes
 /// again.
 pub(crate) const TURNS: usize = 4;
-/// The length of the tables of sizes and lifetimes, and that of the tables of counts.
+/// The number of entries in the tables of sizes and lifetimes.
 const TABLE: usize = 4096;
+/// The number of entries in the tables of counts.
 const COUNTS: usize = 1000;
-/// The unit of the list's length in bytes, and the least and the largest final length in units.
+/// The unit of the list's length, in bytes.
 const CHUNK: usize = 512;
+/// The smallest and the largest final length of the list, in units of [`CHUNK`] bytes.
 const CHUNKS: (u16, u16) = (20, 80);
 
 /// A live block.
@@ -144,8 +146,8 @@ pub(crate) unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut 
     sum
 }
 
-/// The frames over one contender. It has one allocator, or one for each turn if it cannot free
-/// block by block.
+/// The frames over one contender: one allocator for all turns, or one for each turn if the
+/// contender cannot free block by block.
 struct Loop<C: Contender> {
     state: Frames,
     allocs: Vec<C>,
@@ -173,8 +175,8 @@ impl<C: Contender> Cell for Loop<C> {
         sum
     }
 
-    /// Measures the time of each frame, one after the other. The longest frame, not the mean,
-    /// decides whether a program misses a deadline.
+    /// Measures the time of each frame, one after the other. Whether a program misses a deadline
+    /// depends on the longest frame, not on the mean.
     fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
         let mut times = load::latencies();
         let start = Instant::now();
@@ -222,7 +224,7 @@ mod tests {
         let times = frames.latencies(&load).expect("frames have latencies");
         assert_eq!(times.len(), frames.state.frame as u64);
         assert!(times.min() > 0);
-        // Frames follow each other without a gap, and latencies are exact to three digits. So the
+        // Frames follow each other without a gap, and latencies are exact to three digits, so the
         // sum of the latencies is the length of the run, within that error.
         let sum: f64 = times
             .iter_recorded()

@@ -1,9 +1,9 @@
 //! S12, idle: the resident memory that stays after a burst of blocks, while the threads sleep or
-//! one of them does a little work.
+//! one thread does a little work.
 //!
-//! The thread of the cell allocates the burst, and that thread or a second one frees it. The second
-//! thread starts before the first reading and lives until the last, so no allocator can rely on the
-//! end of a thread.
+//! The thread of the cell allocates the burst. Either this thread or a second one frees it. The
+//! second thread starts before the first reading of memory and lives until the last, so no
+//! allocator can rely on the end of a thread.
 
 use core::ptr::null_mut;
 use core::time::Duration;
@@ -25,12 +25,12 @@ const SIZES: (u16, u16) = (16, 1024);
 pub(crate) const MEAN: u16 = (SIZES.0 + SIZES.1) / 2;
 /// The number of sizes in the table. It is not a multiple of the distance between survivors.
 const TABLE: usize = 8000;
-/// One block in this many survives, which is about one in each 64 KiB.
+/// The number of blocks per survivor. There is about one survivor in each 64 KiB.
 const ONE_IN: usize = 127;
-/// The number of blocks that a working thread replaces in a millisecond.
+/// The number of blocks that a working thread allocates and frees each millisecond.
 const LITTLE: usize = 16;
 
-/// The way in which a burst is freed.
+/// The thread that frees a burst, and the order in which it frees the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum BurstEnd {
     /// The allocating thread frees in the order of allocation.
@@ -46,8 +46,8 @@ pub(crate) enum BurstEnd {
 /// The blocks of a burst, by number. The pointer of a freed block is null.
 type BurstBlocks = Arc<Mutex<Travelling<*mut u8>>>;
 
-/// The order by which the second thread frees the burst. Any other order is the number of
-/// milliseconds for which the thread works.
+/// The order with which the second thread frees the burst. Any other order is a number of
+/// milliseconds: the thread then calls [`work`] for that time.
 const FREE: u64 = 0;
 
 /// A burst and the threads that take part.
@@ -57,7 +57,7 @@ struct BurstCell<C: Contender> {
     blocks: BurstBlocks,
     sizes: Arc<[u16; TABLE]>,
     end: BurstEnd,
-    /// The number of blocks that this thread replaced after the burst.
+    /// The number of blocks that this thread has allocated since the burst.
     worked: usize,
     alloc: AcrossThreads<C>,
 }
@@ -112,8 +112,8 @@ unsafe fn free_burst<R: RawAlloc + Copy>(
     sum
 }
 
-/// Replaces a few blocks each millisecond until the moment `until`. `at` is the number of blocks
-/// replaced so far.
+/// Allocates and frees a few blocks each millisecond until the moment `until`. `at` is the number
+/// of blocks allocated so far.
 fn work<R: RawAlloc + Copy>(alloc: R, sizes: &[u16; TABLE], at: &mut usize, until: Instant) {
     let mut few = [(null_mut(), 0); LITTLE];
     while Instant::now() < until {
@@ -158,7 +158,8 @@ impl<C: Contender> BurstCell<C> {
         Self { other, blocks, sizes, end, worked: 0, alloc }
     }
 
-    /// Makes room for the addresses of a burst, so that no reading includes the list.
+    /// Makes room for the addresses of a burst before memory is read, so that no figure includes
+    /// the list.
     fn prepare(&self, units: u64) {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         blocks.0.clear();
@@ -203,8 +204,8 @@ impl<C: Contender> BurstCell<C> {
         live.map(|(index, _)| u64::from(self.sizes[index % TABLE])).sum()
     }
 
-    /// Resets an arena. Only the variant without a second thread runs over arenas, and it has no
-    /// survivors.
+    /// Resets the contender if it is an arena. Arenas run only the variant without a second thread
+    /// and without survivors.
     fn reset(&mut self) {
         if let Some(alloc) = Arc::get_mut(&mut self.alloc.0) {
             alloc.reset();

@@ -1,4 +1,4 @@
-//! S1, pair: allocate one block, touch it and free it. This is the fast path alone. Arenas take
+//! S1, pair: allocates one block, touches it and frees it. This is the fast path alone. Arenas take
 //! part too. Some reuse the block that was allocated last, and all are reset every 256 pairs.
 
 use super::{layout, touch, verify};
@@ -38,7 +38,7 @@ fn boxed<C: Contender, const SIZE: usize>() -> Box<dyn Cell> {
     })
 }
 
-/// The sizes of blocks for which there is a workload, in bytes.
+/// The block sizes for which there is a workload, in bytes.
 pub(crate) const SIZES: [usize; 8] = [4, 16, 64, 256, 400, 1024, 3000, 8192];
 
 /// Builds a cell for one of [`SIZES`].

@@ -1,7 +1,7 @@
 //! S4, pareto: draws a slot, and empties it if it holds a block, or fills it otherwise. Every byte
 //! is written and read. A fifth of the slots gets four fifths of the draws. A fifth of those slots
-//! gets four fifths of these draws, and so on for six levels. So blocks in a few slots are
-//! short-lived, and most of the initial blocks stay live until the end.
+//! gets four fifths of these draws, and so on for six levels. Blocks in a few slots are therefore
+//! short-lived, while most of the initial blocks stay live until the end.
 
 use core::ptr::null_mut;
 
@@ -24,18 +24,18 @@ const PLACES: usize = 1 << 17;
 const SIZES: usize = 8000;
 /// The size of the largest block, in bytes.
 const LARGEST: u16 = 1024;
-/// The number of nested levels. Each level is a fifth of the slots of the level before.
+/// The number of nested levels. A level contains a fifth of the slots of the level around it.
 const LEVELS: u32 = 6;
 
 #[derive(Clone, Copy)]
 struct ParetoSlot {
-    /// Null if the slot is empty.
+    /// The block in the slot, or null if the slot is empty.
     block: *mut u8,
     size: u16,
     tag: u8,
 }
 
-/// The slots, and the tables that say which slot is drawn and how large its block is.
+/// The slots, the table of the slots to draw, and the table of the sizes of new blocks.
 struct ParetoSlots {
     slots: Box<[ParetoSlot]>,
     places: Box<[u32]>,
@@ -44,14 +44,15 @@ struct ParetoSlots {
     size_at: usize,
 }
 
-/// Draws a slot: with a probability of four fifths from the first fifth of the slots, and in the
-/// same way within that fifth.
+/// Draws a slot. With a probability of four fifths, the slot is in the first fifth of the slots,
+/// where the draw continues in the same way.
 fn draw(rng: &mut SplitMix64) -> u32 {
     let (mut from, mut count) = (0.0, SLOTS as f64);
     for _ in 0..LEVELS {
         let fifth = count / 5.0;
         if rng.random_range(0..5_u64) == 0 {
-            // The draw is uniform among the other slots of this level.
+            // The slot is not in the first fifth: the draw is uniform among the other slots of this
+            // level.
             from += fifth;
             count -= fifth;
             break;
@@ -66,7 +67,7 @@ impl ParetoSlots {
     fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64) -> Self {
         let mut rng = stream(seed, 11);
         let mut order: Vec<u32> = (0..SLOTS as u32).collect();
-        // The shuffle places slots that are drawn often far apart, as in a program.
+        // The shuffle scatters the slots that are drawn often, as in a program.
         order.shuffle(&mut rng);
         let places = (0..PLACES).map(|_| order[draw(&mut rng) as usize]).collect();
         let slots = vec![ParetoSlot { block: null_mut(), size: 0, tag: 0 }; SLOTS].into();

@@ -21,12 +21,12 @@ use crate::tally;
 use crate::workloads::litter::{self, Histogram};
 use crate::workloads::{Cell, Context, StateCell, each, mix};
 
-/// The distance between touched bytes in the first [`TOUCHED`] bytes of a block, in bytes.
+/// The distance, in bytes, between touched bytes in the first [`TOUCHED`] bytes of a block.
 const LINE: usize = 64;
-/// The number of bytes at the start of a block of which every [`LINE`]th is touched.
+/// The number of bytes at the start of a block among which every [`LINE`]th byte is touched.
 const TOUCHED: usize = 256;
-/// In a counted run, the distance between touched bytes after the first [`TOUCHED`] bytes of a
-/// block, in bytes.
+/// The distance, in bytes, between touched bytes after the first [`TOUCHED`] bytes of a block, in a
+/// counted run.
 const PAGE: usize = 4096;
 
 /// A trace that is part of the harness.
@@ -113,8 +113,8 @@ unsafe fn touch<R: RawAlloc>(block: *mut u8, from: u32, size: u32, tag: u8) {
     }
 }
 
-/// In a check run, reads the touched bytes of the first [`TOUCHED`], reports a difference, and
-/// folds them into `sum`.
+/// In a check run, reads the touched bytes among the first [`TOUCHED`] bytes, reports a difference,
+/// and folds these bytes into `sum`.
 ///
 /// # Safety
 ///
@@ -219,7 +219,7 @@ fn came(block: *mut u8, layout: Layout) -> *mut u8 {
     if block.is_null() { refused(layout) } else { block }
 }
 
-/// Returns the layouts that are live when the program holds the most blocks.
+/// Returns the layouts that are live when the program holds the largest number of blocks.
 fn most(program: &ReplayProgram) -> Histogram {
     let change = |op: &ProgramOp| match op.action {
         Action::Alloc | Action::Zeroed => 1,

@@ -2,8 +2,8 @@
 //! thread gets the array and frees the blocks that the previous thread allocated.
 //!
 //! A new thread starts on its parent's processor. If the host has a second processor, every other
-//! thread then moves there. All threads wait until the last one has moved. Otherwise the first
-//! could end before the second starts. The time includes the thread starts and this wait.
+//! thread then moves there. All threads wait until the last one has moved, because otherwise the
+//! first could end before the second starts. The time includes the thread starts and this wait.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl<C: Contender> BlockGenerations<C> {
         let start = |(index, array): (usize, Array)| {
             let theirs = AcrossThreads(Arc::clone(&self.alloc.0));
             // The first thread stays on this processor, the second moves to the other one, and so
-            // on.
+            // on alternately.
             let cpu = self.second_cpu.filter(|_| index % 2 == 1);
             let meeting = Arc::clone(&meeting);
             let work = move || {
@@ -82,7 +82,7 @@ pub(crate) fn cell<C: Contender>(threads: usize, context: &Context) -> Box<dyn C
     };
     let arrays = (0..threads as u64).map(fill).collect();
     let state = BlockGenerations { arrays, alloc, second_cpu: context.second_cpu };
-    // The time per operation is that of one thread's replacement while the other threads do the
-    // same.
+    // The time per operation is the time of a replacement on one thread while the other threads do
+    // the same.
     StateCell::boxed(LIFE as usize, state, |state, units| each(units, || state.next()))
 }

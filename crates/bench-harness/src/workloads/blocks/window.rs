@@ -1,4 +1,4 @@
-//! W, window: a fixed number of live blocks, of which the oldest is freed before each allocation.
+//! W, window: keeps a fixed number of blocks live, and frees the oldest before each allocation.
 //! This is the best case of a ring.
 
 use core::ptr::null_mut;
@@ -11,7 +11,7 @@ use crate::workloads::{Cell, Context, draws};
 /// The number of sizes in the table, a multiple of the length of every window.
 const TABLE: usize = 4096;
 
-/// The live blocks of a window of `W` blocks. `W` is a power of two.
+/// A window of `W` live blocks. `W` is a power of two.
 struct Window<const W: usize> {
     slots: Box<[*mut u8; W]>,
     sizes: Box<[u16; TABLE]>,

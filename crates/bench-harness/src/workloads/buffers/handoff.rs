@@ -1,7 +1,7 @@
 //! S8 over buffers.
 //!
 //! The consumer reads only the first and the last byte in a timed run. If it read all bytes, the
-//! table would compare the time that a processor takes to fetch another processor's writes.
+//! table would compare how fast a processor fetches another processor's writes.
 
 use std::sync::Arc;
 

@@ -38,7 +38,8 @@ impl Payload {
     }
 }
 
-/// The number of bytes of a buffer that go into a checksum. All bytes are compared.
+/// The number of bytes at the start of a buffer that go into the checksum. The comparison covers
+/// all bytes.
 const SUMMED: usize = 64;
 
 /// In a check run, compares all bytes of a buffer with those written, reports a difference, and
@@ -114,8 +115,8 @@ pub(crate) const SLOTS: u16 = 1024;
 /// The distribution of the sizes in S3.
 pub(crate) const SPREAD: SizeSpread = SizeSpread::InverseSquare(4, 32_768);
 
-/// Returns a bound on the bytes that are live in S3 at a time. The bound counts each new buffer
-/// together with the one that it replaces.
+/// Returns an upper bound on the number of bytes that are live at once in S3. The bound counts each
+/// new buffer together with the buffer that it replaces.
 fn most_bytes(seed: u64) -> usize {
     let sizes = SPREAD.sizes(seed);
     let places = draws::places::<DRAWN>(seed, SLOTS);
@@ -132,8 +133,8 @@ fn most_bytes(seed: u64) -> usize {
     most
 }
 
-/// Builds a cell of S3 with 1,024 buffers. They are freed in random order, which a ring cannot
-/// serve. The heap serves the refused requests, and the table shows their share.
+/// Builds a cell of S3 with 1,024 buffers. They are freed in random order, so a ring refuses some
+/// of the requests. The heap serves these requests, and the table shows their share.
 pub(crate) fn slots<S: Source>(context: &Context) -> Box<dyn Cell> {
     let count = usize::from(SLOTS);
     let demand = Demand { largest: 32_768, buffers: count + 1, bytes: most_bytes(context.seed) };

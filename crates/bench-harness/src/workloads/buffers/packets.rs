@@ -1,6 +1,6 @@
-//! S7, packets: a fixed number of live buffers. Each step drops the oldest buffer, then takes and
-//! fills a new one of a different length. One write fills a buffer of that length, or many writes
-//! fill a buffer that grows.
+//! S7, packets: a fixed number of live buffers. Each step drops the oldest buffer, then takes a new
+//! one of a different length and fills it. One write fills a buffer of a fixed capacity, and many
+//! writes fill a buffer that grows.
 
 use rand::RngExt;
 
@@ -14,7 +14,7 @@ const TABLE: usize = 4096;
 /// The length of a write into a buffer that grows, and the first capacity of the buffer, in bytes.
 const CHUNK: usize = 64;
 
-/// The live buffers, and the lengths of the next ones.
+/// The live buffers, and the lengths of the next buffers.
 struct Packets<B> {
     held: Vec<Option<OrHeap<B>>>,
     lengths: Vec<u32>,

@@ -7,7 +7,8 @@ use crate::workloads::{Cell, StateCell};
 
 /// The number of bytes written to a fixed buffer.
 const WRITTEN: usize = 16;
-/// The length of a write into an extendable buffer, and the first capacity of the buffer, in bytes.
+/// The length, in bytes, of a write into an extendable buffer. It is also the first capacity of
+/// that buffer.
 const LINE: usize = 64;
 /// The number of writes into an extendable buffer.
 const LINES: usize = 16;

@@ -13,7 +13,7 @@ use crate::nodes::NodeFamily;
 use crate::objects::Maker;
 use crate::workloads::{self as all, Cell, Context};
 
-/// Panics because a workload has no variant over contenders of its row's class.
+/// Panics because the workload of a row cannot run over contenders of the row's class.
 fn other_class(spec: &WorkloadSpec) -> ! {
     panic!("{} has no variant over {}", spec.id, spec.class.word())
 }

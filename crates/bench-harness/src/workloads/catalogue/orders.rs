@@ -19,9 +19,9 @@ impl WorkloadSpec {
         matches!(self.workload, Workload::Idle(_))
     }
 
-    /// Returns the work of each process of a contender. In S12, a quick run has a burst of 64 MiB
-    /// and reads memory for a second. A full run has a burst of 256 MiB and reads memory for ten
-    /// seconds.
+    /// Returns the work of each of a contender's processes. In S12, a quick run has a burst of 64
+    /// MiB and reads memory for one second. A full run has a burst of 256 MiB and reads memory for
+    /// ten seconds.
     #[must_use]
     pub fn alone_orders(&self, full: bool) -> Vec<AloneOrder> {
         match self.workload {
@@ -40,8 +40,8 @@ impl WorkloadSpec {
     }
 
     /// Returns the largest number of processes that measure at the same time. The processes of S12
-    /// mostly sleep, so up to 16 run at a time if there is enough memory for their bursts. Each
-    /// process of S13 has its own processor, and a full run has one process at a time.
+    /// mostly sleep, so up to 16 of them run at a time if there is enough memory for their bursts.
+    /// Each process of S13 has its own processor, and a full run has one process at a time.
     #[must_use]
     pub fn lanes(&self, full: bool, cpus: usize) -> usize {
         const MOST: u64 = 16;

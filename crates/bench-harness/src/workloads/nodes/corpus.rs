@@ -38,8 +38,8 @@ impl Corpus {
         toolchains().iter().map(|root| root.join(SOURCES)).find(|path| path.is_dir())
     }
 
-    /// Reads `files` files below `root`. Takes the sample instead if the directory does not exist
-    /// or has no Rust file.
+    /// Reads `files` files below `root`. Returns the sample instead if the directory does not exist
+    /// or contains no Rust files.
     #[must_use]
     pub fn load(root: Option<&Path>, files: usize) -> Self {
         let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! R1 over nodes: parses the document of R1, walks its tree and drops it. The nodes are in the
-//! contender. Strings and lists are in the system's heap. The parser and the walk are those of R1.
+//! R1 over nodes: parses the document of R1, walks its tree and drops it. The contender holds the
+//! nodes, and the system's heap holds strings and lists. The parser and the walk are those of R1.
 
 use core::alloc::Layout;
 use core::mem;
@@ -14,7 +14,7 @@ use crate::tally;
 use crate::workloads::blocks::json::{JsonNode, ParseError, Storage, parse, walk};
 use crate::workloads::{Cell, Context, StateCell, litter};
 
-/// The storage of a tree: nodes in a pool, the rest in the system's heap.
+/// The storage of a tree: a pool for the nodes, and the system's heap for the rest.
 struct NodeStorage<F: NodeFamily>(Rc<F::Pool<JsonNode<Self>>>);
 
 impl<F: NodeFamily> Clone for NodeStorage<F> {
@@ -96,7 +96,7 @@ fn round_trip<F: NodeFamily>(pool: &NodeStorage<F>, text: &[u8]) -> Result<u64, 
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let document = Arc::clone(&context.document);
     if littered {
-        // The root is not in a node.
+        // The root is not in a node, so there is one node fewer than there are values.
         let held = || vec![(Layout::new::<JsonNode<NodeStorage<F>>>(), document.nodes - 1)];
         litter::scatter::<F::Backing>(held, context.seed);
     }

@@ -1,7 +1,7 @@
 //! S2, set: a chained hash set of random numbers with one node per element, like
 //! `std::unordered_set`.
 //!
-//! The buckets are in the system's heap and exist from the start. Only the nodes are from the
+//! The buckets are in the system's heap and exist from the start. Only the nodes come from the
 //! contender. A node consists of a link and a number, and takes 16 bytes.
 
 use core::alloc::Layout;
@@ -37,7 +37,8 @@ impl<F: NodeFamily> Set<F> {
         Self { buckets, len: 0, pool: family.pool() }
     }
 
-    /// Returns the bucket of a key, from the upper half of its product with an odd number.
+    /// Returns the bucket of a key, which is computed from the upper half of the key's product with
+    /// an odd number.
     #[inline(always)]
     fn bucket(&self, key: u32) -> usize {
         let hash = u64::from(key).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -105,7 +106,7 @@ fn fill<F: NodeFamily>(set: &mut Set<F>, keys: &[u32]) -> u64 {
     keys.iter().map(|&key| u64::from(set.insert(key))).sum()
 }
 
-/// Erases all keys one by one. Returns the number of those found.
+/// Erases all keys individually. Returns the number of keys that were in the set.
 #[inline(never)]
 fn drain<F: NodeFamily>(set: &mut Set<F>, keys: &[u32]) -> u64 {
     keys.iter().map(|&key| u64::from(set.erase(key))).sum()
@@ -123,8 +124,8 @@ pub(crate) fn keys(seed: u64, n: usize) -> Box<[u32]> {
     drawn.into_iter().map(|key| key as u32).collect()
 }
 
-/// Builds a cell that inserts `n` keys and clears the set, or, with `again`, erases them one by one
-/// and inserts them again.
+/// Builds a cell of `n` keys. A unit inserts them and clears the set. If `again` is set, a unit
+/// instead erases the keys individually and inserts them again.
 pub(crate) fn cell<F: NodeFamily>(n: usize, again: bool, context: &Context) -> Box<dyn Cell> {
     const { assert!(Layout::new::<SetEntry<F>>().size() == 16, "a link and a number, for all contenders alike") };
     let family = F::create();

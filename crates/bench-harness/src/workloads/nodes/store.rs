@@ -20,7 +20,7 @@ type TreapLink<F> = Option<<F as NodeFamily>::Box<TreapEntry<F>>>;
 struct TreapEntry<F: NodeFamily> {
     key: Key,
     priority: u32,
-    /// The value is present except while the entry is taken apart.
+    /// The node of the value. It is `None` only while the entry is taken apart.
     value: Option<F::Box<TreapValue>>,
     left: TreapLink<F>,
     right: TreapLink<F>,
@@ -28,7 +28,7 @@ struct TreapEntry<F: NodeFamily> {
 
 impl<F: NodeFamily> Unpin for TreapEntry<F> {}
 
-/// The value of a key: the index of the access that put it, four times.
+/// The value of a key: the index of the access that put it, repeated four times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TreapValue([u64; 4]);
 
@@ -79,8 +79,8 @@ impl<F: NodeFamily> Treap<F> {
         false
     }
 
-    /// Inserts a new key below all nodes on its path whose priority is at least as high. The
-    /// subtree at that point is split, and its two parts become the children of the new node.
+    /// Inserts a new key below all nodes on its path whose priority is at least as high. Splits the
+    /// subtree at that point, and makes the two parts the children of the new node.
     fn insert(&mut self, key: Key, value: TreapValue) {
         let priority = key.priority();
         let mut link = &mut self.root;

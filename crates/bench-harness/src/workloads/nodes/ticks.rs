@@ -4,8 +4,8 @@
 use core::time::Duration;
 use std::time::Instant;
 
-/// Returns the ticks of the counter per nanosecond, measured for a few milliseconds. Returns `None`
-/// if the processor has no such counter. Ticks are not cycles: the counter's rate is fixed, and the
+/// Returns the ticks of the counter per nanosecond, measured over a few milliseconds, or `None` if
+/// the processor has no such counter. Ticks are not cycles: the counter's rate is fixed, and the
 /// processor's rate is not.
 #[must_use]
 pub fn ticks_per_ns() -> Option<f64> {

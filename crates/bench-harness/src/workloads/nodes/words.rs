@@ -11,7 +11,7 @@ use crate::workloads::draws::stream;
 
 /// The largest number of accesses. Later words of the corpus are left out.
 const ACCESSES: usize = 20_000;
-/// One access in this many puts a value, on average.
+/// The average number of accesses per access that puts a value.
 const PUT_ONE_IN: u64 = 10;
 
 /// An identifier, ordered by its first eight letters, then by its number.

@@ -1,6 +1,7 @@
-//! S11, particles: ten thousand objects of a simulation. In each frame a random fiftieth of them
+//! S11, particles: ten thousand objects of a simulation. In each frame, a random fiftieth of them
 //! dies, the same number is made, and all live objects are read in order. The time of a frame
-//! includes the deaths and births. It also shows how well a pool places its objects for that read.
+//! includes the deaths and births, and it also shows how well a pool places its objects for the
+//! read.
 
 use rand::seq::SliceRandom;
 
@@ -12,7 +13,7 @@ use crate::workloads::{Cell, Context, StateCell, each};
 
 /// The number of live objects.
 pub(crate) const ALIVE: u16 = 10_000;
-/// The number of births in a frame, which equals the number of deaths.
+/// The number of objects that are made in a frame. The same number dies.
 pub(crate) const BORN: usize = ALIVE as usize / 50;
 /// The number of times that each index occurs in the table of deaths.
 const TIMES: usize = 4;
@@ -21,10 +22,11 @@ type Particle = WordObject<8>;
 
 /// The live objects, and the table of deaths.
 struct Particles<P: RawPool<Particle>> {
-    /// The objects with their tags. An entry is empty only between a death and a birth.
+    /// The objects with their tags. An entry is `None` only between the death of its object and the
+    /// birth of the next.
     alive: Vec<Option<(P::Handle, u64)>>,
     /// [`TIMES`] random orders of all indices of `alive`, one after the other. A frame takes its
-    /// indices from one order, so they differ.
+    /// indices from one order, so no index occurs twice in a frame.
     dying: Vec<u16>,
     born: u64,
     pool: P,

@@ -1,9 +1,9 @@
 //! S10, false sharing: two threads count at the same time, each in an object of eight bytes.
 //!
-//! The threads count by atomic additions. A processor may keep plain writes in its store buffer
-//! until the line arrives. In a short loop a shared line would then cost almost nothing.
+//! The threads use atomic additions. A processor may keep plain writes in its store buffer until
+//! the cache line arrives, so in a short loop a shared line would cost almost nothing.
 //!
-//! Passive: one thread makes the first objects of both threads, which may be on one cache line.
+//! Passive: one thread makes the first objects of both threads, so these may be on one cache line.
 //! Then each thread replaces its object, as in the benchmark known as cache-scratch. An allocator
 //! does well if the replacements are on different lines. Active: each thread makes its own objects
 //! from the start.
@@ -67,8 +67,8 @@ pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> 
             scratch(&*pool.0, first, units * OBJECTS)
         }
     });
-    // These fields are dropped in order. Without `gifts` the thread cannot wait for an object, so
-    // the drop of `mate` can join it. The pool is dropped last.
+    // These fields are dropped in order. Once `gifts` is dropped, the thread cannot wait for an
+    // object, so the drop of `mate` can join it. The pool is dropped last.
     let state = (gifts, mate, meeting, passive, pool);
     StateCell::boxed(OBJECTS as usize, state, |(gifts, mate, meeting, passive, pool), units| {
         // SAFETY: `scratch` drops the object before the pool ends.

@@ -1,5 +1,6 @@
-//! S9, threads, in two variants. Two threads run at the same time, and each fills and drops its own
-//! batch. Or threads come and go, and each thread drops the objects of the previous one.
+//! S9, threads, in two variants. In the first, two threads run at the same time, and each fills and
+//! drops its own batch. In the second, threads come and go, and each thread drops the objects of
+//! the previous one.
 
 use core::marker::PhantomData;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use crate::pools::RawPool;
 use crate::workloads::crew::{AcrossThreads, Mate, MeetingSide, Travelling, run_on};
 use crate::workloads::{Cell, Context, StateCell, each, mix};
 
-/// Builds a cell of two threads with `n` objects of 40 bytes each. The time per operation is that
-/// of one thread's object while the other thread does the same.
+/// Builds a cell of two threads with `n` objects of 40 bytes each. The time per operation is the
+/// time of one object on one thread while the other thread does the same.
 pub(crate) fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
     type T = WordObject<5>;
     let pool = AcrossThreads(Arc::new(M::make_for::<T>(2 * n)));

@@ -23,8 +23,8 @@ const STAY: u64 = 4;
 /// The number of blocks that `fan` allocates in a turn for each freeing thread.
 const SHARE: u64 = 8;
 
-/// The items that are on their way to each thread. The lists have room for all turns, so the
-/// program itself allocates nothing while the model counts.
+/// The items that threads have sent to each thread and that it has not freed yet. The lists have
+/// room for all turns, so the program itself does not allocate while the model counts.
 struct ItemMail<I>(Vec<Mutex<Vec<I>>>);
 
 impl<I> ItemMail<I> {

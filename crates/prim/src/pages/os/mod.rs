@@ -13,14 +13,14 @@ mod system;
 #[path = "windows.rs"]
 mod system;
 
-/// Lengths and alignments of mappings are multiples of this number of bytes. It is a multiple of
-/// every page size of the supported systems.
+/// The granularity of the lengths and alignments of mappings, in bytes. It is a multiple of every
+/// page size of the supported systems.
 pub(super) const GRAIN: usize = 64 << 10;
 
-/// Tells [`refused`] that no call is refused.
+/// The value of `REFUSE` with which no call is refused.
 const NEVER: usize = 0;
 
-/// The number of the call that is refused, counted from the next one: 1 is the next call.
+/// The number of the call that will be refused, counted from the next one, which is number 1.
 static REFUSE: AtomicUsize = AtomicUsize::new(NEVER);
 
 /// Whether new mappings ask for huge pages.

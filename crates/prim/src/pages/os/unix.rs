@@ -86,7 +86,8 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     keeping_errno(|| unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_DONTNEED) == 0 })
 }
 
-/// Other systems promise zeros only for a new mapping, which replaces the old one in place.
+/// Other systems promise zeros only for a new mapping, so a new mapping replaces the old one in
+/// place.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     let (at, flags) = (block.as_ptr().cast(), FLAGS | libc::MAP_FIXED);
@@ -135,8 +136,8 @@ pub(super) unsafe fn remap(
 
 pub(super) fn prefer_huge_pages(block: NonNull<u8>, len: usize) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    // SAFETY: the call advises the system about a mapping and changes no content. Without huge
-    // pages the call fails, and nothing is lost.
+    // SAFETY: the call advises the system about a mapping and does not change its content. On a
+    // system without huge pages, the call fails without effect.
     let _ = keeping_errno(|| unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_HUGEPAGE) });
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let _ = (block, len);
@@ -148,7 +149,7 @@ pub(super) fn page_size() -> usize {
     usize::try_from(size).unwrap_or(super::GRAIN)
 }
 
-/// The clock that the kernel updates at each tick. Reading the clock takes a few loads.
+/// The clock that the kernel updates at each tick, and that a thread reads with a few loads.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC_COARSE;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -161,7 +162,8 @@ pub(super) fn now_ms() -> usize {
     (time.tv_sec as usize).wrapping_mul(1_000).wrapping_add(time.tv_nsec as usize / 1_000_000)
 }
 
-/// The numbers of `membarrier`'s commands, which `libc` does not have for every C library.
+/// The numbers of `membarrier`'s commands. The crate `libc` does not define them for every C
+/// library.
 #[cfg(target_os = "linux")]
 const PRIVATE_EXPEDITED: libc::c_long = 1 << 3;
 #[cfg(target_os = "linux")]
@@ -176,7 +178,7 @@ pub(super) fn fence_all_threads() -> bool {
 #[cfg(target_os = "linux")]
 fn membarrier(command: libc::c_long) -> bool {
     keeping_errno(|| {
-        // SAFETY: the call takes numbers only, and changes no memory of the process.
+        // SAFETY: the call takes only numbers, and does not write the process's memory.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     })
 }

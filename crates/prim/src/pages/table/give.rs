@@ -26,7 +26,7 @@ impl Span {
     }
 
     /// Frees the span with its old bytes, which the operating system refused to purge. Then unmaps
-    /// the superblock if it has no used span, and returns whether this call unmapped it.
+    /// the superblock if all of its spans are free, and returns whether this call unmapped it.
     pub(in super::super) fn give_unpurged(self) -> bool {
         self.give(true);
         self.home.unmap_if_empty(self.home.table())
@@ -61,8 +61,8 @@ impl Home {
     }
 
     /// Unmaps the superblock if all of its spans are free. If the operating system refuses, the
-    /// superblock stays as it is. A superblock that was never open has no directory yet, so the
-    /// caller passes the table. Returns whether the superblock was unmapped.
+    /// superblock stays as it is. The caller passes the table, because a superblock that was never
+    /// open does not know its directory yet. Returns whether the superblock was unmapped.
     pub(super) fn unmap_if_empty(&self, table: &Table) -> bool {
         let Some((base, dirty)) = self.superblock.close(table.order().all_bits()) else { return false };
         // SAFETY: the base of an open superblock is not null (G2).

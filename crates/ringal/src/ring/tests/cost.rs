@@ -11,7 +11,7 @@ use crate::geometry::{GRANULE, OVERHEAD, region_of};
 use crate::guard::LOOKS;
 use crate::{FixedBufMut, RingAl};
 
-/// A buffer size that is a multiple of the granule, so its region has no rounding.
+/// A buffer size that is a multiple of the granule, so its region is not rounded up.
 const SMALL: usize = 2 * GRANULE;
 const UNIT: usize = region_of(SMALL);
 
@@ -41,7 +41,7 @@ fn looks(during: impl FnOnce()) -> usize {
 }
 
 /// Runs [`CALLS`] requests in a steady state, after other requests that do not count. Returns the
-/// maximum number of guards that one of them loads, and the total.
+/// maximum number of guards that one counted request loads, and the total.
 fn steady(mut request: impl FnMut() -> usize) -> (usize, usize) {
     for _ in 0..CALLS / 4 {
         request();
@@ -164,7 +164,7 @@ fn growth_refused_again_loads_a_few_guards() {
             let looks = looks(|| assert!(growing.try_reserve(more).is_err()));
             assert!(looks <= MOST, "{looks} guards for {more} bytes more");
         }
-        // The refusal ends when a neighbour of the window is released.
+        // After a neighbour of the window is released, the ring searches again.
         drop(held.remove(start - 1));
         growing.try_reserve(1).unwrap();
         let len = WINDOW * UNIT - OVERHEAD;

@@ -19,8 +19,8 @@ fn parked_buffers(parked: &'static ParkedStores, count: usize) -> Vec<FixedBufMu
     (0..count).map(|_| ring_in(parked).fixed(1).unwrap()).collect()
 }
 
-/// An early release in progress. It has read `closed` before its ring was dropped, and has not
-/// stored its word yet.
+/// An early release in progress. It read `closed` before its ring was dropped, and has not stored
+/// its word yet.
 struct UnderWay {
     guard: GuardPtr,
     region: usize,

@@ -23,7 +23,7 @@ fn fill(ring: &mut RingAl, bytes: usize, count: usize) -> Vec<FixedBufMut> {
 /// The size in bytes of a ring that spans many intervals.
 const LARGE: usize = if cfg!(miri) { 16 << 10 } else { 1 << 20 };
 
-/// A buffer size that is a multiple of the granule, so its region has no rounding.
+/// A buffer size that is a multiple of the granule, so its region is not rounded up.
 const SMALL: usize = 2 * GRANULE;
 
 fn guards_are_in_order(ring: &RingAl) {
@@ -62,7 +62,7 @@ fn restarted_head_continues_at_the_frontier_after_taken_regions() {
     let mut held = fill(&mut ring, SMALL, per_interval);
     let left_off = ring.chain.head;
     assert!(left_off >= ring.chain.stop);
-    // The first region is free, and the regions after it are taken. So the first request is served
+    // The first region is free, and the regions after it are taken, so the first request is served
     // in the first region, and the next request at the frontier.
     drop(held.remove(0));
     let first = ring.fixed(SMALL).unwrap();

@@ -39,8 +39,8 @@ fn loom_slots_of_two_groups_are_reused() {
             there.free_elsewhere(last);
             there.free_elsewhere(first);
         });
-        // If no free is booked before, the first three of these slots fill another unit. The fourth
-        // slot was freed, or lies in a third unit.
+        // If no free was booked before these allocations, the first three slots fill another unit.
+        // The fourth slot was freed before, or lies in a third unit.
         let again = [(); 4].map(|()| thread.allocate());
         for (number, slot) in again.iter().enumerate() {
             assert!(again[..number].iter().all(|other| other.0 != slot.0));
@@ -56,7 +56,7 @@ fn loom_slots_of_two_groups_are_reused() {
     });
 }
 
-/// The slow path does not replace a front with free slots by an empty unit. In models, each
+/// The slow path does not replace a front that has free slots with an empty unit. In models, each
 /// allocation takes the slow path.
 #[test]
 fn loom_a_front_with_free_slots_stays_the_front() {

@@ -3,8 +3,8 @@
 //!
 //! Each model ends with a check that all memory is freed. A lost unit leaves bytes on the account.
 //! A unit that is freed twice, or used after it was freed, trips its witness. Loom does not see
-//! accesses to raw memory, so a model gives each slot a witness. The owner of the slot writes the
-//! witness. `xtask/controls.toml` lists the orderings that each model needs.
+//! accesses to raw memory, so a model gives each slot a witness, which the owner of the slot
+//! writes. `xtask/controls.toml` lists the orderings that each model needs.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -27,7 +27,7 @@ use crate::geometry::unit_of;
 use crate::heap;
 use crate::local_frees::Reach;
 
-/// The layout of a slot. Groups have two slots; so do units, unless a model sets another number.
+/// The layout of a slot. Groups have two slots; units do too, unless a model sets another number.
 const SLOT: Layout = Layout::new::<[u64; 512]>();
 
 mod bundles;
@@ -40,7 +40,7 @@ mod unused;
 #[derive(Clone)]
 struct Model(Arc<PoolWorld>);
 
-/// The state of one run. Tables outlive this state, because they are never freed.
+/// The state of one run of a model. Tables outlive this state, because they are never freed.
 struct PoolWorld {
     registry: Registry<PoolRecord>,
     family: Family,
@@ -59,7 +59,7 @@ unsafe impl Send for PoolWorld {}
 // SAFETY: loom runs all threads of a model on one OS thread, and reports unordered accesses.
 unsafe impl Sync for PoolWorld {}
 
-/// A thread that is bound to a record.
+/// A thread of a model, with its record and its heaps.
 struct Thread<'w> {
     record: &'w Record<PoolRecord>,
     heaps: Heaps<'w>,
@@ -164,7 +164,7 @@ impl Model {
         self.free_as(unsafe { Heaps::new(&raw const nowhere).owner(0) }, slot);
     }
 
-    /// Frees a slot like the drop of a box of `AnyPool`.
+    /// Frees a slot as the drop of a box of `AnyPool` does.
     fn free_erased(&self, own: *const Record<PoolRecord>, slot: Sent) {
         self.touch(slot.0);
         // SAFETY: a `Sent` has exclusive access to its slot, and frees it here.
@@ -175,7 +175,7 @@ impl Model {
         self.0.family.account().now().held
     }
 
-    /// Checks that nothing is held, without a trim before.
+    /// Checks that no memory is held. Does not trim before the check.
     fn all_is_back(&self) {
         assert_eq!(self.held(), 0, "a unit was lost");
         let stats = statistics::stats_of(&self.0.family, |_| false);

@@ -1,6 +1,6 @@
 //! Models of a thread that purges units while their owner wakes up. Loom does not see the memory of
-//! slots. So the claim and the foreign words of a unit have witnesses that stand for its slots. The
-//! purge also writes zeros, which destroy the links of free slots.
+//! slots, so the claim and the foreign words of a unit have witnesses that stand for the unit's
+//! slots. The purge also writes zeros, which destroy the links of free slots.
 
 use ephemera_prim::idle::IdleBy;
 use loom::thread;
@@ -122,8 +122,8 @@ fn loom_a_unit_is_purged_while_its_thread_exits() {
     });
 }
 
-/// The owner allocates from a purged unit before it books the remote frees. No slot of the unit is
-/// lost.
+/// The owner allocates from a purged unit before it books the remote frees. The unit must not lose
+/// a slot.
 #[test]
 fn loom_a_purged_unit_serves_all_of_its_slots() {
     check(|| {

@@ -183,7 +183,7 @@ fn loom_two_threads_that_reach_a_limit_together_mark_the_scope() {
         inside.leave();
         around.leave();
         let slots = [slot, other.join().unwrap()];
-        // A thread that enters after the other one left finds a free slot.
+        // A thread that enters after the other one has left finds a free slot.
         let together = model.held() == 2 * unit;
         assert_eq!(model.0.ledger.is_over(), together);
         assert_eq!(model.0.ledger.held(), model.held());

@@ -45,7 +45,7 @@ impl ModelHeaps {
     }
 }
 
-/// Runs a model with a pool and two items, and frees all three at the end.
+/// Runs a model with a pool and two items, and frees the pool and the items at the end.
 fn with_pool(model: impl Fn(&'static ModelPool, [&'static ModelHeaps; 2]) + Sync + Send + 'static) {
     check(move || {
         let pool = Box::into_raw(Box::new(ModelPool { list: UnusedList::new(), place: UnusedPlace::new() }));
@@ -134,7 +134,8 @@ fn loom_heaps_are_taken_by_one_thread_after_the_other() {
     });
 }
 
-/// A scope ends on one thread and puts its heaps into a place. The next scope finds them there.
+/// A scope ends on one thread and puts its heaps into a place. The next scope takes the heaps from
+/// there.
 #[test]
 fn loom_heaps_in_a_place_are_seen_complete() {
     with_pool(|pool, [first, second]| {

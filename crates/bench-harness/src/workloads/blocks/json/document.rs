@@ -13,7 +13,7 @@ use crate::workloads::{FINGERPRINT, fingerprint};
 
 /// The path of the real document below a toolchain's root.
 const REAL: &str = "lib/rustlib/src/rust/library/stdarch/intrinsics_data/arm_intrinsics.json";
-/// The least length of the generated document, in bytes.
+/// The minimum length of the generated document, in bytes.
 const GENERATED: usize = 5_000_000;
 
 /// A JSON text and its origin.

@@ -1,11 +1,11 @@
-//! A recursive JSON parser that makes the allocations of a simple one: a box for each value, a
-//! vector for each string, and vectors that double.
+//! A recursive JSON parser with the allocations of a simple one: a box for each value, a vector for
+//! each string, and vectors that double.
 
 use allocator_api2::vec::Vec;
 
 use super::tree::{JsonNode, Member, Storage, Text};
 
-/// The deepest nesting that the parser accepts.
+/// The deepest nesting of values that the parser accepts, in levels.
 const DEPTH: usize = 256;
 
 /// A parse error: its offset and its reason.

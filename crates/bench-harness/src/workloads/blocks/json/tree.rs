@@ -8,7 +8,7 @@ use allocator_api2::vec::Vec;
 
 use crate::workloads::mix;
 
-/// The storage of a tree's parts: one allocator for all of them, or an allocator for strings and
+/// The storage of a tree's parts: one allocator for all parts, or an allocator for strings and
 /// lists and a pool for nodes.
 pub(crate) trait Storage: Sized {
     /// The allocator of strings and lists.

@@ -75,7 +75,7 @@ fn leave<S: Source>(window: &mut RowWindow<S::Buf>, place: usize, sum: &mut u64)
 }
 
 /// Streams all rows of a table through the window. The checksum includes the size of the largest
-/// group after each thousand rows.
+/// group, taken after every thousand rows.
 ///
 /// # Panics
 ///
@@ -97,8 +97,8 @@ fn stream<S: Source>(source: &mut S, window: &mut RowWindow<S::Buf>, table: &Csv
             if field.is_empty() {
                 continue;
             }
-            // SAFETY: the table states the most that a window holds, and rows leave in the order in
-            // which they arrived.
+            // SAFETY: the source was made for the table's peak of fields and bytes in a window, and
+            // rows leave in the order in which they arrived.
             let buffer = unsafe { source.filled([field]) };
             verify::<S>(&buffer, field, &mut sum);
             if S::CHECKED {

@@ -19,13 +19,13 @@ pub(super) const COLUMNS: usize = 16;
 /// The tables, each with the index of its key column.
 const FILES: [(&str, u8); 4] =
     [("game.csv", 0), ("gtfs-mbta-stop-times.csv", 3), ("nfl.csv", 4), ("worldcitiespop.csv", 0)];
-/// The number of consecutive rows from one table. A run of the next table follows, so every window
-/// has rows of all tables.
+/// The number of consecutive rows from one table. The next rows are from the next table, so every
+/// window contains rows of all tables.
 const RUN: usize = 250;
 /// The directory of the tables in the package's sources.
 const FOLDER: &str = "examples/data/bench";
 
-/// A text of rows, and the most that a window over it holds.
+/// A text of rows, and the largest contents of a window over them.
 #[derive(Debug)]
 pub(crate) struct CsvTable {
     /// The rows as in the files.
@@ -36,9 +36,9 @@ pub(crate) struct CsvTable {
     pub(crate) fields: usize,
     /// The length of the largest field, in bytes.
     pub(crate) largest: usize,
-    /// The most fields in a window.
+    /// The largest number of fields in a window.
     pub(crate) fields_alive: usize,
-    /// The most bytes in a window.
+    /// The largest number of bytes in a window.
     pub(crate) bytes_alive: usize,
 }
 
@@ -55,7 +55,7 @@ impl CsvTable {
     }
 
     /// Returns the origin of the rows, as a table of the report states it. Looks for the files but
-    /// reads none.
+    /// does not read them.
     pub(crate) fn origin() -> &'static str {
         if folder().is_some() {
             "the csv package's own data"

@@ -24,8 +24,8 @@ pub(super) fn shared() -> Arc<Vec<Vec<u8>>> {
     Arc::clone(SHARED.get_or_init(|| Arc::new(installed().unwrap_or_else(|| generated(4141)))))
 }
 
-/// Returns the first [`PAGES`] pages by name, in a fixed random order, or `None` if there are
-/// fewer.
+/// Returns the first [`PAGES`] pages by name, in a fixed random order, or `None` if fewer pages are
+/// installed.
 fn installed() -> Option<Vec<Vec<u8>>> {
     let mut pages = toolchains().iter().find_map(|root| {
         let html = root.join("share/doc/rust/html");

@@ -165,8 +165,8 @@ impl Client {
             let mut idle = true;
             if sent < requests && due <= now {
                 let (page, connection) = (sent as usize % PAGES, sent as usize % self.connections.len());
-                // Requests are short, and few of them wait for the server, so this one fits into
-                // the socket's buffer.
+                // Requests are short, and few of them wait for the server, so this request fits
+                // into the socket's buffer.
                 self.connections[connection].send(&self.requests[page], page, due)?;
                 sent += 1;
                 idle = false;

@@ -95,7 +95,7 @@ impl<S> Drop for Http<S> {
 }
 
 /// Answers `requests` requests with buffers of the crate `bytes`, on one connection and on this
-/// thread, for a recording. `begin` is called when everything is ready. From then on only this
+/// thread, for a recording. `begin` is called when everything is ready. After that call only this
 /// thread allocates, because the client has already allocated everything that it needs.
 ///
 /// # Errors

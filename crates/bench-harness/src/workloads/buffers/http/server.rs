@@ -1,6 +1,6 @@
 //! The server of R3: a thread for each connection, which ends when the client closes the
-//! connection. A request is in one buffer, and its answer is assembled in another. The request is
-//! dropped before the answer is sent, and the answer afterwards.
+//! connection. The server keeps a request in one buffer and assembles the answer in another. It
+//! drops the request before it sends the answer, and the answer afterwards.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::io::{self, Read, Write};
@@ -9,8 +9,8 @@ use std::net::TcpStream;
 use super::bodies::{LONGEST, PAGES};
 use crate::buffers::{Demand, Readable, Source, give};
 
-/// The most bytes that the server reads from a connection at once, and the length of the longest
-/// request.
+/// The largest number of bytes that the server reads from a connection at once. It is also the
+/// length of the longest request.
 const READ: usize = 4096;
 /// The end of a request's head.
 const BLANK: &[u8; 4] = b"\r\n\r\n";

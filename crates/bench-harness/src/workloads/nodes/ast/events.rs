@@ -9,7 +9,7 @@ use syn::visit::{self, Visit};
 use super::super::corpus::fingerprint;
 use super::tree::{Head, KINDS, NodeKind, SyntaxEvent};
 
-/// The events of all files.
+/// The events of all files, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Syntax {
     pub(super) events: Vec<SyntaxEvent>,
@@ -44,8 +44,8 @@ struct Flattener {
 }
 
 impl Flattener {
-    /// Adds a node, and calls `inside` to add its contents. If the parent has no list for the kind,
-    /// the node is left out, and the parent gets its children.
+    /// Adds a node, and calls `inside` to add its contents. If the parent has no list for nodes of
+    /// this kind, leaves out the node and adds its contents to the parent.
     fn node(&mut self, kind: NodeKind, head: Head, inside: impl FnOnce(&mut Self)) {
         if self.open.last().is_some_and(|(parent, _)| !parent.holds(kind)) {
             return inside(self);

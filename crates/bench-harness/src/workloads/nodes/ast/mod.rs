@@ -1,7 +1,7 @@
 //! R4, AST: lowers Rust sources into a tree of twelve types of node, visits it and drops it.
 //!
 //! `syn` parses the files in advance, and the result is a list of events, the starts and ends of
-//! nodes. The timed part only reads this list, so it pays for its own nodes and not for those of
+//! nodes. The timed part only reads this list, so its time includes its own nodes but not those of
 //! `syn`. Nodes of one kind are linked in a list below their parent. Only nodes take memory.
 
 mod events;
@@ -73,8 +73,8 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
     })
 }
 
-/// Builds a cell that has lowered the context's sources and visits the tree. The time of a visit
-/// shows how close together the nodes are.
+/// Builds a cell that lowers the context's sources once and visits the tree in each unit. The time
+/// of a visit shows how close together the nodes are.
 pub(crate) fn visits<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
     let family = F::create();

@@ -78,7 +78,7 @@ impl<F: NodeFamily, T: TreePart<F>> SiblingChain<F, T> {
     }
 }
 
-/// The facts about a node other than its children.
+/// The properties of a node other than its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     /// The variant of the node within its kind, as a number.
@@ -87,7 +87,7 @@ pub(super) struct Head {
     pub(super) name: u32,
 }
 
-/// The start of a node, or with the kind [`NodeKind::End`] the end of the innermost open node.
+/// The start of a node. With the kind [`NodeKind::End`], it is the end of the innermost open node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SyntaxEvent {
     pub(super) kind: NodeKind,
