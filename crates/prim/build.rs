@@ -110,7 +110,7 @@ fn compiles(source: &str, for_target: bool) -> Result<bool, String> {
     std::fs::write(&file, source).map_err(|error| format!("{}: {error}", file.display()))?;
 
     let rustc = required("RUSTC")?;
-    // Cargo sets this variable for compiler caches, and for Miri, whose driver is a wrapper.
+    // The variable names a program that runs rustc for Cargo: a compiler cache, or `cargo-miri`.
     let mut command = match env::var_os("RUSTC_WRAPPER").filter(|wrapper| !wrapper.is_empty()) {
         Some(wrapper) => {
             let mut command = Command::new(wrapper);

@@ -75,7 +75,7 @@ pub(crate) struct BenchOptions {
     /// Count instructions and compare them with benches/icount.json; needs valgrind.
     #[arg(long)]
     pub(crate) icount: bool,
-    /// Record the counts.
+    /// Write the counts to benches/icount.json instead of comparing them.
     #[arg(long, requires = "icount", conflicts_with = "peers")]
     pub(crate) rebase: bool,
     /// The seed of all random choices.

@@ -66,7 +66,7 @@ enum Command {
     Advise(advise::AdviseTraceOptions),
     /// Count the cache lines that move between cores for each allocation and free.
     Coherence(coherence::CoherenceOptions),
-    /// Record the last measurement and write its tables into README.md.
+    /// Save the last measurement, and update the READMEs and docs/benchmarks from it.
     Readme(readme::ReadmeOptions),
     /// Run all tests: unit, integration and doc tests, loom models, Miri.
     Test(test::TestOptions),

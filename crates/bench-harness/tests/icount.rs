@@ -1,5 +1,5 @@
-//! Tests of `--icount`: two runs give the same count in any environment, and if valgrind is
-//! missing, a message names it.
+//! Tests of `--icount`: the counts do not depend on the size of the environment block. If valgrind
+//! is missing, a message names it.
 
 use std::fs;
 use std::path::PathBuf;

@@ -128,8 +128,8 @@ fn note(block: NonNull<u8>, spare: Option<&Spare>) -> bool {
         Some((&piece.0[word], bit))
     };
     let Some((word, bit)) = place_of(block.addr().get()).and_then(word_of) else { return false };
-    // Relaxed: if another thread frees the block, the program orders that free after this exchange
-    // when it passes the block to that thread.
+    // Relaxed: a program that passes the block to another thread must synchronise with that thread,
+    // so a free there happens after this `fetch_or`.
     let before = word.fetch_or(bit, Ordering::Relaxed);
     assert!(before & bit == 0, "two live blocks have one address");
     true

@@ -4,9 +4,9 @@
 //! the heap's owner takes a slow path, which a sleeping owner never does. Therefore a heap to which
 //! a thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
 //! booked. Some slow paths and pushes of every thread *look* at a few heaps of the queue. If the
-//! owner of a heap is *idle*, the look purges some of the heap's empty units. A bounded number of
-//! such operations, on any threads, thus purges all empty units of idle owners. An operation makes
-//! at most one look.
+//! owner of a heap is *idle*, the look purges some of the heap's empty units. Each slow path or
+//! push makes at most one look. After a bounded number of slow paths and pushes, on any threads,
+//! all empty units of idle owners are purged.
 //!
 //! An owner is idle *by time* if it has not taken a slow path for [`IDLE_MS`]. It is idle *by
 //! bytes* if the bytes that other threads have pushed to its heaps since its last slow path exceed

@@ -50,8 +50,8 @@ fn a_block_is_usable_unless_it_is_poisoned() {
     }
     // SAFETY: the block has 256 bytes.
     let middle = unsafe { block.add(128) };
-    // SAFETY: the byte is in the block. In the child the byte is poisoned, and the read is the
-    // error that the tool must report. A volatile read is not optimised away.
+    // SAFETY: the byte is in the block and initialised. If `bad_read` is set, the byte is poisoned,
+    // and this read is the error that the tool must report. A volatile read is not optimised away.
     let seen = unsafe { middle.read_volatile() };
     // SAFETY: `acquire` returned the block for this layout, and it is not used again.
     unsafe { release(&Global, block, layout) };

@@ -39,7 +39,7 @@ pub(crate) unsafe fn claim_slow(
         scavenge(world, store, true);
         look_at_all(world, Some(record), refused);
         let mut shard = make();
-        // Frees one group at a time, because the groups that no shard has may be reserved capacity.
+        // Frees one group at a time, because unbound groups may be reserved capacity.
         while shard.is_err() && store.release_one_unbound() {
             shard = make();
         }

@@ -20,9 +20,8 @@ pub(crate) const ALIGN_MAX: usize = 4 << 10;
 pub(crate) const UNIT_MIN: usize = 32 << 10;
 /// The largest alignment of a unit, in bytes.
 pub(crate) const UNIT_MAX: usize = 256 << 10;
-/// The approximate number of slots for which a unit has room. The alignment of a unit is the
-/// smallest power of two with room for about this number, but at least `UNIT_MIN` and at most
-/// `UNIT_MAX`.
+/// The intended number of slots of a unit. The alignment of a unit is this number of strides,
+/// rounded up to a power of two and clamped to `UNIT_MIN..=UNIT_MAX`.
 const SLOTS: usize = 64;
 
 /// The number of bytes by which a whole unit is smaller than its alignment. General allocators put

@@ -84,8 +84,8 @@ impl Traced {
     ///
     /// # Errors
     ///
-    /// Returns an error if a figure differs. In that case, valgrind prints another format, or the
-    /// program was built in an unexpected way.
+    /// Returns an error if a figure differs. The cause is an unknown output format of valgrind, or
+    /// an unexpected build of the program.
     pub(super) fn check(&self) -> Result<()> {
         for (workload, lines) in TracedWorkload::KNOWN {
             let ours = |threads| -> Result<(u64, u64)> {

@@ -56,7 +56,7 @@ pub unsafe fn end_threads_by_key() -> bool {
     true
 }
 
-/// Returns whether threads run their exit hooks by a key.
+/// Returns whether exit hooks run in the destructor of a thread-specific key.
 #[doc(hidden)]
 #[must_use]
 pub fn ends_by_key() -> bool {

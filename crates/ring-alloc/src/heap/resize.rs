@@ -196,8 +196,8 @@ fn is_large<E: RingEnv>(layout: Layout) -> bool {
 /// fails, the old block is unchanged.
 ///
 /// # Safety
-/// `block` is a live block of layout `old` from the allocator of `env`. Neither layout has fewer
-/// than `keep` bytes.
+/// `block` is a live block of layout `old` from the allocator of `env`. Both layouts have at least
+/// `keep` bytes.
 unsafe fn relocate<E: RingEnv>(
     env: E,
     block: NonNull<u8>,

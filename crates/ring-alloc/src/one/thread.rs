@@ -48,7 +48,7 @@ impl Tenant for Own {
     }
 }
 
-/// The realm that uses the world of this process.
+/// Gives access to [`WORLD`], the state that all threads of this process share.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProcessRealm;
 
@@ -254,8 +254,8 @@ mod tests {
             fn drop(&mut self) {
                 BEHIND.fetch_add(usize::from(bound().is_none()), Ordering::Relaxed);
                 WRONG.fetch_add(usize::from(!front_follows()), Ordering::Relaxed);
-                // After the exit guard, this allocation leases a record, whose front is not the
-                // thread's own.
+                // If the exit guard has run, this allocation leases a record for a moment. The
+                // thread's `near` must not follow the front of that record.
                 drop(Box::new_in(7, OneRingAlloc));
                 WRONG.fetch_add(usize::from(!front_follows()), Ordering::Relaxed);
             }
