@@ -63,9 +63,10 @@
 //!   no free slot at once) free the surplus, one unit each. The pools of [`PooledBox`] and
 //!   [`PooledAllocator`] keep 128 KiB instead of 4 units, but at least one unit. They never keep
 //!   more than 4 MiB in this way.
-//! * If other threads free a thread's blocks, one of the thread's size classes grows to 2 MiB, so
-//!   that the units that those threads emptied rest until their cache lines have left the other
-//!   cores. The class shrinks within 64 slow paths of the thread after such frees stop.
+//! * If other threads free many values of a thread, the thread's pool of a type, or one of its size
+//!   classes, grows to 2 MiB. The units that the other threads emptied then rest until their cache
+//!   lines have left the other cores. The pool shrinks within about 128 slow paths of the thread
+//!   after such frees end.
 //! * A pool may hold one freed slot for its next allocation. Until that allocation or a trim, the
 //!   slot keeps its unit of up to 64 KiB allocated.
 //! * The pools of [`PooledBox`] and [`PooledAllocator`] take their units, and blocks that are too

@@ -53,7 +53,8 @@ impl UnitHeap {
         self.empties_len.set(self.empties_len.get() + 1);
     }
 
-    /// Pops the empty unit that was pushed last, which is the most likely to be in the caches.
+    /// Pops the empty unit that was pushed last. If the owner emptied it, it is the most likely to
+    /// be in the caches.
     #[inline]
     pub(super) fn pop_empty(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is among the empties.

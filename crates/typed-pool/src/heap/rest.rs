@@ -5,10 +5,10 @@
 //! Once both cores have evicted the line to the cache that they share, the store takes a fraction
 //! of that time.
 //!
-//! So a heap takes all of its empty units before it books remote frees again, and before it takes a
-//! queued unit, whose slots another thread may be freeing. One booking then finds many empty units,
-//! the most recently emptied one first. The heap takes first the unit that the booking found last,
-//! so units are reused in the order in which they were emptied:
+//! So a heap whose units rest takes all of its empty units before a queued one, whose slots another
+//! thread may be freeing, and before it books remote frees for want of a unit. One booking then
+//! finds many empty units, the most recently emptied one first. The heap takes first the unit that
+//! the booking found last, so units are reused in the order in which they were emptied:
 //!
 //! ```text
 //!   emptied by another thread    A  B  C  D
@@ -22,8 +22,8 @@
 
 use super::{PoolEnv, UnitHeap};
 
-/// The total size of units, in bytes, to which a heap grows so that its units rest: that of the
-/// second-level caches of two cores. The heaps of models do not grow.
+/// The total size of whole units, in bytes, to which a heap grows so that its units rest: that of
+/// the second-level caches of two cores. The heaps of models do not grow.
 const REST: usize = if cfg!(ephemera_loom) { 0 } else { 2 << 20 };
 
 impl UnitHeap {

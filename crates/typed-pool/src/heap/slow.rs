@@ -7,7 +7,7 @@ use ephemera_prim::account::Limit;
 
 use super::next::{next_front, take_scraped};
 use super::supply::{acquire, acquire_under, keep_empty, note_new_front};
-use super::{AllocEnv, PoolEnv};
+use super::{AllocEnv, PoolEnv, UnitHeap};
 use crate::unit::UnitPtr;
 
 /// Allocates a slot for a value of `size` bytes, after the fast path found none.
@@ -31,7 +31,11 @@ pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
         return Ok(slot);
     }
     if heap.grows_for_rest(env) {
-        return refill_by_request(env, size);
+        if let Ok(unit) = acquire(env, heap.next_chunk().0) {
+            learn_to_keep(heap);
+            heap.install(env, unit);
+            return heap.take(size).ok_or(AllocError);
+        }
     }
     match take_or_install(env, size, heap.kept.learned()) {
         Some(slot) => Ok(slot),
@@ -43,18 +47,11 @@ pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
 #[cold]
 #[inline(never)]
 fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
-    env.book_mail();
-    match take_or_install(env, size, 0) {
-        Some(slot) => Ok(slot),
-        None => refill_by_request(env, size),
-    }
-}
-
-/// Continues [`refill`]: requests units, and makes one of them the front.
-#[cold]
-#[inline(never)]
-fn refill_by_request<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
+    env.book_mail();
+    if let Some(slot) = take_or_install(env, size, 0) {
+        return Ok(slot);
+    }
     heap.give_up_front(env);
     heap.install(env, request_units(env)?);
     heap.take(size).ok_or(AllocError)
@@ -136,14 +133,7 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
             }
         }
     };
-    // The heap freed a unit and now requests one, so it learns to keep one more.
-    if let Some(given_back) = heap.given_back.get().checked_sub(1) {
-        heap.given_back.set(given_back);
-        if heap.keep.get() < heap.spec.kept_at_most() {
-            heap.keep.set(heap.keep.get() + 1);
-            heap.kept.learn();
-        }
-    }
+    learn_to_keep(heap);
     if units == 1 {
         return Ok(first);
     }
@@ -157,6 +147,17 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
         }
     }
     heap.pop_empty().ok_or(AllocError)
+}
+
+/// Lets the heap keep one more unit if it needs a unit although it freed one before.
+fn learn_to_keep(heap: &UnitHeap) {
+    if let Some(given_back) = heap.given_back.get().checked_sub(1) {
+        heap.given_back.set(given_back);
+        if heap.keep.get() < heap.spec.kept_at_most() {
+            heap.keep.set(heap.keep.get() + 1);
+            heap.kept.learn();
+        }
+    }
 }
 
 /// Requests a unit of `slots` slots. After each refusal, requests one of half as many slots, down

@@ -57,7 +57,8 @@ enum Emptied {
 /// Keeps a unit that became empty, or frees it and other surplus units. The unit must not be the
 /// front.
 ///
-/// A unit that another thread emptied rests (see `rest`).
+/// Counts a whole unit that another thread emptied. If other threads empty many units, the units of
+/// the heap rest (see `rest`).
 ///
 /// The surplus includes units that an earlier call could not free because a walker protected them.
 fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
@@ -65,7 +66,7 @@ fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     heap.owned.write();
     heap.unlist(unit);
     unit.rewind(heap.spec);
-    if emptied == Emptied::Remotely && env.may_rest() {
+    if emptied == Emptied::Remotely && unit.slots() == heap.spec.slots && env.may_rest() {
         heap.kept.note_emptied();
     }
     if heap.empties_len.get() < heap.keep.get() {
@@ -133,10 +134,19 @@ pub(crate) fn trim<E: PoolEnv>(env: E) -> bool {
 /// Frees all empty units, and waits a bounded time for walkers. Also resets the number of empty
 /// units to keep. Returns `false` if some units stayed.
 pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
+    let all = give_back_beyond(env, 0, PATIENT);
+    forget_kept(env.heap());
+    all
+}
+
+/// Frees empty units until the heap has `keep` of them. Returns `false` if some units stayed
+/// because a walker protected them.
+fn give_back_beyond<E: PoolEnv>(env: E, keep: usize, remove: Remove) -> bool {
     let heap = env.heap();
     let mut stay = UnlistedUnits::default();
-    while let Some(unit) = heap.pop_empty() {
-        if !give_back(env, unit, PATIENT) {
+    while heap.empties_len.get() > keep {
+        let Some(unit) = heap.pop_empty() else { break };
+        if !give_back(env, unit, remove) {
             stay.push(unit);
         }
     }
@@ -144,7 +154,6 @@ pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
     while let Some(unit) = stay.pop() {
         heap.push_empty(unit);
     }
-    forget_kept(heap);
     all
 }
 
@@ -185,19 +194,14 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
 }
 
 /// Sets whether units of the heap rest from now on. If they no longer rest, frees the empty units
-/// that the heap learned to keep.
+/// that the heap learned to keep, unless it has more units than a heap whose units rest: then
+/// bursts taught it to keep them.
 pub(crate) fn set_resting<E: PoolEnv>(env: E, rests: bool) {
     let heap = env.heap();
     heap.kept.set_resting(rests);
-    if !rests {
+    if !rests && heap.units_len.get() <= heap.units_for_rest() {
         heap.keep.set(heap.keep.get() - heap.kept.unlearn_all());
-        while heap.empties_len.get() > heap.keep.get()
-            && let Some(unit) = heap.pop_empty()
-        {
-            if !give_back(env, unit, UnitList::remove) {
-                return keep_empty(env, unit);
-            }
-        }
+        give_back_beyond(env, heap.keep.get(), UnitList::remove);
     }
 }
 
