@@ -25,7 +25,7 @@ pub(crate) enum Which {
     Idle,
 }
 
-/// What a trim does with the groups that it takes.
+/// The use of the groups that a trim takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Frees the groups.

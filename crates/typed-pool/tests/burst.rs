@@ -30,7 +30,7 @@ const RESTING: usize = 64;
 const FEW: usize = 12;
 
 #[test]
-#[cfg_attr(miri, ignore = "260,000 values take hours; handing over 200 takes a minute")]
+#[cfg_attr(miri, ignore = "780,000 values take hours; handing over 200 takes a minute")]
 fn hand_over_after_bursts_that_another_thread_dropped_frees_the_bursts() {
     take_turn();
     let units = units_after_bursts_and_hand_over();
@@ -38,7 +38,7 @@ fn hand_over_after_bursts_that_another_thread_dropped_frees_the_bursts() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "260,000 values take hours; handing over 200 takes a minute")]
+#[cfg_attr(miri, ignore = "780,000 values take hours; handing over 200 takes a minute")]
 fn hand_over_under_a_limit_keeps_few_units() {
     take_turn();
     PooledBox::<Job>::set_limit(1 << 30);

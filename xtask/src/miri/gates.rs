@@ -110,7 +110,12 @@ pub(super) const GATES: [MiriGate; 6] = [
             "scope_suite",
             "std_trait",
         ],
-        slow_units: &["threads::purge_tests", "threads::bundle_tests", "threads::guest_tests"],
+        slow_units: &[
+            "threads::purge_tests",
+            "threads::bundle_tests",
+            "threads::guest_tests",
+            "threads::rest_tests",
+        ],
         ..MiriGate::WHOLE
     },
 ];

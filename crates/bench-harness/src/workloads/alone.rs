@@ -17,7 +17,7 @@ pub const SHOWN: [f64; 4] = [0.0, 0.1, 1.0, 10.0];
 /// The number of memory readings in a run of S13.
 pub const READINGS: u64 = 60;
 
-/// What the threads do after a burst.
+/// The work of the threads after a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AfterBurst {
     /// Every thread sleeps.
@@ -43,7 +43,7 @@ impl AfterBurst {
 pub struct AloneOrder {
     /// The number of blocks of a burst, or of requests to an ageing heap.
     pub units: u64,
-    /// What the threads do after the burst. `None` if there is no burst.
+    /// The work of the threads after the burst. `None` if there is no burst.
     pub after: Option<AfterBurst>,
     /// The last moment after the burst at which memory is read, in seconds.
     pub until: f64,

@@ -4,16 +4,10 @@ use super::PoolEnv;
 use crate::unit::{UnitPtr, UnitState};
 
 /// Takes the first unit of the queue. If the queue is empty, takes the first of the empty units,
-/// provided that the heap has more than `stay` of them. While units rest, takes an empty unit
-/// first, whatever `stay` is.
+/// provided that the heap has more than `stay` of them.
 #[inline]
 pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     let heap = env.heap();
-    if heap.kept.has_resting() && !cfg!(ephemera_weaken = "queue_before_resting_units") {
-        if let Some(unit) = pop_empty(env) {
-            return Some(unit);
-        }
-    }
     if heap.first_in_queue().is_some_and(|unit| unit.state() == UnitState::Abandoned) {
         // An abandoned unit with a complete countdown can be adopted only after that countdown is
         // booked.

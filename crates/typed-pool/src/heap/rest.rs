@@ -5,10 +5,10 @@
 //! Once both cores have evicted the line to the cache that they share, the store takes a fraction
 //! of that time.
 //!
-//! So a heap whose units rest takes all of its empty units before a queued one, whose slots another
-//! thread may be freeing, and before it books remote frees for want of a unit. One booking then
-//! finds many empty units, the most recently emptied one first. The heap takes first the unit that
-//! the booking found last, so units are reused in the order in which they were emptied:
+//! So a heap whose units rest takes all of its empty units before it books remote frees for want of
+//! a unit. One booking then finds many empty units, the most recently emptied one first. The heap
+//! takes first the unit that the booking found last, so units are reused in the order in which they
+//! were emptied:
 //!
 //! ```text
 //!   emptied by another thread    A  B  C  D

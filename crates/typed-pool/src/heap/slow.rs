@@ -19,8 +19,8 @@ use crate::unit::UnitPtr;
 /// only after the booking, because the heap would otherwise rotate through them, and `kept` would
 /// find all of them needed. Finally, `refill` requests a unit from the backing allocator.
 ///
-/// While units rest (`rest`), empty units come before queued ones, and a heap with too few units
-/// requests another one at once.
+/// While units rest (`rest`), the heap uses all of its empty units before it books, and requests
+/// another unit at once if it has too few of them.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
@@ -37,7 +37,9 @@ pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
             return heap.take(size).ok_or(AllocError);
         }
     }
-    match take_or_install(env, size, heap.kept.learned()) {
+    let uses_all = heap.kept.has_resting() && !cfg!(ephemera_weaken = "resting_units_stay");
+    let stay = if uses_all { 0 } else { heap.kept.learned() };
+    match install_next(env, size, stay) {
         Some(slot) => Ok(slot),
         None => refill_by_booking(env, size),
     }
@@ -49,7 +51,7 @@ pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
 fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
     env.book_mail();
-    if let Some(slot) = take_or_install(env, size, 0) {
+    if let Some(slot) = heap.take(size).or_else(|| install_next(env, size, 0)) {
         return Ok(slot);
     }
     heap.give_up_front(env);
@@ -57,13 +59,11 @@ fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     heap.take(size).ok_or(AllocError)
 }
 
-/// Takes a slot of the front, or of the next front. Does not take the last `stay` empty units.
+/// Makes the next front of the heap its front, and takes a slot of it. Does not take the last
+/// `stay` empty units.
 #[inline]
-fn take_or_install<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNull<u8>> {
+fn install_next<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNull<u8>> {
     let heap = env.heap();
-    if let Some(slot) = heap.take(size) {
-        return Some(slot);
-    }
     heap.install(env, next_front(env, stay)?);
     note_new_front(env);
     heap.take(size)

@@ -2,6 +2,7 @@
 //! frees them.
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
+use core::mem::MaybeUninit;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std_alloc::collections::BTreeMap;
@@ -16,22 +17,30 @@ pooled_allocator! {
     struct RestPool;
 }
 
-fn value(number: usize) -> Box<[usize; 8], RestPool> {
-    Box::new_in([number; 8], RestPool)
-}
-
+/// The size of a value in bytes. Under Miri, few values fill a unit.
+const SIZE: usize = if cfg!(miri) { 30_000 } else { 64 };
+/// The size of a value of another class.
+const OTHER: usize = if cfg!(miri) { 20_000 } else { 128 };
 /// The size of a unit in bytes.
-const UNIT: usize = 32 << 10;
+const UNIT: usize = if cfg!(miri) { 256 << 10 } else { 32 << 10 };
 /// The number of units to which a heap grows so that its units rest.
-const RESTING: usize = 64;
+const RESTING: usize = (2 << 20) / UNIT;
 /// The maximum number of units of a heap that does not grow and has at most `BATCH` live values.
-const FEW: usize = 12;
+const FEW: usize = if cfg!(miri) { 4 } else { 12 };
 /// The number of values in one hand-over: those of two units.
-const BATCH: usize = 1_000;
+const BATCH: usize = if cfg!(miri) { 14 } else { 1_000 };
+/// The number of hand-overs after which a heap does not grow any more.
+const MANY: usize = if cfg!(miri) { 48 } else { 1_000 };
+
+type Bytes<const SIZE: usize, A> = Box<MaybeUninit<[u8; SIZE]>, A>;
+
+fn value<const SIZE: usize>() -> Bytes<SIZE, RestPool> {
+    Box::new_uninit_in(RestPool)
+}
 
 /// Makes values in batches with `make`, and lets another thread free each batch before it makes the
 /// next one.
-fn hand_over<V: Send>(batches: usize, mut make: impl FnMut(usize) -> V) {
+fn hand_over<V: Send>(batches: usize, mut make: impl FnMut() -> V) {
     let (out, from) = sync_channel::<Vec<V>>(0);
     let (done, freed) = sync_channel(0);
     thread::scope(|scope| {
@@ -42,7 +51,7 @@ fn hand_over<V: Send>(batches: usize, mut make: impl FnMut(usize) -> V) {
             }
         });
         for _ in 0..batches {
-            out.send((0..BATCH).map(&mut make).collect()).expect("the other thread runs");
+            out.send((0..BATCH).map(|_| make()).collect()).expect("the other thread runs");
             freed.recv().expect("the other thread runs");
         }
         drop(out);
@@ -51,15 +60,20 @@ fn hand_over<V: Send>(batches: usize, mut make: impl FnMut(usize) -> V) {
 
 /// Hands over values until the heap does not grow any more.
 fn grow() {
-    hand_over(1_000, value);
+    hand_over(MANY, value::<SIZE>);
 }
 
 fn held() -> usize {
     RestPool.stats().bytes_held
 }
 
+/// Asserts that the heap has grown.
+fn assert_grown() {
+    assert!(held() > (RESTING + FEW) / 2 * UNIT, "{} bytes", held());
+}
+
 #[test]
-#[cfg_attr(miri, ignore = "a heap grows after some 100,000 values, which take hours")]
+#[cfg_attr(miri, ignore = "takes 20 s or more; the test of a limit set later runs the same code")]
 fn a_heap_whose_units_another_thread_empties_grows_to_two_mebibytes() {
     take_turn();
     grow();
@@ -70,14 +84,14 @@ fn a_heap_whose_units_another_thread_empties_grows_to_two_mebibytes() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "a heap grows after some 100,000 values, which take hours")]
+#[cfg_attr(miri, ignore = "takes 20 s or more; the test of a limit set later runs the same code")]
 fn a_unit_that_another_thread_emptied_rests_until_many_others_were_used() {
     take_turn();
     grow();
     let (mut fronts, mut last, mut used) = (0_usize, 0, BTreeMap::new());
     let (mut early, mut all) = (0, 0);
-    hand_over(100, |number| {
-        let value = value(number);
+    hand_over(MANY / 4, || {
+        let value = value::<SIZE>();
         let unit = core::ptr::from_ref(&*value).addr() & !(UNIT - 1);
         if unit != last {
             last = unit;
@@ -96,32 +110,32 @@ fn a_unit_that_another_thread_emptied_rests_until_many_others_were_used() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "a heap grows after some 100,000 values, which take hours")]
+#[cfg_attr(miri, ignore = "takes 20 s or more; the test of a limit set later runs the same code")]
 fn units_that_rested_are_freed_once_only_their_owner_frees() {
     take_turn();
     grow();
-    assert!(held() > 2 * FEW * UNIT, "{} bytes", held());
-    for _ in 0..2_000 {
-        drop((0..BATCH).map(value).collect::<Vec<_>>());
+    assert_grown();
+    for _ in 0..2 * MANY {
+        drop((0..BATCH).map(|_| value::<SIZE>()).collect::<Vec<_>>());
     }
     assert!(held() <= FEW * UNIT, "{} bytes", held());
     RestPool.trim();
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "750,000 values take hours")]
+#[cfg_attr(miri, ignore = "takes 20 s or more; the test of a limit set later runs the same code")]
 fn a_heap_of_which_another_thread_empties_few_units_does_not_grow() {
     take_turn();
     pooled_allocator! {
         struct NewPool;
     }
-    let new = |number| Box::new_in([number; 8], NewPool);
+    let new = || -> Bytes<SIZE, _> { Box::new_uninit_in(NewPool) };
     let mut most = 0;
     for _ in 0..5 {
         hand_over(1, new);
         // Each batch takes the slow path at least once, so these are two rounds of slow paths.
         for _ in 0..150 {
-            drop((0..BATCH).map(new).collect::<Vec<_>>());
+            drop((0..BATCH).map(|_| new()).collect::<Vec<_>>());
             most = most.max(NewPool.stats().bytes_held);
         }
     }
@@ -129,13 +143,12 @@ fn a_heap_of_which_another_thread_empties_few_units_does_not_grow() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "heaps grow after some 100,000 values, which take hours")]
+#[cfg_attr(miri, ignore = "takes 20 s or more; the test of a limit set later runs the same code")]
 fn one_heap_of_a_thread_grows_at_a_time() {
     take_turn();
-    let large = |number| Box::new_in([number; 16], RestPool);
-    for _ in 0..400 {
-        hand_over(1, value);
-        hand_over(1, large);
+    for _ in 0..MANY / 2 {
+        hand_over(1, value::<SIZE>);
+        hand_over(1, value::<OTHER>);
     }
     let held = held();
     RestPool.trim();
@@ -144,13 +157,12 @@ fn one_heap_of_a_thread_grows_at_a_time() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "a heap grows after some 100,000 values, which take hours")]
 fn a_heap_that_grew_shrinks_in_a_hand_over_under_a_limit() {
     take_turn();
     grow();
-    assert!(held() > 2 * FEW * UNIT, "{} bytes", held());
+    assert_grown();
     RestPool.set_limit(1 << 30);
-    hand_over(200, value);
+    hand_over(MANY, value::<SIZE>);
     let held = held();
     RestPool.set_limit(usize::MAX);
     RestPool.trim();
@@ -158,7 +170,7 @@ fn a_heap_that_grew_shrinks_in_a_hand_over_under_a_limit() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "the heap would grow after some 100,000 values, which take hours")]
+#[cfg_attr(miri, ignore = "takes 20 s or more; the test of a limit set later runs the same code")]
 fn a_heap_with_a_limit_does_not_grow_so_that_units_rest() {
     take_turn();
     RestPool.set_limit(1 << 30);
