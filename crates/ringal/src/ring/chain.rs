@@ -17,8 +17,9 @@
 //!   exactly.
 //! * **C2** A free region belongs to the chain: no other code reads or writes it. A taken region
 //!   belongs to its buffer: the chain writes neither its guard nor its payload.
-//! * **C3** `head`, `low` and `frontier` are offsets of guards, or `end`, or [`NOWHERE`]. `stop` is
-//!   at most `end` and at most `frontier`, so a `head` below `stop` is the offset of a guard.
+//! * **C3** `head`, `low`, `frontier` and `probe` are offsets of guards, or `end`, or [`NOWHERE`].
+//!   `stop` is at most `end` and at most `frontier`, so a `head` below `stop` is the offset of a
+//!   guard.
 //! * **C4** A method that takes `&self` only reads. It reads plain fields, which no code writes
 //!   while the chain is borrowed, and guards' words, which are atomics, so several threads may walk
 //!   a borrowed chain at once.
@@ -31,7 +32,7 @@ use super::refusal::RefusedRequest;
 use crate::geometry::interval;
 use crate::guard::GuardPtr;
 
-/// The value of an unset `low` or `frontier`. It is larger than every offset.
+/// The value of an unset `low`, `frontier` or `probe`. It is larger than every offset.
 pub(super) const NOWHERE: usize = usize::MAX;
 
 /// The chain of regions of one ring.
@@ -51,6 +52,10 @@ pub(super) struct Chain {
     /// The offset that the head left when it restarted, until the head reaches this offset again.
     /// Another restart before that does not change it. [`NOWHERE`] if not set.
     pub(super) frontier: usize,
+    /// The offset of a region after `low`, at which a check of `low` found the head in this pass.
+    /// If the regions at `low` and at `probe` are both free, their buffers were freed in a burst.
+    /// [`NOWHERE`] if not set.
+    pub(super) probe: usize,
     /// The number of checks in a row that have found `low` taken.
     pub(super) misses: u32,
     pub(super) interval: usize,
@@ -74,6 +79,7 @@ impl Chain {
             end,
             low: 0,
             frontier: NOWHERE,
+            probe: NOWHERE,
             misses: 0,
             interval,
             high: 0,

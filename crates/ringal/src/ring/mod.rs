@@ -15,6 +15,7 @@ mod refusal;
 mod search;
 #[cfg(all(test, feature = "alloc", not(ephemera_loom)))]
 mod tests;
+mod window;
 
 use core::fmt;
 

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use ephemera_prim::poison::{poison, unpoison};
 
 use super::chain::{Chain, NOWHERE};
-use super::search::SIGHT;
+use super::window::SIGHT;
 use crate::geometry::GRANULE;
 use crate::guard::GuardPtr;
 

@@ -1,47 +1,21 @@
 //! The slow path of an allocation: the search for a free region when the region at the head does
 //! not fit.
 //!
-//! The head moves through the store in *passes*. A pass ends when the head wraps from the end to
-//! the start.
-//!
 //! A search makes at most one full round. It goes from the head to the end, then from the start to
 //! where the round began, and on to the end of the free run there. The search therefore finds every
 //! sufficiently long run of free regions, and sees every release that happened before the call.
-//!
-//! The head stays near recently used cache lines. At intervals, the ring checks the region at
-//! `low`, the first region that it placed in this pass. If that region is free, the head
-//! **restarts** there. In a first-in-first-out stream, this happens after the oldest buffer is
-//! freed, so the head moves within a *window* that is about as long as the live buffers plus one
-//! interval.
-//!
-//! The **frontier** is the position that the head left when it restarted. If the restarted head
-//! meets a few taken regions, it continues from the frontier. Otherwise it would follow closely
-//! after a thread that is still releasing those regions.
 //!
 //! A full round loads every guard, so a search first visits a few regions at the head, a few at the
 //! frontier, and a few from `low` on.
 
 use super::chain::{Chain, NOWHERE};
-use crate::geometry::{Want, pace_in};
+use super::window::SIGHT;
+use crate::geometry::Want;
 use crate::guard::GuardPtr;
 
-/// The number of regions that a search visits at the head before it continues at the frontier, and
-/// at the frontier before it continues at `low`.
+/// The number of regions that a search visits at the frontier before it continues at `low`. At the
+/// head, a search visits at least this number (see [`WORTH`]) before it continues at the frontier.
 const BRIEF: usize = 8;
-
-/// The number of checks in a row that must find `low` taken before the head restarts at another
-/// region.
-const PATIENCE: u32 = 16;
-
-/// The number of checks in a row that must find `low` taken before the region where the head
-/// restarts becomes `low`. Buffers placed at the frontier before a restart are often freed shortly
-/// before the buffer at `low`, so with a smaller number, `low` and the window would climb to the
-/// end of the store.
-const FAREWELL: u32 = 16 * PATIENCE;
-
-/// The number of regions that the ring visits from `low` on, to find another region for a restart
-/// or before a full round.
-pub(super) const SIGHT: usize = 64;
 
 /// The number of requested bytes for which a search visits one more region at the head. Writing a
 /// large buffer takes longer than the search, and even longer in a part of the store that was not
@@ -143,18 +117,6 @@ impl Chain {
         (guard, at + lead, len - lead)
     }
 
-    /// Sets `low` to `at`, unless this pass has already placed a region.
-    fn raise_low(&mut self, at: usize) {
-        if self.low == NOWHERE {
-            self.low = at;
-        }
-    }
-
-    /// Records the position of the head, which is about to move back.
-    pub(super) fn note_high(&mut self) {
-        self.high = self.high.max(self.head);
-    }
-
     /// Finds a free region that serves `want`. Makes at most one full round.
     fn search(&mut self, want: Want) -> Option<FreeRegion> {
         if want.need > self.end || self.refusal_stands(want.need) {
@@ -214,90 +176,6 @@ impl Chain {
         Some(found)
     }
 
-    /// Handles a head that has reached `stop`. Checks `low`, and restarts or wraps the head if
-    /// necessary. Does nothing if the head is below `stop`.
-    fn turn(&mut self, need: usize) {
-        if self.head < self.stop {
-            return;
-        }
-        if self.head >= self.frontier {
-            self.frontier = NOWHERE;
-        }
-        if let Some(at) = self.restart() {
-            self.go_back(at);
-        } else if self.head >= self.end {
-            self.wrap(need);
-            return;
-        }
-        self.stop_ahead(need);
-    }
-
-    /// Starts a new pass: moves the head to the start of the store.
-    fn wrap(&mut self, need: usize) {
-        self.note_high();
-        self.head = 0;
-        self.low = NOWHERE;
-        self.frontier = NOWHERE;
-        self.misses = 0;
-        self.stop_ahead(need);
-    }
-
-    /// Moves the head back to `at`. The position that the head leaves becomes the frontier, unless
-    /// a frontier is already set.
-    fn go_back(&mut self, at: usize) {
-        self.note_high();
-        if self.frontier == NOWHERE {
-            self.frontier = self.head;
-        }
-        self.head = at;
-    }
-
-    /// Sets `stop` to the offset where the next check of `low` is due, in a stream of requests of
-    /// `need` bytes. If the frontier or the end comes first, `stop` is there.
-    fn stop_ahead(&mut self, need: usize) {
-        let window = self.head.saturating_sub(self.low);
-        let pace = pace_in(self.interval, window, need);
-        self.stop = self.end.min(self.frontier).min(self.head + pace);
-    }
-
-    /// Returns the offset where the head restarts, if any. This is `low` if the region there is
-    /// free. After [`PATIENCE`] checks in a row that found `low` taken, or at the end of a pass, it
-    /// is the first free region within [`SIGHT`] regions of `low`. After [`FAREWELL`] checks, that
-    /// region becomes `low`.
-    fn restart(&mut self) -> Option<usize> {
-        if self.low >= self.head {
-            return None;
-        }
-        if !self.guard(self.low).look().is_taken() {
-            self.misses = 0;
-            return Some(self.low);
-        }
-        self.misses += 1;
-        if self.misses % PATIENCE != 0 && self.head < self.end {
-            return None;
-        }
-        let given_up = self.misses >= FAREWELL;
-        if given_up {
-            self.misses = FAREWELL - PATIENCE;
-        }
-        let mut at = self.low;
-        for _ in 0..SIGHT {
-            let word = self.guard(at).look();
-            if !word.is_taken() {
-                if given_up {
-                    self.low = at;
-                    self.misses = 0;
-                }
-                return Some(at);
-            }
-            at += word.len();
-            if at >= self.head {
-                break;
-            }
-        }
-        None
-    }
-
     /// Visits at most `budget` taken regions and free runs that start in `from..upto`. Merges the
     /// regions of each free run until the run serves `want`. Returns the first free run that serves
     /// `want`.
@@ -339,22 +217,5 @@ impl Chain {
             self.forget_marks(at, at + longer);
         }
         longer
-    }
-
-    /// Updates the chain after a merge that removed the guards strictly between `from` and `to`
-    /// (C3). Forgets the remembered refusal. If `head` or `low` is between `from` and `to`, it
-    /// moves to `from`. If `frontier` is between them, it becomes [`NOWHERE`].
-    fn forget_marks(&mut self, from: usize, to: usize) {
-        self.refusal.forget();
-        if from < self.head && self.head < to {
-            self.note_high();
-            self.head = from;
-        }
-        if from < self.low && self.low < to {
-            self.low = from;
-        }
-        if from < self.frontier && self.frontier < to {
-            self.frontier = NOWHERE;
-        }
     }
 }

@@ -1,5 +1,5 @@
-//! Tests of the chain's internals: restarts, remembered refusals, and the marks (`head`, `low` and
-//! `frontier`) that a merge moves.
+//! Tests of the chain's internals: restarts, windows that rest, remembered refusals, and the marks
+//! (`head`, `low`, `frontier` and `probe`) that a merge moves.
 
 #[cfg(all(feature = "std", not(miri)))]
 mod cost;
@@ -33,7 +33,7 @@ fn guards_are_in_order(ring: &RingAl) {
         assert!(word.len() >= GRANULE && word.len() % GRANULE == 0);
         guards.push(at);
     });
-    for mark in [chain.head, chain.low, chain.frontier] {
+    for mark in [chain.head, chain.low, chain.frontier, chain.probe] {
         assert!(
             mark == chain.end || mark == NOWHERE || guards.contains(&mark),
             "a mark at {mark}: {chain:?}"
@@ -149,6 +149,48 @@ fn batches_of_large_buffers_reuse_the_same_addresses() {
         away.extend(here);
     }
     assert!(places.len() <= 2 * BATCH, "{} places of {}", places.len(), 6 * BATCH);
+}
+
+/// The size of a buffer in bytes in the tests of windows that rest.
+const BYTES: usize = if cfg!(miri) { 32 << 10 } else { 1 << 10 };
+
+/// Allocates `batches` batches of `bytes` bytes in a ring of 8 MiB, and frees each batch at once.
+/// Returns the highest offset that the head reached.
+fn high_after_bursts(batches: usize, bytes: usize) -> usize {
+    let mut ring = RingAl::new(8 << 20);
+    for _ in 0..batches {
+        drop(fill(&mut ring, BYTES, bytes / BYTES));
+        if cfg!(not(miri)) {
+            guards_are_in_order(&ring);
+        }
+    }
+    ring.chain.high.max(ring.chain.head)
+}
+
+#[test]
+fn window_rests_after_bursts_of_frees() {
+    let high = high_after_bursts(20, 512 << 10);
+    assert!((4 << 20..5 << 20).contains(&high), "{high}");
+}
+
+#[test]
+fn short_window_does_not_rest() {
+    let high = high_after_bursts(if cfg!(miri) { 10 } else { 200 }, 128 << 10);
+    assert!(high < 256 << 10, "{high}");
+}
+
+#[test]
+fn window_does_not_rest_if_buffers_are_freed_one_by_one() {
+    let mut ring = RingAl::new(8 << 20);
+    let mut live = VecDeque::new();
+    for _ in 0..(6 << 20) / BYTES {
+        live.push_back(ring.fixed(BYTES).unwrap());
+        if live.len() > (512 << 10) / BYTES {
+            live.pop_front();
+        }
+    }
+    let high = ring.chain.high.max(ring.chain.head);
+    assert!(high < 1 << 20, "{high}");
 }
 
 #[test]

@@ -1,0 +1,186 @@
+//! The window of a ring: where the head moves.
+//!
+//! The head moves through the store in *passes*. A pass ends when the head wraps from the end to
+//! the start.
+//!
+//! The head stays near recently used cache lines. At intervals, the ring checks the region at
+//! `low`, the first region that it placed in this pass. If that region is free, the head
+//! **restarts** there. In a first-in-first-out stream, this happens after the oldest buffer is
+//! freed, so the head moves within a *window* that is about as long as the live buffers plus one
+//! interval.
+//!
+//! A window **rests** if another thread seems to free whole batches of its buffers: the head does
+//! not restart until the window is 4 MiB long. That thread's core has modified the cache lines of
+//! the freed guards, and gives them up only when it needs their place. Until then, each allocation
+//! would wait for a line from the other core.
+//!
+//! The **frontier** is the position that the head left when it restarted. If the restarted head
+//! meets a few taken regions, it continues from the frontier. Otherwise it would follow closely
+//! after a thread that is still releasing those regions.
+
+use core::ops::Range;
+
+use super::chain::{Chain, NOWHERE};
+use crate::geometry::pace_in;
+
+/// The number of checks in a row that must find `low` taken before the head restarts at another
+/// region.
+const PATIENCE: u32 = 16;
+
+/// The number of checks in a row that must find `low` taken before the region where the head
+/// restarts becomes `low`. Buffers placed at the frontier before a restart are often freed shortly
+/// before the buffer at `low`, so with a smaller number, `low` and the window would climb to the
+/// end of the store.
+const FAREWELL: u32 = 16 * PATIENCE;
+
+/// The number of regions that the ring visits from `low` on, to find another region for a restart
+/// or before a full round.
+pub(super) const SIGHT: usize = 64;
+
+/// The lengths of a window, in bytes, at which the window may rest. A shorter window fits into the
+/// second-level cache of the thread that owns the ring, and a longer one does not fit into that of
+/// the other thread.
+const RESTING: Range<usize> = 256 << 10..4 << 20;
+
+/// The minimum distance in bytes between `low` and `probe`. A stream that frees its buffers one by
+/// one finds `low` free at most 64 KiB, one pace, after the free, so `probe` is still taken.
+const BURST: usize = 128 << 10;
+
+impl Chain {
+    /// Handles a head that has reached `stop`. Checks `low`, and restarts or wraps the head if
+    /// necessary. Does nothing if the head is below `stop`.
+    pub(super) fn turn(&mut self, need: usize) {
+        if self.head < self.stop {
+            return;
+        }
+        if self.head >= self.frontier {
+            self.frontier = NOWHERE;
+        }
+        if let Some(at) = self.restart() {
+            self.go_back(at);
+        } else if self.head >= self.end {
+            self.wrap(need);
+            return;
+        }
+        self.stop_ahead(need);
+    }
+
+    /// Returns the offset where the head restarts, if any. This is `low` if the region there is
+    /// free. After [`PATIENCE`] checks in a row that found `low` taken, or at the end of a pass, it
+    /// is the first free region within [`SIGHT`] regions of `low`. After [`FAREWELL`] checks, that
+    /// region becomes `low`.
+    fn restart(&mut self) -> Option<usize> {
+        if self.low >= self.head {
+            return None;
+        }
+        if !self.guard(self.low).look().is_taken() {
+            if self.rests() {
+                return None;
+            }
+            self.misses = 0;
+            return Some(self.low);
+        }
+        if self.probe == NOWHERE && self.head - self.low >= BURST {
+            self.probe = self.head;
+        }
+        self.misses += 1;
+        if self.misses % PATIENCE != 0 && self.head < self.end {
+            return None;
+        }
+        let given_up = self.misses >= FAREWELL;
+        if given_up {
+            self.misses = FAREWELL - PATIENCE;
+        }
+        let mut at = self.low;
+        for _ in 0..SIGHT {
+            let word = self.guard(at).look();
+            if !word.is_taken() {
+                if given_up {
+                    self.low = at;
+                    self.probe = NOWHERE;
+                    self.misses = 0;
+                }
+                return Some(at);
+            }
+            at += word.len();
+            if at >= self.head {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Returns whether the window rests: whether its length is one of [`RESTING`], and the buffers
+    /// from `low` to `probe` seem to have been freed in one burst. The region at `low` is free.
+    fn rests(&self) -> bool {
+        let window = self.head - self.low;
+        if !RESTING.contains(&window) && !cfg!(ephemera_weaken = "windows_rest_forever")
+            || self.probe >= self.head
+            || cfg!(ephemera_weaken = "windows_never_rest")
+        {
+            return false;
+        }
+        !self.guard(self.probe).look().is_taken() || cfg!(ephemera_weaken = "windows_rest_without_bursts")
+    }
+
+    /// Starts a new pass: moves the head to the start of the store.
+    pub(super) fn wrap(&mut self, need: usize) {
+        self.note_high();
+        self.head = 0;
+        self.low = NOWHERE;
+        self.frontier = NOWHERE;
+        self.probe = NOWHERE;
+        self.misses = 0;
+        self.stop_ahead(need);
+    }
+
+    /// Moves the head back to `at`. The position that the head leaves becomes the frontier, unless
+    /// a frontier is already set.
+    pub(super) fn go_back(&mut self, at: usize) {
+        self.note_high();
+        if self.frontier == NOWHERE {
+            self.frontier = self.head;
+        }
+        self.probe = NOWHERE;
+        self.head = at;
+    }
+
+    /// Sets `stop` to the offset where the next check of `low` is due, in a stream of requests of
+    /// `need` bytes. If the frontier or the end comes first, `stop` is there.
+    pub(super) fn stop_ahead(&mut self, need: usize) {
+        let window = self.head.saturating_sub(self.low);
+        let pace = pace_in(self.interval, window, need);
+        self.stop = self.end.min(self.frontier).min(self.head + pace);
+    }
+
+    /// Sets `low` to `at`, unless this pass has already placed a region.
+    pub(super) fn raise_low(&mut self, at: usize) {
+        if self.low == NOWHERE {
+            self.low = at;
+        }
+    }
+
+    /// Records the position of the head, which is about to move back.
+    pub(super) fn note_high(&mut self) {
+        self.high = self.high.max(self.head);
+    }
+
+    /// Updates the chain after a merge that removed the guards strictly between `from` and `to`
+    /// (C3). Forgets the remembered refusal. If `head` or `low` is between `from` and `to`, it
+    /// moves to `from`. If `frontier` or `probe` is between them, it becomes [`NOWHERE`].
+    pub(super) fn forget_marks(&mut self, from: usize, to: usize) {
+        self.refusal.forget();
+        if from < self.head && self.head < to {
+            self.note_high();
+            self.head = from;
+        }
+        if from < self.low && self.low < to {
+            self.low = from;
+        }
+        for mark in [&mut self.frontier, &mut self.probe] {
+            if from < *mark && *mark < to {
+                *mark = NOWHERE;
+            }
+        }
+    }
+}
