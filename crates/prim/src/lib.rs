@@ -10,6 +10,7 @@
 //!   units to the operating system.
 //! * `idle`: the queue of heaps whose owners may be idle. Other threads visit these heaps.
 //! * [`unit_list`]: the list of all units of an owner, which other threads read for statistics.
+//! * [`rest`]: when an owner waits before it reuses memory that another thread freed.
 //! * [`word`]: words that one thread writes and others read.
 //! * [`epoch`]: how one thread asks all others to trim.
 //! * [`pages`]: memory from the operating system.
@@ -53,6 +54,7 @@ pub mod poison;
 pub mod prefetch;
 pub mod raw;
 pub mod record;
+pub mod rest;
 pub mod sync;
 pub mod traits;
 pub mod unit_list;

@@ -139,8 +139,8 @@ fn conc_producer_and_consumer_hold_bounded_memory() {
     }
     joined(producer);
     // At most eight blocks were in the channel, and the producer reuses the memory that the
-    // consumer frees.
-    assert!(peak < 1 << 20, "{peak} bytes held");
+    // consumer frees. Up to 2 MiB of chunks rest.
+    assert!(peak < 3 << 20, "{peak} bytes held");
 }
 
 #[test]

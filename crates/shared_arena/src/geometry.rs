@@ -19,7 +19,7 @@
 use ephemera_prim::align::align_up;
 
 /// Distance from one page to the next, in strides.
-const SPACING: usize = 64;
+pub(crate) const SPACING: usize = 64;
 
 /// The least difference between a group's alignment and its size, in bytes. General allocators put
 /// a header in front of each block, so a group as large as its alignment would leave no room for

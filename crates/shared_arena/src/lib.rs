@@ -50,6 +50,10 @@
 //!
 //! * **Without a request**: a thread that needs a page sometimes looks for empty groups among its
 //!   own. The thread frees the groups that two looks in a row found empty ([`Trim::Idle`]).
+//! * **After a hand-over**: if other threads drop many values of a thread, the thread's part of the
+//!   arena grows to 2 MiB. The pages that the other threads freed then rest until their cache lines
+//!   have left the other cores. Once the thread drops its values itself, it frees these pages as
+//!   above. An arena with a limit or with [`Trim::Manual`] does not grow for that.
 //! * **On request**: [`SharedArena::trim`] frees the empty groups of the calling thread and of
 //!   exited threads, and the groups that no thread owns. It also asks the other threads to free
 //!   their empty groups when they next need a page. A new thread may take over the pages of an
@@ -150,6 +154,8 @@ mod parked;
 mod protocol;
 #[cfg(feature = "alloc")]
 mod refill;
+#[cfg(feature = "alloc")]
+mod rest;
 #[cfg(feature = "alloc")]
 mod shard;
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]

@@ -29,7 +29,11 @@ impl ShardOwner<'_> {
             if let Some(slot) = self.shard.claim(self.geometry()) {
                 return Some(slot);
             }
-            if !(self.next_page() || self.book_inbox() != 0 || self.bind_unbound()) {
+            if !(self.next_page()
+                || self.grow_for_rest()
+                || self.book_and_decide() != 0
+                || self.bind_unbound())
+            {
                 return None;
             }
         }
@@ -57,6 +61,9 @@ impl ShardOwner<'_> {
 
     /// Trims if another thread asked for a trim, or looks for idle groups if a look is due.
     fn obey(self) {
+        if self.shard.quiet().rest.note_visit() {
+            self.book_and_decide();
+        }
         let quiet = self.shard.quiet();
         let obeyed = quiet.epoch.get();
         if self.store.epoch().turned(&quiet.epoch) {
@@ -64,7 +71,10 @@ impl ShardOwner<'_> {
                 // The gate was shut, so the next slow path tries again.
                 quiet.epoch.set(obeyed);
             }
-        } else if self.store.trims() && served(quiet) >= self.shard.pages().get().max(LOOK_EVERY) {
+        } else if self.store.trims()
+            && !self.has_resting()
+            && served(quiet) >= self.shard.pages().get().max(LOOK_EVERY)
+        {
             quiet.served.set(0);
             self.trim_in_passing(Which::Idle);
         }
@@ -120,7 +130,10 @@ impl ShardOwner<'_> {
             Some((PageGroupPtr::of_near(self.geometry(), near), near))
         };
         let (group, near) = first()?;
-        if group.idle().get() == 0 || cfg!(ephemera_weaken = "arena_idle_page_before_inbox") {
+        if group.idle().get() == 0
+            || self.has_resting()
+            || cfg!(ephemera_weaken = "arena_idle_page_before_inbox")
+        {
             return Some((group, near));
         }
         if self.book_inbox() < self.geometry().slots.div_ceil(2) {
@@ -129,6 +142,11 @@ impl ShardOwner<'_> {
             group.idle().set(0);
         }
         first()
+    }
+
+    /// Binds or allocates a group if the shard needs more pages so that others rest.
+    fn grow_for_rest(self) -> bool {
+        self.grows_for_rest() && (self.bind_unbound() || self.grow().is_ok())
     }
 
     /// Prefetches the near part and the first cache lines of the next page on the list.

@@ -20,6 +20,7 @@ use crossbeam_utils::CachePadded;
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::poison::unpoison;
 use ephemera_prim::prefetch;
+use ephemera_prim::rest::Rest;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
@@ -59,6 +60,8 @@ pub(crate) struct QuietFields {
     store: *const (),
     /// The number of slow paths since the owner last looked for idle groups.
     pub(crate) served: OwnerUsize,
+    /// Whether slots rest before the owner claims them.
+    pub(crate) rest: Rest,
     /// The last trim epoch that the owner obeyed.
     pub(crate) epoch: OwnerUsize,
     /// The number of pages that were taken out of the inbox since `scavenge` last trimmed this
@@ -103,6 +106,7 @@ impl Shard {
             quiet: QuietFields {
                 store,
                 served: OwnerUsize::new(0),
+                rest: Rest::new(),
                 epoch: OwnerUsize::new(0),
                 booked: OwnerUsize::new(0),
                 // No record has had this number of holders, so the first pass of `scavenge` does

@@ -9,6 +9,7 @@
 //! * [`ops`] and [`program`]: sequences of operations, generated from bytes, from a seed, or by
 //!   proptest.
 //! * [`subject`] and [`suite`]: the allocator under test, and the loop that runs programs on it.
+//! * [`handover`]: values that one thread makes and another thread frees.
 //! * [`child`]: support for tests that must end their process.
 //! * `fork`: support for tests that fork their process, on Unix.
 //! * `bursts`: measurements of the resident memory around a burst of blocks, on Linux.
@@ -56,6 +57,7 @@ pub mod config;
 pub mod errand;
 #[cfg(unix)]
 pub mod fork;
+pub mod handover;
 pub mod ops;
 pub mod oracle;
 mod pattern;

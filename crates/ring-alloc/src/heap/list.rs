@@ -29,6 +29,9 @@ impl ChunkHeap {
     pub(super) fn link(&self, chunk: ChunkPtr, class: ChunkClass) {
         // SAFETY: the caller owns the heap (H1), and the chunk is removed before it is freed (H5).
         unsafe { self.chunks[class.index()].add(chunk.as_non_null()) };
+        if class == ChunkClass::Small {
+            self.small.add(1);
+        }
     }
 
     /// Removes a chunk from its list, before the chunk is freed. `wait` says whether to wait for a
@@ -36,12 +39,16 @@ impl ChunkHeap {
     /// chunk on the list.
     pub(super) fn unlink(&self, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
         let (chunks, chunk) = (&self.chunks[class.index()], chunk.as_non_null());
-        match wait {
+        let removed = match wait {
             // SAFETY: the caller owns the heap (H1), and the chunk is on the list (H5).
             Wait::No => unsafe { chunks.remove(chunk) },
             // SAFETY: the caller owns the heap (H1), and the chunk is on the list (H5).
             Wait::Bounded => unsafe { chunks.remove_patiently(chunk) },
+        };
+        if removed && class == ChunkClass::Small {
+            self.small.sub(1);
         }
+        removed
     }
 
     /// Calls `visit` for every chunk. Any thread may call this method. Returns `false` if it did

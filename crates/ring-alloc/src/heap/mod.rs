@@ -14,6 +14,7 @@
 //!
 //! * `fast`: the fast path of every allocation and free.
 //! * `slow`: the slow path, which gets a new front, and keeps or frees empty chunks.
+//! * `rest`: chunks that rest before they are reused.
 //! * `resize`: growing and shrinking.
 //! * `large`: blocks of size zero, and blocks that the backing allocator serves directly.
 //! * `list`: the lists of all chunks.
@@ -24,6 +25,7 @@ mod fast;
 mod large;
 mod list;
 mod resize;
+mod rest;
 pub(crate) mod slow;
 
 pub(crate) use fast::{allocate, deallocate};
@@ -35,6 +37,7 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::{Account, Limit};
+use ephemera_prim::rest::Rest;
 use ephemera_prim::unit_list::UnitList;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
@@ -50,6 +53,10 @@ pub(crate) struct ChunkHeap {
     empties: [OwnerPtr<Chunk>; CLASSES],
     empties_len: [OwnerUsize; CLASSES],
     chunks: [UnitList<Chunk>; CLASSES],
+    /// The number of small chunks.
+    small: OwnerUsize,
+    /// Whether small chunks rest.
+    rest: Rest,
 }
 
 impl ChunkHeap {
@@ -61,6 +68,8 @@ impl ChunkHeap {
                 empties: [OwnerPtr::null(), OwnerPtr::null()],
                 empties_len: [OwnerUsize::new(0), OwnerUsize::new(0)],
                 chunks: [UnitList::new(), UnitList::new()],
+                small: OwnerUsize::new(0),
+                rest: Rest::new(),
             }
         }
     }
@@ -73,8 +82,10 @@ impl ChunkHeap {
         }
     }
 
-    /// Makes the full chunk the front of each class that has none (H2).
+    /// Prepares the heap for a new owner. Makes the full chunk the front of each class that has
+    /// none (H2).
     pub(crate) fn enter(&self) {
+        self.rest.reset();
         for front in &self.fronts {
             if front.get().is_null() {
                 front.set(full_chunk());
@@ -159,6 +170,11 @@ pub(crate) unsafe trait RingEnv: Copy {
     fn owns(&self, chunk: ChunkPtr) -> bool;
     /// Returns the number of empty chunks of each class that the heap keeps besides the front.
     fn retain(&self) -> usize;
+    /// Returns whether the heap may grow so that chunks rest (see `rest`). Heaps under a limit do
+    /// not.
+    fn may_rest(&self) -> bool {
+        false
+    }
     /// Counts a slow path of a heap that this thread owns. Some calls also look for idle owners.
     fn visit(&self) {}
     /// Notes that the backing allocator served a chunk of `bytes` bytes.

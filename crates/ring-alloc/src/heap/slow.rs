@@ -8,13 +8,14 @@ use ephemera_prim::account::{Account, Limit, reserved};
 use ephemera_prim::raw;
 
 use super::list::Wait;
-use super::{ChunkHeap, RingEnv, full_chunk};
+use super::{ChunkHeap, RingEnv, full_chunk, rest};
 use crate::chunk::purge::discard;
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 
 /// Allocates a block that does not fit into the front. Books remote frees first, then tries to take
-/// an empty chunk, and otherwise requests a chunk from the backing allocator.
+/// an empty chunk, and otherwise requests a chunk from the backing allocator. While chunks rest
+/// (`rest`), takes an empty chunk or requests one before it books.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: RingEnv>(
@@ -27,15 +28,23 @@ pub(crate) fn refill<E: RingEnv>(
     if env.trim_asked() {
         trim(env);
     }
-    env.book_mail();
-    let heap = env.heap();
-    // Booking may have emptied the front, which was then rewound.
-    if let Some(block) = heap.front(class).bump(layout.size(), layout.align()) {
-        return Ok(block);
-    }
-    let chunk = match heap.pop_empty(class) {
+    let chunk = match next_rested(env, class) {
         Some(chunk) => chunk,
-        None => obtain(env, class, limit)?,
+        None => {
+            env.book_mail();
+            if rest::ends(env) {
+                free_empties_beyond(env, ChunkClass::Small, env.retain(), Wait::No);
+            }
+            let heap = env.heap();
+            // Booking may have emptied the front, which was then rewound.
+            if let Some(block) = heap.front(class).bump(layout.size(), layout.align()) {
+                return Ok(block);
+            }
+            match heap.pop_empty(class) {
+                Some(chunk) => chunk,
+                None => obtain(env, class, limit)?,
+            }
+        }
     };
     // The check of the geometry ensures that the largest block fits into an empty chunk. Allocate
     // before the chunk becomes the front. `install` may free the previous front, and the backing
@@ -44,6 +53,20 @@ pub(crate) fn refill<E: RingEnv>(
     let block = chunk.bump(layout.size(), layout.align());
     install(env, class, chunk);
     block.ok_or(AllocError)
+}
+
+/// While small chunks rest, requests a chunk if the heap has too few of them, or takes an empty
+/// one. Returns `None` if the heap must book remote frees first.
+fn next_rested<E: RingEnv>(env: E, class: ChunkClass) -> Option<ChunkPtr> {
+    if class != ChunkClass::Small || env.heap().rest.note_visit() || !rest::has_resting(env) {
+        return None;
+    }
+    if rest::grows(env) {
+        if let Ok(chunk) = request(env, class, Limit::Applies) {
+            return Some(chunk);
+        }
+    }
+    env.heap().pop_empty(class)
 }
 
 /// Makes `chunk` the front. The previous front is pinned until its last block is freed.
@@ -69,12 +92,16 @@ fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: *mut Chunk) {
 #[cold]
 #[inline(never)]
 fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
-    let layout = class.chunk_layout::<E::Geometry>();
-    let ask = |limit| reserved(env.account(), layout.size(), limit, || raw::acquire(env.backing(), layout));
-    let memory = ask(Limit::Applies).or_else(|AllocError| {
+    request(env, class, Limit::Applies).or_else(|AllocError| {
         make_room(env);
-        ask(limit)
-    })?;
+        request(env, class, limit)
+    })
+}
+
+/// Requests a chunk from the backing allocator.
+fn request<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
+    let layout = class.chunk_layout::<E::Geometry>();
+    let memory = reserved(env.account(), layout.size(), limit, || raw::acquire(env.backing(), layout))?;
     // SAFETY: the memory was acquired above with the chunk layout of `class`.
     let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
     env.heap().link(chunk, class);
@@ -93,13 +120,13 @@ pub(super) fn make_room<E: RingEnv>(env: E) {
 }
 
 /// Handles a chunk that ran empty and is not the front: puts it on the stack of empties, and then
-/// frees empty chunks until `retain` are left.
+/// frees empty chunks until as many are left as the heap keeps.
 #[cold]
 #[inline(never)]
 pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) {
     chunk.rewind();
     env.heap().push_empty(chunk, class);
-    free_empties_beyond(env, class, env.retain(), Wait::No);
+    free_empties_beyond(env, class, rest::kept(env, class), Wait::No);
 }
 
 /// Frees empty chunks of a class until `keep` are left. If a walker protects a chunk, keeps that
@@ -173,6 +200,9 @@ pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> b
     }
     chunk.set_owner(env.identity());
     let class = chunk.class();
+    if class == ChunkClass::Small {
+        env.heap().rest.note_freed(1);
+    }
     if env.heap().front(class) == chunk {
         chunk.rewind();
     } else {

@@ -282,6 +282,10 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         R::Geometry::RETAIN
     }
 
+    fn may_rest(&self) -> bool {
+        !self.account().is_limited() || cfg!(ephemera_weaken = "limited_chunks_rest")
+    }
+
     #[cfg(not(ephemera_loom))]
     fn visit(&self) {
         if self.record.data().visits.add(1) % LOOK_EVERY == 0 {

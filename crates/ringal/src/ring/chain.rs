@@ -49,12 +49,13 @@ pub(super) struct Chain {
     /// placed in this pass, or a later one if that region stayed taken for long. 0 in a new chain,
     /// and [`NOWHERE`] from a wrap until the pass places a region.
     pub(super) low: usize,
-    /// The offset that the head left when it restarted, until the head reaches this offset again.
-    /// Another restart before that does not change it. [`NOWHERE`] if not set.
+    /// The offset that the head left when it last restarted, until the head reaches this offset
+    /// again. [`NOWHERE`] if not set.
     pub(super) frontier: usize,
-    /// The offset of a region after `low`, at which a check of `low` found the head in this pass.
-    /// If the regions at `low` and at `probe` are both free, their buffers were freed in a burst.
-    /// [`NOWHERE`] if not set.
+    /// The offset from which on the head has placed regions one after another, without a jump.
+    pub(super) run: usize,
+    /// The offset of a region that was placed long after the one at `low` (see `window`), or `end`
+    /// if that region was freed first. [`NOWHERE`] if not set.
     pub(super) probe: usize,
     /// The number of checks in a row that have found `low` taken.
     pub(super) misses: u32,
@@ -79,6 +80,7 @@ impl Chain {
             end,
             low: 0,
             frontier: NOWHERE,
+            run: 0,
             probe: NOWHERE,
             misses: 0,
             interval,

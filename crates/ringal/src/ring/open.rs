@@ -88,6 +88,8 @@ impl Chain {
         self.note_high();
         self.head = at;
         self.frontier = NOWHERE;
+        self.run = at;
+        self.probe = NOWHERE;
         self.stop = self.end.min(at + self.interval);
         Some((guard, len))
     }

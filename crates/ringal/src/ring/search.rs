@@ -72,7 +72,7 @@ impl Chain {
         if len < need {
             return None;
         }
-        self.raise_low(self.head);
+        self.note_placed(self.head);
         Some((guard, len))
     }
 
@@ -83,8 +83,11 @@ impl Chain {
         // Under Miri, `align_offset` also promises the alignment of this address.
         let off = guard.payload().as_ptr().align_offset(want.align);
         ephemera_prim::invariant!(off == 0, "the lead aligns the buffer");
+        if at != self.head {
+            self.run = at;
+        }
         self.cut(guard, at, len, want.need);
-        self.raise_low(at);
+        self.note_placed(at);
         Some(guard)
     }
 
@@ -98,8 +101,11 @@ impl Chain {
         }
         let found = self.search(Want::plain(need))?;
         let (guard, at, len) = self.place(found);
+        if at != self.head {
+            self.run = at;
+        }
         self.head = at;
-        self.raise_low(at);
+        self.note_placed(at);
         Some((guard, len))
     }
 
@@ -145,6 +151,7 @@ impl Chain {
         }
         if self.frontier != NOWHERE {
             self.head = self.frontier;
+            self.run = self.frontier;
             self.frontier = NOWHERE;
             self.stop_ahead(want.need);
             let ahead = self.scan(self.head, self.end, BRIEF, want);

@@ -9,14 +9,20 @@
 //! freed, so the head moves within a *window* that is about as long as the live buffers plus one
 //! interval.
 //!
-//! A window **rests** if another thread seems to free whole batches of its buffers: the head does
-//! not restart until the window is 4 MiB long. That thread's core has modified the cache lines of
-//! the freed guards, and gives them up only when it needs their place. Until then, each allocation
-//! would wait for a line from the other core.
-//!
 //! The **frontier** is the position that the head left when it restarted. If the restarted head
 //! meets a few taken regions, it continues from the frontier. Otherwise it would follow closely
 //! after a thread that is still releasing those regions.
+//!
+//! A window **rests** if its buffers are freed in bursts, as another thread frees batches: the head
+//! does not restart until the window is 4 MiB long. The other thread's core has modified the cache
+//! lines of the freed guards, and gives them up only when it needs their place. Until then, each
+//! allocation would wait for a line from the other core.
+//!
+//! A release does not tell the ring which thread it runs on. So the ring compares two regions of a
+//! window: that at `low`, and that at **`probe`**, which the head placed at least 128 KiB after the
+//! other one, without a jump. A stream that frees its buffers one by one frees the region at `low`
+//! long before the one at `probe`. If one check finds `low` taken and the next one finds both
+//! regions free, a burst freed them.
 
 use core::ops::Range;
 
@@ -37,13 +43,13 @@ const FAREWELL: u32 = 16 * PATIENCE;
 /// or before a full round.
 pub(super) const SIGHT: usize = 64;
 
-/// The lengths of a window, in bytes, at which the window may rest. A shorter window fits into the
-/// second-level cache of the thread that owns the ring, and a longer one does not fit into that of
-/// the other thread.
+/// The lengths in bytes at which a window may rest. A shorter window fits into the second-level
+/// cache of the thread that owns the ring, and a longer one does not fit into that of the other
+/// thread.
 const RESTING: Range<usize> = 256 << 10..4 << 20;
 
-/// The minimum distance in bytes between `low` and `probe`. A stream that frees its buffers one by
-/// one finds `low` free at most 64 KiB, one pace, after the free, so `probe` is still taken.
+/// The minimum number of bytes that the head places before `probe` without a jump. It is twice the
+/// largest distance between two checks.
 const BURST: usize = 128 << 10;
 
 impl Chain {
@@ -74,14 +80,11 @@ impl Chain {
             return None;
         }
         if !self.guard(self.low).look().is_taken() {
-            if self.rests() {
-                return None;
-            }
             self.misses = 0;
-            return Some(self.low);
+            return (!self.rests()).then_some(self.low);
         }
-        if self.probe == NOWHERE && self.head - self.low >= BURST {
-            self.probe = self.head;
+        if self.probe < self.head && !self.guard(self.probe).look().is_taken() {
+            self.probe = self.end;
         }
         self.misses += 1;
         if self.misses % PATIENCE != 0 && self.head < self.end {
@@ -110,14 +113,14 @@ impl Chain {
         None
     }
 
-    /// Returns whether the window rests: whether its length is one of [`RESTING`], and the buffers
-    /// from `low` to `probe` seem to have been freed in one burst. The region at `low` is free.
+    /// Returns whether the window rests: whether its length is one of [`RESTING`], and a burst freed
+    /// its buffers. The region at `low` is free. At the end of the store, no window rests, because a
+    /// wrap would forget `low`.
     fn rests(&self) -> bool {
         let window = self.head - self.low;
-        if !RESTING.contains(&window) && !cfg!(ephemera_weaken = "windows_rest_forever")
-            || self.probe >= self.head
-            || cfg!(ephemera_weaken = "windows_never_rest")
-        {
+        let may_rest = RESTING.contains(&window) || cfg!(ephemera_weaken = "windows_rest_forever");
+        let at_end = self.head >= self.end && !cfg!(ephemera_weaken = "windows_rest_at_the_end");
+        if !may_rest || self.probe >= self.head || at_end {
             return false;
         }
         !self.guard(self.probe).look().is_taken() || cfg!(ephemera_weaken = "windows_rest_without_bursts")
@@ -127,6 +130,7 @@ impl Chain {
     pub(super) fn wrap(&mut self, need: usize) {
         self.note_high();
         self.head = 0;
+        self.run = 0;
         self.low = NOWHERE;
         self.frontier = NOWHERE;
         self.probe = NOWHERE;
@@ -134,15 +138,17 @@ impl Chain {
         self.stop_ahead(need);
     }
 
-    /// Moves the head back to `at`. The position that the head leaves becomes the frontier, unless
-    /// a frontier is already set.
+    /// Moves the head back to `at`. The position that the head leaves becomes the frontier. If the
+    /// frontier of an earlier restart stayed instead, the window would climb to the end of the
+    /// store.
     pub(super) fn go_back(&mut self, at: usize) {
         self.note_high();
-        if self.frontier == NOWHERE {
+        if self.frontier == NOWHERE || !cfg!(ephemera_weaken = "frontier_stays") {
             self.frontier = self.head;
         }
-        self.probe = NOWHERE;
         self.head = at;
+        self.run = at;
+        self.probe = NOWHERE;
     }
 
     /// Sets `stop` to the offset where the next check of `low` is due, in a stream of requests of
@@ -153,10 +159,13 @@ impl Chain {
         self.stop = self.end.min(self.frontier).min(self.head + pace);
     }
 
-    /// Sets `low` to `at`, unless this pass has already placed a region.
-    pub(super) fn raise_low(&mut self, at: usize) {
+    /// Notes that a region is placed at `at`, in a slow path. Sets `low`, if this is the first
+    /// region of a pass, or `probe`, if the window has none and the head has placed enough bytes.
+    pub(super) fn note_placed(&mut self, at: usize) {
         if self.low == NOWHERE {
             self.low = at;
+        } else if self.probe == NOWHERE && at >= self.run.max(self.low) + BURST {
+            self.probe = at;
         }
     }
 
@@ -177,7 +186,8 @@ impl Chain {
         if from < self.low && self.low < to {
             self.low = from;
         }
-        for mark in [&mut self.frontier, &mut self.probe] {
+        let keeps_probe = cfg!(ephemera_weaken = "merge_keeps_probe");
+        for mark in [&mut self.frontier, &mut self.probe].into_iter().take(2 - usize::from(keeps_probe)) {
             if from < *mark && *mark < to {
                 *mark = NOWHERE;
             }

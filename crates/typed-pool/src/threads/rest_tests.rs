@@ -3,12 +3,11 @@
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
 use core::mem::MaybeUninit;
-use std::sync::mpsc::sync_channel;
-use std::thread;
 use std_alloc::collections::BTreeMap;
 use std_alloc::vec::Vec;
 
 use allocator_api2::boxed::Box;
+use ephemera_testkit::handover;
 use ephemera_testkit::suite::take_turn;
 
 use crate::pooled_allocator;
@@ -40,22 +39,8 @@ fn value<const SIZE: usize>() -> Bytes<SIZE, RestPool> {
 
 /// Makes values in batches with `make`, and lets another thread free each batch before it makes the
 /// next one.
-fn hand_over<V: Send>(batches: usize, mut make: impl FnMut() -> V) {
-    let (out, from) = sync_channel::<Vec<V>>(0);
-    let (done, freed) = sync_channel(0);
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            for batch in from {
-                drop(batch);
-                done.send(()).expect("the first thread waits for this");
-            }
-        });
-        for _ in 0..batches {
-            out.send((0..BATCH).map(|_| make()).collect()).expect("the other thread runs");
-            freed.recv().expect("the other thread runs");
-        }
-        drop(out);
-    });
+fn hand_over<V: Send>(batches: usize, make: impl FnMut() -> V) {
+    handover::hand_over(batches, BATCH, make);
 }
 
 /// Hands over values until the heap does not grow any more.

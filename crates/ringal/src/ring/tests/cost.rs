@@ -33,7 +33,7 @@ fn clogged(window: Range<usize>) -> (RingAl, Vec<FixedBufMut>) {
     (ring, held)
 }
 
-/// Returns how many guards this thread loads during the call.
+/// Returns the number of guard words that this thread loads while `during` runs.
 fn looks(during: impl FnOnce()) -> usize {
     let before = LOOKS.get();
     during();
@@ -101,6 +101,23 @@ fn buffers_of_mixed_sizes_reuse_a_small_window() {
             assert!(most <= MOST && all <= 6 * CALLS, "at most {most} guards, {all} for {CALLS} buffers");
         }
     }
+}
+
+/// Large buffers are freed in bursts, in the free room at the end of a ring of long-lived buffers. A
+/// window that rests must not end in a full round for each pass.
+#[test]
+fn bursts_at_the_end_of_the_store_amortize_the_cost_of_full_rounds() {
+    const BYTES: usize = 1_000;
+    const BATCH: usize = 512;
+    let room = 3 * BATCH * region_of(BYTES);
+    let mut ring = RingAl::new(REGIONS * UNIT + room);
+    let _long_lived: Vec<_> = (0..REGIONS).map(|_| ring.fixed(SMALL).unwrap()).collect();
+    let all = looks(|| {
+        for _ in 0..50 {
+            drop((0..BATCH).map(|_| ring.fixed(BYTES).unwrap()).collect::<Vec<_>>());
+        }
+    });
+    assert!(all <= 50 * BATCH * 3 / 2 + 3 * REGIONS, "{all} guards for {} buffers", 50 * BATCH);
 }
 
 /// If almost no region is free, a request may sometimes need a full round. The average cost of a

@@ -169,28 +169,75 @@ fn high_after_bursts(batches: usize, bytes: usize) -> usize {
 
 #[test]
 fn window_rests_after_bursts_of_frees() {
-    let high = high_after_bursts(20, 512 << 10);
+    let high = high_after_bursts(if cfg!(miri) { 20 } else { 400 }, 512 << 10);
     assert!((4 << 20..5 << 20).contains(&high), "{high}");
 }
 
 #[test]
 fn short_window_does_not_rest() {
-    let high = high_after_bursts(if cfg!(miri) { 10 } else { 200 }, 128 << 10);
-    assert!(high < 256 << 10, "{high}");
+    let high = high_after_bursts(if cfg!(miri) { 10 } else { 200 }, 192 << 10);
+    assert!(high < 512 << 10, "{high}");
+}
+
+/// Allocates `count` buffers with `make`, and frees the oldest as soon as more than `len` are live.
+/// Returns the highest offset that the head reached.
+fn high_after_stream(
+    mut ring: RingAl,
+    (count, len): (usize, usize),
+    mut make: impl FnMut(&mut RingAl) -> FixedBufMut,
+) -> usize {
+    let mut live = VecDeque::new();
+    for _ in 0..count {
+        live.push_back(make(&mut ring));
+        if live.len() > len {
+            live.pop_front();
+        }
+    }
+    ring.chain.high.max(ring.chain.head)
 }
 
 #[test]
 fn window_does_not_rest_if_buffers_are_freed_one_by_one() {
-    let mut ring = RingAl::new(8 << 20);
-    let mut live = VecDeque::new();
-    for _ in 0..(6 << 20) / BYTES {
-        live.push_back(ring.fixed(BYTES).unwrap());
-        if live.len() > (512 << 10) / BYTES {
-            live.pop_front();
-        }
-    }
-    let high = ring.chain.high.max(ring.chain.head);
+    let counts = ((6 << 20) / BYTES, (512 << 10) / BYTES);
+    let high = high_after_stream(RingAl::new(8 << 20), counts, |ring| ring.fixed(BYTES).unwrap());
     assert!(high < 1 << 20, "{high}");
+}
+
+/// The guard in front of an aligned buffer is not the region at the head.
+#[test]
+#[cfg_attr(miri, ignore = "needs no unsafe code beyond that of the test of plain buffers")]
+fn window_of_aligned_buffers_does_not_rest_if_they_are_freed_one_by_one() {
+    let ring = RingAl::new_with_align(8 << 20, 4096);
+    let high = high_after_stream(ring, (20_000, 64), |ring| ring.fixed_aligned(4096, 4096).unwrap());
+    assert!(high < 1 << 20, "{high}");
+}
+
+/// These buffers are placed at the head and at the frontier in turn.
+#[test]
+#[cfg_attr(miri, ignore = "needs no unsafe code beyond that of the test of plain buffers")]
+fn window_of_extendable_buffers_does_not_rest_if_they_are_freed_one_by_one() {
+    let mut random = SplitMix::new(3);
+    let high = high_after_stream(RingAl::new(8 << 20), (50_000, 64), |ring| {
+        let mut buffer = ring.extendable(64).unwrap();
+        buffer.try_extend_from_slice(&[7; 4096][..64 + random.below(4033)]).unwrap();
+        buffer.finalize()
+    });
+    assert!(high < 1 << 20, "{high}");
+}
+
+#[test]
+fn merge_forgets_a_probe_that_it_covers() {
+    const KIB: usize = 1 << 10;
+    let mut ring = RingAl::new(640 * KIB);
+    let mut held = fill(&mut ring, KIB, 275);
+    let probe = ring.chain.probe;
+    assert!(probe < ring.chain.head);
+    // All regions between the first and the last one are free now. The search for a region that no
+    // run serves merges them.
+    drop(held.drain(1..274));
+    assert!(ring.fixed(500 * KIB).is_none());
+    guards_are_in_order(&ring);
+    assert_eq!(ring.chain.probe, NOWHERE);
 }
 
 #[test]

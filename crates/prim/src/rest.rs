@@ -1,0 +1,105 @@
+//! Memory that rests: an owner waits before it reuses memory that another thread freed.
+//!
+//! The other thread has just read the blocks, so their cache lines are in the caches of its core.
+//! The first store of the owner's core to such a line waits until the other core gives the line up.
+//! Once both cores have evicted the line to the cache that they share, the store takes a fraction
+//! of that time.
+//!
+//! So an owner whose memory rests uses all of its free memory before it books remote frees, and
+//! grows to [`REST`] bytes. One booking then finds much free memory. It finds the memory that was
+//! freed last first, and the owner uses first what the booking found last, so memory is reused in
+//! the order in which it was freed:
+//!
+//! ```text
+//!   freed by another thread    A  B  C  D
+//!   booked                     D  C  B  A
+//!   used                       A  B  C  D
+//! ```
+//!
+//! A [`Rest`] decides whether memory rests. `ring-alloc` and `shared_arena` use it. `typed-pool`
+//! has many heaps for each thread, and chooses one of them.
+
+use crate::word::OwnerUsize;
+
+/// The number of bytes to which an owner grows so that its memory rests: the size of the
+/// second-level caches of two cores. The owners of models do not grow.
+pub const REST: usize = if cfg!(ephemera_loom) { 0 } else { 2 << 20 };
+
+/// The minimum number of slow paths between two decisions.
+const ROUND: usize = 64;
+
+/// Memory rests if other threads free at least one in this many pieces that the owner uses.
+const SHARE: usize = 4;
+
+/// Decides whether the memory of an owner rests. Only the owner uses this. Memory is counted in
+/// *pieces*, chunks or slots, of which each slow path uses the same number.
+#[derive(Debug)]
+pub struct Rest {
+    /// The number of slow paths since the last decision.
+    visits: OwnerUsize,
+    /// The number of pieces that other threads freed, as far as the owner has booked them since the
+    /// last decision.
+    freed: OwnerUsize,
+    /// The number of chunks or pages to which the owner grows, or 0 if memory does not rest.
+    goal: OwnerUsize,
+}
+
+impl Rest {
+    crate::const_unless_loom! {
+        /// Creates the state of a new owner, whose memory does not rest.
+        #[must_use]
+        pub fn new() -> Self {
+            Self { visits: OwnerUsize::new(0), freed: OwnerUsize::new(0), goal: OwnerUsize::new(0) }
+        }
+    }
+
+    /// Starts over for a new owner.
+    pub fn reset(&self) {
+        self.visits.set(0);
+        self.freed.set(0);
+        self.goal.set(0);
+    }
+
+    /// Counts a slow path. Returns whether the owner must book remote frees now and then
+    /// [decide](Self::decide), because it last did so long ago.
+    pub fn note_visit(&self) -> bool {
+        self.visits.add(1) >= ROUND.max(2 * self.goal.get())
+    }
+
+    /// Notes that the owner booked `pieces` pieces that other threads freed.
+    pub fn note_freed(&self, pieces: usize) {
+        self.freed.set(self.freed.get().saturating_add(pieces));
+    }
+
+    /// Decides whether memory rests from now on. The owner calls this after it booked remote frees.
+    /// Each slow path uses `pieces` pieces. If memory rests, the owner grows to `goal` chunks or
+    /// pages. A `goal` of 0 means that memory must not rest. Returns `true` if memory rested until
+    /// now and rests no longer.
+    pub fn decide(&self, pieces: usize, goal: usize) -> bool {
+        let visits = self.visits.get();
+        if visits < ROUND {
+            return false;
+        }
+        let least = if cfg!(ephemera_weaken = "memory_rests_at_once") {
+            1
+        } else if cfg!(ephemera_weaken = "memory_rests_forever") {
+            0
+        } else {
+            visits.saturating_mul(pieces) / SHARE
+        };
+        let rests = self.freed.get() >= least && goal != 0;
+        let rested = self.goal.get() != 0;
+        self.visits.set(0);
+        self.freed.set(0);
+        self.goal.set(if rests { goal } else { 0 });
+        rested && !rests
+    }
+
+    /// Returns the number of chunks or pages to which the owner grows, or 0 if memory does not
+    /// rest.
+    #[inline]
+    #[must_use]
+    pub fn goal(&self) -> usize {
+        self.goal.get()
+    }
+}

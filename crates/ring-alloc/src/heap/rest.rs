@@ -1,0 +1,32 @@
+//! Small chunks that rest: a heap waits before it reuses a chunk that another thread emptied (see
+//! `ephemera_prim::rest`). Decision 0028 has the measurements.
+
+use ephemera_prim::rest::REST;
+
+use super::RingEnv;
+use crate::geometry::{ChunkClass, Geometry};
+
+/// Decides whether small chunks rest from now on. Returns `true` if they rest no longer, so that
+/// the heap may have more empty chunks than it keeps.
+pub(super) fn ends<E: RingEnv>(env: E) -> bool {
+    let goal = if env.may_rest() { REST / E::Geometry::SMALL_CHUNK } else { 0 };
+    env.heap().rest.decide(1, goal)
+}
+
+/// Returns whether the heap takes its empty small chunks before it books remote frees.
+pub(super) fn has_resting<E: RingEnv>(env: E) -> bool {
+    env.heap().rest.goal() != 0 && !cfg!(ephemera_weaken = "resting_chunks_wait_for_booking")
+}
+
+/// Returns whether the next small front should be a new chunk, so that the empty ones rest longer.
+pub(super) fn grows<E: RingEnv>(env: E) -> bool {
+    let heap = env.heap();
+    let has_too_few = heap.small.get() < heap.rest.goal();
+    (has_too_few || cfg!(ephemera_weaken = "chunks_have_no_bound")) && env.may_rest()
+}
+
+/// Returns the number of empty chunks of a class that the heap keeps.
+pub(super) fn kept<E: RingEnv>(env: E, class: ChunkClass) -> usize {
+    let resting = if class == ChunkClass::Small { env.heap().rest.goal() } else { 0 };
+    env.retain().max(resting)
+}

@@ -1,0 +1,115 @@
+//! Tests of chunks that rest: a heap whose chunks another thread empties grows to 2 MiB, and
+//! shrinks again once only its owner frees blocks.
+#![cfg(all(feature = "std", target_has_atomic = "64", not(miri)))]
+
+extern crate alloc;
+
+use alloc::collections::BTreeMap;
+
+use allocator_api2::boxed::Box;
+use ephemera_testkit::handover::hand_over;
+use ephemera_testkit::suite::take_turn;
+use ring_alloc::OneRingAlloc;
+
+type Value = Box<[u64; 8], OneRingAlloc>;
+
+/// The size of a chunk in bytes.
+const CHUNK: usize = 32 << 10;
+/// The number of chunks to which a heap grows so that they rest.
+const RESTING: usize = 64;
+/// The maximum number of chunks of a heap that does not grow and has at most `BATCH` live values.
+const FEW: usize = 12;
+/// The number of values in one hand-over: those of two chunks.
+const BATCH: usize = 1_000;
+
+fn value() -> Value {
+    Box::new_in([7; 8], OneRingAlloc)
+}
+
+/// Hands over values until the heap does not grow any more.
+fn grow() {
+    hand_over(400, BATCH, value);
+}
+
+fn chunks() -> usize {
+    OneRingAlloc.stats().bytes_held / CHUNK
+}
+
+#[test]
+fn a_heap_whose_chunks_another_thread_empties_grows_to_two_mebibytes() {
+    take_turn();
+    grow();
+    let chunks = chunks();
+    assert!((RESTING - FEW..RESTING + FEW).contains(&chunks), "{chunks} chunks");
+}
+
+#[test]
+fn a_chunk_that_another_thread_emptied_rests_until_many_others_were_used() {
+    take_turn();
+    grow();
+    let (mut fronts, mut last, mut used) = (0_usize, 0, BTreeMap::new());
+    let (mut early, mut all) = (0, 0);
+    hand_over(200, BATCH, || {
+        let value = value();
+        let chunk = core::ptr::from_ref(&*value).addr() & !(CHUNK - 1);
+        if chunk != last {
+            last = chunk;
+            fronts += 1;
+            if let Some(before) = used.insert(chunk, fronts) {
+                all += 1;
+                early += usize::from(fronts - before < RESTING / 2);
+            }
+        }
+        value
+    });
+    assert!(early * 8 < all, "{early} of {all} chunks were used again early");
+}
+
+#[test]
+fn chunks_that_rested_are_freed_once_only_their_owner_frees() {
+    take_turn();
+    grow();
+    assert!(chunks() > RESTING / 2);
+    for _ in 0..300 {
+        drop((0..BATCH).map(|_| value()).collect::<Vec<_>>());
+    }
+    let chunks = chunks();
+    assert!(chunks <= FEW, "{chunks} chunks");
+}
+
+#[test]
+fn a_heap_of_which_another_thread_empties_few_chunks_does_not_grow() {
+    take_turn();
+    let mut most = 0;
+    for _ in 0..5 {
+        hand_over(1, BATCH, value);
+        // Each batch takes two slow paths, so these are several rounds of 64 slow paths.
+        for _ in 0..150 {
+            drop((0..BATCH).map(|_| value()).collect::<Vec<_>>());
+            most = most.max(chunks());
+        }
+    }
+    assert!(most <= FEW, "{most} chunks");
+}
+
+#[test]
+fn a_heap_with_a_limit_does_not_grow_so_that_chunks_rest() {
+    take_turn();
+    OneRingAlloc.set_limit(1 << 30);
+    grow();
+    let chunks = chunks();
+    OneRingAlloc.set_limit(usize::MAX);
+    assert!(chunks <= FEW, "{chunks} chunks");
+}
+
+#[test]
+fn a_heap_that_grew_shrinks_in_a_hand_over_under_a_limit() {
+    take_turn();
+    grow();
+    assert!(chunks() > RESTING / 2);
+    OneRingAlloc.set_limit(1 << 30);
+    hand_over(200, BATCH, value);
+    let chunks = chunks();
+    OneRingAlloc.set_limit(usize::MAX);
+    assert!(chunks <= FEW, "{chunks} chunks");
+}

@@ -1,0 +1,105 @@
+//! Tests of pages that rest: an arena whose values another thread drops grows to 2 MiB, and shrinks
+//! again once only its owner drops values.
+#![cfg(all(feature = "std", target_has_atomic = "64", not(miri)))]
+
+extern crate alloc;
+
+use alloc::collections::BTreeMap;
+
+use ephemera_testkit::handover::hand_over;
+use shared_arena::{ArenaBox, SharedArena};
+
+type Value = [u64; 8];
+
+/// The size of a page in bytes, without its bits.
+const PAGE: usize = 64 * size_of::<Value>();
+/// The number of bytes to which an arena grows so that its pages rest.
+const RESTING: usize = 2 << 20;
+/// The maximum number of bytes that an arena holds for `BATCH` live values if it does not grow.
+const FEW: usize = 320 << 10;
+/// The number of values in one hand-over.
+const BATCH: usize = 1_000;
+
+fn make(arena: &SharedArena<Value>) -> ArenaBox<Value> {
+    arena.alloc([7; 8])
+}
+
+/// Hands over values until the arena does not grow any more.
+fn grow(arena: &SharedArena<Value>) {
+    hand_over(400, BATCH, || make(arena));
+}
+
+fn held(arena: &SharedArena<Value>) -> usize {
+    arena.statistics().bytes_held
+}
+
+#[test]
+fn arena_whose_values_another_thread_drops_grows_to_two_mebibytes() {
+    let arena = SharedArena::new();
+    grow(&arena);
+    let held = held(&arena);
+    assert!((RESTING - FEW..RESTING + FEW).contains(&held), "{held} bytes");
+}
+
+#[test]
+fn page_that_another_thread_freed_rests_until_many_others_were_used() {
+    let arena = SharedArena::new();
+    grow(&arena);
+    let (mut used, mut made) = (BTreeMap::new(), 0_usize);
+    let (mut early, mut all) = (0, 0);
+    hand_over(400, BATCH, || {
+        let value = make(&arena);
+        made += 1;
+        if let Some(before) = used.insert(core::ptr::from_ref(&*value).addr(), made) {
+            all += 1;
+            early += usize::from((made - before) * size_of::<Value>() < RESTING / 2);
+        }
+        value
+    });
+    assert!(early * 8 < all, "{early} of {all} slots were used again early");
+}
+
+#[test]
+fn pages_that_rested_are_freed_once_only_their_owner_drops_values() {
+    let arena = SharedArena::new();
+    grow(&arena);
+    assert!(held(&arena) > RESTING / 2);
+    // The owner decides within 1,024 slow paths, and needs two looks for idle groups after that.
+    for _ in 0..300 {
+        drop((0..BATCH).map(|_| make(&arena)).collect::<Vec<_>>());
+    }
+    let held = held(&arena);
+    assert!(held <= FEW, "{held} bytes");
+}
+
+#[test]
+fn arena_of_which_another_thread_drops_few_values_does_not_grow() {
+    let arena = SharedArena::new();
+    let mut most = 0;
+    for _ in 0..20 {
+        hand_over(1, BATCH, || make(&arena));
+        // Each batch takes some 16 slow paths, one for each page.
+        for _ in 0..20 {
+            drop((0..BATCH).map(|_| make(&arena)).collect::<Vec<_>>());
+            most = most.max(held(&arena));
+        }
+    }
+    assert!(most <= FEW, "{most} bytes");
+}
+
+#[test]
+fn arena_with_a_limit_does_not_grow_so_that_pages_rest() {
+    let arena = SharedArena::builder().limit(1 << 30).build();
+    grow(&arena);
+    let held = held(&arena);
+    assert!(held <= FEW, "{held} bytes");
+}
+
+#[test]
+fn arena_of_large_values_does_not_grow_so_that_pages_rest() {
+    const LARGE: usize = 4 * PAGE;
+    let arena = SharedArena::<[u8; LARGE]>::new();
+    hand_over(200, 20, || arena.alloc([7; LARGE]));
+    let held = arena.statistics().bytes_held;
+    assert!(held <= 40 * LARGE + (2 << 20), "{held} bytes");
+}
