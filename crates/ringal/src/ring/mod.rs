@@ -1,7 +1,8 @@
 //! `RingAl`: the ring that allocates buffers.
 //!
 //! * `chain`: the regions of the store, and the fast path of an allocation.
-//! * `search`: the slow path. `window`: the movement of the head. `refusal`: requests that the ring remembers as refused.
+//! * `search`: the slow path. `window`: the movement of the head. `refusal`: requests that the ring
+//!   remembers as refused.
 //! * `open` and `ext`: buffers that grow.
 //! * `builder` and `memory`: rings on the heap, and in memory that the caller provides.
 

@@ -113,9 +113,9 @@ impl Chain {
         None
     }
 
-    /// Returns whether the window rests: whether its length is one of [`RESTING`], and a burst freed
-    /// its buffers. The region at `low` is free. At the end of the store, no window rests, because a
-    /// wrap would forget `low`.
+    /// Returns whether the window rests: whether its length is one of [`RESTING`], and a burst
+    /// freed its buffers. The region at `low` is free. At the end of the store, no window rests,
+    /// because a wrap would forget `low`.
     fn rests(&self) -> bool {
         let window = self.head - self.low;
         let may_rest = RESTING.contains(&window) || cfg!(ephemera_weaken = "windows_rest_forever");
