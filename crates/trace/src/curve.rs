@@ -8,7 +8,8 @@ const POINTS: usize = 1024;
 /// reaches its limit, each pair of neighbouring stretches is merged into one.
 #[derive(Clone, Debug)]
 pub struct LiveCurve {
-    peaks: Vec<u64>,
+    /// The highest value of each stretch.
+    pub peaks: Vec<u64>,
     /// The number of events in a stretch.
     stretch: u64,
     /// The number of events in the last stretch; 0 if it is complete.
@@ -37,18 +38,6 @@ impl LiveCurve {
             self.stretch *= 2;
         }
     }
-
-    /// Returns the highest value of each stretch.
-    #[must_use]
-    pub fn peaks(&self) -> &[u64] {
-        &self.peaks
-    }
-
-    /// Returns the number of events in a stretch.
-    #[must_use]
-    pub fn stretch(&self) -> u64 {
-        self.stretch
-    }
 }
 
 #[cfg(test)]
@@ -61,9 +50,9 @@ mod tests {
         for i in 0..1_000_000_u64 {
             curve.add(if i == 777_777 { 9_999 } else { i % 100 });
         }
-        assert!((POINTS / 2..POINTS).contains(&curve.peaks().len()));
-        assert_eq!(curve.peaks().iter().max(), Some(&9_999));
-        let at = curve.peaks().iter().position(|&peak| peak == 9_999).expect("it is there") as u64;
-        assert_eq!(at, 777_777 / curve.stretch());
+        assert!((POINTS / 2..POINTS).contains(&curve.peaks.len()));
+        assert_eq!(curve.peaks.iter().max(), Some(&9_999));
+        let at = curve.peaks.iter().position(|&peak| peak == 9_999).expect("it is there") as u64;
+        assert_eq!(at, 777_777 / curve.stretch);
     }
 }

@@ -192,7 +192,7 @@ fn odd_calls_are_counted_and_change_no_other_figure() {
     let all = profile.all();
     assert_eq!((all.freed, all.resizes), (2, 1));
     let program = script.program("odd-program");
-    assert_eq!((program.left().len(), program.peak_live()), (2, 5012));
+    assert_eq!((program.left().len(), program.peak_live), (2, 5012));
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_program_has_the_calls_of_its_trace() {
     let script = crowd(20_000);
     let (profile, program) = (script.profile("crowd"), script.program("crowd-program"));
     assert_eq!(program.lanes().len(), 4);
-    assert_eq!(program.peak_live(), profile.peak_bytes);
+    assert_eq!(program.peak_live, profile.peak_bytes);
     assert_eq!(program.left().len() as u64, profile.left);
     let ops = || program.lanes().iter().flat_map(Lane::ops);
     let count = |action: Action| ops().filter(|op| op.action == action).count() as u64;
@@ -262,7 +262,7 @@ fn a_program_has_the_calls_of_its_trace() {
     let published = ops().filter(|op| op.publish).count();
     assert_eq!(waits, published, "each wait is for a published operation");
     assert!(waits as u64 >= all.elsewhere);
-    assert!(program.slots() < 2 * profile.peak_blocks as usize + 4 * 64, "slots are reused");
+    assert!(program.slots < 2 * profile.peak_blocks as usize + 4 * 64, "slots are reused");
 }
 
 #[test]

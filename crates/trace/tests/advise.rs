@@ -37,18 +37,18 @@ fn replayed(path: &Path) -> std::path::PathBuf {
     };
     let figures = Replayed {
         command: trace.command,
-        ops: program.ops(),
+        ops: program.ops,
         lanes: 4,
         threads: 4,
         huge: 0,
-        peak_live: program.peak_live(),
+        peak_live: program.peak_live,
         rounds: 1,
         seed: 1,
         rows: vec![row(REFERENCE, 1.0, Verdict::Same), row("one-ring", 0.5, Verdict::Faster)],
         left_out: Vec::new(),
         notes: Vec::new(),
     };
-    figures::keep(path, program.digest(), figures).expect("cargo's directory is writable")
+    figures::keep(path, program.digest, figures).expect("cargo's directory is writable")
 }
 
 /// Runs `advise`. Returns whether it used the figures of a replay, and its error messages.

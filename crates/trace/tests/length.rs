@@ -53,7 +53,7 @@ fn peak_of_a_replay(calls: u64) -> usize {
     PEAK.store(before, Relaxed);
     let trace = Trace::open(&path).expect("the test wrote it");
     let program = ReplayProgram::beside(&trace, &dir.0).expect("the trace is whole");
-    assert_eq!(program.ops(), calls);
+    assert_eq!(program.ops, calls);
     Player::new(System, &program, false).play();
     PEAK.load(Relaxed) - before
 }

@@ -125,7 +125,7 @@ fn conc_a_replay_makes_every_recorded_call() {
         assert_eq!(ledger.frees, count(Action::Free) + program.left().len() as u64);
         assert_eq!(ledger.bytes, 0, "every block is freed at the end");
         // The lanes stay within two epochs of the recorded order.
-        let (peak, recorded) = (ledger.peak as u64, program.peak_live());
+        let (peak, recorded) = (ledger.peak as u64, program.peak_live);
         assert!(peak >= recorded / 2, "{peak} of {recorded}");
     }
     assert!(count(Action::Resize) > 1000 && count(Action::Zeroed) > 1000 && program.left().len() > 300);

@@ -68,6 +68,6 @@ fn a_profile_has_the_digest_of_its_program() {
     let trace = Trace::open(&dir.four_threads()).expect("the test wrote it");
     let profile = TraceProfile::of(&trace, |_| ()).expect("the trace is whole");
     let program = ReplayProgram::of(&trace).expect("the trace is whole");
-    assert_eq!(profile.digest, program.digest());
+    assert_eq!(profile.digest, program.digest);
     assert_ne!(profile.digest, TraceProfile::default().digest);
 }

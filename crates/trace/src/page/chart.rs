@@ -24,7 +24,7 @@ fn begin(width: f64, height: f64, label: &str) -> String {
 
 /// Draws live bytes over the calls.
 pub(super) fn alive(profile: &TraceProfile) -> String {
-    let peaks = profile.alive.peaks();
+    let peaks = &profile.alive.peaks;
     let each = profile.events as f64 / peaks.len().max(1) as f64;
     let most = profile.peak_bytes.max(1);
     // Each stretch of calls is a step as high as its peak.

@@ -27,7 +27,7 @@ pub use self::command::{ReplayOptions, STEPS, progress, run};
 pub use self::digest::Digest;
 pub use self::lane::Lane;
 pub use self::memory::SUBCOMMAND;
-pub use self::op::{Action, Leftover, ProgramOp};
+pub use self::op::{Action, ProgramOp};
 pub use self::player::{Played, Player};
 pub use self::program::ReplayProgram;
 pub use self::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};

@@ -58,26 +58,6 @@ impl ProgramOp {
     }
 }
 
-/// A block that the program never freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leftover {
-    /// The slot of the block.
-    pub slot: u32,
-    /// The size of the block in bytes.
-    pub size: u32,
-    /// The base-2 logarithm of the block's alignment.
-    pub align_log2: u8,
-}
-
-impl Leftover {
-    /// Returns the layout of the block.
-    #[inline(always)]
-    #[must_use]
-    pub fn layout(&self) -> Layout {
-        layout(self.size, self.align_log2)
-    }
-}
-
 /// Returns the layout for a size and an alignment that come from a trace.
 #[inline(always)]
 fn layout(size: u32, align_log2: u8) -> Layout {

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use super::digest::Digest;
 use super::lane::Lane;
-use super::op::{Action, Leftover, ProgramOp};
+use super::op::{Action, ProgramOp};
 use super::tape::Tape;
 use ephemera_recorder::{Book, BookStep, Id, Trace, TraceError, TraceEvent, What};
 
@@ -39,28 +39,28 @@ const LANES: usize = 64;
 
 /// A trace, ready to be replayed.
 ///
-/// Its fields are private because a [`Player`](super::Player) relies on them. Every slot is filled
-/// before it is emptied, and every operation has the layout that its block has at that time.
+/// The operations are private because a [`Player`](super::Player) relies on them. Every slot is
+/// filled before it is emptied, and every operation has the layout that its block has at that time.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayProgram {
     /// The operations of each lane.
     pub(super) lanes: Vec<Lane>,
     /// The number of slots.
-    pub(super) slots: usize,
+    pub slots: usize,
     /// The number of lanes that take part in each epoch.
     pub(super) epochs: Vec<u32>,
-    /// The blocks that the program never frees.
-    pub(super) left: Vec<Leftover>,
+    /// A free of each block that the program never frees.
+    pub(super) left: Vec<ProgramOp>,
     /// The number of operations that call the allocator.
-    pub(super) ops: u64,
+    pub ops: u64,
     /// The peak of the live bytes, without the blocks that a replay leaves out.
-    pub(super) peak_live: u64,
+    pub peak_live: u64,
     /// The number of blocks of 4 GiB and more, which are left out.
-    pub(super) huge: u64,
+    pub huge: u64,
     /// The number of threads of the trace.
     pub(super) threads: usize,
     /// The digest of the trace's operations.
-    pub(super) digest: Digest,
+    pub digest: Digest,
 }
 
 /// A live block while the program is built.
@@ -75,6 +75,14 @@ struct ReplayedBlock {
     at: u64,
     /// Whether the block is replayed.
     known: bool,
+}
+
+impl ReplayedBlock {
+    /// Returns the operation that frees the block after it waits for a generation.
+    fn free(&self, wait: u32) -> ProgramOp {
+        let Self { slot, size, align_log2, .. } = *self;
+        ProgramOp { action: Action::Free, align_log2, slot, size, old: 0, wait, publish: false }
+    }
 }
 
 struct ProgramMaker {
@@ -141,7 +149,7 @@ impl ReplayProgram {
     /// Returns the number of bytes of memory that the program takes.
     pub(super) fn resident(&self) -> u64 {
         let own: u64 = self.lanes.iter().map(Lane::resident).sum();
-        let tables = self.left.capacity() * size_of::<Leftover>() + self.epochs.capacity() * 4;
+        let tables = self.left.capacity() * size_of::<ProgramOp>() + self.epochs.capacity() * 4;
         let memory = self.lanes.first().map_or(0, |lane| lane.tape().in_memory());
         own + tables as u64 + memory
     }
@@ -152,40 +160,10 @@ impl ReplayProgram {
         &self.lanes
     }
 
-    /// Returns the number of slots.
+    /// Returns a free of each block that the program never frees.
     #[must_use]
-    pub fn slots(&self) -> usize {
-        self.slots
-    }
-
-    /// Returns the blocks that the program never frees.
-    #[must_use]
-    pub fn left(&self) -> &[Leftover] {
+    pub fn left(&self) -> &[ProgramOp] {
         &self.left
-    }
-
-    /// Returns the number of operations that call the allocator.
-    #[must_use]
-    pub fn ops(&self) -> u64 {
-        self.ops
-    }
-
-    /// Returns the peak of the live bytes, without the blocks that a replay leaves out.
-    #[must_use]
-    pub fn peak_live(&self) -> u64 {
-        self.peak_live
-    }
-
-    /// Returns the number of blocks of 4 GiB and more, which a replay leaves out.
-    #[must_use]
-    pub fn huge(&self) -> u64 {
-        self.huge
-    }
-
-    /// Returns the digest of the trace's operations.
-    #[must_use]
-    pub fn digest(&self) -> Digest {
-        self.digest
     }
 
     /// Returns the size in bytes of the file that holds most operations.
@@ -313,13 +291,9 @@ impl ProgramMaker {
         }
         let lane = self.lane(event.thread);
         let wait = self.wait(&live, lane);
-        let ReplayedBlock { slot, size, align_log2, .. } = live;
-        self.push(
-            lane,
-            ProgramOp { action: Action::Free, align_log2, slot, size, old: 0, wait, publish: false },
-        )?;
-        self.free[lane].push(slot);
-        self.live -= u64::from(size);
+        self.push(lane, live.free(wait))?;
+        self.free[lane].push(live.slot);
+        self.live -= u64::from(live.size);
         Ok(())
     }
 
@@ -344,9 +318,7 @@ impl ProgramMaker {
 
     fn finish(mut self) -> ReplayProgram {
         let left = self.lives.iter().filter(|live| live.known);
-        self.program.left = left
-            .map(|live| Leftover { slot: live.slot, size: live.size, align_log2: live.align_log2 })
-            .collect();
+        self.program.left = left.map(|live| live.free(0)).collect();
         self.program.slots = self.generations.len();
         self.program.threads = self.lane_of.len();
         if let [lane] = &mut self.program.lanes[..] {

@@ -254,8 +254,8 @@ pub(crate) fn cell<C: Contender>(recorded: RecordedHeap, littered: bool, context
     if littered {
         litter::scatter::<C::Backing>(|| most(program), context.seed);
     }
-    let state = (C::create(), program, vec![null_mut(); program.slots()]);
-    StateCell::boxed(program.ops() as usize, state, |(alloc, program, slots), units| {
+    let state = (C::create(), program, vec![null_mut(); program.slots]);
+    StateCell::boxed(program.ops as usize, state, |(alloc, program, slots), units| {
         // SAFETY: there are as many slots as the program has, and each run leaves them empty.
         each(units, || unsafe { play(alloc.by_ref(), program, slots) })
     })
@@ -274,15 +274,15 @@ mod tests {
     fn all_traces_are_present_and_complete() {
         for recorded in RecordedHeap::ALL {
             let program = recorded.program();
-            assert_eq!((program.lanes().len(), program.huge()), (1, 0), "{}: one thread", recorded.name());
-            assert!(program.ops() > 10_000, "{}: {} operations", recorded.name(), program.ops());
+            assert_eq!((program.lanes().len(), program.huge), (1, 0), "{}: one thread", recorded.name());
+            assert!(program.ops > 10_000, "{}: {} operations", recorded.name(), program.ops);
             let ended =
                 ops(program).iter().filter(|op| op.action == Action::Free).count() + program.left().len();
             assert_eq!(recorded.asked(), ended as u64, "{}", recorded.name());
             let said = format!(
                 "{} calls, at most {} KiB alive",
-                grouped(program.ops()),
-                grouped(program.peak_live() >> 10)
+                grouped(program.ops),
+                grouped(program.peak_live >> 10)
             );
             let rows = catalogue().into_iter().filter(|spec| match spec.workload {
                 Workload::Replay(its, _) => its == recorded,
@@ -318,7 +318,7 @@ mod tests {
         let held: Vec<(usize, u64)> =
             most(&program).into_iter().map(|(layout, count)| (layout.size(), count)).collect();
         assert_eq!(held, [(24, 1), (40, 2)]);
-        let mut slots = vec![null_mut(); program.slots()];
+        let mut slots = vec![null_mut(); program.slots];
         // SAFETY: there are as many slots as the program has, and all are empty.
         unsafe { play(System.by_ref(), &program, &mut slots) };
     }
