@@ -1,105 +1,161 @@
 //! The bars: limits for this workspace's allocators on the ratio to another contender in the same
 //! run, and on the memory that stays after a burst.
 
+use serde_json::{Value, json};
+
+use super::json;
 use super::pairs::{Pairs, Rounds};
+use super::text::{dash, interval};
 use crate::contenders::{ALWAYS, VOID};
-use crate::runner::WorkloadOutcome;
+use crate::runner::{AloneRun, WorkloadOutcome};
 use crate::stats::Estimate;
 use crate::workloads::AfterBurst;
 
 /// The moment after a burst at which the bars of memory are evaluated, in seconds.
 pub const JUDGED_AT: f64 = 1.0;
 
-/// A row of `bars.json`.
-#[derive(Clone, Debug, serde::Deserialize)]
-#[serde(untagged, bound(deserialize = "'de: 'static"))]
-pub(super) enum BarRow {
-    /// A limit on a ratio.
-    Ratio(Bar),
-    /// A limit on resident memory.
-    Held(HeldBar),
-}
-
-/// A limit on a contender's ratio.
+/// A limit for one contender in one workload.
 #[derive(Clone, Debug, serde::Deserialize)]
 pub struct Bar {
     /// The workload.
     pub workload: String,
     /// The contender's key.
     pub of: &'static str,
-    /// The key of the contender that `of` is compared with.
-    pub to: &'static str,
-    /// Whether the compared times include the time of the loop.
-    pub pairs: Pairs,
-    /// The largest ratio that meets the bar.
-    pub at_most: f64,
+    /// The limit and the measured value.
+    #[serde(flatten)]
+    pub limit: BarLimit,
 }
 
-/// A limit on the bytes that a contender keeps.
+/// A limit and the measured value. [`judge`] sets the value. It stays `None` if a contender did not
+/// run.
 #[derive(Clone, Debug, serde::Deserialize)]
-pub struct HeldBar {
-    /// The workload.
-    pub workload: String,
-    /// The contender's key.
-    pub of: &'static str,
-    /// The activity after the burst.
-    pub after: AfterBurst,
-    /// The limit in MiB, one second after the burst.
-    pub at_most_mib: u64,
+#[serde(untagged)]
+pub enum BarLimit {
+    /// A limit on the ratio to another contender.
+    Ratio {
+        /// The key of the other contender.
+        to: &'static str,
+        /// Whether the compared times include the time of the loop.
+        pairs: Pairs,
+        /// The largest ratio that meets the bar.
+        at_most: f64,
+        /// The measured ratio.
+        #[serde(skip)]
+        measured: Option<Estimate>,
+    },
+    /// A limit on the resident memory that stays after a burst.
+    Held {
+        /// The activity after the burst.
+        after: AfterBurst,
+        /// The limit in MiB, [`JUDGED_AT`] seconds after the burst.
+        at_most_mib: u64,
+        /// The measured bytes.
+        #[serde(skip)]
+        measured: Option<u64>,
+    },
 }
 
-/// A bar and the measured ratio.
-#[derive(Clone, Debug)]
-pub struct Judged {
-    /// The bar.
-    pub bar: Bar,
-    /// The measured ratio. `None` if one of the two contenders did not run.
-    pub measured: Option<Estimate>,
-}
-
-impl Judged {
-    /// Returns whether the measured ratio is at most the limit, or `None` if one of the two
-    /// contenders did not run.
+impl Bar {
+    /// Returns whether the measured value is at most the limit, or `None` if a contender did not
+    /// run.
     #[must_use]
     pub fn met(&self) -> Option<bool> {
-        self.measured.map(|measured| measured.mid <= self.bar.at_most)
+        match &self.limit {
+            BarLimit::Ratio { at_most, measured, .. } => measured.map(|measured| measured.mid <= *at_most),
+            BarLimit::Held { at_most_mib, measured, .. } => {
+                measured.map(|measured| measured <= at_most_mib << 20)
+            }
+        }
+    }
+
+    /// Returns the cells of the bar's row in the table of bars. `name` returns the name for a
+    /// contender's key.
+    pub(super) fn cells(&self, name: impl Fn(&str) -> String) -> Vec<String> {
+        let [against, costs, at_most, measured] = match &self.limit {
+            BarLimit::Ratio { to, pairs, at_most, measured } => [
+                name(to),
+                if *pairs == Pairs::Net { "net" } else { "whole" }.to_owned(),
+                at_most.to_string(),
+                dash(*measured, interval),
+            ],
+            BarLimit::Held { after, at_most_mib, measured } => [
+                "before the burst".to_owned(),
+                format!("{}, {JUDGED_AT} s", after.word()),
+                format!("{at_most_mib} MiB"),
+                dash(*measured, |bytes| format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)),
+            ],
+        };
+        let met = match self.met() {
+            Some(true) => "met",
+            Some(false) => "missed",
+            None => "not run",
+        };
+        vec![self.workload.clone(), name(self.of), against, costs, at_most, measured, met.to_owned()]
+    }
+
+    /// Returns the bar as an object of `summary.json`.
+    pub(super) fn json(&self) -> Value {
+        match &self.limit {
+            BarLimit::Ratio { to, pairs, at_most, measured } => json!({
+                "workload": self.workload,
+                "allocator": self.of,
+                "against": to,
+                "net": *pairs == Pairs::Net,
+                "at_most": at_most,
+                "measured": measured.map(|measured| measured.mid),
+                "interval": json::interval(*measured),
+                "met": self.met(),
+            }),
+            BarLimit::Held { after, at_most_mib, measured } => json!({
+                "workload": self.workload,
+                "allocator": self.of,
+                "after": after,
+                "seconds": JUDGED_AT,
+                "at_most_bytes": at_most_mib << 20,
+                "measured_bytes": measured,
+                "met": self.met(),
+            }),
+        }
     }
 }
 
-/// Returns all rows of `bars.json`. The file is compiled in, and tests parse it.
-pub(super) fn rows() -> Vec<BarRow> {
+/// Returns all bars of `bars.json`. The file is compiled in, and tests parse it. The bars of the
+/// pools include the time of the loop, because users pay for it too.
+#[must_use]
+pub fn bars() -> Vec<Bar> {
     serde_json::from_str(include_str!("bars.json")).expect("rows of bars")
 }
 
-/// Returns all bars on ratios. The bars of the pools include the time of the loop, because users
-/// pay for it too.
+/// Evaluates every bar whose workload was run. The bars on memory follow those on ratios.
 #[must_use]
-pub fn bars() -> Vec<Bar> {
-    let ratio = |row| match row {
-        BarRow::Ratio(bar) => Some(bar),
-        BarRow::Held(_) => None,
-    };
-    rows().into_iter().filter_map(ratio).collect()
-}
-
-/// Evaluates every bar whose workload was run.
-#[must_use]
-pub fn judge(bars: &[Bar], outcomes: &[WorkloadOutcome], seed: u64) -> Vec<Judged> {
+pub fn judge(bars: &[Bar], outcomes: &[WorkloadOutcome], seed: u64) -> Vec<Bar> {
     let mut judged = Vec::new();
     for outcome in outcomes {
         let rounds = Rounds::new(&outcome.samples, ALWAYS[VOID], seed);
         let ran = |key: &str| outcome.states.get(key).is_some_and(|state| state.ran());
-        for bar in bars.iter().filter(|bar| bar.workload == outcome.spec.id) {
-            let measured = rounds.ratio(bar.of, bar.to, bar.pairs).filter(|_| ran(bar.of) && ran(bar.to));
-            judged.push(Judged { bar: bar.clone(), measured });
+        for mut bar in bars.iter().filter(|bar| bar.workload == outcome.spec.id).cloned() {
+            let of = bar.of;
+            match &mut bar.limit {
+                BarLimit::Ratio { to, pairs, measured, .. } => {
+                    *measured = rounds.ratio(of, to, *pairs).filter(|_| ran(of) && ran(to));
+                }
+                BarLimit::Held { after, measured, .. } => {
+                    let wanted =
+                        |run: &&AloneRun| ran(of) && run.contender == of && run.after == Some(*after);
+                    *measured = outcome.alone.iter().find(wanted).and_then(|run| run.taken_at(JUDGED_AT));
+                }
+            }
+            judged.push(bar);
         }
     }
+    judged.sort_by_key(|bar| matches!(bar.limit, BarLimit::Held { .. }));
     judged
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contenders;
     use crate::workloads::catalogue;
 
     #[test]
@@ -107,19 +163,18 @@ mod tests {
         let known = catalogue();
         for bar in bars() {
             assert!(known.iter().any(|spec| spec.id == bar.workload), "{}", bar.workload);
-            assert!(bar.at_most > 0.0);
+            assert!(!matches!(bar.limit, BarLimit::Ratio { at_most, .. } if at_most <= 0.0));
         }
     }
 
     #[test]
     #[cfg(feature = "c-peers")]
     fn every_bar_names_contenders_of_the_registry() {
-        use crate::contenders;
-
         let known = contenders::all();
         for bar in bars() {
+            let BarLimit::Ratio { to, .. } = bar.limit else { continue };
             let spec = catalogue().into_iter().find(|spec| spec.id == bar.workload).expect("tested above");
-            for key in [bar.of, bar.to] {
+            for key in [bar.of, to] {
                 let matches = |entry: &contenders::Entry| entry.key == key && entry.class == spec.class;
                 assert!(known.iter().any(matches), "{key} in {}", spec.id);
             }
@@ -127,12 +182,43 @@ mod tests {
     }
 
     #[test]
+    fn every_bar_of_memory_names_a_burst_and_a_contender_that_can_run_it() {
+        let known = catalogue();
+        let held = |bar: &Bar| matches!(bar.limit, BarLimit::Held { .. });
+        let bars: Vec<Bar> = bars().into_iter().filter(held).collect();
+        assert!(bars.len() >= 10, "{}", bars.len());
+        for bar in bars {
+            let spec = known.iter().find(|spec| spec.id == bar.workload && spec.is_burst());
+            let spec = spec.unwrap_or_else(|| panic!("{}", bar.workload));
+            let able = contenders::of(spec.class)
+                .iter()
+                .any(|entry| entry.key == bar.of && spec.need.missing(&entry.info.caps).is_none());
+            assert!(able, "{} in {}", bar.of, bar.workload);
+        }
+    }
+
+    #[test]
     fn a_bar_is_met_at_its_limit_and_missed_above() {
         let judged = |mid: f64| {
             let measured = Some(Estimate { mid, low95: mid, high95: mid, low99: mid, high99: mid });
-            Judged { bar: bars()[0].clone(), measured }.met()
+            let limit = BarLimit::Ratio { to: "bumpalo", pairs: Pairs::Whole, at_most: 1.4, measured };
+            Bar { limit, ..bars()[0].clone() }.met()
         };
         assert_eq!((judged(1.4), judged(1.41)), (Some(true), Some(false)));
         assert_eq!(judge(&bars(), &[], 1).len(), 0);
+    }
+
+    #[test]
+    fn a_bar_of_memory_is_met_at_its_limit_and_missed_above() {
+        let judged = |measured| {
+            let limit = BarLimit::Held { after: AfterBurst::Asleep, at_most_mib: 8, measured };
+            Bar { limit, ..bars()[0].clone() }
+        };
+        let limit = 8 << 20;
+        assert_eq!(
+            [Some(limit), Some(limit + 1), None].map(|measured| judged(measured).met()),
+            [Some(true), Some(false), None]
+        );
+        assert!(judged(Some(limit)).cells(str::to_owned).contains(&"8.0 MiB".to_owned()));
     }
 }

@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::alone::AloneTable;
-use super::bars::JUDGED_AT;
+use super::bars::Bar;
 use super::baseline::FORMAT;
 use super::model::{BenchReport, ReportRow, ReportTable};
-use super::pairs::Pairs;
 use crate::runner::WorkloadOutcome;
 use crate::stats::Estimate;
 
-fn interval(estimate: Option<Estimate>) -> Value {
+/// Returns the 95 % interval of an estimate.
+pub(super) fn interval(estimate: Option<Estimate>) -> Value {
     estimate.map_or(Value::Null, |e| json!([e.low95, e.high95]))
 }
 
@@ -71,29 +71,6 @@ fn table(table: &ReportTable) -> Value {
 ///
 /// Returns an error if a part cannot be written as JSON.
 pub fn summary(report: &BenchReport) -> Result<Value, serde_json::Error> {
-    let bars = report.bars.iter().map(|judged| {
-        json!({
-            "workload": judged.bar.workload,
-            "allocator": judged.bar.of,
-            "against": judged.bar.to,
-            "net": judged.bar.pairs == Pairs::Net,
-            "at_most": judged.bar.at_most,
-            "measured": judged.measured.map(|measured| measured.mid),
-            "interval": interval(judged.measured),
-            "met": judged.met(),
-        })
-    });
-    let held = report.held_bars.iter().map(|judged| {
-        json!({
-            "workload": judged.bar.workload,
-            "allocator": judged.bar.of,
-            "after": judged.bar.after,
-            "seconds": JUDGED_AT,
-            "at_most_bytes": judged.bar.at_most_mib << 20,
-            "measured_bytes": judged.measured,
-            "met": judged.met(),
-        })
-    });
     Ok(json!({
         "format": FORMAT,
         "harness": env!("CARGO_PKG_VERSION"),
@@ -107,7 +84,7 @@ pub fn summary(report: &BenchReport) -> Result<Value, serde_json::Error> {
         "calibration": serde_json::to_value(&report.calibration)?,
         "workloads": report.tables.iter().map(table).collect::<Vec<_>>(),
         "alone": report.alone.iter().map(AloneTable::json).collect::<Vec<_>>(),
-        "bars": bars.chain(held).collect::<Vec<_>>(),
+        "bars": report.bars.iter().map(Bar::json).collect::<Vec<_>>(),
     }))
 }
 

@@ -5,7 +5,6 @@ mod align;
 mod alone;
 mod bars;
 pub mod baseline;
-mod held;
 mod html;
 mod json;
 mod matrix;
@@ -16,8 +15,7 @@ mod svg;
 mod text;
 
 pub use self::alone::{AloneRow, AloneTable, RETURNED, terminal_alone};
-pub use self::bars::{Bar, HeldBar, JUDGED_AT, Judged, bars, judge};
-pub use self::held::{HeldJudged, held_bars, judge_held};
+pub use self::bars::{Bar, BarLimit, JUDGED_AT, bars, judge};
 pub use self::html::html;
 pub use self::json::{summary, write_samples};
 pub use self::model::{BenchReport, ReportRow, ReportTable};

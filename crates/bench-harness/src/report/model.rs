@@ -1,8 +1,7 @@
 //! The model of a report: its tables as data.
 
 use super::alone::AloneTable;
-use super::bars::{Judged, bars, judge};
-use super::held::{HeldJudged, held_bars, judge_held};
+use super::bars::{Bar, bars, judge};
 use super::pairs::{Pairs, Rounds};
 use crate::calibrate::Calibration;
 use crate::card::ContenderClass;
@@ -105,10 +104,8 @@ pub struct BenchReport {
     pub tables: Vec<ReportTable>,
     /// The tables of workloads that run each contender in its own process.
     pub alone: Vec<AloneTable>,
-    /// The bars on ratios, evaluated for this run.
-    pub bars: Vec<Judged>,
-    /// The bars on memory, evaluated for this run.
-    pub held_bars: Vec<HeldJudged>,
+    /// The bars, evaluated for this run.
+    pub bars: Vec<Bar>,
 }
 
 impl ReportTable {
@@ -208,7 +205,6 @@ impl BenchReport {
     /// Evaluates the bars on all outcomes.
     pub fn judge(&mut self, outcomes: &[WorkloadOutcome]) {
         self.bars = judge(&bars(), outcomes, self.seed);
-        self.held_bars = judge_held(&held_bars(), outcomes);
     }
 
     /// Adds the table of a workload without rounds, and returns the table.
@@ -220,15 +216,9 @@ impl BenchReport {
         &self.alone[at]
     }
 
-    /// Returns whether the run included a workload with a bar.
-    pub(super) fn has_bars(&self) -> bool {
-        !self.bars.is_empty() || !self.held_bars.is_empty()
-    }
-
     /// Returns the number of bars that were met, and the number of bars that could be evaluated.
     pub(super) fn bars_met(&self) -> (usize, usize) {
-        let ratios = self.bars.iter().filter_map(Judged::met);
-        let judged: Vec<bool> = ratios.chain(self.held_bars.iter().filter_map(HeldJudged::met)).collect();
+        let judged: Vec<bool> = self.bars.iter().filter_map(Bar::met).collect();
         (judged.iter().filter(|met| **met).count(), judged.len())
     }
 }

@@ -8,7 +8,6 @@ use super::align::align;
 use super::alone;
 use super::matrix::Matrix;
 use super::model::{BenchReport, ReportRow, ReportTable};
-use super::pairs::Pairs;
 use crate::contenders::REFERENCE;
 use crate::os;
 use crate::runner::{ContenderState, Latencies};
@@ -58,7 +57,8 @@ pub(super) fn interval(e: Estimate) -> String {
     format!("{:.3} [{:.3}, {:.3}]", e.mid, e.low95, e.high95)
 }
 
-fn dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+/// Returns a value as `show` prints it, or a dash if there is none.
+pub(super) fn dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), show)
 }
 
@@ -139,25 +139,7 @@ pub(super) fn bar_grid(report: &BenchReport) -> Vec<Vec<String>> {
     let head = ["workload", "allocator", "against", "costs", "at most", "measured (95 % CI)", ""];
     let row = |key: &str| report.tables.iter().find_map(|table| table.row(key));
     let name = |key: &str| row(key).map_or(key, |row| row.name).to_owned();
-    let held = report.held_bars.iter().map(|judged| judged.cells(name(judged.bar.of)));
-    let rows = report.bars.iter().map(|judged| {
-        let bar = &judged.bar;
-        let word = match judged.met() {
-            Some(true) => "met",
-            Some(false) => "missed",
-            None => "not run",
-        };
-        vec![
-            bar.workload.clone(),
-            name(bar.of),
-            name(bar.to),
-            if bar.pairs == Pairs::Net { "net" } else { "whole" }.to_owned(),
-            bar.at_most.to_string(),
-            dash(judged.measured, interval),
-            word.to_owned(),
-        ]
-    });
-    page::grid(head, rows.chain(held))
+    page::grid(head, report.bars.iter().map(|bar| bar.cells(name)))
 }
 
 /// Returns a text that says how the process is pinned, and which kinds of interference this system
@@ -247,7 +229,7 @@ pub fn terminal_end(report: &BenchReport) -> String {
         let _ =
             writeln!(text, "\nRatios to the reference, {}\n{}", class.word(), align(&matrix.grid(), false));
     }
-    if report.has_bars() {
+    if !report.bars.is_empty() {
         let _ = writeln!(text, "\nBars\n{}", align(&bar_grid(report), false));
     }
     text
@@ -280,7 +262,7 @@ pub fn markdown(report: &BenchReport) -> String {
         );
         let _ = writeln!(text, "{}", align(&matrix.grid(), true));
     }
-    if report.has_bars() {
+    if !report.bars.is_empty() {
         let _ = writeln!(text, "## Bars\n\n{}", align(&bar_grid(report), true));
     }
     text

@@ -198,7 +198,6 @@ pub(crate) fn compared(twin: f64) -> BenchReport {
         tables: Vec::new(),
         alone: Vec::new(),
         bars: Vec::new(),
-        held_bars: Vec::new(),
     };
     for outcome in &outcomes {
         if outcome.spec.is_alone() {

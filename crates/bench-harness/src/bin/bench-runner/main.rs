@@ -130,7 +130,6 @@ impl RunnerArguments {
             tables: Vec::new(),
             alone: Vec::new(),
             bars: Vec::new(),
-            held_bars: Vec::new(),
         };
         for spec in plan.specs.iter_mut().filter(|spec| spec.parses()) {
             spec.title = format!("{}: {}", spec.title, document.origin);
