@@ -1,11 +1,8 @@
 //! The bars: limits for this workspace's allocators on the ratio to another contender in the same
 //! run, and on the memory that stays after a burst.
 
-use serde_json::{Value, json};
-
-use super::json;
+use super::cells::{dash, interval};
 use super::pairs::{Pairs, Rounds};
-use super::text::{dash, interval};
 use crate::contenders::{ALWAYS, VOID};
 use crate::runner::{AloneRun, WorkloadOutcome};
 use crate::stats::Estimate;
@@ -91,31 +88,6 @@ impl Bar {
             None => "not run",
         };
         vec![self.workload.clone(), name(self.of), against, costs, at_most, measured, met.to_owned()]
-    }
-
-    /// Returns the bar as an object of `summary.json`.
-    pub(super) fn json(&self) -> Value {
-        match &self.limit {
-            BarLimit::Ratio { to, pairs, at_most, measured } => json!({
-                "workload": self.workload,
-                "allocator": self.of,
-                "against": to,
-                "net": *pairs == Pairs::Net,
-                "at_most": at_most,
-                "measured": measured.map(|measured| measured.mid),
-                "interval": json::interval(*measured),
-                "met": self.met(),
-            }),
-            BarLimit::Held { after, at_most_mib, measured } => json!({
-                "workload": self.workload,
-                "allocator": self.of,
-                "after": after,
-                "seconds": JUDGED_AT,
-                "at_most_bytes": at_most_mib << 20,
-                "measured_bytes": measured,
-                "met": self.met(),
-            }),
-        }
     }
 }
 

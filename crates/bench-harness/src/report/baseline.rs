@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::align::align;
+use super::cells::interval;
 use super::model::{BenchReport, ReportRow, ReportTable};
-use super::text::interval;
 use crate::contenders::ALWAYS;
 use crate::host::Host;
 use crate::stats::{self, Estimate, Verdict, verdict};
@@ -132,12 +132,13 @@ impl Baseline {
         // The file has intervals only at 95 %. This factor widens them to 99 %.
         let wider = stats::wider(self.processes.min(report.trials.0) as usize);
         for table in &report.tables {
-            match self.workloads.iter().find(|old| old.id == table.id) {
+            match self.workloads.iter().find(|old| old.id == table.spec.id) {
                 Some(old) => comparison.add(old, table, wider),
-                None => comparison.missing.push(format!("{}: not in the baseline", table.id)),
+                None => comparison.missing.push(format!("{}: not in the baseline", table.spec.id)),
             }
         }
-        let gone = self.workloads.iter().filter(|old| report.tables.iter().all(|table| table.id != old.id));
+        let gone =
+            self.workloads.iter().filter(|old| report.tables.iter().all(|table| table.spec.id != old.id));
         comparison.missing.extend(gone.map(|old| format!("{}: only in the baseline", old.id)));
         comparison
     }
@@ -211,7 +212,7 @@ impl Comparison {
                 (Some(then), Some(now)) => {
                     let change = quotient(&now, &then, wider);
                     self.changes.push(Change {
-                        workload: table.id.clone(),
+                        workload: table.spec.id.clone(),
                         key: row.key,
                         name: row.name,
                         then,
@@ -236,7 +237,7 @@ impl Comparison {
     }
 
     fn miss(&mut self, table: &ReportTable, key: &str, what: &str) {
-        self.missing.push(format!("{} {key}: {what}", table.id));
+        self.missing.push(format!("{} {key}: {what}", table.spec.id));
     }
 
     /// Returns the head and the cells of the table of changes.

@@ -4,15 +4,15 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::alone::AloneTable;
-use super::bars::Bar;
+use super::alone;
+use super::bars::{Bar, BarLimit, JUDGED_AT};
 use super::baseline::FORMAT;
 use super::model::{BenchReport, ReportRow, ReportTable};
+use super::pairs::Pairs;
 use crate::runner::WorkloadOutcome;
 use crate::stats::Estimate;
 
-/// Returns the 95 % interval of an estimate.
-pub(super) fn interval(estimate: Option<Estimate>) -> Value {
+fn interval(estimate: Option<Estimate>) -> Value {
     estimate.map_or(Value::Null, |e| json!([e.low95, e.high95]))
 }
 
@@ -52,10 +52,10 @@ fn row(row: &ReportRow) -> Value {
 
 fn table(table: &ReportTable) -> Value {
     json!({
-        "id": table.id,
-        "class": table.class.word(),
-        "title": table.title,
-        "op": table.op,
+        "id": table.spec.id,
+        "class": table.spec.class.word(),
+        "title": table.spec.title,
+        "op": table.spec.op,
         "ops_per_sample": table.ops_per_sample,
         "aa": table.aa.map(|aa| aa.mid),
         "aa_interval": interval(table.aa),
@@ -63,6 +63,30 @@ fn table(table: &ReportTable) -> Value {
         "contaminated": table.contaminated,
         "rows": table.rows.iter().map(row).collect::<Vec<_>>(),
     })
+}
+
+fn bar(bar: &Bar) -> Value {
+    match &bar.limit {
+        BarLimit::Ratio { to, pairs, at_most, measured } => json!({
+            "workload": bar.workload,
+            "allocator": bar.of,
+            "against": to,
+            "net": *pairs == Pairs::Net,
+            "at_most": at_most,
+            "measured": measured.map(|measured| measured.mid),
+            "interval": interval(*measured),
+            "met": bar.met(),
+        }),
+        BarLimit::Held { after, at_most_mib, measured } => json!({
+            "workload": bar.workload,
+            "allocator": bar.of,
+            "after": after,
+            "seconds": JUDGED_AT,
+            "at_most_bytes": at_most_mib << 20,
+            "measured_bytes": measured,
+            "met": bar.met(),
+        }),
+    }
 }
 
 /// Returns the whole report as JSON.
@@ -83,8 +107,8 @@ pub fn summary(report: &BenchReport) -> Result<Value, serde_json::Error> {
         "host": serde_json::to_value(&report.host)?,
         "calibration": serde_json::to_value(&report.calibration)?,
         "workloads": report.tables.iter().map(table).collect::<Vec<_>>(),
-        "alone": report.alone.iter().map(AloneTable::json).collect::<Vec<_>>(),
-        "bars": report.bars.iter().map(Bar::json).collect::<Vec<_>>(),
+        "alone": report.alone.iter().map(alone::json).collect::<Vec<_>>(),
+        "bars": report.bars.iter().map(bar).collect::<Vec<_>>(),
     }))
 }
 

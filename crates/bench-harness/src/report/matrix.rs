@@ -26,7 +26,7 @@ impl<'a> Matrix<'a> {
 
     /// Returns the matrix of a class, or `None` if fewer than two of its workloads were run.
     fn new(report: &'a BenchReport, class: ContenderClass) -> Option<Self> {
-        let tables: Vec<_> = report.tables.iter().filter(|table| table.class == class).collect();
+        let tables: Vec<_> = report.tables.iter().filter(|table| table.spec.class == class).collect();
         let first = tables.first().filter(|_| tables.len() > 1)?;
         let shown: Vec<usize> =
             (0..first.rows.len()).filter(|index| ![VOID, REFERENCE, TWIN].contains(index)).collect();
@@ -59,8 +59,10 @@ impl<'a> Matrix<'a> {
         let ratio =
             |row: &&ReportRow| row.ratio.map_or("–".to_owned(), |ratio| format!("{:.3}", ratio.mid));
         let head = row("workload".to_owned(), self.heads.iter().map(|&head| head.to_owned()).collect());
-        let rows =
-            self.rows.iter().map(|(table, cells)| row(table.id.clone(), cells.iter().map(ratio).collect()));
+        let rows = self
+            .rows
+            .iter()
+            .map(|(table, cells)| row(table.spec.id.clone(), cells.iter().map(ratio).collect()));
         let means = self.means.iter().map(|(count, means)| {
             row(Self::mean_name(*count), means.iter().map(|mean| format!("{mean:.3}")).collect())
         });

@@ -5,6 +5,7 @@ mod align;
 mod alone;
 mod bars;
 pub mod baseline;
+mod cells;
 mod html;
 mod json;
 mod matrix;
@@ -14,7 +15,7 @@ mod scaling;
 mod svg;
 mod text;
 
-pub use self::alone::{AloneRow, AloneTable, RETURNED, terminal_alone};
+pub use self::alone::RETURNED;
 pub use self::bars::{Bar, BarLimit, JUDGED_AT, bars, judge};
 pub use self::html::html;
 pub use self::json::{summary, write_samples};

@@ -1,14 +1,13 @@
 //! The model of a report: its tables as data.
 
-use super::alone::AloneTable;
 use super::bars::{Bar, bars, judge};
 use super::pairs::{Pairs, Rounds};
 use crate::calibrate::Calibration;
-use crate::card::ContenderClass;
 use crate::contenders::{Entry, REFERENCE, TWIN, VOID};
 use crate::host::Host;
-use crate::runner::{ContenderState, HeldAt, Latencies, RefusalCount, WorkloadOutcome};
+use crate::runner::{AloneRun, ContenderState, HeldAt, Latencies, RefusalCount, WorkloadOutcome};
 use crate::stats::{Estimate, Verdict, verdict};
+use crate::workloads::WorkloadSpec;
 
 /// A row: one contender in a table.
 #[derive(Clone, Debug)]
@@ -46,6 +45,9 @@ pub struct ReportRow {
     pub refused: Option<f64>,
     /// The latencies, if they were measured.
     pub latencies: Option<Latencies>,
+    /// The runs of the contender's own processes in a workload without rounds. There are none if
+    /// the contender did not run, or if the system does not report resident memory.
+    pub runs: Vec<AloneRun>,
     /// A note for the reader.
     pub notes: &'static str,
 }
@@ -53,14 +55,8 @@ pub struct ReportRow {
 /// The table of one workload.
 #[derive(Clone, Debug)]
 pub struct ReportTable {
-    /// The workload's name.
-    pub id: String,
-    /// The description of the workload in one line.
-    pub title: String,
-    /// The kind of memory that the workload's contenders hand out.
-    pub class: ContenderClass,
-    /// The name of an operation.
-    pub op: &'static str,
+    /// The workload.
+    pub spec: WorkloadSpec,
     /// The number of operations in each sample.
     pub ops_per_sample: Option<u64>,
     /// The ratio of the reference to itself.
@@ -103,13 +99,15 @@ pub struct BenchReport {
     /// The tables of workloads with rounds.
     pub tables: Vec<ReportTable>,
     /// The tables of workloads that run each contender in its own process.
-    pub alone: Vec<AloneTable>,
+    pub alone: Vec<ReportTable>,
     /// The bars, evaluated for this run.
     pub bars: Vec<Bar>,
 }
 
 impl ReportTable {
-    /// Creates the table of an outcome over the contenders of its class.
+    /// Creates the table of an outcome over the contenders of its class. The table of a workload
+    /// without rounds has no row for the reference's second entry, because it does not compare
+    /// contenders with the reference.
     #[must_use]
     pub fn new(outcome: &WorkloadOutcome, entries: &[Entry], host: &Host, seed: u64) -> Self {
         let key = |index: usize| entries[index].key;
@@ -120,6 +118,7 @@ impl ReportTable {
         let rows = entries
             .iter()
             .enumerate()
+            .filter(|(index, _)| *index != TWIN || !outcome.spec.is_alone())
             .map(|(index, entry)| row(outcome, &rounds, (index, entry), entries, floor));
         let mut rows: Vec<ReportRow> = rows.collect();
         for row in &mut rows {
@@ -127,10 +126,7 @@ impl ReportTable {
             row.version = version.map(|(_, version)| version.clone()).unwrap_or_default();
         }
         Self {
-            id: outcome.spec.id.clone(),
-            title: outcome.spec.title.clone(),
-            class: outcome.spec.class,
-            op: outcome.spec.op,
+            spec: outcome.spec.clone(),
             ops_per_sample: outcome.units.map(|units| units * outcome.ops_per_unit),
             aa,
             trusted,
@@ -143,6 +139,28 @@ impl ReportTable {
     #[must_use]
     pub fn row(&self, key: &str) -> Option<&ReportRow> {
         self.rows.iter().find(|row| row.key == key)
+    }
+}
+
+impl ReportRow {
+    /// Returns the contender's name and version.
+    pub(super) fn named(&self) -> String {
+        let twin = self.name.starts_with("A/A");
+        let version = if self.version == "none" || twin { "" } else { &self.version };
+        format!("{} {version}", self.name).trim().to_owned()
+    }
+
+    /// Returns the reason why the contender has no figures, or the note on its figures.
+    pub(super) fn note(&self) -> String {
+        match (&self.state, self.refused) {
+            (ContenderState::Ran, None) => self.notes.to_owned(),
+            (ContenderState::Ran, Some(share)) => {
+                format!("refused {:.2} %, heap instead; {}", share * 100.0, self.notes)
+            }
+            (ContenderState::Missing(why), _) => why.clone(),
+            (ContenderState::Crashed(how), _) => format!("crashed: {how}"),
+            (ContenderState::Wrong(what), _) => format!("wrong: {what}"),
+        }
     }
 }
 
@@ -159,6 +177,9 @@ fn row(
     let reference = entries[REFERENCE].key;
     let ratio = rounds.ratio(key, reference, Pairs::Whole).filter(|_| shown);
     let memory = outcome.memory.iter().find(|memory| memory.contender == key).filter(|_| index != VOID);
+    let alone = outcome.spec.is_alone();
+    let latencies = outcome.latencies.iter().find(|latencies| latencies.contender == key);
+    let runs = outcome.alone.iter().filter(|run| shown && run.contender == key);
     ReportRow {
         key,
         name: entry.info.name,
@@ -176,7 +197,8 @@ fn row(
         peak_exact: memory.is_some_and(|memory| memory.exact),
         over_time: memory.map(|memory| memory.over_time.clone()).unwrap_or_default(),
         refused: refused(outcome, key).filter(|_| shown),
-        latencies: outcome.latencies.iter().find(|latencies| latencies.contender == key).cloned(),
+        latencies: latencies.filter(|_| shown || !alone).cloned(),
+        runs: runs.cloned().collect(),
         notes: entry.info.notes,
         state,
     }
@@ -193,27 +215,19 @@ fn refused(outcome: &WorkloadOutcome, key: &str) -> Option<f64> {
 }
 
 impl BenchReport {
-    /// Adds the table of a workload with rounds, and returns the table.
+    /// Adds the table of a workload, and returns the table.
     pub fn add(&mut self, outcome: &WorkloadOutcome, entries: &[Entry]) -> &ReportTable {
         let class = outcome.spec.class;
         let entries: Vec<Entry> = entries.iter().filter(|entry| entry.class == class).copied().collect();
-        let at = self.tables.len();
-        self.tables.push(ReportTable::new(outcome, &entries, &self.host, self.seed));
-        &self.tables[at]
+        let tables = if outcome.spec.is_alone() { &mut self.alone } else { &mut self.tables };
+        let at = tables.len();
+        tables.push(ReportTable::new(outcome, &entries, &self.host, self.seed));
+        &tables[at]
     }
 
     /// Evaluates the bars on all outcomes.
     pub fn judge(&mut self, outcomes: &[WorkloadOutcome]) {
         self.bars = judge(&bars(), outcomes, self.seed);
-    }
-
-    /// Adds the table of a workload without rounds, and returns the table.
-    pub fn add_alone(&mut self, outcome: &WorkloadOutcome, entries: &[Entry]) -> &AloneTable {
-        let class = outcome.spec.class;
-        let entries: Vec<Entry> = entries.iter().filter(|entry| entry.class == class).copied().collect();
-        let at = self.alone.len();
-        self.alone.push(AloneTable::new(outcome, &entries, &self.host));
-        &self.alone[at]
     }
 
     /// Returns the number of bars that were met, and the number of bars that could be evaluated.

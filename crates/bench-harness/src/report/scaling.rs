@@ -44,7 +44,7 @@ impl Paces<'_> {
 
 /// Returns the scaling of all workloads of a run.
 pub(super) fn scaling(report: &BenchReport) -> Vec<Scaling<'_>> {
-    let find = |id: &str| report.tables.iter().find(|table| table.id == id);
+    let find = |id: &str| report.tables.iter().find(|table| table.spec.id == id);
     let of = |(alone, together, threads): (&str, &str, usize)| {
         let (alone, together) = (find(alone)?, find(together)?);
         let paces =

@@ -32,7 +32,7 @@ pub(super) fn forest(table: &ReportTable) -> Forest<'_> {
 /// Returns an error if drawing or writing fails.
 pub fn write_pictures(report: &BenchReport, directory: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     fs::create_dir_all(directory)?;
-    let family = |table: &ReportTable| table.id.split('/').next().unwrap_or_default().to_owned();
+    let family = |table: &ReportTable| table.spec.id.split('/').next().unwrap_or_default().to_owned();
     let mut families: Vec<String> = report.tables.iter().map(family).collect();
     families.dedup();
     let mut written = Vec::new();
@@ -51,7 +51,7 @@ pub fn write_pictures(report: &BenchReport, directory: &Path) -> Result<Vec<Path
             let mut top = 10;
             for (table, plot) in tables.iter().zip(&plots) {
                 let mark = if table.trusted { "" } else { " (UNTRUSTED)" };
-                let title = format!("{}: {}{mark}", table.id, table.title);
+                let title = format!("{}: {}{mark}", table.spec.id, table.spec.title);
                 area.draw(&Text::new(title, (10, top), text(14, INK)))?;
                 plot.draw(area, top + HEAD, WIDTH as i32, range, true)?;
                 top += HEAD + plot.height() + GAP;

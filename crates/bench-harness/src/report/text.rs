@@ -6,12 +6,13 @@ use ephemera_measure::page;
 
 use super::align::align;
 use super::alone;
+use super::cells::{bytes, dash, interval, ns};
 use super::matrix::Matrix;
 use super::model::{BenchReport, ReportRow, ReportTable};
 use crate::contenders::REFERENCE;
 use crate::os;
 use crate::runner::{ContenderState, Latencies};
-use crate::stats::Estimate;
+use crate::workloads::WorkloadSpec;
 
 const HEAD: [&str; 9] = [
     "allocator",
@@ -34,47 +35,7 @@ pub(super) const LEGEND: &str = "ratio: median of paired ratios to the reference
 loop. peak: bytes taken from the system in a separate process; `*`: counted by a backing allocator, otherwise the \
 growth of the resident set. `–`: cannot run this workload.";
 
-/// Returns a number of bytes as text, in a readable unit.
-pub(super) fn bytes(count: u64) -> String {
-    match count {
-        0..10_240 => format!("{count} B"),
-        10_240..10_485_760 => format!("{} KiB", count / 1024),
-        _ => format!("{} MiB", count / (1024 * 1024)),
-    }
-}
-
-/// Returns a cost in nanoseconds as text, with its significant digits.
-pub(super) fn ns(cost: f64) -> String {
-    match cost.abs() {
-        0.0..100.0 => format!("{cost:.2}"),
-        100.0..10_000.0 => format!("{cost:.0}"),
-        _ => format!("{:.1}k", cost / 1000.0),
-    }
-}
-
-/// Returns an estimate and its 95 % interval as text.
-pub(super) fn interval(e: Estimate) -> String {
-    format!("{:.3} [{:.3}, {:.3}]", e.mid, e.low95, e.high95)
-}
-
-/// Returns a value as `show` prints it, or a dash if there is none.
-pub(super) fn dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
-    value.map_or_else(|| "–".to_owned(), show)
-}
-
 fn cells(row: &ReportRow, reference: bool) -> Vec<String> {
-    let twin = row.name.starts_with("A/A");
-    let version = if row.version == "none" || twin { "" } else { &row.version };
-    let name = format!("{} {version}", row.name).trim().to_owned();
-    let notes = match &row.state {
-        ContenderState::Ran => match row.refused {
-            Some(share) => format!("refused {:.2} %, heap instead; {}", share * 100.0, row.notes),
-            None => row.notes.to_owned(),
-        },
-        ContenderState::Missing(why) => why.clone(),
-        ContenderState::Crashed(how) => format!("crashed: {how}"),
-        ContenderState::Wrong(what) => format!("wrong: {what}"),
-    };
     let ratio = if reference { "1.000".to_owned() } else { dash(row.ratio, interval) };
     let net = if reference { "1.000".to_owned() } else { dash(row.net_ratio, interval) };
     let verdict = match (&row.state, reference) {
@@ -87,7 +48,7 @@ fn cells(row: &ReportRow, reference: bool) -> Vec<String> {
     // With few live bytes, the multiple would mostly show the fixed size of the library.
     let live = row.peak.zip(row.peak_live.filter(|&live| live >= SHARE_FROM));
     vec![
-        name,
+        row.named(),
         ratio,
         verdict,
         dash(row.ns, ns),
@@ -95,11 +56,15 @@ fn cells(row: &ReportRow, reference: bool) -> Vec<String> {
         net,
         dash(row.peak, |peak| bytes(peak) + mark),
         dash(live, |(peak, live)| format!("{:.2}", peak as f64 / live as f64)),
-        notes,
+        row.note(),
     ]
 }
 
+/// Returns the rows of cells of a table, with the head first.
 pub(super) fn grid(table: &ReportTable) -> Vec<Vec<String>> {
+    if table.spec.is_alone() {
+        return alone::grid(table);
+    }
     let reference = table.rows.get(REFERENCE).map(|row| row.key);
     page::grid(HEAD, table.rows.iter().map(|row| cells(row, Some(row.key) == reference)))
 }
@@ -108,13 +73,13 @@ pub(super) fn grid(table: &ReportTable) -> Vec<Vec<String>> {
 /// table has no latencies.
 pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>)> {
     let measured = || table.rows.iter().filter_map(|row| Some((row.name, row.latencies.as_ref()?)));
-    let (_, first) = measured().next()?;
+    let (_, first) = measured().next().filter(|_| !table.spec.is_alone())?;
     let line = match first.rate {
         Some(rate) => format!(
             "{}, open loop, {rate:.0} requests a second (60 % of the reference's rate in the closed loop), {} for each contender",
-            table.id, first.requests
+            table.spec.id, first.requests
         ),
-        None => format!("{}, the time of each {}, one after the other", table.id, table.op),
+        None => format!("{}, the time of each {}, one after the other", table.spec.id, table.spec.op),
     };
     let micros = |ns: u64| format!("{:.1}", ns as f64 / 1000.0);
     let cells = |(name, of): (&str, &Latencies)| {
@@ -125,8 +90,12 @@ pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>
 }
 
 fn heading(table: &ReportTable) -> String {
+    let WorkloadSpec { id, title, op, .. } = &table.spec;
+    if table.spec.is_alone() {
+        return format!("{id}: {title}");
+    }
     let aa = table.aa.map_or("not run".to_owned(), interval);
-    let mut line = format!("{}: {}; ns per {}; A/A {aa}", table.id, table.title, table.op);
+    let mut line = format!("{id}: {title}; ns per {op}; A/A {aa}");
     if table.contaminated > 0.2 {
         let _ = write!(line, "; {:.0} % of rounds contaminated", table.contaminated * 100.0);
     }
@@ -210,13 +179,21 @@ pub fn host_block(report: &BenchReport) -> Vec<(&'static str, String)> {
 /// Returns a table for a terminal.
 #[must_use]
 pub fn terminal_table(table: &ReportTable) -> String {
-    let mut text = format!("\n{}\n", heading(table));
-    if !table.trusted {
-        let _ = writeln!(text, "!! {UNTRUSTED}");
+    format!("\n{}\n{}", heading(table), contents(table, false))
+}
+
+/// Returns a table without its heading, for a Markdown page or for a terminal.
+fn contents(table: &ReportTable, markdown: bool) -> String {
+    let mut text = String::new();
+    let (stop, gap) = if markdown { (".\n\n", "\n") } else { ("\n", "") };
+    if table.spec.is_alone() {
+        text += &(alone::legend(table) + stop);
+    } else if !table.trusted {
+        text += &if markdown { format!("**{UNTRUSTED}.**\n\n") } else { format!("!! {UNTRUSTED}\n") };
     }
-    text.push_str(&align(&grid(table), false));
+    text += &(align(&grid(table), markdown) + gap);
     if let Some((line, grid)) = latencies(table) {
-        let _ = writeln!(text, "{line}\n{}", align(&grid, false));
+        let _ = writeln!(text, "{line}{}\n{}", if markdown { ":\n" } else { "" }, align(&grid, markdown));
     }
     text
 }
@@ -243,17 +220,9 @@ pub fn markdown(report: &BenchReport) -> String {
         let _ = writeln!(text, "| {name} | {value} |");
     }
     let _ = writeln!(text, "\n{LEGEND}\n");
-    for table in &report.tables {
-        let _ = writeln!(text, "### {}\n", heading(table));
-        if !table.trusted {
-            let _ = writeln!(text, "**{UNTRUSTED}.**\n");
-        }
-        let _ = writeln!(text, "{}", align(&grid(table), true));
-        if let Some((line, grid)) = latencies(table) {
-            let _ = writeln!(text, "{line}:\n\n{}", align(&grid, true));
-        }
+    for table in report.tables.iter().chain(&report.alone) {
+        let _ = write!(text, "### {}\n\n{}", heading(table), contents(table, true));
     }
-    text.push_str(&alone::markdown(&report.alone));
     for (class, matrix) in Matrix::all(report) {
         let _ = writeln!(
             text,
@@ -266,15 +235,4 @@ pub fn markdown(report: &BenchReport) -> String {
         let _ = writeln!(text, "## Bars\n\n{}", align(&bar_grid(report), true));
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_have_significant_digits() {
-        assert_eq!([ns(1.234), ns(123.4), ns(12_345.0), ns(-0.1)], ["1.23", "123", "12.3k", "-0.10"]);
-        assert_eq!([bytes(100), bytes(20_480), bytes(50 << 20)], ["100 B", "20 KiB", "50 MiB"]);
-    }
 }

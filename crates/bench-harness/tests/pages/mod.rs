@@ -200,11 +200,7 @@ pub(crate) fn compared(twin: f64) -> BenchReport {
         bars: Vec::new(),
     };
     for outcome in &outcomes {
-        if outcome.spec.is_alone() {
-            report.add_alone(outcome, &entries);
-        } else {
-            report.add(outcome, &entries);
-        }
+        report.add(outcome, &entries);
     }
     report.judge(&outcomes);
     report

@@ -153,11 +153,7 @@ impl RunnerArguments {
             &plan,
             |progress| show(&bar, &progress),
             |outcome| {
-                let table = if outcome.spec.is_alone() {
-                    report::terminal_alone(report.add_alone(outcome, &plan.entries))
-                } else {
-                    report::terminal_table(report.add(outcome, &plan.entries))
-                };
+                let table = report::terminal_table(report.add(outcome, &plan.entries));
                 bar.suspend(|| print!("{table}"));
             },
         )?;

@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use super::{Baseline, Comparison, OldRow, OldTable, quotient, spread};
-use crate::card::ContenderClass;
 use crate::report::{ReportRow, ReportTable};
 use crate::runner::ContenderState;
 use crate::stats::{Estimate, Verdict};
+use crate::workloads::catalogue;
 
 /// The factor from the width of the 95 % interval to that of the 99 % interval, as for a normal
 /// distribution.
@@ -36,16 +36,16 @@ fn row(key: &'static str, ratio: Option<Estimate>, state: ContenderState) -> Rep
         over_time: Vec::new(),
         refused: None,
         latencies: None,
+        runs: Vec::new(),
         notes: "",
     }
 }
 
 fn table(rows: Vec<ReportRow>) -> ReportTable {
+    let mut spec = catalogue().swap_remove(0);
+    spec.id = "S1".to_owned();
     ReportTable {
-        id: "S1".to_owned(),
-        title: String::new(),
-        class: ContenderClass::Blocks,
-        op: "pair",
+        spec,
         ops_per_sample: None,
         aa: Some(within(1.0, 0.1)),
         trusted: true,

@@ -9,9 +9,10 @@ use ephemera_measure::picture::{Curve, Panel, SMALL, Scales};
 
 use super::Section;
 use super::curves::{panel, section};
-use crate::report::alone::{AloneRow, AloneTable};
-use crate::report::model::BenchReport;
-use crate::report::text::bytes;
+use crate::report::alone::legend;
+use crate::report::cells::bytes;
+use crate::report::model::{BenchReport, ReportRow, ReportTable};
+use crate::report::text::grid;
 use crate::runner::AloneRun;
 use crate::workloads::{AfterBurst, ResidentAt};
 
@@ -24,16 +25,16 @@ pub(super) fn alone(report: &BenchReport) -> Option<Section> {
          little work, and the grey one that of a process in which all threads sleep; the blue one hides it where they agree. While a heap ages, the grey area is the live \
          bytes. All panels of a workload have the same scales.",
     );
-    section(about, report.alone.iter().collect(), |out, of: &AloneTable| {
+    section(about, report.alone.iter().collect(), |out, of: &ReportTable| {
         let _ = write!(
             out,
             "<h3>{}</h3>\n<p>{}. {}.</p>\n<div class=\"noted\">{}</div>\n<div class=\"panels\">\n",
-            escaped(&of.id),
-            escaped(&of.title),
-            escaped(&of.legend()),
-            table(&of.id, &of.grid())
+            escaped(&of.spec.id),
+            escaped(&of.spec.title),
+            escaped(&legend(of)),
+            table(&of.spec.id, &grid(of))
         );
-        let scale = if of.burst { after_burst(of) } else { ageing(of) };
+        let scale = if of.spec.is_burst() { after_burst(of) } else { ageing(of) };
         for row in of.rows.iter().filter(|row| !row.runs.is_empty()) {
             picture(out, of, row, &scale);
         }
@@ -42,7 +43,7 @@ pub(super) fn alone(report: &BenchReport) -> Option<Section> {
 }
 
 /// Returns the largest value of `get` over the readings of all rows, or 2 MiB if that is larger.
-fn most(of: &AloneTable, get: fn(&ResidentAt) -> u64) -> f64 {
+fn most(of: &ReportTable, get: fn(&ResidentAt) -> u64) -> f64 {
     let runs = of.rows.iter().flat_map(|row| &row.runs);
     runs.flat_map(|run| &run.held).map(get).max().unwrap_or(0).max(1 << 21) as f64
 }
@@ -53,7 +54,7 @@ fn place(seconds: f64) -> f64 {
 }
 
 /// Returns the scales of a burst: seconds on a logarithmic scale, and MiB on a linear one.
-fn after_burst(of: &AloneTable) -> Panel {
+fn after_burst(of: &ReportTable) -> Panel {
     let runs = of.rows.iter().flat_map(|row| &row.runs);
     let last = runs.flat_map(|run| &run.held).map(|held| held.at).fold(1.0, f64::max);
     let peak = of.rows.iter().flat_map(|row| &row.runs).map(|run| run.peak).max().unwrap_or(0);
@@ -70,7 +71,7 @@ fn after_burst(of: &AloneTable) -> Panel {
 
 /// Returns the scales of an ageing heap: the share of the requests on a linear scale, and bytes on
 /// a scale of powers of two.
-fn ageing(of: &AloneTable) -> Panel {
+fn ageing(of: &ReportTable) -> Panel {
     let least = of.rows.iter().flat_map(|row| &row.runs).flat_map(|run| &run.held).map(|held| held.live);
     let least = (least.min().unwrap_or(1).max(2) as f64 / 2.0).log2().floor().exp2();
     Panel {
@@ -84,16 +85,16 @@ fn ageing(of: &AloneTable) -> Panel {
     }
 }
 
-fn picture(out: &mut String, of: &AloneTable, row: &AloneRow, scale: &Panel) {
+fn picture(out: &mut String, of: &ReportTable, row: &ReportRow, scale: &Panel) {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let (curve, beside, figures): (Curve, Curve, String) = if of.burst {
+    let (curve, beside, figures): (Curve, Curve, String) = if of.spec.is_burst() {
         let points = |after: AfterBurst| -> Curve {
             let held = row.run(Some(after)).map(|run| run.held.as_slice()).unwrap_or_default();
             // A logarithmic scale cannot show moment 0. The table has the reading at that moment.
             let shown = held.iter().filter(|held| held.at > 0.0);
             shown.map(|held| (place(held.at), mib(held.taken))).collect()
         };
-        let figures = row.verdict().unwrap_or_default();
+        let figures = row.returned().unwrap_or_default();
         (points(AfterBurst::Working), points(AfterBurst::Asleep), figures)
     } else {
         let points = |get: fn(&ResidentAt) -> u64| -> Curve {
@@ -103,6 +104,7 @@ fn picture(out: &mut String, of: &AloneTable, row: &AloneRow, scale: &Panel) {
         let peak = |run: &AloneRun| format!("{} at most", bytes(run.peak));
         (points(|held| held.taken), points(|held| held.live), row.run(None).map(peak).unwrap_or_default())
     };
-    let title = format!("{}: resident memory of {} over time", of.id, row.name);
-    panel(out, &row.name, &figures, &scale.inline(&title, &figures, &curve, &beside));
+    let name = row.named();
+    let title = format!("{}: resident memory of {name} over time", of.spec.id);
+    panel(out, &name, &figures, &scale.inline(&title, &figures, &curve, &beside));
 }

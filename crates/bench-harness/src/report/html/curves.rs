@@ -7,9 +7,9 @@ use ephemera_measure::page::{escaped, grid, table};
 
 use super::Section;
 use crate::contenders::{REFERENCE, VOID};
+use crate::report::cells::{bytes, ns};
 use crate::report::model::{BenchReport, ReportRow, ReportTable};
 use crate::report::scaling;
-use crate::report::text::{bytes, ns};
 use crate::runner::{HeldAt, Latencies};
 use crate::stats::Estimate;
 use ephemera_measure::picture::{Curve, Forest, ForestLine, Panel, SMALL, Scales};
@@ -59,8 +59,8 @@ pub(super) fn memory(report: &BenchReport) -> Option<Section> {
         let _ = write!(
             out,
             "<h3>{}</h3>\n<p>{}</p>\n<div class=\"panels\">\n",
-            escaped(&of.id),
-            escaped(&of.title)
+            escaped(&of.spec.id),
+            escaped(&of.spec.title)
         );
         let points = || of.rows.iter().flat_map(|row| &row.over_time);
         let most = |get: fn(&HeldAt) -> u64| points().map(get).max().unwrap_or(0).max(1) as f64;
@@ -90,7 +90,7 @@ fn held(out: &mut String, of: &ReportTable, row: &ReportRow, scale: &Panel) {
     };
     let last = row.over_time.last().map_or((0, 0), |at| (at.taken, at.live));
     let figures = format!("{} at the end, {} of them alive", bytes(last.0), bytes(last.1));
-    let title = format!("{}: bytes taken by {} over time", of.id, row.name);
+    let title = format!("{}: bytes taken by {} over time", of.spec.id, row.name);
     let picture = scale.inline(&title, &figures, &curve(|at| at.taken), &curve(|at| at.live));
     panel(out, row.name, &figures, &picture);
 }
@@ -111,7 +111,7 @@ pub(super) fn tails(report: &BenchReport) -> Option<Section> {
          further left is better. The grey curve is the reference's.",
     );
     section(about, tables, |out, (of, rows)| {
-        let _ = write!(out, "<h3>{}</h3>\n<div class=\"panels\">\n", escaped(&of.id));
+        let _ = write!(out, "<h3>{}</h3>\n<div class=\"panels\">\n", escaped(&of.spec.id));
         let curve = |latencies: &Latencies| -> Curve {
             latencies.above.iter().map(|&(ns, share)| (ns.max(1) as f64 / 1e3, share)).collect()
         };
@@ -137,7 +137,7 @@ pub(super) fn tails(report: &BenchReport) -> Option<Section> {
                 micros(latencies.p99),
                 micros(latencies.p999)
             );
-            let title = format!("{}: latencies of {name}", of.id);
+            let title = format!("{}: latencies of {name}", of.spec.id);
             let picture = scale.inline(&title, &figures, &curve(latencies), &reference);
             panel(out, name, &figures, &picture);
         }
@@ -165,8 +165,10 @@ pub(super) fn scaling(report: &BenchReport) -> Option<Section> {
             let ratio = Estimate { mid: share, low95: share, high95: share, low99: share, high99: share };
             ForestLine { name: row.name, ratio, verdict: None }
         });
-        let title =
-            format!("{}: time of one thread alone divided by its time among {}", of.together.id, of.threads);
+        let title = format!(
+            "{}: time of one thread alone divided by its time among {}",
+            of.together.spec.id, of.threads
+        );
         let head = ["allocator", "ns/op alone", "ns/op together", "alone/together"];
         let cells = of.rows.iter().map(|row| {
             vec![row.name.to_owned(), ns(row.alone), ns(row.together), format!("{:.2}", row.share())]
@@ -175,7 +177,7 @@ pub(super) fn scaling(report: &BenchReport) -> Option<Section> {
             out,
             "<h3>{} threads</h3>\n<p>{}</p>\n<div class=\"wide picture\">{}</div>\n{}",
             of.threads,
-            escaped(&of.together.title),
+            escaped(&of.together.spec.title),
             Forest(lines.collect()).inline(&title),
             table("scaling", &grid(head, cells))
         );

@@ -113,11 +113,11 @@ fn trust(report: &BenchReport) -> String {
 /// Returns the anchor of a table in the page.
 fn anchor(table: &ReportTable) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    format!("w-{}", table.id.chars().map(plain).collect::<String>())
+    format!("w-{}", table.spec.id.chars().map(plain).collect::<String>())
 }
 
 fn link(table: &ReportTable) -> String {
-    format!("<a href=\"#{}\">{}</a>", anchor(table), escaped(&table.id))
+    format!("<a href=\"#{}\">{}</a>", anchor(table), escaped(&table.spec.id))
 }
 
 fn matrices(report: &BenchReport) -> Option<Section> {
@@ -223,9 +223,9 @@ fn workload(out: &mut String, of: &ReportTable) {
         out,
         "<article id=\"{}\">\n<h3>{}</h3>\n<p>{}; ns per {}; A/A {aa}.</p>\n",
         anchor(of),
-        escaped(&of.id),
-        escaped(&of.title),
-        escaped(of.op)
+        escaped(&of.spec.id),
+        escaped(&of.spec.title),
+        escaped(of.spec.op)
     );
     if !of.trusted {
         let _ = writeln!(out, "<p class=\"caveat\">{UNTRUSTED}.</p>");
@@ -239,10 +239,10 @@ fn workload(out: &mut String, of: &ReportTable) {
     }
     let plot = forest(of);
     if !plot.0.is_empty() {
-        let title = format!("{}: ratios to the reference, with 95 % intervals", of.id);
+        let title = format!("{}: ratios to the reference, with 95 % intervals", of.spec.id);
         let _ = writeln!(out, "<div class=\"wide picture\">{}</div>", plot.inline(&title));
     }
-    let _ = writeln!(out, "<div class=\"noted\">{}</div>", table(&of.id, &grid(of)));
+    let _ = writeln!(out, "<div class=\"noted\">{}</div>", table(&of.spec.id, &grid(of)));
     if let Some((line, grid)) = latencies(of) {
         let _ = write!(out, "<p>{}:</p>\n{}", escaped(&line), table("latencies", &grid));
     }
