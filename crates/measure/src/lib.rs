@@ -4,6 +4,7 @@
 //! `bench-harness`, `trace` and `xtask` use this crate, which does not depend on an allocator and
 //! builds in seconds.
 
+pub mod grid;
 pub mod host;
 pub mod os;
 pub mod page;

@@ -22,11 +22,6 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Returns a grid whose first row is `head`, followed by `rows`.
-pub fn grid<const N: usize>(head: [&str; N], rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
-    core::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect()
-}
-
 /// Adds an element for each text. `open` is the name of the element, with its attributes.
 pub fn elements<T: AsRef<str>>(out: &mut String, open: &str, texts: impl IntoIterator<Item = T>) {
     let name = open.split(' ').next().unwrap_or(open);

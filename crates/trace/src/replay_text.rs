@@ -5,7 +5,8 @@ use core::fmt::Write as _;
 
 use crate::units::{bytes, grouped};
 
-use crate::replay::Replayed;
+use crate::replay::{ReplayRow, Replayed};
+use ephemera_measure::grid::{aligned, grid};
 
 /// Returns the figures of a replay as a table.
 #[must_use]
@@ -31,27 +32,21 @@ pub fn table(replayed: &Replayed) -> String {
     if replayed.untrusted() {
         let _ = writeln!(out, "UNTRUSTED: the reference differs from itself, because the machine was busy");
     }
-    let _ = writeln!(
-        out,
-        "{:<26} {:>8} {:>16} {:>8} {:>8} {:>12} {:>9}",
-        "allocator", "ratio", "95 % interval", "", "ns/call", "peak", "/ live"
-    );
-    for row in &replayed.rows {
-        let interval = format!("[{:.3}, {:.3}]", row.ratio.low95, row.ratio.high95);
-        let peak = row.peak.map_or_else(|| "-".to_owned(), bytes);
-        let times = row.peak.map_or_else(
-            || "-".to_owned(),
-            |peak| format!("{:.2}", peak as f64 / replayed.peak_live.max(1) as f64),
-        );
-        let _ = writeln!(
-            out,
-            "{:<26} {:>8.3} {interval:>16} {:>8} {:>8.1} {peak:>12} {times:>9}",
-            row.name,
-            row.ratio.mid,
-            row.verdict.word(),
-            row.ns
-        );
-    }
+    let dash = || "-".to_owned();
+    let times = |peak: u64| format!("{:.2}", peak as f64 / replayed.peak_live.max(1) as f64);
+    let row = |row: &ReplayRow| {
+        vec![
+            row.name.clone(),
+            format!("{:.3}", row.ratio.mid),
+            format!("[{:.3}, {:.3}]", row.ratio.low95, row.ratio.high95),
+            row.verdict.word().to_owned(),
+            format!("{:.1}", row.ns),
+            row.peak.map_or_else(dash, bytes),
+            row.peak.map_or_else(dash, times),
+        ]
+    };
+    let head = ["allocator", "ratio", "95 % interval", "", "ns/call", "peak", "/ live"];
+    out.push_str(&aligned(&grid(head, replayed.rows.iter().map(row)), |column| column > 0, false));
     for (key, why) in &replayed.left_out {
         let _ = writeln!(out, "left out: {key}: {why}");
     }

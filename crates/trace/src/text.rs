@@ -9,6 +9,7 @@ use super::advise::{Advice, Recommendation};
 use super::histogram::LogHistogram;
 use super::profile::{BlockCounts, TraceProfile, class_end, part};
 use super::share::{between, times};
+use ephemera_measure::grid::{aligned, grid};
 
 /// The maximum number of threads whose processor time is listed.
 const BUSIEST: usize = 4;
@@ -49,21 +50,12 @@ pub(super) fn figures(counts: &BlockCounts, all: &BlockCounts, dash: &str) -> [S
     ]
 }
 
-/// The widths in characters of the columns after the first.
-const WIDTHS: [usize; 12] = [13, 4, 4, 4, 5, 5, 5, 5, 5, 8, 10, 9];
-
-fn row(out: &mut String, name: &str, counts: &BlockCounts, all: &BlockCounts) {
-    let mut cells = figures(counts, all, "-").to_vec();
-    cells.insert(3, percent(part(counts.blocks - counts.freed.min(counts.blocks), counts.blocks)));
-    line(out, name, &cells);
-}
-
-fn line(out: &mut String, name: &str, cells: &[impl AsRef<str>]) {
-    let _ = write!(out, "{name:<11}");
-    for (cell, width) in cells.iter().zip(WIDTHS) {
-        let _ = write!(out, " {:>width$}", cell.as_ref());
-    }
-    out.push('\n');
+/// Returns the cells of a size class.
+fn row(name: String, counts: &BlockCounts, all: &BlockCounts) -> Vec<String> {
+    let mut cells = vec![name];
+    cells.extend(figures(counts, all, "-"));
+    cells.insert(4, percent(part(counts.blocks - counts.freed.min(counts.blocks), counts.blocks)));
+    cells
 }
 
 /// Prints a row for each bucket: the smallest value, the count, the share, and a bar.
@@ -132,13 +124,14 @@ pub fn report(profile: &TraceProfile, advice: &Advice) -> String {
         "\nSizes. Shares in %: of blocks, of bytes, left at the end; of the blocks freed: at once, LIFO, FIFO, in no\n\
          order, on another thread. Lifetimes are medians: in blocks allocated since, and in time."
     );
-    let heads =
-        ["blocks", "bl.", "by.", "left", "once", "LIFO", "FIFO", "none", "other", "resized", "life", "time"];
-    line(&mut out, "size", &heads);
-    for (class, counts) in profile.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0) {
-        row(&mut out, &class_name(class), counts, &all);
-    }
-    row(&mut out, "all", &all, &all);
+    let head = [
+        "size", "blocks", "bl.", "by.", "left", "once", "LIFO", "FIFO", "none", "other", "resized", "life",
+        "time",
+    ];
+    let classes = profile.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0);
+    let rows = classes.map(|(class, counts)| row(class_name(class), counts, &all));
+    let grid = grid(head, rows.chain([row("all".to_owned(), &all, &all)]));
+    out.push_str(&aligned(&grid, |column| column > 0, false));
     let common: Vec<String> = profile
         .sizes
         .iter()

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
+use ephemera_measure::grid::{aligned, grid};
 use serde::{Deserialize, Serialize};
 
 use crate::steps::Outcome;
@@ -215,7 +216,7 @@ impl CountRow<'_> {
         )
     }
 
-    fn cells(&self) -> [String; 7] {
+    fn cells(&self) -> Vec<String> {
         let dash = || "-".to_owned();
         let change = |was: f64| format!("{:+.2} ({:+.1} %)", self.is - was, 100.0 * (self.is - was) / was);
         let word = match self.verdict {
@@ -225,7 +226,7 @@ impl CountRow<'_> {
             CountVerdict::New => "not recorded",
             CountVerdict::Context => "for context",
         };
-        [
+        vec![
             self.workload.to_owned(),
             self.contender.to_owned(),
             self.was.map_or_else(dash, |was| format!("{was:.2}")),
@@ -244,25 +245,10 @@ pub(super) fn table(counts: &InstructionCounts, record: Option<&InstructionCount
     let mut text = format!(
         "Instructions per operation, by callgrind; {BUILD}\n{rustc}, {libc}, {valgrind}, commit {commit}{recorded}\n\n"
     );
-    let head = ["workload", "contender", "was", "is", "change", "less the loop", ""].map(str::to_owned);
-    let grid: Vec<_> =
-        core::iter::once(head).chain(rows(counts, record).iter().map(CountRow::cells)).collect();
-    let wide = |column: usize| grid.iter().map(|cells| cells[column].len()).max().unwrap_or(0);
-    let widths: [usize; 7] = core::array::from_fn(wide);
-    for cells in &grid {
-        let mut line = String::new();
-        for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
-            // Words are aligned left, numbers right.
-            let padded = if (2..6).contains(&column) {
-                format!("{cell:>width$}  ")
-            } else {
-                format!("{cell:width$}  ")
-            };
-            line += &padded;
-        }
-        text += line.trim_end();
-        text.push('\n');
-    }
+    let head = ["workload", "contender", "was", "is", "change", "less the loop", ""];
+    let rows = rows(counts, record);
+    // Words are aligned to the left, numbers to the right.
+    text += &aligned(&grid(head, rows.iter().map(CountRow::cells)), |column| (2..6).contains(&column), false);
     text
 }
 

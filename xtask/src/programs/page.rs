@@ -3,6 +3,7 @@
 use core::fmt::Write as _;
 
 use anyhow::Result;
+use ephemera_measure::grid::{aligned, piped};
 use ephemera_measure::host;
 use ephemera_measure::stats::Estimate;
 
@@ -146,7 +147,7 @@ impl ProgramReport {
             let _ = writeln!(out, "{what}: {value}");
         }
         for (title, grid, remark) in self.sections() {
-            let _ = write!(out, "\n{title}\n{}", aligned(&grid));
+            let _ = write!(out, "\n{title}\n{}", lines(&grid));
             if !remark.is_empty() {
                 let _ = writeln!(out, "{remark}");
             }
@@ -344,39 +345,8 @@ fn mib(bytes: f64) -> String {
 
 /// Returns a table as text. The first column and the notes are aligned to the left, the other
 /// columns to the right.
-fn aligned(grid: &Grid) -> String {
-    let columns = grid.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        grid.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<_> = (0..columns).map(width).collect();
-    let mut out = String::new();
-    for row in grid {
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let notes = grid[0].get(column).is_some_and(|head| head == NOTES);
-            let _ = match column {
-                0 => write!(line, "{cell:width$}"),
-                _ if notes => write!(line, "  {cell}"),
-                _ => write!(line, "  {cell:>width$}"),
-            };
-        }
-        let _ = writeln!(out, "{}", line.trim_end());
-    }
-    out
-}
-
-/// Returns a table in Markdown.
-fn piped(grid: &Grid) -> String {
-    let mut out = String::new();
-    for (index, row) in grid.iter().enumerate() {
-        let cells: Vec<_> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
-        let _ = writeln!(out, "| {} |", cells.join(" | "));
-        if index == 0 {
-            let _ = writeln!(out, "|{}", "---|".repeat(row.len()));
-        }
-    }
-    out
+fn lines(grid: &Grid) -> String {
+    aligned(grid, |column| column > 0 && grid[0][column] != NOTES, false)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use core::fmt::Write as _;
 
 use anyhow::Result;
+use ephemera_measure::grid::piped;
 
 use super::recorded::RecordedBench;
 
@@ -15,13 +16,7 @@ pub(super) fn section(out: &mut String, recorded: &RecordedBench) -> Result<()> 
     writeln!(out, "## Resident memory\n\n{}\n", recorded.told())?;
     for table in &recorded.alone {
         writeln!(out, "### {}\n\n{}; {}.\n", table.id, table.title, table.legend)?;
-        for (index, row) in table.grid.iter().enumerate() {
-            writeln!(out, "| {} |", row.join(" | "))?;
-            if index == 0 {
-                writeln!(out, "{}|", "|---".repeat(row.len()))?;
-            }
-        }
-        out.push('\n');
+        writeln!(out, "{}", piped(&table.grid))?;
     }
     Ok(())
 }

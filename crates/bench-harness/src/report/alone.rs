@@ -1,7 +1,7 @@
 //! The tables of workloads that run each contender in its own process: the resident memory after a
 //! burst (S12), and that of an ageing heap (S13).
 
-use ephemera_measure::page;
+use ephemera_measure::grid;
 use serde_json::{Value, json};
 
 use super::bars::JUDGED_AT;
@@ -123,7 +123,7 @@ fn ageing_grid(table: &ReportTable) -> Vec<Vec<String>> {
             note(row),
         ]
     };
-    page::grid(head, table.rows.iter().map(row))
+    grid::grid(head, table.rows.iter().map(row))
 }
 
 /// Returns the text that explains the figures.

@@ -8,11 +8,10 @@
 use std::fs;
 use std::path::Path;
 
-use ephemera_measure::page;
+use ephemera_measure::grid::{self, aligned, piped};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::align::align;
 use super::cells::interval;
 use super::model::{BenchReport, ReportRow, ReportTable};
 use crate::contenders::ALWAYS;
@@ -255,7 +254,7 @@ impl Comparison {
                 doubt.to_owned(),
             ]
         });
-        page::grid(head, rows)
+        grid::grid(head, rows)
     }
 
     /// Returns the summary as one line of text.
@@ -276,7 +275,7 @@ impl Comparison {
         for line in &self.differs {
             text += &format!("!! differs in {line}\n");
         }
-        text += &align(&self.grid(), false);
+        text += &aligned(&self.grid(), |_| false, true);
         for line in &self.missing {
             text += &format!("missing: {line}\n");
         }
@@ -293,7 +292,7 @@ impl Comparison {
         for line in &self.missing {
             text += &format!("* Missing: {line}\n");
         }
-        text + &format!("\n{}\n{LEGEND}\n", align(&self.grid(), true))
+        text + &format!("\n{}\n{LEGEND}\n", piped(&self.grid()))
     }
 
     /// Returns the comparison for `summary.json`.

@@ -1,7 +1,6 @@
 //! Turns samples into tables. The terminal output, the HTML and Markdown pages, the JSON files and
 //! the pictures share one model.
 
-mod align;
 mod alone;
 mod bars;
 pub mod baseline;

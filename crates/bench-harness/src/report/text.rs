@@ -2,9 +2,8 @@
 
 use core::fmt::Write;
 
-use ephemera_measure::page;
+use ephemera_measure::grid::{self, aligned, piped};
 
-use super::align::align;
 use super::alone;
 use super::cells::{bytes, dash, interval, ns};
 use super::matrix::Matrix;
@@ -66,7 +65,7 @@ pub(super) fn grid(table: &ReportTable) -> Vec<Vec<String>> {
         return alone::grid(table);
     }
     let reference = table.rows.get(REFERENCE).map(|row| row.key);
-    page::grid(HEAD, table.rows.iter().map(|row| cells(row, Some(row.key) == reference)))
+    grid::grid(HEAD, table.rows.iter().map(|row| cells(row, Some(row.key) == reference)))
 }
 
 /// Returns a line that states the load, and the latencies of a table as rows, or `None` if the
@@ -86,7 +85,7 @@ pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>
         [name.to_owned(), micros(of.p50), micros(of.p99), micros(of.p999), micros(of.max)].to_vec()
     };
     let head = ["allocator", "p50 µs", "p99 µs", "p99.9 µs", "longest µs"];
-    Some((line, page::grid(head, measured().map(cells))))
+    Some((line, grid::grid(head, measured().map(cells))))
 }
 
 fn heading(table: &ReportTable) -> String {
@@ -108,7 +107,7 @@ pub(super) fn bar_grid(report: &BenchReport) -> Vec<Vec<String>> {
     let head = ["workload", "allocator", "against", "costs", "at most", "measured (95 % CI)", ""];
     let row = |key: &str| report.tables.iter().find_map(|table| table.row(key));
     let name = |key: &str| row(key).map_or(key, |row| row.name).to_owned();
-    page::grid(head, report.bars.iter().map(|bar| bar.cells(name)))
+    grid::grid(head, report.bars.iter().map(|bar| bar.cells(name)))
 }
 
 /// Returns a text that says how the process is pinned, and which kinds of interference this system
@@ -191,9 +190,10 @@ fn contents(table: &ReportTable, markdown: bool) -> String {
     } else if !table.trusted {
         text += &if markdown { format!("**{UNTRUSTED}.**\n\n") } else { format!("!! {UNTRUSTED}\n") };
     }
-    text += &(align(&grid(table), markdown) + gap);
+    let lines = |grid: &[Vec<String>]| if markdown { piped(grid) } else { aligned(grid, |_| false, true) };
+    text += &(lines(&grid(table)) + gap);
     if let Some((line, grid)) = latencies(table) {
-        let _ = writeln!(text, "{line}{}\n{}", if markdown { ":\n" } else { "" }, align(&grid, markdown));
+        let _ = writeln!(text, "{line}{}\n{}", if markdown { ":\n" } else { "" }, lines(&grid));
     }
     text
 }
@@ -203,11 +203,15 @@ fn contents(table: &ReportTable, markdown: bool) -> String {
 pub fn terminal_end(report: &BenchReport) -> String {
     let mut text = format!("\n{LEGEND}\n");
     for (class, matrix) in Matrix::all(report) {
-        let _ =
-            writeln!(text, "\nRatios to the reference, {}\n{}", class.word(), align(&matrix.grid(), false));
+        let _ = writeln!(
+            text,
+            "\nRatios to the reference, {}\n{}",
+            class.word(),
+            aligned(&matrix.grid(), |_| false, true)
+        );
     }
     if !report.bars.is_empty() {
-        let _ = writeln!(text, "\nBars\n{}", align(&bar_grid(report), false));
+        let _ = writeln!(text, "\nBars\n{}", aligned(&bar_grid(report), |_| false, true));
     }
     text
 }
@@ -229,10 +233,10 @@ pub fn markdown(report: &BenchReport) -> String {
             "## Ratios to the reference, {}\n\nBelow 1 is faster. A mean over unlike workloads says little.\n",
             class.word()
         );
-        let _ = writeln!(text, "{}", align(&matrix.grid(), true));
+        let _ = writeln!(text, "{}", piped(&matrix.grid()));
     }
     if !report.bars.is_empty() {
-        let _ = writeln!(text, "## Bars\n\n{}", align(&bar_grid(report), true));
+        let _ = writeln!(text, "## Bars\n\n{}", piped(&bar_grid(report)));
     }
     text
 }

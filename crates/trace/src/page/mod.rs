@@ -12,7 +12,8 @@ use super::profile::{BlockCounts, TraceProfile};
 use super::replay::{ReplayRow, Replayed};
 use super::text::{self, class_name, headline, shares};
 use super::units::{bytes, duration, grouped, percent};
-use ephemera_measure::page::{elements, escaped, grid, table};
+use ephemera_measure::grid::grid;
+use ephemera_measure::page::{elements, escaped, table};
 
 /// The element for a paragraph that says which figures a reader should not trust.
 const CAVEAT: &str = "p class=\"caveat\"";

@@ -3,7 +3,8 @@
 
 use core::fmt::Write as _;
 
-use ephemera_measure::page::{escaped, grid, table};
+use ephemera_measure::grid::grid;
+use ephemera_measure::page::{escaped, table};
 
 use super::Section;
 use crate::contenders::{REFERENCE, VOID};
