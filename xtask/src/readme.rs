@@ -11,6 +11,7 @@ mod front;
 mod picture;
 mod recorded;
 mod results;
+mod tables;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use self::recorded::{RECORD, RecordedBench};
+use self::tables::ReadmeTables;
 use crate::workspace::Workspace;
 
 /// The path of the page of all figures, from the root.
@@ -66,13 +68,14 @@ pub(crate) fn main(ws: &Workspace, options: &ReadmeOptions) -> Result<bool> {
 
 /// Returns all files that the command writes, by their path from the root, with their new text.
 fn files(root: &Path, recorded: &RecordedBench) -> Result<Vec<(String, String)>> {
-    let readme = spliced(root, "README.md", "results", &front::tables(recorded)?)?;
+    let ReadmeTables { classes, pages } = tables::tables()?;
+    let readme = spliced(root, "README.md", "results", &front::tables(recorded, &classes)?)?;
     let mut files = vec![
         ("README.md".to_owned(), readme),
-        (RESULTS.to_owned(), results::page(recorded)?),
-        (PICTURE.to_owned(), picture::standing(recorded)),
+        (RESULTS.to_owned(), results::page(recorded, &classes)?),
+        (PICTURE.to_owned(), picture::standing(recorded, &classes)),
     ];
-    for page in &costs::PAGES {
+    for page in &pages {
         let path = format!("crates/{}/README.md", page.dir);
         let text = spliced(root, &path, "costs", &costs::table(recorded, page)?)?;
         files.push((path, text));

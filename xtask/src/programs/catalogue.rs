@@ -153,43 +153,10 @@ pub(super) const PROGRAMS: [MeasuredProgram; 15] = [
 ];
 
 /// The script of `python3`: short-lived and long-lived trees, dictionaries and strings.
-const PYTHON: &str = r#"
-class Node:
-    def __init__(self, depth):
-        self.children = [Node(depth - 1) for _ in range(3)] if depth else []
-        self.name = "node %d" % depth
-    def size(self):
-        return 1 + sum(child.size() for child in self.children)
-
-kept, total = [], 0
-for round in range(6):
-    tree = Node(8)
-    total += tree.size()
-    words = {}
-    for number in range(60000):
-        key = "word %d" % (number * 7919 % 10007)
-        words.setdefault(key, []).append(number)
-    kept.append({key: tuple(numbers) for key, numbers in words.items() if len(key) % 3})
-    total += sum(len(key) * len(numbers) for key, numbers in words.items())
-    if len(kept) > 3:
-        kept.pop(0)
-print(total, sum(len(one) for one in kept))
-"#;
+const PYTHON: &str = include_str!("python3.py");
 
 /// The statements of `sqlite3`.
-const SQL: &str = "
-create table lines(id integer primary key, owner integer, text text);
-with recursive n(x) as (select 1 union all select x + 1 from n where x < 120000)
-insert into lines select x, x * 7919 % 1009, hex(x * 31) || printf('%040d', x * 104729 % 99991) from n;
-create index by_owner on lines(owner, text);
-create table owners as select owner, count(*) as times, group_concat(substr(text, 1, 12)) as texts from lines group by owner;
-select sum(times), sum(length(texts)) from owners;
-select owner, max(text) from lines where text > '3' group by owner order by 2 desc limit 10;
-update lines set text = text || owner where owner % 5 = 0;
-delete from lines where owner % 7 = 3;
-select count(*), sum(length(text)) from lines;
-select count(*) from lines as one join owners as other on one.owner = other.owner where other.times > 100;
-";
+const SQL: &str = include_str!("sqlite3.sql");
 
 const fn linked(name: &'static str, what: &'static str) -> MeasuredProgram {
     MeasuredProgram { name, what, way: ProgramWay::Linked { package: name } }

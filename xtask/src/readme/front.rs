@@ -6,77 +6,21 @@ use anyhow::Result;
 
 use super::recorded::{RecordedBench, RecordedRow, RecordedTable};
 use super::results::{OURS, best, ends};
-
-/// One table: its heading, the title of its column of peers, and its rows. A row is a workload,
-/// the key of the contender that the page recommends for this workload, and the key of the peer. A
-/// namesake is the published crate with the same name as ours.
-struct FrontTable {
-    heading: &'static str,
-    peer: &'static str,
-    rows: &'static [(&'static str, &'static str, &'static str)],
-}
-
-const TABLES: [FrontTable; 4] = [
-    FrontTable {
-        heading: "Blocks of any size",
-        peer: "namesake",
-        rows: &[
-            ("S1/pair/64", "ring", "upstream-ring"),
-            ("W/window/1024x136", "ring", "upstream-ring"),
-            ("S3/slots/c", "ring", "upstream-ring"),
-            ("S8/handoff/64", "one-ring", "upstream-one-ring"),
-            ("R1/json", "ring", "upstream-ring"),
-            ("R6/replay/git", "one-ring", "upstream-one-ring"),
-        ],
-    },
-    FrontTable {
-        heading: "Objects of one type",
-        peer: "namesake",
-        rows: &[
-            ("S1-objects/pair/32", "pool", "upstream-pool"),
-            ("S3-objects/slots", "shared", "upstream-shared"),
-            ("S8-objects/handoff/64x40", "shared", "upstream-shared"),
-            ("S9-objects/at-once/10000", "shared", "upstream-shared"),
-            ("S11-objects/particles", "pool", "upstream-pool"),
-        ],
-    },
-    FrontTable {
-        heading: "Nodes of data structures",
-        peer: "textbook pool",
-        rows: &[
-            ("S2-set/insert", "pooled-allocator", "textbook"),
-            ("S2-set/erase-insert", "pooled-allocator", "textbook"),
-            ("R4/ast/clean", "pooled-allocator", "textbook"),
-            ("R5/store/clean", "pooled-allocator", "textbook"),
-            ("R4/ast/littered", "pooled-allocator", "textbook"),
-        ],
-    },
-    FrontTable {
-        heading: "Byte buffers",
-        peer: "namesake",
-        rows: &[
-            ("S1-buffers/fixed/64", "ringal", "upstream-ringal"),
-            ("S1-buffers/extend", "ringal", "upstream-ringal"),
-            ("S7-buffers/packet/1024", "ringal", "upstream-ringal"),
-            ("S8-buffers/handoff/4096x64", "ringal", "upstream-ringal"),
-            ("R2/csv", "ringal", "upstream-ringal"),
-        ],
-    },
-];
+use super::tables::{FrontRow, ReadmeClass};
 
 /// The number of rows in the list of losses.
 const LOSSES: usize = 3;
 
 /// Returns the tables and the list of losses.
-pub(super) fn tables(recorded: &RecordedBench) -> Result<String> {
+pub(super) fn tables(recorded: &RecordedBench, classes: &[ReadmeClass]) -> Result<String> {
     let mut out = format!("{}\n", recorded.told());
-    for table in &TABLES {
+    for class in classes {
         write!(
             out,
             "\n### {}\n\n| workload | ours | best general | {} | glibc |\n|---|---|---|---|---|\n",
-            table.heading, table.peer
+            class.heading, class.peer.1
         )?;
-        for row in table.rows {
+        for row in &class.rows {
             out.push_str(&line(recorded, row).unwrap_or_default());
         }
     }
@@ -85,8 +29,8 @@ pub(super) fn tables(recorded: &RecordedBench) -> Result<String> {
 }
 
 /// Returns the line of a workload, or `None` if the record has no figures for it.
-fn line(recorded: &RecordedBench, (id, ours, peer): &(&str, &str, &str)) -> Option<String> {
-    let workload = recorded.workloads.iter().find(|workload| workload.id == *id)?;
+fn line(recorded: &RecordedBench, (id, ours, peer): &FrontRow) -> Option<String> {
+    let workload = recorded.workloads.iter().find(|workload| &workload.id == id)?;
     let ours = workload.row(ours).filter(|row| row.ratio.is_some())?;
     let peer = workload.row(peer).filter(|row| row.ratio.is_some());
     let general = best(workload).filter(|row| row.key != "glibc");
@@ -168,8 +112,9 @@ fn losses(recorded: &RecordedBench) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{TABLES, anchor, line, losses, tables};
+    use super::{anchor, line, losses};
     use crate::readme::recorded::{RECORD, RecordedBench};
+    use crate::readme::tables;
     use crate::workspace::Workspace;
 
     const SUMMARY: &str = r#"{"format": 1, "mode": "quick", "seed": 1, "processes": 3, "rounds": 15,
@@ -190,12 +135,15 @@ mod tests {
     #[test]
     fn a_line_has_the_winner_in_bold_and_marks_overlapping_intervals() {
         let recorded = RecordedBench::parse(SUMMARY).unwrap();
+        let line = |id: &str, ours: &str| {
+            line(&recorded, &(id.to_owned(), ours.to_owned(), "upstream-ring".to_owned()))
+        };
         assert_eq!(
-            line(&recorded, &("S1/pair/64", "ring", "upstream-ring")).unwrap(),
+            line("S1/pair/64", "ring").unwrap(),
             "| [pairs: many](docs/benchmarks/results.md#s1pair64) | **0.25** RingAlloc | 0.50 jemalloc | ≈ 0.26 | 1 |\n"
         );
-        assert_eq!(line(&recorded, &("S1/pair/64", "one-ring", "upstream-ring")), None);
-        assert_eq!(line(&recorded, &("S9", "ring", "upstream-ring")), None);
+        assert_eq!(line("S1/pair/64", "one-ring"), None);
+        assert_eq!(line("S9", "ring"), None);
     }
 
     #[test]
@@ -217,10 +165,11 @@ mod tests {
     fn the_record_has_four_to_six_rows_of_each_table() {
         let root = Workspace::load().unwrap().root;
         let recorded = RecordedBench::load(&root.join(RECORD)).unwrap();
-        for table in &TABLES {
-            let rows = table.rows.iter().filter_map(|row| line(&recorded, row)).count();
-            assert!((4..=6).contains(&rows), "{} has {rows} rows in the record", table.heading);
+        let classes = tables::tables().unwrap().classes;
+        for class in &classes {
+            let rows = class.rows.iter().filter_map(|row| line(&recorded, row)).count();
+            assert!((4..=6).contains(&rows), "{} has {rows} rows in the record", class.heading);
         }
-        assert_eq!(tables(&recorded).unwrap().matches("\n### ").count(), TABLES.len() + 1);
+        assert_eq!(super::tables(&recorded, &classes).unwrap().matches("\n### ").count(), classes.len() + 1);
     }
 }

@@ -7,42 +7,7 @@
 use core::fmt::Write as _;
 
 use super::recorded::{RecordedBench, RecordedTable};
-
-/// One class: its heading, and its rows of ours and of the peer. A row is given by the key of a
-/// contender and the name that the picture shows.
-struct PictureClass {
-    class: &'static str,
-    heading: &'static str,
-    ours: (&'static str, &'static str),
-    peer: (&'static str, &'static str),
-}
-
-const CLASSES: [PictureClass; 4] = [
-    PictureClass {
-        class: "blocks",
-        heading: "Blocks of any size",
-        ours: ("one-ring", "OneRingAlloc"),
-        peer: ("upstream-one-ring", "namesake"),
-    },
-    PictureClass {
-        class: "objects",
-        heading: "Objects of one type",
-        ours: ("shared", "SharedArena"),
-        peer: ("upstream-shared", "namesake"),
-    },
-    PictureClass {
-        class: "nodes of data structures",
-        heading: "Nodes of data structures",
-        ours: ("pooled-allocator", "PooledAllocator"),
-        peer: ("textbook", "textbook pool"),
-    },
-    PictureClass {
-        class: "buffers",
-        heading: "Byte buffers",
-        ours: ("ringal", "RingAl"),
-        peer: ("upstream-ringal", "namesake"),
-    },
-];
+use super::tables::ReadmeClass;
 
 /// The keys of the general allocators, without the reference.
 const GENERAL: [&str; 3] = ["mimalloc", "jemalloc", "snmalloc"];
@@ -82,22 +47,22 @@ circle { fill-opacity: 0.6 }
 ";
 
 /// Returns the picture as SVG.
-pub(super) fn standing(recorded: &RecordedBench) -> String {
+pub(super) fn standing(recorded: &RecordedBench, classes: &[ReadmeClass]) -> String {
     let mut body = String::new();
     let mut y = 86;
-    for class in &CLASSES {
+    for class in classes {
         let figures = ClassFigures::of(recorded, class);
         if figures.ours.is_empty() {
             continue;
         }
         let workloads = format!("{} workloads", figures.ours.len());
-        text(&mut body, 12.0, y, "head", "start", class.heading);
+        text(&mut body, 12.0, y, "head", "start", &class.heading);
         text(&mut body, f64::from(WIDTH) - 12.0, y, "faint", "end", &workloads);
         grid(&mut body, y + 8, y + 3 * LANE + 6);
         let lanes = [
-            ("ours", class.ours.1, &figures.ours),
+            ("ours", &*class.ours.1, &figures.ours),
             ("general", "best general", &figures.general),
-            ("peer", class.peer.1, &figures.peer),
+            ("peer", &*class.peer.1, &figures.peer),
         ];
         let lowest = lanes.iter().map(|(.., ratios)| median(ratios)).fold(f64::MAX, f64::min);
         for (kind, name, ratios) in lanes {
@@ -133,10 +98,10 @@ struct ClassFigures {
 }
 
 impl ClassFigures {
-    fn of(recorded: &RecordedBench, class: &PictureClass) -> Self {
+    fn of(recorded: &RecordedBench, class: &ReadmeClass) -> Self {
         let mut figures = Self::default();
-        for workload in recorded.of(class.class).filter(|workload| workload.trusted) {
-            let all = (workload.ratio(class.ours.0), general(workload), workload.ratio(class.peer.0));
+        for workload in recorded.of(&class.class).filter(|workload| workload.trusted) {
+            let all = (workload.ratio(&class.ours.0), general(workload), workload.ratio(&class.peer.0));
             if let (Some(ours), Some(general), Some(peer)) = all {
                 figures.ours.push(ours);
                 figures.general.push(general);
@@ -209,8 +174,9 @@ fn median(ratios: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{CLASSES, PLOT, at, median, standing};
+    use super::{PLOT, at, median, standing};
     use crate::readme::recorded::{RECORD, RecordedBench};
+    use crate::readme::tables::tables;
     use crate::workspace::Workspace;
 
     #[test]
@@ -229,8 +195,9 @@ mod tests {
     #[test]
     fn the_picture_has_a_lane_for_each_contender_and_both_colour_schemes() {
         let root = Workspace::load().unwrap().root;
-        let picture = standing(&RecordedBench::load(&root.join(RECORD)).unwrap());
-        assert_eq!(picture.matches("height=\"18\"").count(), 3 * CLASSES.len());
+        let classes = tables().unwrap().classes;
+        let picture = standing(&RecordedBench::load(&root.join(RECORD)).unwrap(), &classes);
+        assert_eq!(picture.matches("height=\"18\"").count(), 3 * classes.len());
         assert!(picture.contains("prefers-color-scheme: dark"));
         // The three rows of a class have the same workloads.
         let dots = |kind: &str| picture.matches(&format!("<circle class=\"{kind}\"")).count();

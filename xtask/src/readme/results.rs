@@ -6,14 +6,7 @@ use core::fmt::Write as _;
 use anyhow::Result;
 
 use super::recorded::{RecordedBench, RecordedRow, RecordedTable};
-
-/// The classes in the page's order, with their headings.
-const CLASSES: [(&str, &str); 4] = [
-    ("blocks", "Blocks of any size"),
-    ("objects", "Objects of one type"),
-    ("nodes of data structures", "Nodes of data structures"),
-    ("buffers", "Byte buffers"),
-];
+use super::tables::ReadmeClass;
 
 /// The keys of this workspace's contenders.
 pub(super) const OURS: [&str; 9] =
@@ -23,7 +16,7 @@ pub(super) const OURS: [&str; 9] =
 const GENERAL: [&str; 4] = ["glibc", "mimalloc", "jemalloc", "snmalloc"];
 
 /// Returns the text of the page.
-pub(super) fn page(recorded: &RecordedBench) -> Result<String> {
+pub(super) fn page(recorded: &RecordedBench, classes: &[ReadmeClass]) -> Result<String> {
     let RecordedBench { mode, seed, processes, rounds, document, host, .. } = recorded;
     let mut out = String::from(
         "# Results\n\n`cargo xtask readme` writes this page from [recorded.json](recorded.json), and a test compares the two. \
@@ -49,7 +42,7 @@ pub(super) fn page(recorded: &RecordedBench) -> Result<String> {
         writeln!(out, "Left to `--full`: {}.\n", recorded.left_to_full.join(", "))?;
     }
     behind(&mut out, recorded)?;
-    for (class, heading) in CLASSES {
+    for ReadmeClass { class, heading, .. } in classes {
         let workloads: Vec<_> = recorded.of(class).collect();
         if workloads.is_empty() {
             continue;
@@ -183,8 +176,8 @@ fn note(row: &RecordedRow) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::page;
     use crate::readme::recorded::RecordedBench;
+    use crate::readme::tables::tables;
 
     const RECORD: &str = r#"{"format": 1, "mode": "quick", "seed": 7, "processes": 3, "rounds": 15, "document": "d",
         "host": {"commit": "abc", "cpu": "a cpu", "cpus": 2, "kernel": "k", "libc": "l", "huge_pages": "h",
@@ -200,9 +193,13 @@ mod tests {
             {"key": "bumpalo", "allocator": "bumpalo", "state": "missing", "reason": "cannot free block by block"},
             {"key": "slab", "allocator": "slab", "state": "crashed", "reason": "segmentation fault"}]}]}"#;
 
+    fn page(record: &str) -> String {
+        super::page(&RecordedBench::parse(record).unwrap(), &tables().unwrap().classes).unwrap()
+    }
+
     #[test]
     fn the_page_shows_the_machine_all_figures_and_the_rows_behind() {
-        let page = page(&RecordedBench::parse(RECORD).unwrap()).unwrap();
+        let page = page(RECORD);
         let said = "Commit abc, quick run; a cpu, 2 CPUs, k, l, r.\n";
         assert_eq!(page.matches(said).count(), 2, "{page}");
         assert!(
@@ -228,7 +225,7 @@ mod tests {
 
     #[test]
     fn an_untrusted_table_is_marked_and_gives_no_certain_verdict() {
-        let page = page(&RecordedBench::parse(&RECORD.replace("true", "false")).unwrap()).unwrap();
+        let page = page(&RECORD.replace("true", "false"));
         assert!(page.contains("**Untrusted"), "{page}");
         assert!(!page.contains("| yes |") && page.contains("| may be |"), "{page}");
     }

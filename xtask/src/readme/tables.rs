@@ -1,0 +1,47 @@
+//! The rows and headings of the written tables: `xtask/readme.toml`.
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+/// The tables that the pages and the picture show.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadmeTables {
+    #[serde(rename = "class")]
+    pub(super) classes: Vec<ReadmeClass>,
+    #[serde(rename = "page")]
+    pub(super) pages: Vec<CostsPage>,
+}
+
+/// A class of contenders.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadmeClass {
+    /// The name of the class in the recorded run.
+    pub(super) class: String,
+    pub(super) heading: String,
+    /// The picture's row of ours: the key of a contender, and the shown name.
+    pub(super) ours: (String, String),
+    /// The picture's row of the peer.
+    pub(super) peer: (String, String),
+    pub(super) rows: Vec<FrontRow>,
+}
+
+/// A row of the first page: a workload, the key of the contender that the page recommends for it,
+/// and the key of the peer.
+pub(super) type FrontRow = (String, String, String);
+
+/// The README of a crate.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CostsPage {
+    /// The directory of the crate.
+    pub(super) dir: String,
+    /// The rows: a workload, and the key of a contender from this crate.
+    pub(super) rows: Vec<(String, String)>,
+}
+
+/// Returns the tables. The file is compiled in.
+pub(super) fn tables() -> Result<ReadmeTables> {
+    toml::from_str(include_str!("../../readme.toml")).context("xtask/readme.toml")
+}
