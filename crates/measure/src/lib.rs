@@ -10,4 +10,5 @@ pub mod os;
 pub mod page;
 pub mod picture;
 pub mod stats;
+pub mod summary;
 pub mod turns;

@@ -8,6 +8,7 @@
 
 use std::sync::OnceLock;
 
+use ephemera_measure::summary::{SummaryRow, SummaryTable};
 use serde::Deserialize;
 
 /// The recorded run, as `cargo xtask readme` writes it.
@@ -109,30 +110,15 @@ const BUFFERS: Loops = [
 
 #[derive(Deserialize)]
 struct RecordedRun {
-    workloads: Vec<RecordedWorkload>,
-}
-
-#[derive(Deserialize)]
-struct RecordedWorkload {
-    id: String,
-    #[serde(default)]
-    trusted: bool,
-    rows: Vec<RecordedFigure>,
-}
-
-#[derive(Deserialize)]
-struct RecordedFigure {
-    key: String,
-    ratio: Option<f64>,
-    ns_per_op: Option<f64>,
+    workloads: Vec<SummaryTable>,
 }
 
 impl RecordedRun {
     /// Returns the geometric mean of a contender's figures in the workloads `loops`; `None` if
     /// there are no figures.
-    fn mean(&self, loops: &[&str], key: &str, figure: fn(&RecordedFigure) -> Option<f64>) -> Option<f64> {
+    fn mean(&self, loops: &[&str], key: &str, figure: fn(&SummaryRow) -> Option<f64>) -> Option<f64> {
         let mean = |trusted: bool| {
-            let wanted = |table: &&RecordedWorkload| table.trusted == trusted && loops.contains(&&*table.id);
+            let wanted = |table: &&SummaryTable| table.trusted == trusted && loops.contains(&&*table.id);
             let rows = self.workloads.iter().filter(wanted).flat_map(|table| &table.rows);
             let values = rows.filter(|row| row.key == key).filter_map(figure).filter(|value| *value > 0.0);
             let logs: Vec<f64> = values.map(f64::ln).collect();
@@ -200,8 +186,10 @@ mod tests {
     fn figures_are_means_of_trusted_tables_first() {
         let table = |id: &str, trusted: bool, ratio: f64| {
             format!(
-                r#"{{"id":"{id}","trusted":{trusted},"rows":[{{"key":"glibc","ratio":1.0,"ns_per_op":{}}},
-                   {{"key":"one-ring","ratio":{ratio}}},{{"key":"ringal","state":"failed"}}]}}"#,
+                r#"{{"id":"{id}","class":"c","title":"t","op":"o","trusted":{trusted},"rows":[
+                   {{"key":"glibc","allocator":"g","state":"ran","ratio":1.0,"ns_per_op":{}}},
+                   {{"key":"one-ring","allocator":"o","state":"ran","ratio":{ratio}}},
+                   {{"key":"ringal","allocator":"r","state":"failed"}}]}}"#,
                 100.0 * ratio
             )
         };

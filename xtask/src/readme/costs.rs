@@ -3,6 +3,7 @@
 use core::fmt::Write as _;
 
 use anyhow::{Context, Result};
+use ephemera_measure::summary::SummaryRow;
 
 use super::recorded::RecordedBench;
 use super::results::{best, peak};
@@ -17,9 +18,7 @@ pub(super) fn table(recorded: &RecordedBench, page: &CostsPage) -> Result<String
     for (id, key) in &page.rows {
         let Some(workload) = recorded.workloads.iter().find(|workload| &workload.id == id) else { continue };
         let Some(ours) = workload.row(key).filter(|row| row.ratio.is_some()) else { continue };
-        let ns = |row: &super::recorded::RecordedRow| {
-            row.ns_per_op.map_or_else(|| "–".to_owned(), |ns| ns.to_string())
-        };
+        let ns = |row: &SummaryRow| row.ns_per_op.map_or_else(|| "–".to_owned(), |ns| ns.to_string());
         let general = best(workload).filter(|row| row.key != "glibc");
         writeln!(
             lines,

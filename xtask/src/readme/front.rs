@@ -3,8 +3,9 @@
 use core::fmt::Write as _;
 
 use anyhow::Result;
+use ephemera_measure::summary::{SummaryRow, SummaryTable};
 
-use super::recorded::{RecordedBench, RecordedRow, RecordedTable};
+use super::recorded::RecordedBench;
 use super::results::{OURS, best, ends};
 use super::tables::{FrontRow, ReadmeClass};
 
@@ -37,7 +38,7 @@ fn line(recorded: &RecordedBench, (id, ours, peer): &FrontRow) -> Option<String>
     let glibc = workload.row("glibc")?;
     let all = || [Some(ours), general, peer, Some(glibc)].into_iter().flatten();
     let first = all().min_by(|one, other| ratio(one).total_cmp(&ratio(other)))?;
-    let cell = |row: &RecordedRow, name: bool| {
+    let cell = |row: &SummaryRow, name: bool| {
         let figure = if row.key == "glibc" { "1".to_owned() } else { format!("{:.2}", ratio(row)) };
         let overlaps = ends(row).zip(ends(first)).is_some_and(|((low, _), (_, high))| low <= high);
         let figure = match (row.key == first.key, overlaps) {
@@ -47,7 +48,7 @@ fn line(recorded: &RecordedBench, (id, ours, peer): &FrontRow) -> Option<String>
         };
         if name { format!("{figure} {}", row.allocator) } else { figure }
     };
-    let named = |row: Option<&RecordedRow>| row.map_or_else(|| "–".to_owned(), |row| cell(row, true));
+    let named = |row: Option<&SummaryRow>| row.map_or_else(|| "–".to_owned(), |row| cell(row, true));
     let doubt = if workload.trusted { "" } else { " (untrusted)" };
     Some(format!(
         "| [{}]({}){doubt} | {} | {} | {} | {} |\n",
@@ -60,7 +61,7 @@ fn line(recorded: &RecordedBench, (id, ours, peer): &FrontRow) -> Option<String>
     ))
 }
 
-fn ratio(row: &RecordedRow) -> f64 {
+fn ratio(row: &SummaryRow) -> f64 {
     row.ratio.unwrap_or(f64::MAX)
 }
 
@@ -73,7 +74,7 @@ fn anchor(id: &str) -> String {
 /// Returns the table of the greatest certain losses to the best general allocator. Of workloads
 /// whose ids differ only in the last part, the table has at most one.
 fn losses(recorded: &RecordedBench) -> Result<String> {
-    let mut all: Vec<(f64, &RecordedTable, &RecordedRow, &RecordedRow)> = Vec::new();
+    let mut all: Vec<(f64, &SummaryTable, &SummaryRow, &SummaryRow)> = Vec::new();
     for workload in recorded.workloads.iter().filter(|workload| workload.trusted) {
         let Some(best) = best(workload) else { continue };
         for row in workload.rows.iter().filter(|row| OURS.contains(&row.key.as_str()) && row.ratio.is_some())

@@ -6,7 +6,9 @@
 
 use core::fmt::Write as _;
 
-use super::recorded::{RecordedBench, RecordedTable};
+use ephemera_measure::summary::SummaryTable;
+
+use super::recorded::RecordedBench;
 use super::tables::ReadmeClass;
 
 /// The keys of the general allocators, without the reference.
@@ -113,7 +115,7 @@ impl ClassFigures {
 }
 
 /// Returns the lowest ratio of a general allocator.
-fn general(workload: &RecordedTable) -> Option<f64> {
+fn general(workload: &SummaryTable) -> Option<f64> {
     GENERAL.iter().filter_map(|key| workload.ratio(key)).min_by(f64::total_cmp)
 }
 

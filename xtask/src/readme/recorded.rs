@@ -5,13 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use ephemera_measure::summary::{FORMAT, SummaryTable};
 use serde::{Deserialize, Serialize};
 
 /// The record's path from the root.
 pub(super) const RECORD: &str = "docs/benchmarks/recorded.json";
-
-/// The supported format of `summary.json`.
-const FORMAT: u64 = 1;
 
 /// The beginning of a report's description of its build, if cargo's profile was `bench`.
 const MEASURED_BUILD: &str = "release,";
@@ -42,7 +40,7 @@ pub(super) struct RecordedBench {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) left_to_full: Vec<String>,
     pub(super) host: RecordedHost,
-    pub(super) workloads: Vec<RecordedTable>,
+    pub(super) workloads: Vec<SummaryTable>,
     /// The workloads that run each contender in a separate process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) alone: Vec<RecordedGrid>,
@@ -59,55 +57,6 @@ pub(super) struct RecordedHost {
     pub(super) huge_pages: String,
     pub(super) rustc: String,
     pub(super) profile: String,
-}
-
-/// The table of a workload.
-#[derive(Debug, Deserialize, Serialize)]
-pub(super) struct RecordedTable {
-    pub(super) id: String,
-    pub(super) class: String,
-    pub(super) title: String,
-    /// The name of one operation.
-    pub(super) op: String,
-    /// The ratio of the reference to itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) aa: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) aa_interval: Option<(f64, f64)>,
-    /// Whether the reference agreed with itself.
-    pub(super) trusted: bool,
-    pub(super) rows: Vec<RecordedRow>,
-}
-
-/// A contender in a table.
-#[derive(Debug, Deserialize, Serialize)]
-pub(super) struct RecordedRow {
-    pub(super) key: String,
-    pub(super) allocator: String,
-    #[serde(default)]
-    pub(super) version: String,
-    /// The outcome of the contender: `ran`, `missing`, `crashed` or `wrong`.
-    pub(super) state: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ratio: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) interval: Option<(f64, f64)>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) verdict: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ns_per_op: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) peak_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) peak_live_bytes: Option<u64>,
-    /// The source of `peak_bytes`: `backing allocator` or `resident set`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) peak_counted_by: Option<String>,
-    /// The share of requests that the contender refused and the heap served.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) refused: Option<f64>,
 }
 
 impl RecordedBench {
@@ -166,7 +115,7 @@ impl RecordedBench {
     }
 
     /// Returns the workloads of a class.
-    pub(super) fn of(&self, class: &str) -> impl Iterator<Item = &RecordedTable> {
+    pub(super) fn of(&self, class: &str) -> impl Iterator<Item = &SummaryTable> {
         self.workloads.iter().filter(move |workload| workload.class == class)
     }
 
@@ -174,28 +123,6 @@ impl RecordedBench {
     pub(super) fn told(&self) -> String {
         let RecordedHost { commit, cpu, cpus, kernel, libc, rustc, .. } = &self.host;
         format!("Commit {commit}, {} run; {cpu}, {cpus} CPUs, {kernel}, {libc}, {rustc}.", self.mode)
-    }
-}
-
-impl RecordedTable {
-    /// Returns the row of a contender.
-    pub(super) fn row(&self, key: &str) -> Option<&RecordedRow> {
-        self.rows.iter().find(|row| row.key == key)
-    }
-
-    /// Returns the ratio of a contender, if it has one.
-    pub(super) fn ratio(&self, key: &str) -> Option<f64> {
-        self.row(key).and_then(|row| row.ratio)
-    }
-
-    /// Returns the title without its details, such as the origin of a document. The details begin
-    /// at a semicolon, or at the first colon after 40 bytes.
-    pub(super) fn short_title(&self) -> &str {
-        const SHORT: usize = 40;
-        let title = self.title.split(';').next().unwrap_or(&self.title);
-        let mut colons = title.match_indices(':').map(|(at, _)| at);
-        let end = colons.find(|at| *at >= SHORT).unwrap_or(title.len());
-        &title[..end]
     }
 }
 
@@ -250,24 +177,5 @@ mod tests {
         assert_eq!(again.text().unwrap(), once);
         assert_eq!(again.workloads[0].ratio("ring"), Some(0.1235));
         assert_eq!(once.lines().count(), 3, "{once}");
-    }
-
-    #[test]
-    fn a_short_title_ends_before_its_details() {
-        let short = |title: &str| {
-            let text = format!(
-                r#"{{"id": "i", "class": "c", "title": "{title}", "op": "o", "trusted": true, "rows": []}}"#
-            );
-            serde_json::from_str::<super::RecordedTable>(&text).unwrap().short_title().to_owned()
-        };
-        assert_eq!(
-            short("a JSON document parsed, walked and dropped: arm.json"),
-            "a JSON document parsed, walked and dropped"
-        );
-        assert_eq!(
-            short("a frame: of 10000 objects of 64 bytes, all looked at: more"),
-            "a frame: of 10000 objects of 64 bytes, all looked at"
-        );
-        assert_eq!(short("two threads; ns of one"), "two threads");
     }
 }

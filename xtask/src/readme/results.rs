@@ -4,8 +4,9 @@
 use core::fmt::Write as _;
 
 use anyhow::Result;
+use ephemera_measure::summary::{SummaryRow, SummaryTable};
 
-use super::recorded::{RecordedBench, RecordedRow, RecordedTable};
+use super::recorded::RecordedBench;
 use super::tables::ReadmeClass;
 
 /// The keys of this workspace's contenders.
@@ -99,7 +100,7 @@ fn behind(out: &mut String, recorded: &RecordedBench) -> Result<()> {
 }
 
 /// Returns the row of the general allocator with the lowest ratio.
-pub(super) fn best(workload: &RecordedTable) -> Option<&RecordedRow> {
+pub(super) fn best(workload: &SummaryTable) -> Option<&SummaryRow> {
     let general =
         workload.rows.iter().filter(|row| GENERAL.contains(&row.key.as_str()) && row.ratio.is_some());
     general.min_by(|one, other| one.ratio.unwrap_or(f64::MAX).total_cmp(&other.ratio.unwrap_or(f64::MAX)))
@@ -107,11 +108,11 @@ pub(super) fn best(workload: &RecordedTable) -> Option<&RecordedRow> {
 
 /// Returns the ends of a row's interval. If the row has no interval, as for the reference, both
 /// ends are the ratio.
-pub(super) fn ends(row: &RecordedRow) -> Option<(f64, f64)> {
+pub(super) fn ends(row: &SummaryRow) -> Option<(f64, f64)> {
     row.interval.or(row.ratio.map(|ratio| (ratio, ratio)))
 }
 
-fn section(out: &mut String, workload: &RecordedTable) -> Result<()> {
+fn section(out: &mut String, workload: &SummaryTable) -> Result<()> {
     write!(out, "### {}\n\n{}; ns per {}", workload.id, workload.title, workload.op)?;
     match (workload.aa, workload.aa_interval) {
         (Some(aa), Some((low, high))) => writeln!(out, "; A/A {aa:.3} [{low:.3}, {high:.3}].\n")?,
@@ -138,7 +139,7 @@ fn section(out: &mut String, workload: &RecordedTable) -> Result<()> {
     Ok(())
 }
 
-fn ratio(row: &RecordedRow) -> String {
+fn ratio(row: &SummaryRow) -> String {
     match (row.ratio, row.interval) {
         (Some(ratio), Some((low, high))) if low < high => format!("{ratio:.3} [{low:.3}, {high:.3}]"),
         (Some(ratio), _) => format!("{ratio:.3}"),
@@ -148,7 +149,7 @@ fn ratio(row: &RecordedRow) -> String {
 
 /// Returns the peak in a readable unit, with its ratio to the live bytes if those are 64 KiB or
 /// more.
-pub(super) fn peak(row: &RecordedRow) -> String {
+pub(super) fn peak(row: &SummaryRow) -> String {
     let Some(peak) = row.peak_bytes else { return "–".to_owned() };
     let bytes = match peak {
         0..10_240 => format!("{peak} B"),
@@ -164,7 +165,7 @@ pub(super) fn peak(row: &RecordedRow) -> String {
 
 /// Returns the reason why a row has no figures, or the share of requests that its contender
 /// refused.
-fn note(row: &RecordedRow) -> String {
+fn note(row: &SummaryRow) -> String {
     match (row.state.as_str(), &row.reason, row.refused) {
         ("ran", _, Some(share)) => format!("refused {:.2} %, heap instead", share * 100.0),
         ("ran", ..) => String::new(),

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use ephemera_measure::grid::{self, aligned, piped};
+use ephemera_measure::summary::{FORMAT, SummaryRow, SummaryTable};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -17,10 +18,6 @@ use super::model::{BenchReport, ReportRow, ReportTable};
 use crate::contenders::ALWAYS;
 use crate::host::Host;
 use crate::stats::{self, Estimate, Verdict, verdict};
-
-/// The version of `summary.json`. It increases when a field that [`Baseline`] reads changes its
-/// meaning or is removed.
-pub const FORMAT: u64 = 1;
 
 /// The text that explains the columns.
 pub(super) const LEGEND: &str = "then, now: the ratio to the reference in each run. change: now divided by then, below 1 is faster than before. \
@@ -37,24 +34,7 @@ pub struct Baseline {
     #[serde(default)]
     document: String,
     host: Host,
-    workloads: Vec<OldTable>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct OldTable {
-    id: String,
-    aa: Option<f64>,
-    trusted: bool,
-    rows: Vec<OldRow>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct OldRow {
-    key: String,
-    state: String,
-    reason: Option<String>,
-    ratio: Option<f64>,
-    interval: Option<(f64, f64)>,
+    workloads: Vec<SummaryTable>,
 }
 
 /// A contender that both runs measured.
@@ -168,14 +148,12 @@ impl Baseline {
     }
 }
 
-impl OldRow {
-    /// Returns the ratio with its interval, or `None` if the row has no ratio, or if its numbers
-    /// are not those of a valid ratio.
-    fn ratio(&self, wider: f64) -> Option<Estimate> {
-        let (mid, (low, high)) = self.ratio.zip(self.interval)?;
-        let sound = 0.0 < low && low <= mid && mid <= high && high.is_finite();
-        sound.then(|| spread(mid, mid / low, high / mid, wider))
-    }
+/// Returns the ratio of a row with its interval, or `None` if the row has no ratio, or if its
+/// numbers are not those of a valid ratio.
+fn ratio(row: &SummaryRow, wider: f64) -> Option<Estimate> {
+    let (mid, (low, high)) = row.ratio.zip(row.interval)?;
+    let sound = 0.0 < low && low <= mid && mid <= high && high.is_finite();
+    sound.then(|| spread(mid, mid / low, high / mid, wider))
 }
 
 /// Returns an estimate from its middle and the factors to the two ends of its 95 % interval. On
@@ -201,13 +179,13 @@ fn quotient(now: &Estimate, then: &Estimate, wider: f64) -> Estimate {
 
 impl Comparison {
     /// Compares the rows of a table that are in both runs.
-    fn add(&mut self, old: &OldTable, table: &ReportTable, wider: f64) {
+    fn add(&mut self, old: &SummaryTable, table: &ReportTable, wider: f64) {
         let from_one = |ratio: Option<f64>| ratio.map_or(0.0, |ratio| (ratio - 1.0).abs());
         let floor = from_one(old.aa).max(from_one(table.aa.map(|aa| aa.mid)));
         let compared = |key: &str| !ALWAYS.contains(&key);
         for row in table.rows.iter().filter(|row| compared(row.key)) {
-            let was = old.rows.iter().find(|old| old.key == row.key);
-            match (was.and_then(|was| was.ratio(wider)), row.ratio) {
+            let was = old.row(row.key);
+            match (was.and_then(|was| ratio(was, wider)), row.ratio) {
                 (Some(then), Some(now)) => {
                     let change = quotient(&now, &then, wider);
                     self.changes.push(Change {
@@ -223,13 +201,14 @@ impl Comparison {
                 }
                 (Some(_), None) => self.miss(table, row.key, &format!("measured then; now {}", now(row))),
                 (None, Some(_)) => {
-                    let then = was.map_or("not in the run".to_owned(), OldRow::told);
+                    let then = was.map_or("not in the run".to_owned(), then);
                     self.miss(table, row.key, &format!("measured now; then {then}"));
                 }
                 (None, None) => {}
             }
         }
-        let gone = |row: &&OldRow| compared(&row.key) && row.ratio.is_some() && table.row(&row.key).is_none();
+        let gone =
+            |row: &&SummaryRow| compared(&row.key) && row.ratio.is_some() && table.row(&row.key).is_none();
         for row in old.rows.iter().filter(gone) {
             self.miss(table, &row.key, "measured then; now not in the run");
         }
@@ -319,11 +298,9 @@ impl Comparison {
     }
 }
 
-impl OldRow {
-    /// Returns the reason why the earlier run has no ratio for this row.
-    fn told(&self) -> String {
-        self.reason.as_ref().map_or(self.state.clone(), |reason| format!("{}: {reason}", self.state))
-    }
+/// Returns the reason why the earlier run has no ratio for a row.
+fn then(row: &SummaryRow) -> String {
+    row.reason.as_ref().map_or(row.state.clone(), |reason| format!("{}: {reason}", row.state))
 }
 
 /// Returns the reason why this run has no ratio for a row.

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
+use ephemera_measure::summary::FORMAT;
 use serde_json::{Value, json};
 
 use super::alone;
 use super::bars::{Bar, BarLimit, JUDGED_AT};
-use super::baseline::FORMAT;
 use super::model::{BenchReport, ReportRow, ReportTable};
 use super::pairs::Pairs;
 use crate::runner::WorkloadOutcome;

@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use super::{Baseline, Comparison, OldRow, OldTable, quotient, spread};
+use ephemera_measure::summary::{SummaryRow, SummaryTable};
+
+use super::{Baseline, Comparison, quotient, ratio, spread};
 use crate::report::{ReportRow, ReportTable};
 use crate::runner::ContenderState;
 use crate::stats::{Estimate, Verdict};
@@ -54,24 +56,31 @@ fn table(rows: Vec<ReportRow>) -> ReportTable {
     }
 }
 
-fn old(key: &str, ratio: Option<Estimate>) -> OldRow {
-    OldRow {
+fn old(key: &str, ratio: Option<Estimate>) -> SummaryRow {
+    SummaryRow {
         key: key.to_owned(),
         state: if ratio.is_some() { "ran" } else { "missing" }.to_owned(),
         reason: ratio.is_none().then(|| "one thread only".to_owned()),
         ratio: ratio.map(|ratio| ratio.mid),
         interval: ratio.map(|ratio| (ratio.low95, ratio.high95)),
+        ..SummaryRow::default()
     }
 }
 
-fn compared(then: Vec<OldRow>, now: Vec<ReportRow>, aa: f64) -> Comparison {
+fn compared(then: Vec<SummaryRow>, now: Vec<ReportRow>, aa: f64) -> Comparison {
     let mut comparison = Comparison {
         commit: "abc".to_owned(),
         differs: Vec::new(),
         changes: Vec::new(),
         missing: Vec::new(),
     };
-    let old = OldTable { id: "S1".to_owned(), aa: Some(aa), trusted: true, rows: then };
+    let old = SummaryTable {
+        id: "S1".to_owned(),
+        aa: Some(aa),
+        trusted: true,
+        rows: then,
+        ..SummaryTable::default()
+    };
     comparison.add(&old, &table(now), WIDER);
     comparison
 }
@@ -133,8 +142,8 @@ fn contenders_missing_from_one_run_are_named() {
 fn a_number_that_cannot_be_a_ratio_is_left_out() {
     for (mid, interval) in [(0.0, (0.0, 1.0)), (1.0, (-1.0, 2.0)), (1.0, (1.1, 2.0)), (f64::NAN, (0.5, 1.5))]
     {
-        let row = OldRow { ratio: Some(mid), interval: Some(interval), ..old("ring", None) };
-        assert_eq!(row.ratio(WIDER), None, "{mid} {interval:?}");
+        let row = SummaryRow { ratio: Some(mid), interval: Some(interval), ..old("ring", None) };
+        assert_eq!(ratio(&row, WIDER), None, "{mid} {interval:?}");
     }
 }
 
