@@ -4,8 +4,8 @@
 mod budget;
 mod circles;
 mod features;
+mod ignores;
 mod lexer;
-mod markers;
 mod names;
 mod orderings;
 mod paths;
@@ -30,10 +30,10 @@ use crate::workspace::Workspace;
   cargo xtask tidy            runs all checks
   cargo xtask tidy --quiet    prints errors only
 
-Checks the length of files and the `//!` at their start, ORDERING comments and the functions they name, macros and
-words that a draft leaves behind, the reason of each `#[ignore]`, type names with two definitions, files that use each other, versions that prose repeats,
-documentation of features, paths of one machine, negative controls and their table, jobs of workflows, the width and the
-phrases of comments and pages, and the terms of the glossary.")]
+Checks the length of files and the `//!` at their start, ORDERING comments and the functions they name, the reason of
+each `#[ignore]`, type names with two definitions, files that use each other, versions that prose repeats, documentation
+of features, paths of one machine, negative controls and their table, jobs of workflows, the width and the phrases of
+comments and pages, and the terms of the glossary.")]
 pub(crate) struct TidyOptions {
     /// Print errors only.
     #[arg(long, short)]
@@ -106,7 +106,7 @@ fn check(ws: &Workspace) -> Result<Vec<Finding>> {
     let names: Vec<_> = controls::table::load(ws)?.into_iter().map(|control| control.name).collect();
     let mut findings = budget::check(&files);
     findings.extend(orderings::check(&files));
-    findings.extend(markers::check(&files));
+    findings.extend(ignores::check(&files));
     findings.extend(features::check(&files));
     findings.extend(names::check(&files));
     findings.extend(circles::check(&files));

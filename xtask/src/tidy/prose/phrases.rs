@@ -14,10 +14,15 @@ const PHRASES: &[(&str, &str)] = &[
     ("so much", "\"this much\", or the amount itself"),
     ("behind it", "\"after it\", or \"while it is held\""),
     ("behind that", "\"after that\""),
+    ("fixme", UNFINISHED),
+    ("xxx", UNFINISHED),
 ];
 
 /// The advice for the phrases with the word "home".
 const HOME: &str = "\"is freed\" or \"is booked\"";
+
+/// The advice for the words that mark unfinished code.
+const UNFINISHED: &str = "an issue that describes the fault, or the missing code";
 
 /// Words that begin a clause in place of a subject, whatever word follows.
 const PEOPLE: &[&str] = &["who", "whoever", "whose", "theirs"];
