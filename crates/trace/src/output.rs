@@ -3,10 +3,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use ephemera_recorder::format::MAGIC;
+use tempfile::{Builder, NamedTempFile};
 
 /// Prints text on the standard output. A closed pipe is not an error, because its reader wants no
 /// more text.
@@ -38,19 +39,6 @@ pub(crate) fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Creates an empty file in a directory. Its name is `prefix` and a number that is not in use.
-pub(crate) fn fresh(directory: &Path, prefix: &str) -> io::Result<(PathBuf, File)> {
-    let mut number = 0_u32;
-    loop {
-        let path = directory.join(format!("{prefix}-{}-{number}", std::process::id()));
-        match File::options().read(true).write(true).create_new(true).open(&path) {
-            Ok(file) => return Ok((path, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(error) => return Err(error),
-        }
-    }
-}
-
 /// Returns the path of the regular file that a write replaces or creates; `None` if `path` names a
 /// device or a pipe, which is written directly.
 fn target(path: &Path) -> io::Result<Option<PathBuf>> {
@@ -68,8 +56,12 @@ fn target(path: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// The prefix of the temporary files of [`replace`] and [`check`].
-const DRAFT: &str = ".ephemera";
+/// Creates a temporary file that can take the place of `target`. It is removed when the value is
+/// dropped.
+fn draft(target: &Path) -> io::Result<NamedTempFile> {
+    let mode = fs::Permissions::from_mode(0o666);
+    Builder::new().prefix(".ephemera-").permissions(mode).tempfile_in(directory_of(target))
+}
 
 /// Checks that [`replace`] can write a file, without changing any file.
 ///
@@ -79,7 +71,7 @@ const DRAFT: &str = ".ephemera";
 pub fn check(path: &Path) -> io::Result<()> {
     let checked = target(path).and_then(|target| {
         let Some(target) = target else { return Ok(()) };
-        fresh(directory_of(&target), DRAFT).and_then(|(draft, _)| fs::remove_file(draft))
+        draft(&target)?.close()
     });
     named(path, checked)
 }
@@ -93,25 +85,17 @@ pub fn check(path: &Path) -> io::Result<()> {
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let replaced = target(path).and_then(|target| {
         let Some(target) = target else { return fs::write(path, text) };
-        let (draft, file) = fresh(directory_of(&target), DRAFT)?;
-        let done = fill(file, text, &target).and_then(|()| fs::rename(&draft, &target));
-        if done.is_err() {
-            // Best effort: the error of the write says more than an error of the removal.
-            let _ = fs::remove_file(&draft);
+        let mut draft = draft(&target)?;
+        draft.write_all(text.as_bytes())?;
+        if let Ok(before) = fs::metadata(&target) {
+            draft.as_file().set_permissions(before.permissions())?;
         }
-        done
+        // Some file systems report a full disk only at this call.
+        draft.as_file().sync_all()?;
+        draft.persist(&target)?;
+        Ok(())
     });
     named(path, replaced)
-}
-
-/// Writes a temporary file that takes the place of `target`.
-fn fill(mut file: File, text: &str, target: &Path) -> io::Result<()> {
-    file.write_all(text.as_bytes())?;
-    if let Ok(before) = fs::metadata(target) {
-        file.set_permissions(before.permissions())?;
-    }
-    // Some file systems report a full disk only at this call.
-    file.sync_all()
 }
 
 /// Returns whether two paths name the same file, or would if the file existed.
@@ -141,44 +125,27 @@ pub fn is_trace(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tempfile::TempDir;
 
-    /// A directory that is removed when the value is dropped.
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str) -> Self {
-            let dir = std::env::temp_dir().join(format!("ephemera-output-{name}-{}", std::process::id()));
-            fs::create_dir_all(&dir).expect("the directory for temporary files is writable");
-            Self(dir)
-        }
-
-        fn entries(&self) -> usize {
-            fs::read_dir(&self.0).expect("the test made it").count()
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            // Best effort: the system removes temporary files too.
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    fn scratch() -> TempDir {
+        tempfile::tempdir().expect("the directory for temporary files is writable")
     }
 
     #[test]
     fn a_written_file_has_the_new_text_and_the_old_mode() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let dir = Scratch::new("mode");
-        let path = dir.0.join("page");
+        let dir = scratch();
+        let path = dir.path().join("page");
         replace(&path, "old").expect("the directory is writable");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("it is ours");
-        let link = dir.0.join("link");
+        let link = dir.path().join("link");
         std::os::unix::fs::symlink(&path, &link).expect("the directory is writable");
         check(&link).expect("the directory is writable");
         assert_eq!(fs::read_to_string(&path).expect("it is there"), "old", "a check changes nothing");
         replace(&link, "new").expect("the directory is writable");
         assert_eq!(fs::read_to_string(&path).expect("it is there"), "new", "the link stays a link");
         let mode = fs::metadata(&path).expect("it is there").permissions().mode();
-        assert_eq!((mode & 0o777, dir.entries()), (0o640, 2), "no temporary file stays");
+        let entries = fs::read_dir(dir.path()).expect("the test made it").count();
+        assert_eq!((mode & 0o777, entries), (0o640, 2), "no temporary file stays");
     }
 
     #[test]
@@ -204,9 +171,9 @@ mod tests {
 
     #[test]
     fn two_names_of_a_file_are_the_same() {
-        let dir = Scratch::new("same");
-        let (one, other) = (dir.0.join("one"), dir.0.join("other"));
-        assert!(is_same(&one, &dir.0.join(".").join("one")) && !is_same(&one, &other), "no file yet");
+        let dir = scratch();
+        let (one, other) = (dir.path().join("one"), dir.path().join("other"));
+        assert!(is_same(&one, &dir.path().join(".").join("one")) && !is_same(&one, &other), "no file yet");
         fs::write(&one, "text").expect("the directory is writable");
         assert!(!is_same(&one, &other));
         fs::hard_link(&one, &other).expect("the directory is writable");

@@ -1,7 +1,5 @@
 //! Tests of profiles, advice and programs, with traces whose figures are known.
 
-use std::path::PathBuf;
-
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -43,26 +41,18 @@ impl Script {
         self.call(thread, What::Resized { address: to * 16, size });
     }
 
-    fn read<T>(&self, name: &str, read: impl FnOnce(&Trace) -> Result<T, TraceError>) -> T {
-        struct Scratch(PathBuf);
-        impl Drop for Scratch {
-            fn drop(&mut self) {
-                // Best effort: the file may already be gone.
-                let _ = std::fs::remove_file(&self.0);
-            }
-        }
-        let name = format!("ephemera-trace-{}-{name}", std::process::id());
-        let file = Scratch(std::env::temp_dir().join(name));
-        self.writer.save(&file.0).expect("the directory for temporary files is writable");
-        Trace::open(&file.0).and_then(|trace| read(&trace)).expect("a whole trace")
+    fn read<T>(&self, read: impl FnOnce(&Trace) -> Result<T, TraceError>) -> T {
+        let file = tempfile::NamedTempFile::new().expect("the directory for temporary files is writable");
+        self.writer.save(file.path()).expect("the directory for temporary files is writable");
+        Trace::open(file.path()).and_then(|trace| read(&trace)).expect("a whole trace")
     }
 
-    fn profile(&self, name: &str) -> TraceProfile {
-        self.read(name, |trace| TraceProfile::of(trace, |_| ()))
+    fn profile(&self) -> TraceProfile {
+        self.read(|trace| TraceProfile::of(trace, |_| ()))
     }
 
-    fn program(&self, name: &str) -> ReplayProgram {
-        self.read(name, ReplayProgram::of)
+    fn program(&self) -> ReplayProgram {
+        self.read(ReplayProgram::of)
     }
 }
 
@@ -103,7 +93,7 @@ fn slots(blocks: u64, count: u64, size: u64) -> Script {
 
 #[test]
 fn a_queue_is_first_in_first_out() {
-    let profile = queue(50_000, 100, 200).profile("queue");
+    let profile = queue(50_000, 100, 200).profile();
     let all = profile.all();
     assert_eq!((all.blocks, all.freed, profile.left), (50_000, 49_900, 100));
     assert!(all.share(&[FreeOrder::Fifo]) > 0.999, "{:?}", all.orders);
@@ -128,13 +118,13 @@ fn long_lived_blocks_in_a_queue_leave_it_a_queue() {
             script.free(1, i - 100);
         }
     }
-    let all = script.profile("pinned").all();
+    let all = script.profile().all();
     assert!(all.share(&[FreeOrder::Fifo]) > 0.98, "{:?}", all.orders);
 }
 
 #[test]
 fn a_stack_is_last_in_first_out() {
-    let all = stacks(1000, 20, 48).profile("stack").all();
+    let all = stacks(1000, 20, 48).profile().all();
     assert_eq!(all.freed, 20_000);
     assert_eq!(all.of(FreeOrder::AtOnce), 1000, "the block on top is freed before another is allocated");
     assert_eq!(all.of(FreeOrder::Lifo), 19_000);
@@ -142,7 +132,7 @@ fn a_stack_is_last_in_first_out() {
 
 #[test]
 fn pairs_are_freed_at_once() {
-    let profile = stacks(10_000, 1, 48).profile("pairs");
+    let profile = stacks(10_000, 1, 48).profile();
     let all = profile.all();
     assert_eq!(all.of(FreeOrder::AtOnce), 10_000);
     assert_eq!(all.lives.rows(), [(1, 10_000)]);
@@ -152,7 +142,7 @@ fn pairs_are_freed_at_once() {
 
 #[test]
 fn random_frees_have_no_order() {
-    let all = slots(50_000, 200, 48).profile("slots").all();
+    let all = slots(50_000, 200, 48).profile().all();
     assert!(all.share(&[FreeOrder::None]) > 0.97, "{:?}", all.orders);
 }
 
@@ -165,7 +155,7 @@ fn remote_frees_are_counted_with_their_order() {
             script.free(2, i - 32);
         }
     }
-    let profile = script.profile("elsewhere");
+    let profile = script.profile();
     let all = profile.all();
     assert_eq!((all.elsewhere, all.freed, profile.threads), (9_968, 9_968, 2));
     assert!(all.share(&[FreeOrder::Fifo]) > 0.999, "a queue between threads: {:?}", all.orders);
@@ -185,13 +175,13 @@ fn odd_calls_are_counted_and_change_no_other_figure() {
     script.resize(1, 3, 3, 0);
     script.call(1, What::Resized { address: 160, size: 4 });
     script.free(1, 3);
-    let profile = script.profile("odd");
+    let profile = script.profile();
     assert_eq!((profile.unknown, profile.twice, profile.lost), (3, 1, 1));
     assert_eq!(profile.left, 2, "the results of `realloc` of unknown blocks");
     assert_eq!(profile.peak_bytes, 5000 + 8 + 4);
     let all = profile.all();
     assert_eq!((all.freed, all.resizes), (2, 1));
-    let program = script.program("odd-program");
+    let program = script.program();
     assert_eq!((program.left().len(), program.peak_live), (2, 5012));
 }
 
@@ -200,7 +190,7 @@ fn the_page_is_complete_and_loads_nothing() {
     let mut script = queue(5000, 100, 200);
     script.writer = Writer::new("cc <script>alert(1)</script>");
     (0..100).for_each(|i| script.alloc(1, 10_000 + i, 64));
-    let profile = script.profile("page");
+    let profile = script.profile();
     let page = page::page(&profile, &Advice::of(&profile, None), None);
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
     for needed in
@@ -249,7 +239,7 @@ fn crowd(calls: u64) -> Script {
 #[test]
 fn a_program_has_the_calls_of_its_trace() {
     let script = crowd(20_000);
-    let (profile, program) = (script.profile("crowd"), script.program("crowd-program"));
+    let (profile, program) = (script.profile(), script.program());
     assert_eq!(program.lanes().len(), 4);
     assert_eq!(program.peak_live, profile.peak_bytes);
     assert_eq!(program.left().len() as u64, profile.left);
@@ -267,8 +257,8 @@ fn a_program_has_the_calls_of_its_trace() {
 
 #[test]
 fn conc_every_candidate_plays_in_every_round() {
-    let single = slots(500, 50, 100).program("every-single");
-    let crowd = crowd(2000).program("every-crowd");
+    let single = slots(500, 50, 100).program();
+    let crowd = crowd(2000).program();
     for program in [&single, &crowd] {
         let candidates =
             [REFERENCE, TWIN, "another"].map(|key| Candidate::new::<std::alloc::System>(key, key));
@@ -284,7 +274,7 @@ fn conc_every_candidate_plays_in_every_round() {
 
 #[test]
 fn a_replay_without_rounds_is_an_error() {
-    let program = stacks(10, 1, 48).program("no-rounds");
+    let program = stacks(10, 1, 48).program();
     let error = time(&program, &[Candidate::new::<std::alloc::System>(REFERENCE, "")], 0, 1, |_| ());
     assert!(error.expect_err("there is no figure").contains("at least one round"));
 }
@@ -293,7 +283,7 @@ fn a_replay_without_rounds_is_an_error() {
 #[test]
 #[should_panic(expected = "round 2 has ended")]
 fn the_largest_number_of_rounds_is_not_taken_for_none() {
-    let program = stacks(10, 1, 48).program("most-rounds");
+    let program = stacks(10, 1, 48).program();
     let reference = Candidate::new::<std::alloc::System>(REFERENCE, "");
     let figures = time(&program, &[reference], u32::MAX, 1, |round| assert!(round < 2, "round 2 has ended"));
     assert!(figures.is_err(), "some rounds have been played");
@@ -310,7 +300,7 @@ fn sums_that_exceed_the_largest_number_stay_there() {
     (0..20).for_each(|i| script.alloc(2 + i, 1000 + u64::from(i), 64));
     script.pace = u64::MAX / 800;
     (0..20).for_each(|i| script.free(2 + i, 1000 + u64::from(i)));
-    let profile = script.profile("sums");
+    let profile = script.profile();
     let all = profile.all();
     assert_eq!((profile.peak_bytes, all.bytes, profile.ring_peak), (u64::MAX, u64::MAX, u64::MAX));
     assert_eq!((all.blocks, all.freed, profile.threads_time), (320, 320, u64::MAX));

@@ -115,15 +115,14 @@ fn programs(dir: &Path) -> Result<Vec<(&'static str, Command)>, Box<dyn Error>> 
 /// Prints a row for each program whose name contains `wanted`. Returns whether each program's share
 /// is near the figure of a profiler.
 fn check(wanted: &str) -> Result<bool, Box<dyn Error>> {
-    let dir = env::temp_dir().join(format!("ephemera-share-{}", std::process::id()));
-    let _gone = Gone(dir.clone());
-    fs::create_dir_all(&dir)?;
+    let scratch = tempfile::tempdir()?;
+    let dir = scratch.path();
     let library = recorder()?;
     let mut good = true;
     println!(
         "| program | processor time | callgrind | perf | middle | range | recorder |\n|---|---|---|---|---|---|---|"
     );
-    for (at, (name, mut command)) in programs(&dir)?.into_iter().enumerate() {
+    for (at, (name, mut command)) in programs(dir)?.into_iter().enumerate() {
         if !name.contains(wanted) {
             continue;
         }
@@ -166,16 +165,6 @@ fn check(wanted: &str) -> Result<bool, Box<dyn Error>> {
         );
     }
     Ok(good)
-}
-
-/// A directory that is removed when the value is dropped.
-struct Gone(PathBuf);
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        // Best effort: the directory for temporary files may keep the rest.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Builds the recorder, as `cargo xtask record` does. Returns the path of the library.

@@ -1,13 +1,11 @@
 //! Stores the packed operations of a program in memory or in a file without a name.
 #![forbid(unsafe_code)]
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use crate::output;
 
 /// The packed operations of all lanes of a program.
 #[derive(Debug)]
@@ -59,7 +57,9 @@ impl Tape {
         };
         let offset = kept.length;
         if kept.file.is_none() {
-            kept.file = Some(nameless(directory)?);
+            // The file has no name, so the system deletes it when it is closed, at the latest when
+            // this process ends.
+            kept.file = Some(tempfile::tempfile_in(directory)?);
         }
         if let Some(file) = &kept.file {
             file.write_all_at(bytes, offset)?;
@@ -79,14 +79,6 @@ impl Tape {
     }
 }
 
-/// Creates a file in a directory and removes its name. The system deletes the file when it is
-/// closed, at the latest when this process ends.
-fn nameless(directory: &Path) -> io::Result<File> {
-    let (path, file) = output::fresh(directory, ".replay")?;
-    fs::remove_file(path)?;
-    Ok(file)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,13 +95,12 @@ mod tests {
 
     #[test]
     fn the_file_of_a_tape_has_no_name() {
-        let dir = std::env::temp_dir().join(format!("ephemera-tape-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("the directory for temporary files is writable");
-        let tape = Tape::new(Some(&dir));
+        let dir = tempfile::tempdir().expect("the directory for temporary files is writable");
+        let tape = Tape::new(Some(dir.path()));
         assert_eq!((tape.append(b"some").ok(), tape.append(b"more").ok()), (Some(0), Some(4)));
         let mut read = [0; 6];
         tape.read(&mut read, 2).expect("the test appended it");
         assert_eq!((&read, tape.on_disk(), tape.in_memory()), (b"memore", 8, 0));
-        fs::remove_dir(&dir).expect("it is empty");
+        std::fs::remove_dir(dir.path()).expect("it is empty");
     }
 }

@@ -12,7 +12,7 @@ fn offer(advice: &Advice, name: &str) -> Offer {
 
 #[test]
 fn few_calls_or_little_time_change_nothing() {
-    let advice = Advice::of(&queue(100, 10, 64).profile("few"), None);
+    let advice = Advice::of(&queue(100, 10, 64).profile(), None);
     assert_eq!(advice.verdict, Recommendation::Keep);
     assert!(advice.reasons[0].contains("too few"), "{:?}", advice.reasons);
     let mut slow = Script { pace: 100_000, ..Script::new() };
@@ -20,7 +20,7 @@ fn few_calls_or_little_time_change_nothing() {
         slow.alloc(1, i, 64);
         slow.free(1, i);
     });
-    let advice = Advice::of(&slow.profile("slow"), None);
+    let advice = Advice::of(&slow.profile(), None);
     assert_eq!(advice.verdict, Recommendation::Keep);
     assert!(advice.reasons[0].contains("too little to change"), "{:?}", advice.reasons);
     assert!(text::verdict(&advice).contains("Keep your allocator."));
@@ -35,7 +35,7 @@ fn no_saving_exceeds_the_whole() {
             script.alloc(1, i, 64);
             script.free(1, i);
         });
-        let advice = Advice::of(&script.profile("dense"), None);
+        let advice = Advice::of(&script.profile(), None);
         assert!(advice.offers.iter().all(|offer| (0.0..=1.0).contains(&offer.saving)), "{:?}", advice.offers);
         assert!(text::verdict(&advice).contains(said), "{}", text::verdict(&advice));
         assert!(advice.reasons[0].contains(said), "{:?}", advice.reasons);
@@ -44,7 +44,7 @@ fn no_saving_exceeds_the_whole() {
 
 #[test]
 fn a_queue_of_buffers_fits_and_scattered_long_lived_blocks_do_not() {
-    let advice = Advice::of(&queue(50_000, 100, 200).profile("buffers"), None);
+    let advice = Advice::of(&queue(50_000, 100, 200).profile(), None);
     assert!(offer(&advice, "ringal").fits && offer(&advice, "ring-alloc").fits, "{:?}", advice.offers);
     assert!(matches!(advice.verdict, Recommendation::Try(_, CostSource::Table)), "{:?}", advice.verdict);
     assert!(text::headline(&advice).contains("assumed"), "{}", text::headline(&advice));
@@ -56,7 +56,7 @@ fn a_queue_of_buffers_fits_and_scattered_long_lived_blocks_do_not() {
         blocks.clone().for_each(|block| script.alloc(1, block, 128));
         blocks.skip(1).for_each(|block| script.free(1, block));
     }
-    let profile = script.profile("scattered");
+    let profile = script.profile();
     assert!(profile.ring_peak >= 200 * (32 << 10), "{}", profile.ring_peak);
     let ring = offer(&Advice::of(&profile, None), "ring-alloc");
     assert!(!ring.fits && ring.reasons.iter().any(|why| why.contains("hold chunks")), "{:?}", ring.reasons);
@@ -94,7 +94,7 @@ fn replayed(profile: &TraceProfile, ratios: &[(&str, f64)]) -> Replayed {
 
 #[test]
 fn the_figures_of_a_replay_are_used() {
-    let profile = slots(50_000, 5000, 4000).profile("replayed");
+    let profile = slots(50_000, 5000, 4000).profile();
     let replayed = replayed(&profile, &[("mimalloc", 0.5), ("one-ring", 2.0)]);
     let advice = Advice::of(&profile, Some(&replayed));
     assert_eq!(advice.source, CostSource::Replay);
@@ -110,7 +110,7 @@ fn the_figures_of_a_replay_are_used() {
 
 #[test]
 fn the_largest_measured_saving_wins() {
-    let profile = slots(50_000, 500, 64).profile("ranked");
+    let profile = slots(50_000, 500, 64).profile();
     let advise = |ratios: &[(&str, f64)]| Advice::of(&profile, Some(&replayed(&profile, ratios)));
 
     // All four crates fit by assumption, and a general allocator was measured.
@@ -156,7 +156,7 @@ fn the_share_of_several_threads_divides_by_the_time_of_all() {
             let thread = 1 + (i % u64::from(threads)) as u32;
             script.writer.push(&TraceEvent { sequence: i, time: now, thread, what });
         }
-        Advice::of(&script.profile("shared"), None)
+        Advice::of(&script.profile(), None)
     };
     let (one, eight) = (run(1), run(8));
     let share = |advice: &Advice| advice.heap_share.expect("it has times");

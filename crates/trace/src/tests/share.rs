@@ -68,8 +68,8 @@ impl Run {
         script
     }
 
-    fn advice(self, name: &str) -> Advice {
-        Advice::of(&self.script().profile(name), None)
+    fn advice(self) -> Advice {
+        Advice::of(&self.script().profile(), None)
     }
 }
 
@@ -79,14 +79,14 @@ fn contains(range: Option<Interval>, share: f64) -> bool {
 
 #[test]
 fn a_recorder_that_takes_nine_tenths_of_the_time_does_not_hide_the_share() {
-    let advice = Run::new([80, 900, 20, 0]).advice("four-fifths");
+    let advice = Run::new([80, 900, 20, 0]).advice();
     let share = advice.share.of_processor();
     assert!(contains(share, 0.8), "{share:?}");
     assert!(share.is_some_and(|share| share.low > 0.3), "{share:?}: the recorder is subtracted");
     assert_eq!(advice.source, CostSource::Sampled);
     assert!(advice.share.reasons.iter().any(|why| why.contains("the recorder took about 9")));
     // A cheap recorder leaves a narrow range.
-    let share = Run::new([80, 5, 20, 0]).advice("cheap-recorder").share.of_processor();
+    let share = Run::new([80, 5, 20, 0]).advice().share.of_processor();
     assert!(contains(share, 0.8), "{share:?}");
     assert!(share.is_some_and(|share| share.low > 0.6), "{share:?}");
 }
@@ -99,7 +99,7 @@ fn shares_are_right_for_slow_calls_and_for_rare_calls() {
         ([40, 60, 1960, 0], 0.02),
         ([15, 60, 1485, 0], 0.01),
     ] {
-        let share = Run::new(call).advice("known").share.of_processor();
+        let share = Run::new(call).advice().share.of_processor();
         assert!(contains(share, known), "{call:?}: {share:?}");
         let mid = share.map_or(0.0, |share| share.mid);
         assert!((mid / known - 1.0).abs() < 0.34, "{call:?}: {mid}");
@@ -108,20 +108,20 @@ fn shares_are_right_for_slow_calls_and_for_rare_calls() {
 
 #[test]
 fn waiting_counts_as_wall_time_only() {
-    let advice = Run::new([80, 60, 20, 840]).advice("waiting");
+    let advice = Run::new([80, 60, 20, 840]).advice();
     assert!(contains(advice.share.of_processor(), 0.8), "{:?}", advice.share);
     assert!(contains(advice.share.of_wall(), 80.0 / 940.0), "{:?}", advice.share);
     let said = text::verdict(&advice);
     assert!(said.contains("processor time") && said.contains("of the wall time"), "{said}");
     assert!(advice.whole.contains("processor time"), "savings are a share of processor time");
-    let page = page::page(&Run::new([80, 60, 20, 840]).script().profile("waits"), &advice, None);
+    let page = page::page(&Run::new([80, 60, 20, 840]).script().profile(), &advice, None);
     assert!(page.contains("processor time") && page.contains("waiting included"));
 }
 
 #[test]
 fn the_processor_time_of_a_killed_programs_last_packet_is_estimated() {
     let run = Run { exits: false, ..Run::new([80, 60, 20, 0]) };
-    let advice = run.advice("killed");
+    let advice = run.advice();
     let recorded = advice.share.recorded.expect("its clocks are noted");
     assert!(recorded.low < recorded.high && recorded.low <= recorded.mid, "{recorded:?}");
     assert!(contains(Some(recorded), (2 * BLOCKS - 1) as f64 * 160.0), "{recorded:?}");
@@ -135,7 +135,7 @@ fn no_verdict_claims_a_bound() {
     let measured = Run::new([15, 60, 4985, 0]);
     let assumed = Run { measured: false, ..measured };
     for (run, source) in [(measured, CostSource::Sampled), (assumed, CostSource::Table)] {
-        let advice = run.advice("bounds");
+        let advice = run.advice();
         assert_eq!(
             (advice.verdict.clone(), advice.source),
             (Recommendation::Keep, source),
@@ -155,7 +155,7 @@ fn no_verdict_claims_a_bound() {
 #[test]
 fn a_range_of_assumed_costs_that_contains_the_bar_decides_nothing() {
     let run = Run { measured: false, ..Run::new([60, 60, 2_000, 0]) };
-    let advice = run.advice("assumed");
+    let advice = run.advice();
     let share = advice.share.of_processor().expect("it has clocks");
     assert!(share.low < 0.02 && share.high > 0.02 && contains(Some(share), 60.0 / 2060.0), "{share:?}");
     assert!(advice.reasons.iter().any(|why| why.contains("replay")), "{:?}", advice.reasons);
@@ -169,7 +169,7 @@ fn the_busiest_threads_are_listed_with_their_processor_time() {
         script.alloc(thread, thread.into(), 64);
         script.writer.clocks(thread, &Clocks { time: 100_000, thread: busy, process: 140_000, recorder: 0 });
     }
-    let profile = script.profile("busiest");
+    let profile = script.profile();
     let said = text::report(&profile, &Advice::of(&profile, None));
     assert!(said.contains("90.0 us by thread 2, 40.0 us by thread 3, 5.0 us by thread 1"), "{said}");
 }
