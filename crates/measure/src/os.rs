@@ -7,6 +7,9 @@
 use std::fs;
 use std::io::Read as _;
 
+#[cfg(target_os = "linux")]
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 /// The threads whose counters [`usage`] adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
@@ -28,16 +31,12 @@ pub struct ResourceUsage {
 /// Pins the calling thread to a CPU. Returns whether that worked.
 #[cfg(target_os = "linux")]
 pub fn pin(cpu: usize) -> bool {
-    // SAFETY: a CPU set is a bit mask, for which zeros are valid.
-    let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-    if cpu >= 8 * size_of::<libc::cpu_set_t>() {
+    let mut set = CpuSet::new();
+    if cpu >= CpuSet::MAX_CPU {
         return false;
     }
-    // SAFETY: the index is within the set.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the set is initialised and its size is given. 0 means the calling thread.
-    let status = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
-    status == 0
+    set.set(cpu);
+    sched_setaffinity(None, &set).is_ok()
 }
 
 /// Returns `false`: this system cannot pin a thread to a CPU.
@@ -50,16 +49,8 @@ pub fn pin(_cpu: usize) -> bool {
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn cpus() -> Vec<usize> {
-    // SAFETY: a CPU set is a bit mask, for which zeros are valid.
-    let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };
-    // SAFETY: the pointer and the size are those of `set`. 0 means the calling thread.
-    let status = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
-    if status != 0 {
-        return Vec::new();
-    }
-    // SAFETY: the index is below the number of bits of the set.
-    let allowed = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &set) };
-    (0..8 * size_of::<libc::cpu_set_t>()).filter(allowed).collect()
+    let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
 /// Returns an empty list: this system does not report the CPUs that a thread may run on.

@@ -5,12 +5,14 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Instant;
 
 use ephemera_measure::os;
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde::{Deserialize, Serialize};
 
 /// The initial time between two readings of a process's memory. The time doubles whenever readings
@@ -69,7 +71,7 @@ pub(super) fn run(
     let (end, watched) = thread::scope(|scope| {
         let (stop, stopped) = channel();
         let watcher = scope.spawn(move || watch(id, start, limit, &stopped));
-        let ended = wait(id);
+        let ended = wait(&child);
         let end = start.elapsed();
         drop(stop);
         // The watcher does not panic.
@@ -204,19 +206,10 @@ fn parse_memory(status: &str) -> Option<ProcessMemory> {
 }
 
 /// Waits for a child to end, without reaping it.
-fn wait(id: libc::pid_t) -> io::Result<()> {
-    loop {
-        // SAFETY: all fields of the structure are numbers, for which zeros are valid.
-        let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
-        let number = libc::id_t::try_from(id).unwrap_or(0);
-        // SAFETY: `info` is writable and has the type that the call writes.
-        let status =
-            unsafe { libc::waitid(libc::P_PID, number, &raw mut info, libc::WEXITED | libc::WNOWAIT) };
-        if status == 0 {
-            return Ok(());
-        }
-        interrupted()?;
-    }
+fn wait(child: &Child) -> io::Result<()> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    retry_on_intr(|| waitid(WaitId::Pid(Pid::from_child(child)), options))?;
+    Ok(())
 }
 
 /// Reaps a child. Returns its status and the resources that the child and its own children used.

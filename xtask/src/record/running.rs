@@ -11,7 +11,9 @@ use core::ptr::{null, null_mut};
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::processes;
 
@@ -126,7 +128,7 @@ pub(super) fn run(command: &mut Command, parts: &Path, signals: &BlockedSignals)
     // SAFETY: the closure makes one system call and does not allocate.
     unsafe { command.pre_exec(restore) };
     let mut child = command.spawn()?;
-    while !has_ended(child.id())? {
+    while !has_ended(&child)? {
         let (signal, sender) = signals.wait()?;
         let passed_on = match sender {
             _ if signal == libc::SIGCHLD => false,
@@ -143,18 +145,9 @@ pub(super) fn run(command: &mut Command, parts: &Path, signals: &BlockedSignals)
 }
 
 /// Returns whether a child has ended. Does not reap the child.
-fn has_ended(pid: u32) -> io::Result<bool> {
-    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-    let options = libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
-    // SAFETY: `info` is writable.
-    if unsafe { libc::waitid(libc::P_PID, pid, info.as_mut_ptr(), options) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: zeros are a valid structure. The call replaced them with another valid one if the
-    // child has ended.
-    let info = unsafe { info.assume_init() };
-    // SAFETY: the field is the child's ID, or zero if the child has not ended.
-    Ok(unsafe { info.si_pid() } != 0)
+fn has_ended(child: &Child) -> io::Result<bool> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    Ok(waitid(WaitId::Pid(Pid::from_child(child)), options)?.is_some())
 }
 
 /// Returns the exit status as a shell reports it. For a signal, this is 128 plus the number of the

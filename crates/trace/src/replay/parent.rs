@@ -2,8 +2,12 @@
 //!
 //! A replay that a signal ends cannot kill its child process, which would run on and keep its
 //! memory. The child therefore asks the system to kill it when its parent ends.
+#![forbid(unsafe_code)]
 
 use std::os::unix::process::parent_id;
+
+#[cfg(target_os = "linux")]
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Asks the system to kill this process when its parent ends. `parent` is the ID of the process
 /// that started this one. Systems other than Linux lack such a request, so there the function only
@@ -14,10 +18,8 @@ use std::os::unix::process::parent_id;
 /// Returns an error if the parent has already ended.
 pub(super) fn end_with(parent: u32) -> Result<(), String> {
     #[cfg(target_os = "linux")]
-    // SAFETY: this option sets a number of the calling process and accesses no memory.
-    unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong);
-    }
+    // Best effort: if the request fails, this process merely outlives a parent that is killed.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
     // A parent that ended before the request causes no signal.
     if parent_id() == parent {
         Ok(())

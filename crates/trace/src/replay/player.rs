@@ -7,6 +7,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use core::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::lane::{Lane, SegmentBuffer};
 use super::op::{Action, ProgramOp};
 use super::program::ReplayProgram;
@@ -57,10 +59,7 @@ impl<A> core::fmt::Debug for Player<'_, A> {
 
 /// Returns the processor time of the calling thread in nanoseconds.
 fn thread_time() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer refers to a structure of the right type. Every system with threads has
-    // the clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
