@@ -142,6 +142,7 @@ mod boxed;
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 mod class;
 mod error;
+mod forward;
 mod geometry;
 mod heap;
 mod local_frees;

@@ -10,7 +10,6 @@ pub use pools::{AnyPool, BoxPool, OfType, PoolOf, Pooled, typed};
 use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::mem::{self, MaybeUninit};
-use core::ops::{Deref, DerefMut};
 use core::pin::Pin;
 use core::ptr::NonNull;
 
@@ -375,24 +374,6 @@ impl<T: ?Sized, P: BoxPool> Drop for SlotGuard<T, P> {
         // SAFETY: the slot is live and has this layout. Its value was dropped or never stored, so
         // nothing uses the slot after this call.
         unsafe { P::__give(self.value.cast(), layout) };
-    }
-}
-
-impl<T: ?Sized, P: BoxPool> Deref for PooledBox<T, P> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the box owns its value.
-        unsafe { self.value.as_ref() }
-    }
-}
-
-impl<T: ?Sized, P: BoxPool> DerefMut for PooledBox<T, P> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the box owns its value and is borrowed exclusively.
-        unsafe { self.value.as_mut() }
     }
 }
 

@@ -1,16 +1,14 @@
 //! The traits that a box forwards to its value, and the conversions that create boxes.
 
-use core::borrow::{Borrow, BorrowMut};
-use core::cmp::Ordering;
 use core::error::Error;
-use core::fmt;
 use core::future::Future;
-use core::hash::{Hash, Hasher};
+use core::hash::Hasher;
 use core::iter::FusedIterator;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use super::{BoxPool, PoolOf, PooledBox};
+use crate::forward::forward_to_value;
 
 impl<T: Default, P: PoolOf<T>> Default for PooledBox<T, P> {
     /// Puts the default value into a slot of the calling thread's pool.
@@ -53,73 +51,7 @@ impl<T: Clone, P: PoolOf<T>> Clone for PooledBox<T, P> {
     }
 }
 
-impl<T: ?Sized, P: BoxPool> AsRef<T> for PooledBox<T, P> {
-    fn as_ref(&self) -> &T {
-        self
-    }
-}
-
-impl<T: ?Sized, P: BoxPool> AsMut<T> for PooledBox<T, P> {
-    fn as_mut(&mut self) -> &mut T {
-        self
-    }
-}
-
-impl<T: ?Sized, P: BoxPool> Borrow<T> for PooledBox<T, P> {
-    fn borrow(&self) -> &T {
-        self
-    }
-}
-
-impl<T: ?Sized, P: BoxPool> BorrowMut<T> for PooledBox<T, P> {
-    fn borrow_mut(&mut self) -> &mut T {
-        self
-    }
-}
-
-impl<T: ?Sized + fmt::Debug, P: BoxPool> fmt::Debug for PooledBox<T, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized + fmt::Display, P: BoxPool> fmt::Display for PooledBox<T, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: ?Sized, P: BoxPool> fmt::Pointer for PooledBox<T, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Pointer::fmt(&self.value, f)
-    }
-}
-
-impl<T: ?Sized + PartialEq, P: BoxPool> PartialEq for PooledBox<T, P> {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl<T: ?Sized + Eq, P: BoxPool> Eq for PooledBox<T, P> {}
-
-impl<T: ?Sized + PartialOrd, P: BoxPool> PartialOrd for PooledBox<T, P> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        (**self).partial_cmp(&**other)
-    }
-}
-
-impl<T: ?Sized + Ord, P: BoxPool> Ord for PooledBox<T, P> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (**self).cmp(&**other)
-    }
-}
-
-impl<T: ?Sized + Hash, P: BoxPool> Hash for PooledBox<T, P> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (**self).hash(state);
-    }
-}
+forward_to_value!([T: ?Sized, P: BoxPool] PooledBox<T, P>, value);
 
 /// Forwards each number by its own method, because a hasher may treat numbers differently from
 /// their bytes.

@@ -1,12 +1,7 @@
 //! `TypedBox`: the handle of a value in a `TypedPool`.
 
-use core::borrow::{Borrow, BorrowMut};
-use core::cmp::Ordering;
-use core::fmt;
-use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 use core::mem;
-use core::ops::{Deref, DerefMut};
 use core::pin::Pin;
 use core::ptr::NonNull;
 
@@ -15,6 +10,7 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::alloc::Global;
 
 use super::TypedPool;
+use crate::forward::forward_to_value;
 
 macro_rules! typed_box {
     ($($default:tt)*) => {
@@ -129,23 +125,7 @@ impl<T, A: Allocator> Drop for TypedBox<'_, T, A> {
     }
 }
 
-impl<T, A: Allocator> Deref for TypedBox<'_, T, A> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the handle owns its value.
-        unsafe { self.slot.as_ref() }
-    }
-}
-
-impl<T, A: Allocator> DerefMut for TypedBox<'_, T, A> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the handle owns its value and is borrowed exclusively.
-        unsafe { self.slot.as_mut() }
-    }
-}
+forward_to_value!([T, A: Allocator] TypedBox<'_, T, A>, slot);
 
 /// The value does not move with its handle: it is dropped in its slot, or stays there permanently.
 impl<T, A: Allocator> Unpin for TypedBox<'_, T, A> {}
@@ -159,73 +139,5 @@ where
         // SAFETY: the value stays in its slot until it is dropped. A leaked value stays there
         // permanently, because neither its unit nor the backing allocator is ever freed.
         unsafe { Pin::new_unchecked(this) }
-    }
-}
-
-impl<T, A: Allocator> AsRef<T> for TypedBox<'_, T, A> {
-    fn as_ref(&self) -> &T {
-        self
-    }
-}
-
-impl<T, A: Allocator> AsMut<T> for TypedBox<'_, T, A> {
-    fn as_mut(&mut self) -> &mut T {
-        self
-    }
-}
-
-impl<T, A: Allocator> Borrow<T> for TypedBox<'_, T, A> {
-    fn borrow(&self) -> &T {
-        self
-    }
-}
-
-impl<T, A: Allocator> BorrowMut<T> for TypedBox<'_, T, A> {
-    fn borrow_mut(&mut self) -> &mut T {
-        self
-    }
-}
-
-impl<T: fmt::Debug, A: Allocator> fmt::Debug for TypedBox<'_, T, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: fmt::Display, A: Allocator> fmt::Display for TypedBox<'_, T, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T, A: Allocator> fmt::Pointer for TypedBox<'_, T, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Pointer::fmt(&self.slot, f)
-    }
-}
-
-impl<T: PartialEq, A: Allocator> PartialEq for TypedBox<'_, T, A> {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl<T: Eq, A: Allocator> Eq for TypedBox<'_, T, A> {}
-
-impl<T: PartialOrd, A: Allocator> PartialOrd for TypedBox<'_, T, A> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        (**self).partial_cmp(&**other)
-    }
-}
-
-impl<T: Ord, A: Allocator> Ord for TypedBox<'_, T, A> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (**self).cmp(&**other)
-    }
-}
-
-impl<T: Hash, A: Allocator> Hash for TypedBox<'_, T, A> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (**self).hash(state);
     }
 }
