@@ -4,9 +4,10 @@ mod builder;
 mod future;
 mod usage;
 
+pub use crate::threads::Counts;
 pub use builder::{ScopeBuilder, ScopeError};
 pub use future::InScope;
-pub use usage::{Counts, OverLimit, Usage, measure};
+pub use usage::{OverLimit, Usage, measure};
 
 use crate::Stats;
 use crate::threads::ScopeRef;

@@ -1,10 +1,10 @@
-//! The reports of a scope: `Usage`, `Counts`, `OverLimit`, and `measure`.
+//! The reports of a scope: `Usage`, `OverLimit`, and `measure`.
 
 use core::error::Error;
 use core::fmt;
 
 use super::Scope;
-use crate::threads::{Ledger, LedgerCounts};
+use crate::threads::{Counts, Ledger};
 
 /// The bytes that a scope holds, or held at its end if it has ended.
 ///
@@ -35,32 +35,6 @@ pub struct Usage {
     pub counts: Option<Counts>,
 }
 
-/// The counts of a counting scope.
-///
-/// A block counts with the bytes of its slot: its size, rounded up to a size class. Resizing a
-/// block within its slot does not change any count. Moving it to another slot counts as an
-/// allocation and a free. The counts are exact, no matter which thread frees a block, or in which
-/// scope.
-///
-/// A block without a size class (more than 32 KiB) counts with its size. If the block grows in its
-/// own scope, the growth adds to the bytes, but not to the allocations, even if the block moves. If
-/// it grows elsewhere, it counts as freed in its own scope, and as allocated in the scope where it
-/// grows, if there is one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counts {
-    /// The number of allocations.
-    pub allocations: usize,
-    /// The bytes of all allocated blocks, plus the bytes by which blocks without a size class grew.
-    pub bytes: usize,
-    /// The number of frees of the scope's blocks, on any thread and in any scope.
-    pub frees: usize,
-    /// The bytes of the blocks that are live.
-    pub bytes_live: usize,
-    /// The maximum of `bytes_live` so far.
-    pub bytes_live_peak: usize,
-}
-
 impl Usage {
     pub(super) fn of(name: &'static str, ledger: &Ledger) -> Self {
         let held = ledger.held();
@@ -71,22 +45,12 @@ impl Usage {
             bytes_peak: ledger.peak().max(held),
             limit: ledger.limit(),
             over_limit: ledger.is_over(),
-            counts: ledger.is_counting().then(|| Counts::of(ledger.counts())),
+            counts: ledger.is_counting().then(|| ledger.counts()),
         }
     }
 }
 
 impl Counts {
-    fn of(counts: LedgerCounts) -> Self {
-        Self {
-            allocations: counts.allocations,
-            bytes: counts.allocated,
-            frees: counts.frees,
-            bytes_live: counts.live,
-            bytes_live_peak: counts.live_peak,
-        }
-    }
-
     /// Returns the number of live blocks.
     #[must_use]
     pub fn live(&self) -> usize {

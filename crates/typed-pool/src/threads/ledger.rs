@@ -75,13 +75,30 @@ pub(crate) struct Ledger {
 }
 
 /// The counts of a counting scope.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LedgerCounts {
-    pub(crate) allocations: usize,
-    pub(crate) allocated: usize,
-    pub(crate) frees: usize,
-    pub(crate) live: usize,
-    pub(crate) live_peak: usize,
+///
+/// A block counts with the bytes of its slot: its size, rounded up to a size class. Resizing a
+/// block within its slot does not change any count. Moving it to another slot counts as an
+/// allocation and a free. The counts are exact, no matter which thread frees a block, or in which
+/// scope.
+///
+/// A block without a size class (more than 32 KiB) counts with its size. If the block grows in its
+/// own scope, the growth adds to the bytes, but not to the allocations, even if the block moves. If
+/// it grows elsewhere, it counts as freed in its own scope, and as allocated in the scope where it
+/// grows, if there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no `Scope`"))]
+pub struct Counts {
+    /// The number of allocations.
+    pub allocations: usize,
+    /// The bytes of all allocated blocks, plus the bytes by which blocks without a size class grew.
+    pub bytes: usize,
+    /// The number of frees of the scope's blocks, on any thread and in any scope.
+    pub frees: usize,
+    /// The bytes of the blocks that are live.
+    pub bytes_live: usize,
+    /// The maximum of `bytes_live` so far.
+    pub bytes_live_peak: usize,
 }
 
 impl Ledger {
@@ -275,13 +292,13 @@ impl Ledger {
     }
 
     /// Returns the counts of a counting scope.
-    pub(crate) fn counts(&self) -> LedgerCounts {
-        LedgerCounts {
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
             allocations: self.allocations.load(Ordering::Relaxed),
-            allocated: self.allocated.load(Ordering::Relaxed),
+            bytes: self.allocated.load(Ordering::Relaxed),
             frees: self.frees.get(),
-            live: self.live.get(),
-            live_peak: self.live_peak.load(Ordering::Relaxed),
+            bytes_live: self.live.get(),
+            bytes_live_peak: self.live_peak.load(Ordering::Relaxed),
         }
     }
 }

@@ -77,7 +77,9 @@ pub(crate) use binding::refill;
 #[cfg(not(ephemera_loom))]
 pub(crate) use large::{allocate_beyond, allocate_large, deallocate_large, grow_large, shrink_large};
 #[cfg(not(ephemera_loom))]
-pub(crate) use ledger::{Ledger, LedgerCounts};
+pub use ledger::Counts;
+#[cfg(not(ephemera_loom))]
+pub(crate) use ledger::Ledger;
 #[cfg(not(ephemera_loom))]
 pub(crate) use pooled::{pooled_cell, pooled_family};
 #[cfg(not(ephemera_loom))]
