@@ -199,8 +199,8 @@ pub mod __private {
     pub use ephemera_prim::impl_allocator;
 
     pub use crate::alloc::{
-        allocate, allocate_zeroed, class_of, deallocate, give_to_own_unit, grow, or_null, reallocate,
-        set_limit, shrink, stats, stride_of_slot, take_from_front, trim, trim_all,
+        allocate, allocate_zeroed, class_of, deallocate, give_to_own_unit, grow, or_null, reallocate, shrink,
+        stride_of_slot, take_from_front,
     };
     pub use crate::boxed::typed;
     pub use crate::threads::{Family, FamilyCell, ThisCell};

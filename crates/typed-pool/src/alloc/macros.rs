@@ -184,53 +184,9 @@ macro_rules! __allocator_of_family {
                 // the family belong.
                 unsafe { $crate::__private::shrink(Self::__cell(), Self::__family(), block, old, new) }
             }
-
-            /// Publishes the remote frees that this thread made, books the remote frees of its own
-            /// slots, then frees all of its empty units.
-            ///
-            /// Without a trim, a thread keeps 128 KiB of empty units of each class, but at least
-            /// one unit, and frees other units as they become empty. Each time it frees a unit and
-            /// later requests one, it keeps one more, up to 4 MiB. It frees these additional units
-            /// once its load no longer needs them, and all empty units when it ends.
-            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
-            #[allow(dead_code, reason = "an allocator may never be trimmed")]
-            pub fn trim(&self) {
-                $crate::__private::trim(Self::__family());
-            }
-
-            /// Trims this thread and the records of ended threads, and asks running threads to trim
-            /// at their next slow path.
-            ///
-            /// The request does not reach a thread that no longer allocates. That thread frees its
-            /// empty units and publishes its remote frees when it calls `trim` or ends.
-            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
-            #[allow(dead_code, reason = "an allocator may never be trimmed")]
-            pub fn trim_all(&self) {
-                $crate::__private::trim_all(Self::__family());
-            }
-
-            /// Sets the limit on the bytes that all threads together hold, in units and larger
-            /// blocks. `usize::MAX`, the initial value, means no limit.
-            ///
-            /// Before the limit refuses a request, the requesting thread trims itself and the
-            /// records of ended threads. A new limit does not free memory that is already held.
-            /// Freed slots that waited in another thread's bundle when the limit was set cannot be
-            /// allocated until that thread publishes them.
-            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
-            #[allow(dead_code, reason = "an allocator may have no limit")]
-            pub fn set_limit(&self, bytes: usize) {
-                $crate::__private::set_limit(Self::__family(), bytes);
-            }
-
-            /// Returns the bytes that all threads hold, and the slots that are live. The call walks
-            /// all units of all threads.
-            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
-            #[allow(dead_code, reason = "the declaring crate may not read statistics")]
-            #[must_use]
-            pub fn stats(&self) -> $crate::Stats {
-                $crate::__private::stats(Self::__family())
-            }
         }
+
+        $crate::__family_methods!($name, Self::__family());
 
         // SAFETY: a live slot is not free (H3), so blocks are disjoint and valid until they are
         // freed. Layouts are served exactly or refused with null, and no method unwinds. All memory
@@ -273,6 +229,57 @@ macro_rules! __allocator_of_family {
             // SAFETY: a live slot is not free (H3), so blocks are disjoint and valid until they are
             // freed. All values are the same allocator, and no method unwinds.
             unsafe impl[] for $name
+        }
+    };
+}
+
+/// Defines the methods of a zero-sized type that stands for a family: trims, limit and statistics.
+/// Not public API: [`pooled!`](crate::pooled) and [`pooled_allocator!`] expand to this macro.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __family_methods {
+    ($name:ident, $family:expr) => {
+        #[expect(clippy::allow_attributes, reason = "the declaring crate may not use these methods")]
+        #[allow(dead_code, reason = "a program may use some of the methods only")]
+        impl $name {
+            /// Publishes the remote frees that this thread made, books the remote frees of its own
+            /// slots, then frees all of its empty units.
+            ///
+            /// Without a trim, a thread keeps 128 KiB of empty units of each type or size class,
+            /// but at least one unit, and frees other units as they become empty. Each time it
+            /// frees a unit and later requests one, it keeps one more, up to 4 MiB. It frees these
+            /// additional units once its load no longer needs them, and all empty units when it
+            /// ends.
+            pub fn trim(&self) {
+                $family.trim();
+            }
+
+            /// Trims this thread and the records of ended threads, and asks running threads to trim
+            /// at their next slow path.
+            ///
+            /// The request does not reach a thread that no longer allocates. That thread frees its
+            /// empty units and publishes its remote frees when it calls `trim` or ends.
+            pub fn trim_all(&self) {
+                $family.trim_all();
+            }
+
+            /// Sets the limit on the bytes that all threads together hold, in units and larger
+            /// blocks. `usize::MAX`, the initial value, means no limit.
+            ///
+            /// Before the limit refuses a request, the requesting thread trims itself and the
+            /// records of ended threads. A new limit does not free memory that is already held.
+            /// Freed slots that waited in another thread's bundle when the limit was set cannot be
+            /// allocated until that thread publishes them.
+            pub fn set_limit(&self, bytes: usize) {
+                $family.set_limit(bytes);
+            }
+
+            /// Returns the bytes that all threads hold, and the slots that are live. The call walks
+            /// all units of all threads.
+            #[must_use]
+            pub fn stats(&self) -> $crate::Stats {
+                $family.stats()
+            }
         }
     };
 }

@@ -10,7 +10,7 @@ mod slots;
 
 pub use global::{or_null, reallocate};
 pub use resize::{grow, shrink};
-pub use route::{allocate, allocate_zeroed, deallocate, set_limit, stats, trim, trim_all};
+pub use route::{allocate, allocate_zeroed, deallocate};
 pub use slots::{class_of, give_to_own_unit, stride_of_slot, take_from_front};
 
 impl PooledAllocator {

@@ -11,8 +11,7 @@ use super::slots::{allocate_in, block_of};
 use crate::class;
 use crate::heap;
 use crate::local_frees::Reach;
-use crate::stats::Stats;
-use crate::threads::{self, Family, ThisCell};
+use crate::threads::{Family, ThisCell};
 
 /// Allocates an uninitialised block.
 ///
@@ -67,27 +66,4 @@ pub unsafe fn deallocate(cell: ThisCell, family: &'static Family, block: NonNull
     let owner = unsafe { cell.heaps().owner(class) };
     // SAFETY: the caller passes a live block of this class.
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
-}
-
-/// Publishes the remote frees that this thread made, books the remote frees of its own slots, then
-/// frees its empty units.
-pub fn trim(family: &'static Family) {
-    threads::trim_here(family);
-}
-
-/// Trims this thread and the records of ended threads, and asks running threads to trim at their
-/// next slow path.
-pub fn trim_all(family: &'static Family) {
-    threads::trim_all(family);
-}
-
-/// Sets the limit on the bytes that all threads together hold.
-pub fn set_limit(family: &'static Family, bytes: usize) {
-    family.account().set_limit(bytes);
-}
-
-/// Returns the bytes held by all threads, and the slots that are live.
-#[must_use]
-pub fn stats(family: &'static Family) -> Stats {
-    family.stats()
 }

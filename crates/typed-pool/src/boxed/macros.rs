@@ -59,40 +59,7 @@ macro_rules! pooled {
         )]
         $vis struct $tag;
 
-        impl $tag {
-            /// Returns the bytes that the pools of this tag hold on all threads, and their live
-            /// slots.
-            #[must_use]
-            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
-            #[allow(dead_code, reason = "the declaring crate may not read statistics")]
-            pub fn stats(&self) -> $crate::Stats {
-                $crate::__private::stats(<Self as $crate::PoolOf<$type>>::__family())
-            }
-
-            /// Sets the limit on the bytes that the pools of this tag hold, on all threads
-            /// together.
-            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
-            #[allow(dead_code, reason = "a pool may have no limit")]
-            pub fn set_limit(&self, bytes: usize) {
-                $crate::__private::set_limit(<Self as $crate::PoolOf<$type>>::__family(), bytes);
-            }
-
-            /// Publishes the remote frees that this thread made, books the remote frees of its own
-            /// slots, then frees all of its empty units.
-            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
-            #[allow(dead_code, reason = "a pool may never be trimmed")]
-            pub fn trim(&self) {
-                $crate::__private::trim(<Self as $crate::PoolOf<$type>>::__family());
-            }
-
-            /// Trims this thread and the records of ended threads, and asks running threads to trim
-            /// at their next slow path.
-            #[expect(clippy::allow_attributes, reason = "the declaring crate may not use this method")]
-            #[allow(dead_code, reason = "a pool may never be trimmed")]
-            pub fn trim_all(&self) {
-                $crate::__private::trim_all(<Self as $crate::PoolOf<$type>>::__family());
-            }
-        }
+        $crate::__family_methods!($tag, <Self as $crate::PoolOf<$type>>::__family());
 
         // SAFETY: the methods are those of `typed`.
         unsafe impl $crate::BoxPool for $tag {

@@ -17,7 +17,6 @@ use allocator_api2::alloc::{AllocError, handle_alloc_error};
 
 use crate::error::TryAllocError;
 use crate::stats::Stats;
-use crate::threads;
 
 /// An owned value in the pool of its type: a `Box` for types that have a pool.
 ///
@@ -144,7 +143,7 @@ impl<T: Pooled> PooledBox<T> {
     /// Before the limit refuses a request, the requesting thread trims itself and the records of
     /// ended threads. A new limit does not free memory that is already held.
     pub fn set_limit(bytes: usize) {
-        T::__family().account().set_limit(bytes);
+        T::__family().set_limit(bytes);
     }
 
     /// Publishes the remote frees that this thread made, books the remote frees of its own slots,
@@ -155,7 +154,7 @@ impl<T: Pooled> PooledBox<T> {
     /// later requests one, it keeps one more, up to 4 MiB, until its load no longer needs it. It
     /// frees all empty units when it ends.
     pub fn trim() {
-        threads::trim_here(T::__family());
+        T::__family().trim();
     }
 
     /// Trims this thread and the records of ended threads, and asks running threads to trim at
@@ -164,7 +163,7 @@ impl<T: Pooled> PooledBox<T> {
     /// The request does not reach a thread that no longer allocates values of this type. That
     /// thread frees its empty units and publishes its remote frees when it calls `trim` or ends.
     pub fn trim_all() {
-        threads::trim_all(T::__family());
+        T::__family().trim_all();
     }
 }
 

@@ -95,6 +95,4 @@ pub use state::{Family, FamilyCell, ThisCell};
 #[cfg(not(ephemera_loom))]
 pub(crate) use table::Heaps;
 #[cfg(not(ephemera_loom))]
-pub(crate) use tenant::{trim_all, trim_here};
-#[cfg(not(ephemera_loom))]
 pub(crate) use this_thread::this_record;

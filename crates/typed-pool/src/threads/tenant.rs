@@ -42,32 +42,38 @@ impl Tenant for PoolRecord {
     }
 }
 
-/// Frees this thread's empty units of the family, and those of the scopes that the thread is in.
-/// Also publishes the thread's bundle and frees the spans that the thread keeps.
-pub(crate) fn trim_here(family: &'static Family) {
-    publish_own();
-    if let Some(heaps) = (family.cell)().table() {
-        // SAFETY: T2: the thread holds the record of the table in its cell.
-        unsafe { heaps.trim() };
-    }
-    trim_outside(family);
-    clear_spans();
-    if ptr::eq(family, pooled_family()) {
-        scopes::trim_place(false);
-    }
-}
-
-/// Trims this thread and the records that no thread holds. Asks the holders of the other records to
-/// trim at their next slow path.
-pub(crate) fn trim_all(family: &'static Family) {
-    trim_here(family);
-    family.epoch.raise();
-    trim_free_records(family);
-}
-
 impl Family {
+    /// Frees this thread's empty units of the family, and those of the scopes that the thread is
+    /// in. Also publishes the thread's bundle and frees the spans that the thread keeps.
+    pub fn trim(&'static self) {
+        publish_own();
+        if let Some(heaps) = (self.cell)().table() {
+            // SAFETY: T2: the thread holds the record of the table in its cell.
+            unsafe { heaps.trim() };
+        }
+        trim_outside(self);
+        clear_spans();
+        if ptr::eq(self, pooled_family()) {
+            scopes::trim_place(false);
+        }
+    }
+
+    /// Trims this thread and the records that no thread holds. Asks the holders of the other
+    /// records to trim at their next slow path.
+    pub fn trim_all(&'static self) {
+        self.trim();
+        self.epoch.raise();
+        trim_free_records(self);
+    }
+
+    /// Sets the limit on the bytes that all threads together hold.
+    pub fn set_limit(&'static self, bytes: usize) {
+        self.account().set_limit(bytes);
+    }
+
     /// Returns the bytes that all threads hold for this family, and the live slots.
-    pub(crate) fn stats(&'static self) -> Stats {
+    #[must_use]
+    pub fn stats(&'static self) -> Stats {
         statistics::stats_of(self, |record| this_thread::holds(self, record))
     }
 }
