@@ -127,7 +127,6 @@ impl UnitSpec {
     }
 
     /// Returns the bytes of one group's slots in a whole unit.
-    #[cfg(not(ephemera_loom))]
     pub(crate) const fn group_bytes(self) -> usize {
         self.stride * if self.slots < GROUP { self.slots } else { GROUP }
     }

@@ -139,7 +139,6 @@ mod abandoned;
 mod alloc;
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 mod boxed;
-#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 mod class;
 mod error;
 mod forward;
@@ -157,15 +156,15 @@ mod unit;
 mod unit_header;
 
 pub use abandoned::{Abandoned, abandoned};
-#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
-pub use alloc::PooledAllocator;
-#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
-pub use boxed::{AnyPool, BoxPool, OfType, PoolOf, Pooled, PooledBox};
 pub use error::TryAllocError;
 pub use pool::{Builder, TypedBox, TypedPool};
-#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
-pub use scope::{Counts, InScope, OverLimit, Scope, ScopeBuilder, ScopeError, ScopeHandle, Usage, measure};
 pub use stats::Stats;
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+pub use {
+    alloc::PooledAllocator,
+    boxed::{AnyPool, BoxPool, OfType, PoolOf, Pooled, PooledBox},
+    scope::{Counts, InScope, OverLimit, Scope, ScopeBuilder, ScopeError, ScopeHandle, Usage, measure},
+};
 
 pub use ephemera_prim::backing;
 /// The pages of the operating system from which [`PooledBox`] and the pooled allocators take

@@ -18,7 +18,6 @@ use ephemera_prim::foreign::{COMPLETE_BITS, COUNTDOWN, Foreign};
 use ephemera_prim::poison::unpoison;
 use ephemera_prim::word::OwnerU64;
 
-#[cfg(not(ephemera_loom))]
 use crate::geometry::start_at;
 use crate::geometry::{GROUP, UnitSpec, index_of};
 use crate::local_frees::{LINK, link_of, write_link};
@@ -186,7 +185,6 @@ impl UnitPtr {
 
     /// Returns the stride of the unit's slots, or `None` if no slot of the unit starts at `block`.
     /// The unit must belong to a size class. Any thread may call this.
-    #[cfg(not(ephemera_loom))]
     #[inline]
     pub(crate) fn stride_of_slot(self, block: NonNull<u8>) -> Option<usize> {
         let groups = self.remote_groups();

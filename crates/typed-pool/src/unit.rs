@@ -31,7 +31,6 @@ const ABANDONED: usize = 1;
 const COUNTED: usize = 2;
 
 /// Returns the owner word for the units of a counting scope's heap.
-#[cfg_attr(not(feature = "std"), expect(dead_code, reason = "scopes need thread-locals"))]
 pub(crate) fn counted(heap: *const ()) -> *const () {
     heap.map_addr(|addr| addr | COUNTED)
 }

@@ -63,7 +63,7 @@ pub unsafe fn give_to_own_unit(cell: ThisCell, unit: NonNull<u8>, block: NonNull
     // SAFETY: T2: the thread holds the record of its table.
     let Some(owner) = (unsafe { cell.heaps().owner_of(unit) }) else { return false };
     // SAFETY: the caller frees a live slot of this unit, which this thread's heap owns.
-    unsafe { heap::give_known(owner.heap(), unit, block) }
+    unsafe { heap::fast::give_known(owner.heap(), unit, block) }
 }
 
 /// Shrinks a block within its slot: poisons the unused tail, except for the bytes of a link.

@@ -10,7 +10,6 @@ use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 
 use super::{AllocEnv, UnitHeap, supply};
-#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 use crate::local_frees::NEVER;
 use crate::local_frees::{LINK, Reach, link_of};
 use crate::unit::{Unit, UnitPtr};
@@ -104,7 +103,6 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 /// # Safety
 /// `heap` owns `unit`. `block` is a live slot of `unit` with room for a link, and nothing uses it
 /// after a call that returns `true`.
-#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 #[inline]
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
     let local = if unit.as_ptr() == heap.front.get() { &heap.local } else { unit.local() };

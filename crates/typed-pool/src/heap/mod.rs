@@ -37,8 +37,6 @@ pub(crate) mod slow;
 pub(crate) mod supply;
 
 pub(crate) use fast::give;
-#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
-pub(crate) use fast::give_known;
 pub(crate) use slow::{refill, reserve};
 pub(crate) use supply::trim;
 

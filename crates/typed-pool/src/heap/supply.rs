@@ -246,7 +246,6 @@ fn free_unneeded<E: PoolEnv>(env: E) {
 }
 
 /// Which units a heap leaves for the next scope when its scope ends.
-#[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeftUnits {
     /// Whether the heap sets its front aside without counting it. A finished scope counts its
@@ -261,7 +260,6 @@ pub(crate) struct LeftUnits {
 /// Trims a heap at the end of its scope, but keeps up to `most` bytes of units: the front if it is
 /// set aside, and empty units. These units count for no scope until the next scope allocates from
 /// them. Returns their bytes, and whether all other empty units were freed.
-#[cfg_attr(ephemera_loom, expect(dead_code, reason = "models have no pool of heaps"))]
 pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> (usize, bool) {
     env.book_mail();
     let heap = env.heap();

@@ -4,7 +4,7 @@
 use std_alloc::vec::Vec;
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
-use super::give_known;
+use super::fast::give_known;
 use crate::{TypedBox, TypedPool};
 
 /// A value of a type whose units have 63 slots.

@@ -5,7 +5,6 @@
 //! the bytes to which the limit applies. Shared counters of blocks and of bytes would take two
 //! more.
 
-#[cfg(not(ephemera_loom))]
 use ephemera_prim::account::{Account, Booked, SharedAccount, changed};
 use ephemera_prim::word::OwnerUsize;
 
@@ -28,7 +27,6 @@ impl LargeTally {
 
     /// Counts the allocation, free or resize of blocks. Adds both numbers if `adds`, else subtracts
     /// them. A resize passes 0 blocks. Only the holder of the record may call this.
-    #[cfg(not(ephemera_loom))]
     pub(super) fn change(&self, blocks: usize, bytes: usize, adds: bool) {
         self.blocks.set(changed(self.blocks.get(), blocks, adds));
         self.bytes.set(changed(self.bytes.get(), bytes, adds));
@@ -42,14 +40,12 @@ impl LargeTally {
 
 /// A family's account, together with the tally of the calling thread's table. The tally counts the
 /// large blocks; if the thread has no table, the account itself counts them.
-#[cfg(not(ephemera_loom))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Books<'w> {
     account: &'w SharedAccount,
     tally: Option<&'w LargeTally>,
 }
 
-#[cfg(not(ephemera_loom))]
 impl<'w> Books<'w> {
     /// Creates the books. The calling thread must hold the record with the tally.
     pub(super) fn new(account: &'w SharedAccount, tally: Option<&'w LargeTally>) -> Self {
@@ -57,7 +53,6 @@ impl<'w> Books<'w> {
     }
 }
 
-#[cfg(not(ephemera_loom))]
 impl Account for Books<'_> {
     fn reserve(&self, bytes: usize) -> bool {
         self.account.reserve(bytes)

@@ -13,7 +13,6 @@ use super::state::FamilyKey;
 #[cfg(ephemera_loom)]
 use super::state::PoolRecord;
 use super::state::{Family, FamilyKind};
-#[cfg(not(ephemera_loom))]
 use crate::class::{self, CLASSES};
 use crate::geometry::UnitSpec;
 use crate::heap::ChunkLen;
@@ -76,17 +75,14 @@ impl Family {
     pub(super) const fn heaps(&self) -> usize {
         match self.kind {
             FamilyKind::Type(_) => 1,
-            #[cfg(not(ephemera_loom))]
             FamilyKind::Classes => CLASSES,
         }
     }
 
     /// Returns the layout of the slots of the heap with this index.
-    #[cfg_attr(ephemera_loom, expect(unused_variables, reason = "models have families of one type only"))]
     pub(super) fn spec(&self, heap: usize) -> UnitSpec {
         let layout = match self.kind {
             FamilyKind::Type(layout) => layout,
-            #[cfg(not(ephemera_loom))]
             FamilyKind::Classes => class::layout(heap),
         };
         UnitSpec::of(layout).unwrap_or(UnitSpec::NONE)

@@ -8,7 +8,6 @@ use super::owner::HeapOwner;
 use super::state::{PoolRecord, ThreadHeap};
 use super::table::Heaps;
 use crate::heap;
-#[cfg(not(ephemera_loom))]
 use crate::heap::supply::LeftUnits;
 
 // ORDERING: Acquire. Pairs with the fence that separates a push from `mark_mail`: sees the pushes
@@ -92,7 +91,6 @@ pub(super) fn trim_rest(record: &Record<PoolRecord>) {
 ///
 /// If another thread holds the record, that thread frees all empty units when it releases the
 /// record.
-#[cfg(not(ephemera_loom))]
 pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, left: LeftUnits) -> usize {
     let Some(lease) = record.try_lease() else {
         end_scope(record);
@@ -172,7 +170,6 @@ fn mark_mail(data: &PoolRecord) {
 
 /// Frees the empty units that an earlier scope left on a record that this thread has just leased.
 /// The thread that held the record when that scope ended may not have freed them.
-#[cfg(not(ephemera_loom))]
 #[inline]
 pub(super) fn trim_ended(record: &Record<PoolRecord>) {
     if has_ended(record.data()) {

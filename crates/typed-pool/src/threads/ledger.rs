@@ -8,7 +8,6 @@
 //! counts for. The birth ensures that the free of an earlier scope's block does not change any
 //! figure of the current scope.
 
-#[cfg(not(ephemera_loom))]
 use ephemera_prim::account::Booked;
 use ephemera_prim::sync::{AtomicU64, AtomicUsize, Ordering};
 
@@ -24,16 +23,12 @@ const TRIMS: usize = 64;
 /// the usual peak by 1/`RISE` of the difference, and a scope with a lower peak lowers it by
 /// 1/`FALL` of the difference. If all scopes of a program are large, only the first three therefore
 /// count as bursts. If one scope in a thousand is large, it always counts as a burst.
-#[cfg(not(ephemera_loom))]
 const RISE: usize = 8;
-#[cfg(not(ephemera_loom))]
 const FALL: usize = 64;
 
 /// The factor that defines a burst: a scope whose peak exceeds `BURST` times the usual peak, and
 /// also [`BURST_LEAST`] bytes.
-#[cfg(not(ephemera_loom))]
 const BURST: usize = 4;
-#[cfg(not(ephemera_loom))]
 const BURST_LEAST: usize = 8 << 20;
 
 /// The bytes, the limit and the counts of a scope. Several threads may change them at once, so each
@@ -153,7 +148,6 @@ impl Ledger {
     /// Counts a scope that ends. Returns whether at least `scopes` other scopes have ended on these
     /// heaps since the last [`Self::forget_streak`]. The next scope then probably needs the same
     /// units.
-    #[cfg(not(ephemera_loom))]
     pub(crate) fn note_end(&self, scopes: usize) -> bool {
         self.streak.fetch_add(1, Ordering::Relaxed) >= scopes
     }
@@ -161,7 +155,6 @@ impl Ledger {
     /// Compares the peak of the scope that ends with the usual peak, then updates the usual peak.
     /// Returns the peak if the scope is a burst: the next scopes probably do not need that much
     /// memory.
-    #[cfg(not(ephemera_loom))]
     pub(crate) fn note_peak(&self) -> Option<usize> {
         let (peak, usual) = (self.peak(), self.usual.load(Ordering::Relaxed));
         let next = match peak.checked_sub(usual) {
@@ -228,7 +221,6 @@ impl Ledger {
     }
 
     /// Returns the bytes, the limit and the large blocks of the scope.
-    #[cfg(not(ephemera_loom))]
     pub(crate) fn booked(&self) -> Booked {
         Booked {
             held: self.held(),

@@ -68,31 +68,24 @@ mod tenant;
 mod tests;
 #[cfg(not(ephemera_loom))]
 mod this_thread;
-#[cfg(any(test, not(ephemera_loom)))]
 mod unused;
 mod visit;
 
 #[cfg(not(ephemera_loom))]
-pub(crate) use binding::refill;
+pub(crate) use {
+    binding::refill,
+    large::{allocate_beyond, allocate_large, deallocate_large, grow_large, shrink_large},
+    ledger::Ledger,
+    pooled::{pooled_cell, pooled_family},
+    remote::give_erased,
+    scope_ref::ScopeRef,
+    scopes::UNLIMITED,
+    spans::{allocate_block, deallocate_block, grow_block},
+    table::Heaps,
+    this_thread::this_record,
+};
 #[cfg(not(ephemera_loom))]
-pub(crate) use large::{allocate_beyond, allocate_large, deallocate_large, grow_large, shrink_large};
-#[cfg(not(ephemera_loom))]
-pub use ledger::Counts;
-#[cfg(not(ephemera_loom))]
-pub(crate) use ledger::Ledger;
-#[cfg(not(ephemera_loom))]
-pub(crate) use pooled::{pooled_cell, pooled_family};
-#[cfg(not(ephemera_loom))]
-pub(crate) use remote::give_erased;
-#[cfg(not(ephemera_loom))]
-pub(crate) use scope_ref::ScopeRef;
-#[cfg(not(ephemera_loom))]
-pub(crate) use scopes::UNLIMITED;
-#[cfg(not(ephemera_loom))]
-pub(crate) use spans::{allocate_block, deallocate_block, grow_block};
-#[cfg(not(ephemera_loom))]
-pub use state::{Family, FamilyCell, ThisCell};
-#[cfg(not(ephemera_loom))]
-pub(crate) use table::Heaps;
-#[cfg(not(ephemera_loom))]
-pub(crate) use this_thread::this_record;
+pub use {
+    ledger::Counts,
+    state::{Family, FamilyCell, ThisCell},
+};

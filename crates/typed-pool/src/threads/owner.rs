@@ -8,7 +8,6 @@ use ephemera_prim::pages::Pages;
 use super::ledger::Ledger;
 use super::state::ThreadHeap;
 use super::table::Heaps;
-#[cfg(not(ephemera_loom))]
 use crate::class::CLASSES;
 use crate::heap::{self, PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
@@ -59,7 +58,6 @@ impl<'w> Heaps<'w> {
     /// # Safety
     /// These are the heaps of an allocator with size classes. They are a table on a record that the
     /// calling thread holds, or the heaps of threads that own nothing.
-    #[cfg(not(ephemera_loom))]
     #[inline]
     pub(crate) unsafe fn owner_of(self, unit: UnitPtr) -> Option<HeapOwner<'w>> {
         let heap = unit.owner_word().get().cast_const().cast::<ThreadHeap>();

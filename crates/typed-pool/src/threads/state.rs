@@ -55,7 +55,6 @@ pub(crate) struct PoolRecord {
     /// The content that the holder's [`FamilyCell`] had before the holder entered the scope of this
     /// record. If that content names a table, the holder also holds the table's record for as long
     /// as it holds this record.
-    #[cfg(not(ephemera_loom))]
     pub(super) outer: [OwnerPtr<ThreadHeap>; 2],
     /// Not zero if the record's scope ended while another thread held the record. That thread trims
     /// the record when it releases it.
@@ -84,7 +83,6 @@ impl PoolRecord {
                 rest: OwnerUsize::new(0),
                 walks: AtomicUsize::new(0),
                 ledger: OwnerPtr::null(),
-                #[cfg(not(ephemera_loom))]
                 outer: [OwnerPtr::null(), OwnerPtr::null()],
                 ended: AtomicUsize::new(0),
                 mailed: AtomicUsize::new(0),
@@ -133,7 +131,6 @@ pub(crate) struct ThreadHeap {
     pub(super) record: *const Record<PoolRecord>,
     /// The total size of the slots of one group, in bytes. A push publishes remote frees of at most
     /// this size.
-    #[cfg(not(ephemera_loom))]
     pub(super) group_bytes: usize,
     /// The table of the same record that was made before this one. Only the first heap of a table
     /// uses it.
@@ -172,7 +169,6 @@ impl ThreadHeap {
                 heap: UnitHeap::new(spec, chunk_len),
                 family,
                 record,
-                #[cfg(not(ephemera_loom))]
                 group_bytes: spec.group_bytes(),
                 later: OwnerPtr::null(),
                 epoch_seen: OwnerUsize::new(0),
@@ -257,7 +253,6 @@ pub(super) enum FamilyKind {
     /// Values of one layout.
     Type(Layout),
     /// Values of every layout that has a class.
-    #[cfg(not(ephemera_loom))]
     Classes,
 }
 

@@ -5,7 +5,6 @@ use ephemera_prim::record::Record;
 use ephemera_prim::sync::{Ordering, fence};
 
 use super::lease_end::{release, trim_rest};
-#[cfg(not(ephemera_loom))]
 use super::ledger::Ledger;
 use super::state::{Family, PoolRecord, ThreadHeap};
 use super::table::Heaps;
@@ -51,7 +50,6 @@ fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
 
 /// Returns the units and live slots of a scope with these records. Also returns the large blocks
 /// and bytes that count for the scope.
-#[cfg(not(ephemera_loom))]
 pub(super) fn stats_of_scope<'w>(
     family: &'w Family,
     records: impl Iterator<Item = &'w Record<PoolRecord>>,

@@ -6,7 +6,6 @@ use core::marker::PhantomData;
 use ephemera_prim::pages;
 use ephemera_prim::record::Record;
 
-#[cfg(not(ephemera_loom))]
 use super::books::LargeTally;
 use super::bundle;
 use super::state::{Family, PoolRecord, ThreadHeap};
@@ -36,7 +35,6 @@ impl<'w> Heaps<'w> {
         Self { first, heaps: PhantomData }
     }
 
-    #[cfg(not(ephemera_loom))]
     #[inline]
     pub(super) fn as_ptr(self) -> *const ThreadHeap {
         self.first
@@ -60,7 +58,6 @@ impl<'w> Heaps<'w> {
 
     /// Returns the tally of large blocks. These heaps must be a table, not the heaps of threads
     /// that own nothing.
-    #[cfg(not(ephemera_loom))]
     pub(super) fn tally(self) -> &'w LargeTally {
         &self.first().tally
     }

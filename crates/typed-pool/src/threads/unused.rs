@@ -208,7 +208,6 @@ impl<T: 'static> UnusedPlace<T> {
     }
 
     /// Returns whether the place is empty. The answer may be out of date.
-    #[cfg(not(ephemera_loom))]
     pub(super) fn is_empty(&self) -> bool {
         self.0.load(Ordering::Relaxed).is_null()
     }
@@ -241,7 +240,6 @@ impl Users {
 
     /// Returns whether the caller is the only user. If so, no other thread can become a user,
     /// because only a user can add one.
-    #[cfg(not(ephemera_loom))]
     pub(super) fn is_one(&self) -> bool {
         // ORDERING: Acquire. Pairs with the Release in `Users::remove`: sees the work of the former
         // users.

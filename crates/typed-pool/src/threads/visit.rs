@@ -81,7 +81,6 @@ unsafe fn trim_on_request(heaps: Heaps<'_>) {
 ///
 /// # Safety
 /// The calling thread holds the record, and the family has more than `heap` heaps.
-#[cfg(not(ephemera_loom))]
 pub(super) unsafe fn refill_beyond(
     heaps: Heaps<'_>,
     heap: usize,
@@ -95,7 +94,6 @@ pub(super) unsafe fn refill_beyond(
 }
 
 /// The maximum number of outer scopes for which a thread books remote frees in one visit.
-#[cfg(not(ephemera_loom))]
 const OUTER: usize = 8;
 
 /// Books the remote frees of all heaps of the record. For the record of a scope, also books the
