@@ -48,7 +48,7 @@ pub(super) fn with_heaps(
     if let Some(heaps) = (family.cell)().table() {
         let slot = slow(heaps)?;
         if let Some(ledger) = heaps.first().ledger().filter(|ledger| ledger.is_counting()) {
-            ledger.count_allocation(class::stride(heap));
+            ledger.count_new(1, class::stride(heap));
         }
         return Ok(slot);
     }

@@ -58,23 +58,15 @@ impl Charge {
     /// The caller owns the block. It has this layout and came from the operating system's pages.
     /// Each path that frees the block must take its charge first.
     pub(super) unsafe fn count_block(self, block: NonNull<u8>, layout: Layout) {
-        let ledger = self.ledger();
         // SAFETY: G6: the caller owns the block, and each path that frees it takes the note first.
         if layout.size() != 0 && unsafe { notes::set(block, layout, self.0) } {
-            ledger.add_large(1, layout.size());
-            if ledger.is_counting() {
-                ledger.count_allocation(layout.size());
-            }
+            self.ledger().add_large(1, layout.size());
         }
     }
 
     /// Counts the free of a block of `bytes` bytes that counted for this scope.
     pub(super) fn count_free(self, bytes: usize) {
-        let ledger = self.ledger();
-        ledger.sub_large(1, bytes, self.0.number);
-        if ledger.is_counting() {
-            ledger.count_free(bytes, self.0.number);
-        }
+        self.ledger().sub_large(1, bytes, self.0.number);
     }
 
     /// Stores the charge of a block again, after [`take`](Self::take). If the block has moved and
@@ -92,19 +84,11 @@ impl Charge {
     /// Counts `more` bytes by which a block of this scope grew. The calling thread must be in the
     /// scope.
     pub(super) fn count_growth(self, more: usize) {
-        let ledger = self.ledger();
-        ledger.add_large(0, more);
-        if ledger.is_counting() {
-            ledger.count_growth(more);
-        }
+        self.ledger().add_large(0, more);
     }
 
     /// Counts `less` bytes by which a block of this scope shrank.
     pub(super) fn count_shrink(self, less: usize) {
-        let ledger = self.ledger();
-        ledger.sub_large(0, less, self.0.number);
-        if ledger.is_counting() {
-            ledger.count_shrink(less, self.0.number);
-        }
+        self.ledger().sub_large(0, less, self.0.number);
     }
 }

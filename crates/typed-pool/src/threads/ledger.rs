@@ -208,6 +208,9 @@ impl Ledger {
         self.large_blocks.add(blocks);
         self.large_bytes.add(bytes);
         self.add(bytes);
+        if self.counting {
+            self.count_new(blocks, bytes);
+        }
     }
 
     /// Subtracts large blocks with this birth. A shrink of a block subtracts 0 blocks. Any thread
@@ -217,6 +220,9 @@ impl Ledger {
             self.large_blocks.sub_for(blocks, birth);
             self.large_bytes.sub_for(bytes, birth);
             self.held.sub_for(bytes, birth);
+        }
+        if self.counting {
+            self.count_gone(blocks, bytes, birth);
         }
     }
 
@@ -237,29 +243,19 @@ impl Ledger {
         self.birth() == birth
     }
 
-    /// Counts the allocation of a block in a counting scope.
-    pub(crate) fn count_allocation(&self, bytes: usize) {
-        self.allocations.fetch_add(1, Ordering::Relaxed);
-        self.count_growth(bytes);
-    }
-
-    /// Counts the bytes by which a block of a counting scope grew.
-    pub(crate) fn count_growth(&self, bytes: usize) {
+    /// Counts `blocks` allocated blocks of `bytes` bytes in total, in a counting scope. The growth
+    /// of a block counts 0 blocks.
+    pub(crate) fn count_new(&self, blocks: usize, bytes: usize) {
+        self.allocations.fetch_add(blocks, Ordering::Relaxed);
         self.allocated.fetch_add(bytes, Ordering::Relaxed);
         self.live_peak.fetch_max(self.live.add(bytes), Ordering::Relaxed);
     }
 
-    /// Counts the free of a block with this birth, in a counting scope.
-    pub(crate) fn count_free(&self, bytes: usize, birth: u64) {
+    /// Counts freed blocks with this birth, in a counting scope. The shrink of a block counts 0
+    /// blocks.
+    pub(crate) fn count_gone(&self, blocks: usize, bytes: usize, birth: u64) {
         if self.is_current(birth) {
-            self.frees.add_for(1, birth);
-        }
-        self.count_shrink(bytes, birth);
-    }
-
-    /// Counts the bytes by which a block with this birth shrank, in a counting scope.
-    pub(crate) fn count_shrink(&self, bytes: usize, birth: u64) {
-        if self.is_current(birth) {
+            self.frees.add_for(blocks, birth);
             self.live.sub_for(bytes, birth);
         }
     }

@@ -120,7 +120,7 @@ fn may_wait(heap: &ThreadHeap, group: SlotGroupPtr) -> bool {
 #[inline(never)]
 fn count_free(heap: &ThreadHeap, birth: u64) {
     if let Some(ledger) = heap.ledger() {
-        ledger.count_free(heap.heap.spec().stride, birth);
+        ledger.count_gone(1, heap.heap.spec().stride, birth);
     }
 }
 
