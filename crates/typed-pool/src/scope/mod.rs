@@ -221,8 +221,8 @@ impl Scope {
     /// units do not count. If the scope has handles, it ends when the last handle is dropped.
     #[expect(clippy::must_use_candidate, reason = "a scope may end without a report")]
     pub fn finish(self) -> Usage {
-        self.handle.heaps.finish();
-        self.usage()
+        let ScopeHandle { heaps, name } = self.handle;
+        heaps.finish(|ledger| Usage::of(name, ledger))
     }
 }
 

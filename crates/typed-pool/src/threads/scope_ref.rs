@@ -3,12 +3,14 @@
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
+use core::mem;
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, handle_alloc_error};
 use ephemera_prim::record::Lease;
 
 use super::cell::CellState;
+use super::ledger::Ledger;
 use super::pooled::{pooled_cell, pooled_family};
 use super::scopes::ScopeHeaps;
 use super::state::PoolRecord;
@@ -30,7 +32,7 @@ impl Clone for ScopeRef {
 impl Drop for ScopeRef {
     fn drop(&mut self) {
         if self.0.users.remove() {
-            self.0.end();
+            self.0.end(true, |_| ());
         }
     }
 }
@@ -105,15 +107,17 @@ impl ScopeRef {
         Ok(Some(Entered { lease: Some(lease), thread: PhantomData }))
     }
 
-    /// Frees the scope's empty units. A thread that still holds a record of the scope frees that
-    /// record's units when it leaves the scope. If this is the only reference, some empty units may
-    /// stay for the next scope.
-    pub(crate) fn finish(&self) {
-        if self.0.users.is_one() {
-            self.0.free_units(false);
-        } else {
-            self.0.records().for_each(lease_end::end_scope);
+    /// Frees the scope's empty units, then calls `read` with the ledger. A thread that still holds
+    /// a record of the scope frees that record's units when it leaves the scope. If this is the
+    /// only reference, the scope ends, and some empty units may stay for the next scope.
+    pub(crate) fn finish<R>(self, read: impl FnOnce(&Ledger) -> R) -> R {
+        let heaps = self.0;
+        if heaps.users.is_one() {
+            mem::forget(self);
+            return heaps.end(false, read);
         }
+        heaps.records().for_each(lease_end::end_scope);
+        read(heaps.ledger())
     }
 
     /// Returns the units and slots of the scope's heaps, including units that earlier scopes left,

@@ -22,7 +22,7 @@ use crossbeam_utils::CachePadded;
 use ephemera_prim::local;
 use ephemera_prim::pages;
 use ephemera_prim::record::{Lease, Record};
-use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, push};
+use ephemera_prim::sync::{AtomicPtr, Ordering, push};
 
 use super::lease_end;
 use super::ledger::{Ledger, NO_LIMIT};
@@ -47,18 +47,7 @@ pub(crate) struct ScopeHeaps {
     /// The next item of the list [`ALL`].
     later: AtomicPtr<ScopeHeaps>,
     listing: Listing<ScopeHeaps>,
-    /// Says which empty units were freed at the end of the scope: `FREED_NONE`, `FREED` or
-    /// `FREED_MOST`. Only the thread that ends the scope uses this word.
-    freed: AtomicUsize,
 }
-
-/// The value of `freed` before the empty units of the scope have been freed.
-const FREED_NONE: usize = 0;
-/// The value of `freed` after all empty units of the scope have been freed.
-const FREED: usize = 1;
-/// The value of `freed` after all empty units of the scope have been freed, except for those that
-/// the next scope probably needs.
-const FREED_MOST: usize = 2;
 
 /// A record of a scope, with its link in the scope's list of records. It is not in a registry, so
 /// no thread takes it as its own.
@@ -194,7 +183,6 @@ impl ScopeHeaps {
             users: Users::new(),
             later: AtomicPtr::new(ptr::null_mut()),
             listing: Listing::new(),
-            freed: AtomicUsize::new(FREED_NONE),
         })?;
         add_to(&ALL, heaps, &heaps.later);
         Some(heaps)
@@ -292,46 +280,38 @@ impl ScopeHeaps {
         }
     }
 
-    /// Frees the empty units of the scope at its end. If many scopes have ended on these heaps and
-    /// the thread's place is empty, the heaps keep up to `KEPT_BYTES` of units for the next scope.
-    /// `aside` says whether they also set their fronts aside.
-    pub(super) fn free_units(&'static self, aside: bool) {
+    /// Ends the scope: frees its empty units, calls `read` with the ledger, and puts the heaps into
+    /// the pool.
+    ///
+    /// If many scopes have ended on these heaps and the thread's place is empty, the heaps keep up
+    /// to `KEPT_BYTES` of units for the next scope. `aside` says whether they also set their fronts
+    /// aside.
+    pub(super) fn end<R>(&'static self, aside: bool, read: impl FnOnce(&Ledger) -> R) -> R {
         let counting = self.ledger.is_counting();
-        let mut kept = 0;
         // The exit hook of a thread frees the units that the heaps in its place keep. A thread
         // without a record has no such hook, so its heaps do not keep any units.
         let is_bound = local::bound::<PoolRecord>().is_some();
         let keeps = !counting && is_bound && self.ledger.note_end(STREAK) && place().is_empty();
-        if keeps && !cfg!(ephemera_weaken = "scopes_keep_no_units") {
-            kept = KEPT_BYTES;
-        }
-        if kept == 0 {
-            self.records().for_each(lease_end::end_scope);
-        } else {
+        let keeps = keeps && !cfg!(ephemera_weaken = "scopes_keep_no_units");
+        if keeps {
             let stays = cfg!(ephemera_weaken = "units_that_no_scope_uses_stay");
             let units = LeftUnits { aside, unused: self.ledger.birth() % UNUSED_EVERY != 0 || stays };
-            self.records().fold(kept, |left, record| lease_end::end_scope_keeping(record, left, units));
+            let end = |left, record| lease_end::end_scope_keeping(record, left, units);
+            self.records().fold(KEPT_BYTES, end);
+        } else {
+            self.records().for_each(lease_end::end_scope);
         }
-        self.freed.store(if kept == 0 { FREED } else { FREED_MOST }, Ordering::Relaxed);
         if let Some(bytes) = self.ledger.note_peak() {
             pages::shed(bytes);
         }
-    }
-
-    /// Ends the scope and puts its heaps into the pool.
-    pub(super) fn end(&'static self) {
-        if self.freed.load(Ordering::Relaxed) == FREED_NONE {
-            self.free_units(true);
-        }
-        let keeps = self.freed.load(Ordering::Relaxed) == FREED_MOST;
-        self.freed.store(FREED_NONE, Ordering::Relaxed);
-        let counting = self.ledger.is_counting();
+        let result = read(&self.ledger);
         if counting || !place().put(self) {
             if keeps {
                 self.free_kept_units();
             }
             UNUSED[usize::from(counting)].put(self);
         }
+        result
     }
 
     /// Frees the units that ended scopes left for the next scope.
