@@ -42,15 +42,8 @@ impl LargeTally {
 /// large blocks; if the thread has no table, the account itself counts them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Books<'w> {
-    account: &'w SharedAccount,
-    tally: Option<&'w LargeTally>,
-}
-
-impl<'w> Books<'w> {
-    /// Creates the books. The calling thread must hold the record with the tally.
-    pub(super) fn new(account: &'w SharedAccount, tally: Option<&'w LargeTally>) -> Self {
-        Self { account, tally }
-    }
+    pub(super) account: &'w SharedAccount,
+    pub(super) tally: Option<&'w LargeTally>,
 }
 
 impl Account for Books<'_> {

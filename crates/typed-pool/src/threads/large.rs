@@ -75,13 +75,7 @@ pub(crate) fn allocate_large(
     unsafe { visit(heaps) };
     // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
     unsafe { trim_at_limit(heaps, layout.size()) };
-    let block = allocate_or_make_room(
-        family,
-        &own_pages(),
-        &Books::new(family.account(), Some(heaps.tally())),
-        layout,
-        zeroed,
-    )?;
+    let block = allocate_or_make_room(family, &own_pages(), heaps.books(), layout, zeroed)?;
     if let Some(charge) = Charge::of_table(heaps) {
         // SAFETY: the block is new, and each path that frees it takes its charge first.
         unsafe { charge.count_block(block, layout) };
@@ -106,7 +100,7 @@ fn allocate_large_unbound(
             return allocate_large(family, layout, zeroed);
         }
     }
-    allocate_or_make_room(family, &own_pages(), &books(family), layout, zeroed)
+    allocate_or_make_room(family, &own_pages(), books(family), layout, zeroed)
 }
 
 /// Allocates pages for a block. If that fails, makes room and tries once more.
@@ -114,11 +108,11 @@ fn allocate_large_unbound(
 pub(super) fn allocate_or_make_room(
     family: &'static Family,
     pages: &impl Allocator,
-    books: &Books<'static>,
+    books: Books<'static>,
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let ask = || large::allocate(pages, books, layout, Limit::Applies, zeroed);
+    let ask = || large::allocate(pages, &books, layout, Limit::Applies, zeroed);
     ask().or_else(|AllocError| {
         make_room_for_thread(family);
         ask()

@@ -13,7 +13,6 @@ use ephemera_prim::account::Account;
 use ephemera_prim::large;
 use ephemera_prim::pages::{CachedPages, Pages};
 
-use super::books::Books;
 use super::cell::NOTHING;
 use super::charge::Charge;
 use super::large::{allocate_large, allocate_or_make_room, deallocate_large, grow_large};
@@ -66,7 +65,7 @@ unsafe fn grow_in_span(
     let more = new.size() - old.size();
     let is_within = family.account().reserve(more);
     if is_within {
-        heaps.tally().change(0, more, true);
+        heaps.books().large(0, more, true);
     }
     is_within
 }
@@ -89,16 +88,10 @@ pub(crate) unsafe fn allocate_block(
     // SAFETY: T2: the thread holds the record of the table that its cell names.
     unsafe { visit(heaps) };
     let Some(block) = pages.take(layout) else {
-        return allocate_or_make_room(
-            family,
-            &Pages,
-            &Books::new(family.account(), Some(heaps.tally())),
-            layout,
-            false,
-        );
+        return allocate_or_make_room(family, &Pages, heaps.books(), layout, false);
     };
     if family.account().reserve(layout.size()) {
-        heaps.tally().change(1, layout.size(), true);
+        heaps.books().large(1, layout.size(), true);
         return Ok(block);
     }
     // SAFETY: the block was just allocated with this layout, and nothing uses it.
@@ -129,11 +122,11 @@ pub(crate) unsafe fn deallocate_block(
     };
     // SAFETY: the caller passes a live block of this layout, and gives it up.
     if unsafe { pages.keep(block, layout) } {
-        heaps.tally().change(1, layout.size(), false);
+        heaps.books().large(1, layout.size(), false);
         return family.account().release(layout.size());
     }
     // SAFETY: the caller passes a live block of this layout, which is on the family's account.
-    unsafe { large::deallocate(&Pages, &Books::new(family.account(), Some(heaps.tally())), block, layout) };
+    unsafe { large::deallocate(&Pages, &heaps.books(), block, layout) };
 }
 
 /// Grows a block of a layout without units, like [`grow_large`].

@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use ephemera_prim::pages;
 use ephemera_prim::record::Record;
 
-use super::books::LargeTally;
+use super::books::Books;
 use super::bundle;
 use super::state::{Family, PoolRecord, ThreadHeap};
 use crate::stats::Stats;
@@ -56,10 +56,11 @@ impl<'w> Heaps<'w> {
         unsafe { self.heap(0) }
     }
 
-    /// Returns the tally of large blocks. These heaps must be a table, not the heaps of threads
-    /// that own nothing.
-    pub(super) fn tally(self) -> &'w LargeTally {
-        &self.first().tally
+    /// Returns the family's account, together with the tally of these heaps. They must be a table
+    /// on a record that the calling thread holds.
+    #[inline]
+    pub(super) fn books(self) -> Books<'w> {
+        Books { account: self.family().account(), tally: Some(&self.first().tally) }
     }
 
     /// Returns all heaps of the table.

@@ -71,7 +71,8 @@ pub(super) fn trim_outside(family: &Family) {
 /// Returns the family's account, together with the tally of this thread's table, if the thread has
 /// a table.
 pub(super) fn books(family: &'static Family) -> Books<'static> {
-    Books::new(family.account(), (family.cell)().table().map(Heaps::tally))
+    let shared = Books { account: family.account(), tally: None };
+    (family.cell)().table().map_or(shared, Heaps::books)
 }
 
 /// Returns the process's pages, with this thread's own cache of spans if the thread has a record.
