@@ -15,60 +15,20 @@ use crate::class::CLASSES;
 /// are never written.
 static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
 
-/// The two pointers of a [`FamilyCell`] that say from which heaps its thread allocates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CellState {
-    heaps: *const ThreadHeap,
-    counting: *const ThreadHeap,
-}
-
 /// The address of [`NO_HEAPS`], the heaps of threads that own nothing.
 pub(super) const NOTHING: *const ThreadHeap = (&raw const NO_HEAPS).cast();
 
-impl CellState {
-    /// The content of the cell of a thread that owns nothing.
-    pub(super) const NOTHING: Self = Self { heaps: NOTHING, counting: ptr::null() };
+/// The bit of a cell's `table` that marks the table of a counting scope. The heaps of a table are
+/// aligned to more than one byte.
+const COUNTING: usize = 1;
 
-    /// Returns the content of the cell of a thread that allocates from its own table.
-    pub(super) fn own(heaps: Heaps<'_>) -> Self {
-        Self { heaps: heaps.as_ptr(), counting: ptr::null() }
-    }
-
-    /// Returns the table that this content names, or null if it names none.
-    #[inline]
-    pub(super) fn table(self) -> *const ThreadHeap {
-        if ptr::eq(self.heaps, NOTHING) { self.counting } else { self.heaps }
-    }
-
-    /// Returns the content of the cell of a thread that is in a scope with this table.
-    #[inline]
-    pub(super) fn inside(heaps: Heaps<'_>, counting: bool) -> Self {
-        if counting { Self { heaps: NOTHING, counting: heaps.as_ptr() } } else { Self::own(heaps) }
-    }
-
-    /// Returns the content that the holder's cell had before the holder entered this record's
-    /// scope.
-    #[inline]
-    pub(super) fn outside(record: &PoolRecord) -> Self {
-        let [heaps, counting] = &record.outer;
-        Self { heaps: heaps.get(), counting: counting.get() }
-    }
-
-    /// Stores this content, which the holder's cell had before the holder entered this record's
-    /// scope.
-    #[inline]
-    fn keep_outside(self, record: &PoolRecord) {
-        let [heaps, counting] = &record.outer;
-        heaps.set(self.heaps.cast_mut());
-        counting.set(self.counting.cast_mut());
-    }
-
-    /// Returns whether this content names a table of this record.
-    #[inline]
-    fn is_of(self, record: &Record<PoolRecord>) -> bool {
-        // SAFETY: T1: the pointer is null or names a table, which is never freed.
-        unsafe { self.table().as_ref() }.is_some_and(|heap| ptr::eq(heap.record, record))
-    }
+/// Returns the table that the word `table` of a cell names, if any.
+#[inline]
+fn table_of(word: *const ThreadHeap) -> Option<Heaps<'static>> {
+    let first = word.map_addr(|addr| addr & !COUNTING);
+    // SAFETY: T1 and T2: without its tag, the word is null or points to a table, and tables are
+    // never freed.
+    (!first.is_null()).then(|| unsafe { Heaps::new(first) })
 }
 
 impl PoolRecord {
@@ -77,8 +37,7 @@ impl PoolRecord {
     /// thread holds both records.
     pub(super) fn outer(&self) -> Option<&Record<Self>> {
         self.ledger()?;
-        // SAFETY: T1: the pointer is null or names a table, which is never freed.
-        Some(unsafe { CellState::outside(self).table().as_ref() }?.record())
+        Some(table_of(self.outer.get())?.first().record())
     }
 }
 
@@ -86,17 +45,15 @@ impl FamilyCell {
     /// Creates the cell of a thread that owns nothing.
     #[must_use]
     pub const fn nowhere() -> Self {
-        Self { heaps: Cell::new(NOTHING), counting: Cell::new(ptr::null()), last: Cell::new(ptr::null()) }
+        Self { heaps: Cell::new(NOTHING), table: Cell::new(ptr::null()), last: Cell::new(ptr::null()) }
     }
 
+    /// Stores the word `table` and the heaps that follow from it, and returns the former word.
     #[inline]
-    fn state(&self) -> CellState {
-        CellState { heaps: self.heaps.get(), counting: self.counting.get() }
-    }
-
-    #[inline]
-    fn replace(&self, new: CellState) -> CellState {
-        CellState { heaps: self.heaps.replace(new.heaps), counting: self.counting.replace(new.counting) }
+    fn replace(&self, table: *const ThreadHeap) -> *const ThreadHeap {
+        let is_plain = !table.is_null() && table.addr() & COUNTING == 0;
+        self.heaps.set(if is_plain { table } else { NOTHING });
+        self.table.replace(table)
     }
 }
 
@@ -158,28 +115,28 @@ impl ThisCell {
     /// record of that table.
     #[inline]
     pub(super) fn table(self) -> Option<Heaps<'static>> {
-        let first = self.cell()?.state().table();
-        // SAFETY: T1 and T2: tables are never freed.
-        (!first.is_null()).then(|| unsafe { Heaps::new(first) })
+        table_of(self.cell()?.table.get())
     }
 
-    /// Stores this content and returns the former one. The thread must hold the record of the table
-    /// that the content names, if any. Returns `None` if the cell is destroyed: each allocation
-    /// then takes the slow path.
+    /// Makes the thread allocate from its own table, or from none if `table` is `None`. The thread
+    /// must hold the table's record. Does nothing if the cell is destroyed: each allocation then
+    /// takes the slow path.
     #[inline]
-    pub(super) fn set(self, new: CellState) -> Option<CellState> {
-        Some(self.cell()?.replace(new))
+    pub(super) fn set(self, table: Option<Heaps<'_>>) {
+        if let Some(cell) = self.cell() {
+            cell.replace(table.map_or(ptr::null(), Heaps::as_ptr));
+        }
     }
 
     /// Makes the thread allocate from the table of a scope's record that it has just leased.
     /// Returns `false`, and does nothing else, if the thread's cell is destroyed.
     #[inline]
-    pub(super) fn enter(self, record: &Record<PoolRecord>, inside: CellState) -> bool {
-        let before = self.set(inside);
-        if let Some(before) = before {
-            before.keep_outside(record.data());
-        }
-        before.is_some()
+    pub(super) fn enter(self, heaps: Heaps<'_>, counting: bool) -> bool {
+        let Some(cell) = self.cell() else { return false };
+        let tag = if counting { COUNTING } else { 0 };
+        let before = cell.replace(heaps.as_ptr().map_addr(|addr| addr | tag));
+        heaps.first().record().data().outer.set(before.cast_mut());
+        true
     }
 
     /// Makes the thread allocate from the table that it had before it entered the scope of this
@@ -195,10 +152,10 @@ impl ThisCell {
     #[inline]
     pub(super) fn leave(self, record: &Record<PoolRecord>) {
         let Some(cell) = self.cell() else { return };
-        let now = cell.state();
-        if now.is_of(record) {
-            cell.replace(CellState::outside(record.data()));
-        } else if now != CellState::NOTHING {
+        let now = table_of(cell.table.get());
+        if now.is_some_and(|heaps| ptr::eq(heaps.first().record, record)) {
+            cell.replace(record.data().outer.get());
+        } else if now.is_some() {
             ephemera_prim::invariant::broken("a thread left a scope before one that it entered later");
         }
     }

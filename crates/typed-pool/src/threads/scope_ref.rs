@@ -9,7 +9,6 @@ use core::ptr::{self, NonNull};
 use allocator_api2::alloc::{AllocError, handle_alloc_error};
 use ephemera_prim::record::Lease;
 
-use super::cell::CellState;
 use super::ledger::Ledger;
 use super::pooled::{pooled_cell, pooled_family};
 use super::scopes::ScopeHeaps;
@@ -99,8 +98,7 @@ impl ScopeRef {
     #[inline]
     fn enter_record(&self, lease: Lease<'static, PoolRecord>) -> Result<Option<Entered>, AllocError> {
         let (lease, heaps) = ScopeHeaps::table_of(lease).ok_or(AllocError)?;
-        let inside = CellState::inside(heaps, self.0.ledger().is_counting());
-        if !pooled_cell().enter(lease.record(), inside) {
+        if !pooled_cell().enter(heaps, self.0.ledger().is_counting()) {
             lease_end::release(lease);
             return Ok(None);
         }

@@ -11,7 +11,6 @@ use allocator_api2::boxed::Box;
 use ephemera_prim::header::header_of;
 use ephemera_testkit::{child, suite::take_turn};
 
-use super::cell::CellState;
 use super::pooled::{pooled_cell, pooled_family};
 use super::scope_ref::{Entered, ScopeRef};
 use super::scopes::{ScopeHeaps, UNLIMITED, UNUSED};
@@ -72,7 +71,7 @@ fn leaving_a_scope_after_the_thread_exit_hook_restores_nothing() {
     let outer = enter(&first);
     let inner = enter(&second);
     // Resets the cell, like the thread's exit hook.
-    cell.set(CellState::NOTHING).expect("the cell is alive");
+    cell.set(None);
     drop(inner);
     assert!(cell.table().is_none());
     drop(outer);

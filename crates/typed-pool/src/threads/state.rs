@@ -52,10 +52,10 @@ pub(crate) struct PoolRecord {
     /// The ledger of the scope that has this record, or null in a record for threads. Never changes
     /// after the record has been made.
     pub(super) ledger: OwnerPtr<Ledger>,
-    /// The content that the holder's [`FamilyCell`] had before the holder entered the scope of this
-    /// record. If that content names a table, the holder also holds the table's record for as long
-    /// as it holds this record.
-    pub(super) outer: [OwnerPtr<ThreadHeap>; 2],
+    /// The value of `table` in the holder's [`FamilyCell`] before the holder entered the scope of
+    /// this record. If that value names a table, the holder also holds the table's record for as
+    /// long as it holds this record.
+    pub(super) outer: OwnerPtr<ThreadHeap>,
     /// Not zero if the record's scope ended while another thread held the record. That thread trims
     /// the record when it releases it.
     pub(super) ended: AtomicUsize,
@@ -83,7 +83,7 @@ impl PoolRecord {
                 rest: OwnerUsize::new(0),
                 walks: AtomicUsize::new(0),
                 ledger: OwnerPtr::null(),
-                outer: [OwnerPtr::null(), OwnerPtr::null()],
+                outer: OwnerPtr::null(),
                 ended: AtomicUsize::new(0),
                 mailed: AtomicUsize::new(0),
                 spans: SpanCache::new(),
@@ -271,16 +271,16 @@ unsafe impl Send for Family {}
 /// Not public API: the macros expand to its name.
 ///
 /// # Invariant
-/// **T2** `heaps` points to the family's table on a record that the thread holds (its own, or that
-/// of the scope that it entered last), or to the heaps of threads that own nothing. `counting` is
-/// null, or points to the table of the counting scope that the thread entered last. While
-/// `counting` is not null, `heaps` points to the heaps of threads that own nothing, so each
-/// allocation and each free takes a path that counts.
+/// **T2** `table` is null, or points to the family's table on a record that the thread holds: its
+/// own, or that of the scope that it entered last. If that scope counts, bit 0 of `table` is set.
+/// `heaps` equals `table`, except if `table` is null or has the bit: then `heaps` points to the
+/// heaps of threads that own nothing. In a counting scope, each allocation and each free therefore
+/// takes a path that counts.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct FamilyCell {
     pub(super) heaps: Cell<*const ThreadHeap>,
-    pub(super) counting: Cell<*const ThreadHeap>,
+    pub(super) table: Cell<*const ThreadHeap>,
     /// A scope's record that the thread leased earlier, or null. If the thread enters that scope
     /// again, it tries to lease this record, because the record has the thread's own blocks.
     pub(super) last: Cell<*const Record<PoolRecord>>,

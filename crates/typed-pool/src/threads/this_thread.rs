@@ -7,7 +7,6 @@ use ephemera_prim::pages::CachedPages;
 use ephemera_prim::record::Record;
 
 use super::books::Books;
-use super::cell::CellState;
 use super::state::{Family, PoolRecord};
 use super::table::Heaps;
 
@@ -19,12 +18,12 @@ pub(super) fn record() -> Option<&'static Record<PoolRecord>> {
 
 /// Stores the thread's own table in the family's cell. The thread must be in no scope.
 pub(super) fn remember(heaps: Heaps<'static>) {
-    let _ = (heaps.family().cell)().set(CellState::own(heaps));
+    (heaps.family().cell)().set(Some(heaps));
 }
 
 /// Resets the family's cell to the heaps of threads that own nothing.
 pub(super) fn forget(family: &Family) {
-    let _ = (family.cell)().set(CellState::NOTHING);
+    (family.cell)().set(None);
 }
 
 /// Returns the record that is bound to this thread, or NOWHERE or GONE if there is none. No unit
