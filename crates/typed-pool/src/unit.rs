@@ -53,13 +53,11 @@ pub(crate) enum UnitState {
     /// A unit from which the heap may not allocate also has this state. When the unit's last live
     /// slot is freed, the heap keeps the unit among the empties or frees it.
     Visited = 2,
-    /// The unit is in the queue of the next fronts.
+    /// The unit is in the queue of the next fronts. It may be abandoned: some of its groups then
+    /// may count down.
     Partial = 3,
     /// The unit is on the stack of empties. None of its slots is live.
     Empty = 4,
-    /// The unit is in the queue. Its former owner has ended or has left its scope, and some of the
-    /// unit's groups may count down.
-    Abandoned = 5,
 }
 
 /// A pointer to a unit.
@@ -217,7 +215,8 @@ impl UnitPtr {
     /// counted. Only then may a local free write the unit's words.
     #[inline]
     pub(crate) fn is_owned_by(self, heap: *const ()) -> bool {
-        self.owner_word().get().cast_const() == heap
+        let ignored = if cfg!(ephemera_weaken = "abandoned_units_are_owned") { ABANDONED } else { 0 };
+        self.owner_word().get().map_addr(|addr| addr & !ignored).cast_const() == heap
     }
 
     /// Returns the address of the unit's heap.
@@ -232,9 +231,14 @@ impl UnitPtr {
         self.owner_word().get().addr() & COUNTED != 0
     }
 
+    /// Returns whether the unit is abandoned: its former owner has ended or has left its scope.
+    #[inline]
+    pub(crate) fn is_abandoned(self) -> bool {
+        self.owner_word().get().addr() & ABANDONED != 0
+    }
+
     pub(crate) fn set_abandoned(self, abandoned: bool) {
-        let tagged = abandoned && !cfg!(ephemera_weaken = "abandoned_units_are_owned");
-        let tag = if tagged { ABANDONED } else { 0 };
+        let tag = if abandoned { ABANDONED } else { 0 };
         self.owner_word().set(self.owner_word().get().map_addr(|addr| addr & !ABANDONED | tag));
     }
 
@@ -278,7 +282,6 @@ impl UnitPtr {
             1 => UnitState::Full,
             2 => UnitState::Visited,
             3 => UnitState::Partial,
-            5 => UnitState::Abandoned,
             _ => UnitState::Empty,
         }
     }

@@ -11,7 +11,6 @@
 
 use super::{PoolEnv, UnitHeap, supply};
 use crate::slot_group::SlotGroupPtr;
-use crate::unit::UnitState;
 
 /// Books the remote frees of a heap and frees its empty units, for a thread that leases the record
 /// only for that. Abandons each unit that still has a live slot after some of its frees were booked
@@ -35,7 +34,7 @@ impl UnitHeap {
     /// are probably free, so it becomes empty once all of its groups are drained.
     fn abandon(&self, group: SlotGroupPtr) {
         let (unit, live) = (group.unit(), group.unit().live());
-        if unit.state() != UnitState::Abandoned {
+        if !unit.is_abandoned() {
             self.unlist(unit);
             let usable = self.may_use_slots(unit);
             if usable {
@@ -46,7 +45,6 @@ impl UnitHeap {
             if !usable {
                 return;
             }
-            unit.set_state(UnitState::Abandoned);
             unit.set_abandoned(true);
         }
         group.start_countdown();

@@ -116,7 +116,6 @@ impl UnitHeap {
         match unit.state() {
             UnitState::Full => Self::unlink(unit, &self.full, None),
             UnitState::Partial => Self::unlink(unit, &self.queue, Some(&self.queue_end)),
-            UnitState::Abandoned => Self::unlink(unit, &self.queue, Some(&self.queue_end)),
             _ => {}
         }
     }
@@ -173,7 +172,7 @@ impl UnitHeap {
     pub(super) fn pop_queue(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is in the queue.
         let first = unsafe { listed(self.queue.get()) }?;
-        if first.state() != UnitState::Partial || !self.may_use_slots(first) {
+        if first.is_abandoned() || !self.may_use_slots(first) {
             return self.pop_adopted();
         }
         let after = first.after().get();
@@ -206,7 +205,7 @@ impl UnitHeap {
     /// Returns whether a queued unit may become the front. Adopts the unit if it is abandoned.
     #[inline]
     fn may_be_front(&self, unit: UnitPtr) -> bool {
-        (unit.state() != UnitState::Abandoned || adopt(unit)) && self.may_use_slots(unit)
+        (!unit.is_abandoned() || adopt(unit)) && self.may_use_slots(unit)
     }
 
     /// Returns whether this heap may use the slots of a unit that is not the front; it may not
@@ -256,7 +255,6 @@ fn adopt(unit: UnitPtr) -> bool {
     unit.set_live(live, live);
     if !complete {
         unit.set_abandoned(false);
-        unit.set_state(UnitState::Partial);
     }
     !complete
 }

@@ -8,7 +8,7 @@ use crate::unit::{UnitPtr, UnitState};
 #[inline]
 pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     let heap = env.heap();
-    if heap.first_in_queue().is_some_and(|unit| unit.state() == UnitState::Abandoned) {
+    if heap.first_in_queue().is_some_and(UnitPtr::is_abandoned) {
         // An abandoned unit with a complete countdown can be adopted only after that countdown is
         // booked.
         env.book_mail();

@@ -10,7 +10,7 @@ use ephemera_prim::unit_list::UnitList;
 use super::list::UnlistedUnits;
 use super::{PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
-use crate::unit::{Unit, UnitPtr, UnitState};
+use crate::unit::{Unit, UnitPtr};
 
 /// Requests one unit of `slots` slots under the limit. The new unit is empty, and on no list but
 /// that of all units.
@@ -178,7 +178,7 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
     let (count, until) = (given.count_ones() as usize, unit.until().get());
     let live = unit.live() - count;
     if live == 0 {
-        if unit.state() == UnitState::Abandoned {
+        if unit.is_abandoned() {
             unit.set_abandoned(false);
         }
         keep_or_free(env, unit, Emptied::Remotely);
