@@ -74,16 +74,8 @@ pub unsafe fn shrink(
             // SAFETY: the caller passes a live block, which is of this class.
             unsafe { shrink_in_place(block, class, (old, new)) }
         }
-        (None, None) if new.size() != 0 => {
-            // SAFETY: the caller passes a live block, and neither layout has a small class.
-            unsafe { shrink_medium(cell, family, block, (old, new)) }?
-        }
         // SAFETY: the caller passes a live block, and the new size is the smaller one.
-        _ => match unsafe { relocate(cell, family, block, (old, new), new.size()) } {
-            Ok(moved) => moved,
-            // SAFETY: the caller passes a live block, which did not move.
-            Err(AllocError) => unsafe { shrink_at_the_limit(cell, family, block, (old, new)) }?,
-        },
+        _ => unsafe { shrink_elsewhere(cell, family, block, (old, new)) }?,
     };
     Ok(block_of(slot, new))
 }
@@ -189,32 +181,31 @@ unsafe fn move_and_grow(
     Ok(slot)
 }
 
-/// Shrinks a block without a small class.
+/// Shrinks a block, unless both layouts have the same small class.
 ///
 /// # Safety
-/// `block` is a live block of this family, and `old` fits it. Neither layout has a small class, and
-/// `new` is neither larger nor of size zero.
+/// `block` is a live block of this family, `old` fits it, and `new` is not larger.
 #[cold]
 #[inline(never)]
-unsafe fn shrink_medium(
+unsafe fn shrink_elsewhere(
     cell: ThisCell,
     family: &'static Family,
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
-    match (class::medium(old), class::medium(new)) {
+    match (class::any(old), class::any(new)) {
         // SAFETY: the caller passes a live block, which has no class and so came from pages.
-        (None, None) => unsafe { threads::shrink_large(family, block, (old, new)) },
+        // Neither size is zero.
+        (None, None) if new.size() != 0 => unsafe { threads::shrink_large(family, block, (old, new)) },
         (Some(class), Some(same)) if class == same => {
             // SAFETY: the caller passes a live block, which is of this class.
             Ok(unsafe { shrink_in_place(block, class, (old, new)) })
         }
         // SAFETY: the caller passes a live block, and the new size is the smaller one.
-        _ => match unsafe { relocate(cell, family, block, (old, new), new.size()) } {
-            Ok(moved) => Ok(moved),
+        _ => unsafe { relocate(cell, family, block, (old, new), new.size()) }.or_else(|AllocError| {
             // SAFETY: the caller passes a live block, which did not move.
-            Err(AllocError) => unsafe { shrink_at_the_limit(cell, family, block, (old, new)) },
-        },
+            unsafe { shrink_at_the_limit(cell, family, block, (old, new)) }
+        }),
     }
 }
 
