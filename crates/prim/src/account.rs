@@ -227,12 +227,6 @@ impl SharedAccount {
     }
 }
 
-impl Default for SharedAccount {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Account for SharedAccount {
     #[inline]
     fn reserve(&self, bytes: usize) -> bool {

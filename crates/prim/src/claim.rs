@@ -140,12 +140,6 @@ impl ContentsClaim {
     }
 }
 
-impl Default for ContentsClaim {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(all(test, not(ephemera_loom)))]
 mod tests {
     use super::{Contents, ContentsClaim};

@@ -37,12 +37,6 @@ impl Epoch {
     }
 }
 
-impl Default for Epoch {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(all(test, not(ephemera_loom)))]
 mod tests {
     use super::Epoch;

@@ -190,12 +190,6 @@ impl<U> Foreign<U> {
     }
 }
 
-impl<U> Default for Foreign<U> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// A unit of memory, or a part of one, that contains a [`Foreign`].
 ///
 /// # Safety
@@ -233,12 +227,6 @@ impl<U> Inbox<U> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed).is_null()
-    }
-}
-
-impl<U> Default for Inbox<U> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

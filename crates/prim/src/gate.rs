@@ -95,12 +95,6 @@ impl Gate {
     }
 }
 
-impl Default for Gate {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         // ORDERING: `OPEN`. Pairs with `Gate::take`.

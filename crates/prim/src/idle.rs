@@ -115,12 +115,6 @@ impl<U, H> Mail<U, H> {
     }
 }
 
-impl<U, H> Default for Mail<U, H> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<U: ForeignHeader, H> Mail<U, H> {
     /// Takes all units with remote frees. The caller must book the frees.
     ///

@@ -26,6 +26,7 @@
 #![doc = include_str!("../DESIGN.md")]
 #![no_std]
 #![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]
+#![expect(clippy::new_without_default, reason = "no code creates these types through `Default`")]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;

@@ -100,12 +100,6 @@ impl<U> UnitList<U> {
     }
 }
 
-impl<U> Default for UnitList<U> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<U: Listed> UnitList<U> {
     /// Adds a unit at the head, where walkers find it at once.
     ///

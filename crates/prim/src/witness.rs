@@ -59,9 +59,3 @@ impl Witness {
         });
     }
 }
-
-impl Default for Witness {
-    fn default() -> Self {
-        Self::new()
-    }
-}

@@ -144,12 +144,6 @@ impl PushedBytes {
     }
 }
 
-impl Default for PushedBytes {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(all(test, not(ephemera_loom)))]
 mod tests {
     use super::{IDLE_BYTES, PushedBytes, SOON_MS, STEP};

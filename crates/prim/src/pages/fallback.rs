@@ -107,7 +107,7 @@ impl CachedPages {
 
 /// A thread's own cache of freed spans. It is always empty, because the system's heap has its own
 /// caches.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct NoSpanCache;
 
 impl NoSpanCache {

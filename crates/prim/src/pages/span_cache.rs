@@ -184,12 +184,6 @@ impl SpanCache {
     }
 }
 
-impl Default for SpanCache {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// Returns the bytes of the spans in the caches of all threads.
 pub(super) fn bytes() -> usize {
     let of = |cache: &SpanCache| -> usize {
