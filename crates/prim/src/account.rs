@@ -267,45 +267,8 @@ impl Account for SharedAccount {
     }
 }
 
-/// Bytes that are reserved, but that the backing allocator has not granted yet. Dropping this value
-/// releases them, even if the backing allocator unwinds.
-#[derive(Debug)]
-pub struct Reserved<'a, A: Account> {
-    account: &'a A,
-    bytes: usize,
-}
-
-impl<'a, A: Account> Reserved<'a, A> {
-    /// Reserves `bytes`. If `limit` is [`Limit::Lifted`], the account's limit does not apply.
-    ///
-    /// # Errors
-    /// Returns [`AllocError`] if the bytes exceed a limit that applies.
-    #[inline]
-    pub fn take(account: &'a A, bytes: usize, limit: Limit) -> Result<Self, AllocError> {
-        if limit == Limit::Lifted {
-            account.reserve_beyond(bytes);
-        } else if !account.reserve(bytes) {
-            return Err(AllocError);
-        }
-        Ok(Self { account, bytes })
-    }
-
-    /// Leaves the bytes on the account, because the backing allocator granted them.
-    #[inline]
-    pub fn keep(self) {
-        core::mem::forget(self);
-    }
-}
-
-impl<A: Account> Drop for Reserved<'_, A> {
-    #[inline]
-    fn drop(&mut self) {
-        self.account.release(self.bytes);
-    }
-}
-
-/// Bytes that the pool holds and is about to free. Dropping this value releases them, even if the
-/// backing allocator unwinds.
+/// Bytes that the pool is about to free, or that the backing allocator may still refuse. Dropping
+/// this value releases them, even if the backing allocator unwinds.
 #[derive(Debug)]
 pub struct Leaving<'a, A: Account> {
     account: &'a A,
@@ -313,8 +276,8 @@ pub struct Leaving<'a, A: Account> {
 }
 
 impl<'a, A: Account> Leaving<'a, A> {
-    /// Creates a value whose drop releases `bytes` from `account`. The caller must free these bytes
-    /// before the drop.
+    /// Creates a value whose drop releases `bytes` from `account`. At the drop, the pool must no
+    /// longer hold these bytes.
     #[inline]
     pub fn new(account: &'a A, bytes: usize) -> Self {
         Self { account, bytes }
@@ -339,9 +302,14 @@ pub fn reserved<A: Account, T>(
     limit: Limit,
     ask: impl FnOnce() -> Result<T, AllocError>,
 ) -> Result<T, AllocError> {
-    let reserved = Reserved::take(account, bytes, limit)?;
+    if limit == Limit::Lifted {
+        account.reserve_beyond(bytes);
+    } else if !account.reserve(bytes) {
+        return Err(AllocError);
+    }
+    let undo = Leaving::new(account, bytes);
     let got = ask()?;
-    reserved.keep();
+    core::mem::forget(undo);
     Ok(got)
 }
 

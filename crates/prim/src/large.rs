@@ -9,7 +9,7 @@ use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use crate::account::{Account, Limit, reserved};
+use crate::account::{Account, Leaving, Limit, reserved};
 
 /// Returns an aligned address without memory, for a layout of size zero.
 #[inline]
@@ -58,26 +58,12 @@ pub unsafe fn deallocate<B: Allocator, A: Account>(
     if layout.size() == 0 {
         return;
     }
+    account.large(1, layout.size(), false);
     // The drop releases the bytes after the deallocation, because another thread may request bytes
     // as soon as they are released.
-    let _freed = Freed { account, bytes: layout.size() };
+    let _leaving = Leaving::new(account, layout.size());
     // SAFETY: the caller's block is live and came from an equivalent allocator with this layout.
     unsafe { backing.deallocate(block, layout) };
-}
-
-/// A large block that is about to be freed. Dropping this value subtracts the block from the
-/// account, even if the backing allocator unwinds.
-struct Freed<'a, A: Account> {
-    account: &'a A,
-    bytes: usize,
-}
-
-impl<A: Account> Drop for Freed<'_, A> {
-    #[inline]
-    fn drop(&mut self) {
-        self.account.large(1, self.bytes, false);
-        self.account.release(self.bytes);
-    }
 }
 
 /// Grows a large block with the backing allocator's own method. The new bytes are zero if `zeroed`.

@@ -1,6 +1,6 @@
 //! Tests of the accounts and of reservations.
 
-use super::{Account, Leaving, Limit, LocalAccount, Reserved, SharedAccount, UNLIMITED, reserved, within};
+use super::{Account, Leaving, Limit, LocalAccount, SharedAccount, UNLIMITED, reserved, within};
 use allocator_api2::alloc::AllocError;
 
 /// Runs `check` with an account of each kind, with a limit of 100.
@@ -53,8 +53,8 @@ fn bytes_of_a_refused_or_unwinding_request_are_released() {
     }));
     assert!(unwound.is_err());
     assert_eq!(account.now().held, 60);
-    assert!(Reserved::take(&account, 41, Limit::Applies).is_err());
-    Reserved::take(&account, 41, Limit::Lifted).unwrap().keep();
+    assert_eq!(reserved(&account, 41, Limit::Applies, || Ok(7)), Err(AllocError));
+    assert_eq!(reserved(&account, 41, Limit::Lifted, || Ok(7)), Ok(7));
     assert_eq!(account.now().held, 101);
     drop(Leaving::new(&account, 101));
     assert_eq!(account.now().held, 0);
