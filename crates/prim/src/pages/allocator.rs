@@ -5,49 +5,9 @@ use core::ptr::NonNull;
 
 use super::order::Order;
 use super::span::Span;
-use super::{CachedPages, Pages, spans};
+use super::{CachedPages, spans};
+use crate::large::dangling;
 use crate::traits::{AllocError, Allocator, BlockResult};
-
-/// Returns the aligned dangling address of a block of size zero.
-fn dangling(layout: Layout) -> NonNull<u8> {
-    // SAFETY: an alignment is not zero.
-    unsafe { NonNull::new_unchecked(core::ptr::without_provenance_mut(layout.align())) }
-}
-
-/// The allocator for calls that do not use a thread's own cache.
-const SHARED: CachedPages = CachedPages { cache: None };
-
-// SAFETY: every method forwards to `CachedPages`. All values are the same allocator.
-unsafe impl Allocator for Pages {
-    fn allocate(&self, layout: Layout) -> BlockResult {
-        SHARED.allocate(layout)
-    }
-
-    fn allocate_zeroed(&self, layout: Layout) -> BlockResult {
-        SHARED.allocate_zeroed(layout)
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller passes a live block of this layout.
-        unsafe { SHARED.deallocate(block, layout) };
-    }
-
-    #[inline]
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the caller upholds this method's contract, and all values are one allocator.
-        unsafe { SHARED.grow(block, old, new) }
-    }
-
-    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the caller upholds this method's contract, and all values are one allocator.
-        unsafe { SHARED.grow_zeroed(block, old, new) }
-    }
-
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the caller upholds this method's contract, and all values are one allocator.
-        unsafe { SHARED.shrink(block, old, new) }
-    }
-}
 
 // SAFETY: a span or mapping has one owner until it is freed (G1). All values are the same
 // allocator, and no method unwinds.

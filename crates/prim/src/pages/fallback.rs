@@ -11,11 +11,11 @@ use allocator_api2::alloc::Global as Heap;
 #[cfg(feature = "std")]
 use allocator_api2::alloc::System as Heap;
 
-use super::{CachedPages, Pages};
+use super::CachedPages;
 use crate::traits::{AllocError, Allocator, BlockResult};
 
 // SAFETY: every method forwards to the same heap. All values are the same allocator.
-unsafe impl Allocator for Pages {
+unsafe impl Allocator for CachedPages {
     fn allocate(&self, layout: Layout) -> BlockResult {
         Heap.allocate(layout)
     }
@@ -42,37 +42,6 @@ unsafe impl Allocator for Pages {
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the block came from the same heap.
         unsafe { Heap.shrink(block, old, new) }
-    }
-}
-
-// SAFETY: every method forwards to the same heap. All values are the same allocator.
-unsafe impl Allocator for CachedPages {
-    fn allocate(&self, layout: Layout) -> BlockResult {
-        Pages.allocate(layout)
-    }
-
-    fn allocate_zeroed(&self, layout: Layout) -> BlockResult {
-        Pages.allocate_zeroed(layout)
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the block came from the same heap.
-        unsafe { Pages.deallocate(block, layout) };
-    }
-
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the block came from the same heap.
-        unsafe { Pages.grow(block, old, new) }
-    }
-
-    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the block came from the same heap.
-        unsafe { Pages.grow_zeroed(block, old, new) }
-    }
-
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the block came from the same heap.
-        unsafe { Pages.shrink(block, old, new) }
     }
 }
 
