@@ -38,30 +38,23 @@ pub(crate) struct Sizes {
     pub(crate) rare: usize,
 }
 
-/// The bounds that apply to the geometry of every type.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// The largest number of slots in a page: at most 63, because the topmost bit of a page's word
-    /// does not stand for a slot.
-    pub(crate) slots: usize,
-    /// The largest number of pages in a group.
-    pub(crate) pages: usize,
-    /// The number of pages that a type's largest group should have, unless the group's alignment
-    /// would then exceed `largest`.
-    pub(crate) goal: usize,
-    /// The smallest alignment of a group, in bytes.
-    pub(crate) smallest: usize,
-    /// The largest alignment of a group, in bytes. A type that is too large for this alignment has
-    /// groups with a larger alignment and one slot each.
-    pub(crate) largest: usize,
-}
+/// The largest number of slots in a page: at most 63, because the topmost bit of a page's word does
+/// not stand for a slot. Models use fewer slots and pages.
+pub(crate) const SLOTS: usize = if cfg!(ephemera_loom) { 2 } else { 63 };
 
-/// The bounds that the library uses. Models use smaller ones.
-pub(crate) const LIMITS: Limits = if cfg!(ephemera_loom) {
-    Limits { slots: 2, pages: 2, goal: 2, smallest: 16 << 10, largest: 256 << 10 }
-} else {
-    Limits { slots: 63, pages: 256, goal: 8, smallest: 16 << 10, largest: 256 << 10 }
-};
+/// The largest number of pages in a group.
+const PAGES: usize = if cfg!(ephemera_loom) { 2 } else { 256 };
+
+/// The number of pages that a type's largest group should have, unless the group's alignment would
+/// then exceed [`LARGEST`].
+const GOAL: usize = if cfg!(ephemera_loom) { 2 } else { 8 };
+
+/// The smallest alignment of a group, in bytes.
+const SMALLEST: usize = 16 << 10;
+
+/// The largest alignment of a group, in bytes. A type that is too large for this alignment has
+/// groups with a larger alignment and one slot each.
+const LARGEST: usize = 256 << 10;
 
 /// The layout of the groups of one type. It depends only on the type's size and alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,40 +87,39 @@ pub(crate) struct Position {
 
 impl ArenaGeometry {
     /// Computes the layout for values of this size and alignment.
-    pub(crate) const fn new(size: usize, align: usize, sizes: Sizes, limits: Limits) -> Self {
+    pub(crate) const fn new(size: usize, align: usize, sizes: Sizes) -> Self {
         let stride = if size == 0 { align } else { size };
         let per_page = stride.saturating_mul(SPACING).saturating_add(sizes.near + sizes.far + sizes.rare);
-        let mut group = limits.smallest;
-        while group < limits.largest && group / limits.goal < per_page {
+        let mut group = SMALLEST;
+        while group < LARGEST && group / GOAL < per_page {
             group *= 2;
         }
         loop {
-            if let Some(geometry) = Self::within(group, stride, align, sizes, limits) {
+            if let Some(geometry) = Self::within(group, stride, align, sizes) {
                 return geometry;
             }
             group = match group.checked_mul(2) {
                 Some(larger) if larger <= isize::MAX as usize => larger,
-                _ => return Self::none(limits, stride),
+                _ => return Self::none(stride),
             };
         }
     }
 
     /// Returns a layout without pages, for a type that is too large for any group.
-    const fn none(limits: Limits, stride: usize) -> Self {
-        let (group, slots) = (limits.smallest, limits.slots);
-        Self { group, near: 0, far: 0, rare: 0, first: 0, stride, slots, pages: 0 }
+    const fn none(stride: usize) -> Self {
+        Self { group: SMALLEST, near: 0, far: 0, rare: 0, first: 0, stride, slots: SLOTS, pages: 0 }
     }
 
     /// Returns the layout of groups with the alignment `group`, or `None` if such a group has no
     /// room for a slot.
-    const fn within(group: usize, stride: usize, align: usize, sizes: Sizes, limits: Limits) -> Option<Self> {
+    const fn within(group: usize, stride: usize, align: usize, sizes: Sizes) -> Option<Self> {
         let room = group - SLACK;
         let mut pages = room / stride.saturating_mul(SPACING) + 1;
-        if pages > limits.pages {
-            pages = limits.pages;
+        if pages > PAGES {
+            pages = PAGES;
         }
         while pages > 0 {
-            if let Some(it) = Self::lay_out(group, pages, limits.slots, stride, align, sizes) {
+            if let Some(it) = Self::lay_out(group, pages, stride, align, sizes) {
                 match it.bytes(pages) {
                     Some(bytes) if bytes <= room => return Some(it),
                     _ => {}
@@ -135,31 +127,24 @@ impl ArenaGeometry {
             }
             pages -= 1;
         }
-        match Self::lay_out(group, 1, limits.slots, stride, align, sizes) {
+        match Self::lay_out(group, 1, stride, align, sizes) {
             Some(it) if it.first < room && (room - it.first) / stride > 0 => {
-                // Limits the memory for a first value to `largest` bytes, or to the bytes that one
+                // Limits the memory for a first value to `LARGEST` bytes, or to the bytes that one
                 // value needs.
-                let slots = if group > limits.largest { 1 } else { (room - it.first) / stride };
+                let slots = if group > LARGEST { 1 } else { (room - it.first) / stride };
                 Some(Self { slots, ..it })
             }
             _ => None,
         }
     }
 
-    const fn lay_out(
-        group: usize,
-        pages: usize,
-        slots: usize,
-        stride: usize,
-        align: usize,
-        sizes: Sizes,
-    ) -> Option<Self> {
+    const fn lay_out(group: usize, pages: usize, stride: usize, align: usize, sizes: Sizes) -> Option<Self> {
         let near = up(sizes.header, LINE);
         let far = up(near + pages * sizes.near, LINE);
         let rare = up(far + pages * sizes.far, LINE);
         let end = rare + pages * sizes.rare;
         match align_up(end, if align > LINE { align } else { LINE }) {
-            Some(first) => Some(Self { group, near, far, rare, first, stride, slots, pages }),
+            Some(first) => Some(Self { group, near, far, rare, first, stride, slots: SLOTS, pages }),
             None => None,
         }
     }
@@ -224,15 +209,14 @@ const fn up(offset: usize, align: usize) -> usize {
     (offset + align - 1) & !(align - 1)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(ephemera_loom)))]
 mod tests {
-    use super::{ArenaGeometry, LINE, Limits, Position, SLACK, Sizes};
+    use super::{ArenaGeometry, LARGEST, LINE, Position, SLACK, Sizes};
 
     const SIZES: Sizes = Sizes { header: 64, near: 16, far: 16, rare: 16 };
-    const LIMITS: Limits = Limits { slots: 63, pages: 256, goal: 8, smallest: 16 << 10, largest: 256 << 10 };
 
     fn of(size: usize, align: usize) -> ArenaGeometry {
-        ArenaGeometry::new(size, align, SIZES, LIMITS)
+        ArenaGeometry::new(size, align, SIZES)
     }
 
     /// Asserts the properties that every layout with pages has.
@@ -303,8 +287,8 @@ mod tests {
                 let it = of(size, align);
                 let bytes = it.bytes(it.pages).unwrap();
                 let one = size.max(align) + align.max(256);
-                assert!(bytes <= LIMITS.largest.max(one), "{size} bytes, aligned to {align}: {it:?}");
-                assert!(it.group <= LIMITS.largest || it.slots == 1, "{it:?}");
+                assert!(bytes <= LARGEST.max(one), "{size} bytes, aligned to {align}: {it:?}");
+                assert!(it.group <= LARGEST || it.slots == 1, "{it:?}");
             }
         }
     }

@@ -30,7 +30,7 @@ use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 use crate::account::StoreAccount;
 use crate::counts::Count;
 use crate::error::Refused;
-use crate::geometry::{ArenaGeometry, LIMITS, Sizes};
+use crate::geometry::{ArenaGeometry, Sizes};
 use counted::PageCounts;
 use parts::Rare;
 
@@ -82,8 +82,7 @@ const _: () = assert!(SIZES.header == 64 && SIZES.near + SIZES.far + SIZES.rare 
 pub(crate) struct Of<T>(core::marker::PhantomData<T>);
 
 impl<T> Of<T> {
-    pub(crate) const GEOMETRY: ArenaGeometry =
-        ArenaGeometry::new(size_of::<T>(), align_of::<T>(), SIZES, LIMITS);
+    pub(crate) const GEOMETRY: ArenaGeometry = ArenaGeometry::new(size_of::<T>(), align_of::<T>(), SIZES);
 }
 
 /// Returns the layout of a group of `pages` pages, or `None` if no group has this number of pages.

@@ -12,7 +12,7 @@ use super::counted::PageCounts;
 use crate::bits::Bits;
 use crate::geometry::ArenaGeometry;
 #[cfg(ephemera_loom)]
-use crate::geometry::LIMITS;
+use crate::geometry::SLOTS;
 
 /// The part of a page that its owner writes: the word of free slots, and the link of the page list.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ pub(super) struct Rare {
     pub(super) counts: PageCounts,
     /// Lets loom see which thread allocates or frees each slot.
     #[cfg(ephemera_loom)]
-    pub(super) slots: [Witness; LIMITS.slots],
+    pub(super) slots: [Witness; SLOTS],
 }
 
 impl Rare {
