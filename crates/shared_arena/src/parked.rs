@@ -71,8 +71,8 @@ pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard:
     if waits {
         // The shard in the bag is one more part.
         left += 1;
-        world.parked.shards.fetch_add(1, Ordering::Relaxed);
-        record.data().parting.shards.push(shard.as_non_null());
+        world.parked.fetch_add(1, Ordering::Relaxed);
+        record.data().parked.push(shard.as_non_null());
     }
     // SAFETY: a live arena has the turn at each of its shards, so the thread that drops it has this
     // turn. The closing thread's part of the store is not taken off yet.
@@ -94,7 +94,7 @@ pub(crate) fn look_behind_the_owner(world: &ArenaWorld, record: &Record<ArenaRec
     // ORDERING: SeqCst. Pairs with itself, in `look_behind_the_owner`. Publishes: the shard in the
     // bag, or the release of the lease. One of the two threads sees the write of the other.
     fence(Ordering::SeqCst);
-    if record.is_free() && !record.data().parting.is_empty() {
+    if record.is_free() && !record.data().parked.is_empty() {
         visit(world, record, Visitor::Successor, most);
     }
 }
@@ -102,10 +102,10 @@ pub(crate) fn look_behind_the_owner(world: &ArenaWorld, record: &Record<ArenaRec
 /// Looks at parked shards of up to two records. A thread calls this when it creates or drops an
 /// arena. `mine` is the record that the thread holds, if any.
 pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
-    if !world.parked.waits() {
+    if !world.waits() {
         return;
     }
-    let Some(mut records) = world.parked.records.visit() else { return };
+    let Some(mut records) = world.noted.visit() else { return };
     let next = [records.next_new(), records.next_old()];
     drop(records);
     for item in next.into_iter().flatten() {
@@ -113,9 +113,9 @@ pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
         let record = unsafe { item.as_ref() };
         // ORDERING: AcqRel. Pairs with `note`. Publishes: that shards pushed later require another
         // `note`.
-        record.data().parting.noted.swap(false, Ordering::AcqRel);
+        record.data().noted.swap(false, Ordering::AcqRel);
         visit(world, record, Visitor::of(record, mine), LOOKS);
-        if !record.data().parting.is_empty() {
+        if !record.data().parked.is_empty() {
             note(world, record);
         }
     }
@@ -124,15 +124,15 @@ pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
 /// Looks at all parked shards, and returns the number of freed stores. `mine` is the record that
 /// this thread holds, if any.
 pub(crate) fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) -> usize {
-    let waiting = world.registry.records().filter(|record| !record.data().parting.is_empty());
+    let waiting = world.registry.records().filter(|record| !record.data().parked.is_empty());
     waiting.map(|record| visit(world, record, Visitor::of(record, mine), usize::MAX)).sum()
 }
 
 /// Pushes a record with parked shards into the world's bag, so that other threads find it.
 fn note(world: &ArenaWorld, record: &Record<ArenaRecord>) {
     // ORDERING: AcqRel. Pairs with `look`. Publishes: the contents of the record's bag.
-    if !record.data().parting.noted.swap(true, Ordering::AcqRel) {
-        world.parked.records.push(NonNull::from(record));
+    if !record.data().noted.swap(true, Ordering::AcqRel) {
+        world.noted.push(NonNull::from(record));
     }
 }
 
@@ -249,7 +249,7 @@ pub(crate) fn visit(
     mut visitor: Visitor,
     mut most: usize,
 ) -> usize {
-    let bag = &record.data().parting.shards;
+    let bag = &record.data().parked;
     let mut freed = 0;
     for round in 1..=ROUNDS {
         let Some(mut visit) = bag.visit_or_wish(visitor.wish()) else { break };
@@ -320,7 +320,7 @@ fn look_into(
         visit.keep(item);
         return freed;
     }
-    world.parked.shards.fetch_sub(1, Ordering::Relaxed);
+    world.parked.fetch_sub(1, Ordering::Relaxed);
     // SAFETY: this takes off the bag's part. The shard is out of the bag and has no queued group,
     // so no thread needs to look at it.
     freed + world.freed(unsafe { ArenaStore::part(store, 1) })

@@ -29,7 +29,7 @@ pub(crate) unsafe fn claim_slow(
     store: &ArenaStore,
     record: &Record<ArenaRecord>,
 ) -> Result<NonNull<u8>, Refused> {
-    if !record.data().parting.is_empty() {
+    if !record.data().parked.is_empty() {
         parked::visit(world, record, Visitor::Holder, LOOKS);
     }
     // SAFETY: the caller holds the record.
@@ -178,7 +178,7 @@ pub(crate) unsafe fn free_remote(
 ) -> Option<bool> {
     if group.record().follow().is_null() {
         let last = group.count_down(1);
-        return (last || world.parked.waits()).then_some(last);
+        return (last || world.waits()).then_some(last);
     }
     // SAFETY: the caller owns the slot, so its page is live and its bit is not set in the foreign
     // word. If the call returns a word, `push_or_count` uses it below. If the call returns `None`,
@@ -238,7 +238,7 @@ pub(crate) unsafe fn close(
     mine: Option<&Record<ArenaRecord>>,
 ) {
     #[cfg(test)]
-    world.parked.tally.stores.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+    world.tally.stores.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     // SAFETY: the store lives until `close_store` takes the closing thread's part off.
     let this = unsafe { store.as_ref() };
     let mut left = 0;

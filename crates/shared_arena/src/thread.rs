@@ -180,7 +180,7 @@ unsafe fn finish_counted(group: PageGroupPtr, last: bool) {
     let record = local::current::<ArenaRecord>();
     // The bags of NOWHERE and GONE are empty, because these records never own shards, so if this
     // bag is not empty, this thread holds the record.
-    if !record.data().parting.is_empty() {
+    if !record.data().parked.is_empty() {
         parked::visit(&WORLD, record, Visitor::Holder, LOOKS);
     }
 }

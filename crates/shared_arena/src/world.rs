@@ -22,8 +22,11 @@ pub(crate) struct ArenaRecord {
     at: OwnerUsize,
     /// The number of threads that have held the record.
     pub(crate) entered: OwnerUsize,
-    /// Parked shards that wait for the holder.
-    pub(crate) parting: Parting,
+    /// Parked shards of this record that wait for a look.
+    pub(crate) parked: Bag<Shard>,
+    /// Whether the record is in [`ArenaWorld::noted`].
+    pub(crate) noted: AtomicBool,
+    link: BagLink<Record<ArenaRecord>>,
 }
 
 impl ArenaRecord {
@@ -34,7 +37,9 @@ impl ArenaRecord {
                 segment: OwnerUsize::new(0),
                 at: OwnerUsize::new(0),
                 entered: OwnerUsize::new(0),
-                parting: Parting::new(),
+                parked: Bag::new(),
+                noted: AtomicBool::new(false),
+                link: BagLink::new(),
             }
         }
     }
@@ -60,29 +65,47 @@ impl ArenaRecord {
 #[derive(Debug)]
 pub(crate) struct ArenaWorld {
     pub(crate) registry: Registry<ArenaRecord>,
-    pub(crate) parked: ParkedShards,
+    /// Records with parked shards, for threads that look at shards of other threads.
+    pub(crate) noted: Bag<Record<ArenaRecord>>,
+    /// The number of parked shards of all records.
+    pub(crate) parked: AtomicUsize,
+    #[cfg(test)]
+    pub(crate) tally: ParkedTally,
 }
 
 impl ArenaWorld {
     ephemera_prim::const_unless_loom! {
         pub(crate) fn new(registry: Registry<ArenaRecord>) -> Self {
-            Self { registry, parked: ParkedShards::new() }
+            Self {
+                registry,
+                noted: Bag::new(),
+                parked: AtomicUsize::new(0),
+                #[cfg(test)]
+                tally: ParkedTally {
+                    stores: core::sync::atomic::AtomicUsize::new(0),
+                    looks: core::sync::atomic::AtomicUsize::new(0),
+                },
+            }
         }
     }
-}
 
-impl ArenaWorld {
+    /// Returns whether this thread sees a shard that waits for a look.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        self.parked.load(Ordering::Relaxed) != 0
+    }
+
     /// Returns the number of freed stores: 1 if `freed`, else 0. In tests, also updates the tally.
     pub(crate) fn freed(&self, freed: bool) -> usize {
         #[cfg(test)]
-        self.parked.tally.stores.fetch_sub(usize::from(freed), core::sync::atomic::Ordering::Relaxed);
+        self.tally.stores.fetch_sub(usize::from(freed), core::sync::atomic::Ordering::Relaxed);
         usize::from(freed)
     }
 
     /// Counts a look at a group, for tests.
     pub(crate) fn looked(&self) {
         #[cfg(test)]
-        self.parked.tally.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+        self.tally.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     }
 }
 
@@ -90,27 +113,6 @@ impl ArenaWorld {
 #[inline]
 pub(crate) fn identity(record: &Record<ArenaRecord>) -> *const () {
     ptr::from_ref(record).cast()
-}
-
-/// The parked shards of a record, and whether the record is in the world's bag.
-#[derive(Debug)]
-pub(crate) struct Parting {
-    /// Shards of this record that wait for a look.
-    pub(crate) shards: Bag<Shard>,
-    /// Whether the record is in the world's bag.
-    pub(crate) noted: AtomicBool,
-    link: BagLink<Record<ArenaRecord>>,
-}
-
-/// The parked shards of all records, for threads that look at shards of other threads.
-#[derive(Debug)]
-pub(crate) struct ParkedShards {
-    /// Records whose bag has shards.
-    pub(crate) records: Bag<Record<ArenaRecord>>,
-    /// The number of shards in the bags of all records.
-    pub(crate) shards: AtomicUsize,
-    #[cfg(test)]
-    pub(crate) tally: ParkedTally,
 }
 
 /// Counters for tests. They are not loom's atomics, because the interleavings of a model do not
@@ -124,48 +126,10 @@ pub(crate) struct ParkedTally {
     pub(crate) looks: core::sync::atomic::AtomicUsize,
 }
 
-impl Parting {
-    ephemera_prim::const_unless_loom! {
-        pub(crate) fn new() -> Self {
-            Self { shards: Bag::new(), noted: AtomicBool::new(false), link: BagLink::new() }
-        }
-    }
-
-    /// Returns whether the record's bag looks empty to this thread.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.shards.is_empty()
-    }
-}
-
 impl Linked for Record<ArenaRecord> {
     fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>> {
         // SAFETY: records are never freed (L3).
-        NonNull::from(unsafe { &item.as_ref().data().parting.link })
-    }
-}
-
-impl ParkedShards {
-    ephemera_prim::const_unless_loom! {
-        pub(crate) fn new() -> Self {
-            Self {
-                records: Bag::new(),
-                shards: AtomicUsize::new(0),
-                #[cfg(test)]
-                tally: ParkedTally {
-                    stores: core::sync::atomic::AtomicUsize::new(0),
-                    looks: core::sync::atomic::AtomicUsize::new(0),
-                },
-            }
-        }
-    }
-}
-
-impl ParkedShards {
-    /// Returns whether this thread sees a shard that waits for a look.
-    #[inline]
-    pub(crate) fn waits(&self) -> bool {
-        self.shards.load(Ordering::Relaxed) != 0
+        NonNull::from(unsafe { &item.as_ref().data().link })
     }
 }
 

@@ -111,7 +111,7 @@ impl Model {
 
     /// Asserts that all stores are freed, after all slots are freed and all threads have exited.
     fn ended(&self) {
-        assert_eq!(self.world.parked.tally.stores.load(Relaxed), 0, "an arena was not freed");
+        assert_eq!(self.world.tally.stores.load(Relaxed), 0, "an arena was not freed");
     }
 
     fn close_and_end(&self) {

@@ -61,7 +61,7 @@ fn close(world: &ArenaWorld, arena: NonNull<ArenaStore>) {
 
 /// Returns the number of stores that are not freed although their arena was dropped.
 fn stores(world: &ArenaWorld) -> usize {
-    world.parked.tally.stores.load(Relaxed)
+    world.tally.stores.load(Relaxed)
 }
 
 /// Creates `arenas` arenas with one live slot each. After the last claim, drops all of them as
@@ -171,10 +171,10 @@ fn looks(arenas: usize) -> usize {
     let world = new_world();
     let lease = lease(&world);
     let slots = park(&world, &lease, arenas);
-    let parked = world.parked.tally.looks.load(Relaxed);
+    let parked = world.tally.looks.load(Relaxed);
     slots.into_iter().for_each(|slot| free_remote(&world, slot));
     assert_eq!(
-        (stores(&world), world.parked.tally.looks.load(Relaxed)),
+        (stores(&world), world.tally.looks.load(Relaxed)),
         (0, parked),
         "a last slot looks at nothing"
     );
