@@ -16,7 +16,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use ephemera_prim::header::{base_addr, header_of};
+use ephemera_prim::raw::{base_addr, header_of};
 use ephemera_prim::{local, pages};
 use typed_pool::__private as pools;
 

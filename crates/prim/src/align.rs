@@ -81,29 +81,6 @@ pub const fn align_down(addr: usize, align: usize) -> usize {
     addr & !(align - 1)
 }
 
-/// Returns the start of the chunk that contains `addr`, for chunks of `size_pow2` bytes that are
-/// aligned to their size.
-///
-/// The address one past the end of a chunk belongs to the next chunk.
-///
-/// # Panics
-///
-/// Panics with debug assertions if `size_pow2` is not a power of two.
-///
-/// # Examples
-///
-/// ```
-/// use ephemera_prim::align::base_of;
-///
-/// assert_eq!(base_of(0x1_2345, 0x1_0000), 0x1_0000);
-/// assert_eq!(base_of(0x2_0000, 0x1_0000), 0x2_0000);
-/// ```
-#[inline]
-#[must_use]
-pub const fn base_of(addr: usize, size_pow2: usize) -> usize {
-    align_down(addr, size_pow2)
-}
-
 /// Returns the distance of `addr` from the start of its chunk, for chunks of `size_pow2` bytes that
 /// are aligned to their size. The result is less than `size_pow2`.
 ///
@@ -167,7 +144,6 @@ mod tests {
         assert!(down <= addr && addr - down < align);
         assert!(is_aligned(down, align));
         assert_eq!(down + offset_in(addr, align), addr);
-        assert_eq!(base_of(addr, align), down);
         assert_eq!(is_aligned(addr, align), addr % align == 0);
         match align_up(addr, align) {
             Some(up) => {
@@ -229,5 +205,5 @@ mod tests {
         let _ = align_up(8, 24);
     }
 
-    const _: () = assert!(base_of(0x1234, 0x1000) == 0x1000, "usable in constants");
+    const _: () = assert!(align_down(0x1234, 0x1000) == 0x1000, "usable in constants");
 }

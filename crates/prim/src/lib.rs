@@ -18,9 +18,9 @@
 //!   child can take over.
 //! * [`account`] and [`large`]: the limit on the bytes of a pool, and its large blocks.
 //!
-//! The other modules are utilities: raw memory ([`raw`], [`poison`], [`prefetch`]), address
-//! arithmetic ([`align`]), the lookup of headers ([`header`]), the allocator traits ([`traits`],
-//! [`backing`]), and checks for debug builds and models ([`invariant!`], [`witness`], [`sync`]).
+//! The other modules are utilities: raw memory and the lookup of headers ([`raw`], [`poison`],
+//! [`prefetch`]), address arithmetic ([`align`]), the allocator traits ([`traits`], [`backing`]),
+//! and checks for debug builds and models ([`invariant!`], [`witness`], [`sync`]).
 //!
 //! The API of this crate is not stable. Depend on the allocators instead.
 #![doc = include_str!("../DESIGN.md")]
@@ -42,7 +42,6 @@ pub mod epoch;
 pub mod foreign;
 pub mod fork;
 pub mod gate;
-pub mod header;
 #[cfg(any(ephemera_pages, feature = "alloc"))]
 pub mod idle;
 pub mod invariant;

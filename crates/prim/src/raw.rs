@@ -6,6 +6,16 @@
 //! refuses the standard library's global allocation functions and exposed provenance functions
 //! everywhere else in the workspace.
 //!
+//! Units are aligned to their size, so clearing the low bits of a block's address gives the address
+//! of the unit's header ([`base_addr`]). That address alone does not permit an access: the user's
+//! pointer may have provenance over only the block, for example if it came out of a `Box`. If the
+//! calling thread allocates from this unit, it uses the pointer that it keeps to the unit.
+//! Otherwise it uses the exposed provenance ([`header_of`]).
+//!
+//! No function here creates a reference to a header, because another thread may free the unit after
+//! the operation. Callers access fields through raw pointers, and an atomic through a reference
+//! that covers only the atomic.
+//!
 //! # Invariants
 //!
 //! * **R1**: For a block from [`acquire`] with a layout of `size` bytes,
@@ -18,6 +28,7 @@ use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Allocator, Layout};
 
+use crate::align::align_down;
 use crate::poison::unpoison;
 
 /// The size of the region at the top of the address space in which no block may end (R1): 4 MiB.
@@ -94,4 +105,27 @@ pub fn expose<T: ?Sized>(ptr: *const T) -> usize {
 #[expect(clippy::disallowed_methods, reason = "the only module that may use exposed provenance")]
 pub unsafe fn with_exposed<T>(addr: usize) -> *mut T {
     ptr::with_exposed_provenance_mut(addr)
+}
+
+/// Returns the address of the unit of `size` bytes (a power of two) that contains `block`.
+#[inline]
+#[must_use]
+pub fn base_addr(block: NonNull<u8>, size: usize) -> usize {
+    align_down(block.addr().get(), size)
+}
+
+/// Returns a pointer to the header of the unit of `size` bytes that contains `block`.
+///
+/// # Safety
+/// `block` lies in a unit of `size` bytes (a power of two) that is aligned to `size` and starts
+/// with an `H`. The unit's pointer was passed to [`expose`] when the unit was created. The unit is
+/// not freed while the result is used.
+#[inline]
+#[must_use]
+pub unsafe fn header_of<H>(block: NonNull<u8>, size: usize) -> NonNull<H> {
+    let base = base_addr(block, size);
+    // SAFETY: the caller's live unit starts at `base`, and its pointer was exposed.
+    let header = unsafe { with_exposed::<H>(base) };
+    // SAFETY: a unit is allocated memory, which does not start at address null.
+    unsafe { NonNull::new_unchecked(header) }
 }

@@ -70,9 +70,9 @@ fn refusal_of_the_backing_allocator_is_returned() {
 mod with_memory {
     use super::*;
     use allocator_api2::alloc::Global;
-    use ephemera_prim::align::base_of;
+    use ephemera_prim::align::align_down;
     use ephemera_prim::poison::{poison, unpoison};
-    use ephemera_prim::raw::{expose, release, with_exposed};
+    use ephemera_prim::raw::{base_addr, expose, header_of, release, with_exposed};
 
     const CHUNK: Layout = match Layout::from_size_align(1 << 16, 1 << 16) {
         Ok(layout) => layout,
@@ -89,7 +89,7 @@ mod with_memory {
         for offset in [0, 1, 40_000, 65_535] {
             // SAFETY: the masked address is the chunk's address, and the chunk's pointer was
             // exposed.
-            let header = unsafe { with_exposed::<u64>(base_of(address + offset, CHUNK.size())) };
+            let header = unsafe { with_exposed::<u64>(align_down(address + offset, CHUNK.size())) };
             // SAFETY: the first word was written, and only this test accesses it.
             assert_eq!(unsafe { header.read() }, 0xC0FFEE);
             // SAFETY: the pointer has the access rights of the exposed pointer.
@@ -97,6 +97,31 @@ mod with_memory {
         }
         // SAFETY: `acquire` returned the chunk for these arguments, and it is not used again.
         unsafe { release(&Global, chunk, CHUNK) };
+    }
+
+    #[test]
+    fn header_is_found_from_any_block_of_its_unit() {
+        const SIZE: usize = 256;
+        let layout = Layout::from_size_align(SIZE, SIZE).unwrap();
+        let unit = acquire(&Global, layout).unwrap();
+        expose(unit.as_ptr());
+        // SAFETY: the unit starts here, aligned and large enough for a word.
+        unsafe { unit.cast::<u64>().write(0xA11C) };
+        for offset in [8, 9, 64, SIZE - 1] {
+            // SAFETY: the offset is less than the unit's size.
+            let block = unsafe { unit.add(offset) };
+            assert_eq!(base_addr(block, SIZE), unit.addr().get());
+            // A pointer that may access only the block, like one from a box.
+            // SAFETY: the block is a byte of the unit that nothing else uses.
+            let alone = NonNull::from(unsafe { &mut *block.as_ptr().cast::<core::mem::MaybeUninit<u8>>() });
+            // SAFETY: the unit is live, aligned to its size and exposed, and starts with a word.
+            let header = unsafe { header_of::<u64>(alone.cast(), SIZE) };
+            assert_eq!(header.addr(), unit.addr());
+            // SAFETY: the header is live and was written above.
+            assert_eq!(unsafe { header.read() }, 0xA11C);
+        }
+        // SAFETY: the unit was acquired above with this layout, and is not used again.
+        unsafe { release(&Global, unit, layout) };
     }
 
     #[test]

@@ -7,8 +7,8 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::Limit;
-use ephemera_prim::header::base_addr;
 use ephemera_prim::poison::poison;
+use ephemera_prim::raw::base_addr;
 
 use super::{RingEnv, chunk_behind, chunk_of, large, slow};
 use crate::chunk::ChunkPtr;

@@ -205,7 +205,7 @@ pub(crate) unsafe trait RingEnv: Copy {
 #[inline]
 unsafe fn chunk_of<E: RingEnv>(env: E, block: NonNull<u8>, class: ChunkClass) -> (ChunkPtr, bool) {
     let front = env.front(class);
-    if ephemera_prim::header::base_addr(block, class.chunk_size::<E::Geometry>()) == front.addr() {
+    if ephemera_prim::raw::base_addr(block, class.chunk_size::<E::Geometry>()) == front.addr() {
         return (front, true);
     }
     // SAFETY: the caller's live block is of this class and geometry.
@@ -220,7 +220,7 @@ unsafe fn chunk_of<E: RingEnv>(env: E, block: NonNull<u8>, class: ChunkClass) ->
 unsafe fn chunk_behind<G: Geometry>(block: NonNull<u8>, class: ChunkClass) -> ChunkPtr {
     // SAFETY: chunks are aligned to their size, start with a `Chunk` and were exposed at their
     // creation. The chunk of a live block is not freed (H3).
-    let header = unsafe { ephemera_prim::header::header_of::<Chunk>(block, class.chunk_size::<G>()) };
+    let header = unsafe { ephemera_prim::raw::header_of::<Chunk>(block, class.chunk_size::<G>()) };
     // SAFETY: the chunk of a live block is not freed, and the exposed pointer may access all of it
     // (C1).
     unsafe { ChunkPtr::new(header) }

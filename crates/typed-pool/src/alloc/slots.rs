@@ -4,8 +4,8 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
-use ephemera_prim::header::header_of;
 use ephemera_prim::poison::poison;
+use ephemera_prim::raw::header_of;
 
 use crate::class;
 use crate::heap::{self, PoolEnv};
@@ -129,7 +129,7 @@ mod tests {
     use core::sync::atomic::{AtomicPtr, Ordering};
     use std_alloc::vec::Vec;
 
-    use ephemera_prim::header::header_of;
+    use ephemera_prim::raw::header_of;
 
     use super::{class_of, give_to_own_unit, stride_of_slot};
     use crate::PooledAllocator;
@@ -217,7 +217,7 @@ mod tests {
             let layout = class::layout(class);
             let block = PooledAllocator.allocate(layout).expect("memory").cast::<u8>();
             // SAFETY: the block is a live slot of this class.
-            let unit = unsafe { ephemera_prim::header::header_of::<Unit>(block, class::unit_size(class)) };
+            let unit = unsafe { ephemera_prim::raw::header_of::<Unit>(block, class::unit_size(class)) };
             // SAFETY: the unit has a live slot.
             let stride_at = |at| unsafe { stride_of_slot(at, unit.cast()) };
             assert_eq!(stride_at(block), Some(class::stride(class)));

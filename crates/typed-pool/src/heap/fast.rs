@@ -5,9 +5,9 @@ use core::ptr::NonNull;
 
 #[cfg(debug_assertions)]
 use ephemera_prim::align::offset_in;
-use ephemera_prim::header::{base_addr, header_of};
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
+use ephemera_prim::raw::{base_addr, header_of};
 
 use super::{AllocEnv, UnitHeap, supply};
 use crate::local_frees::NEVER;

@@ -29,7 +29,7 @@
 use core::ptr::{self, NonNull};
 
 use ephemera_prim::account::Account;
-use ephemera_prim::header::{base_addr, header_of};
+use ephemera_prim::raw::{base_addr, header_of};
 
 use super::{PoolEnv, UnitHeap};
 use crate::local_frees::{LINK, Reach, link_of, linked, write_link};

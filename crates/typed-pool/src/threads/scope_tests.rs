@@ -8,7 +8,7 @@ use std::thread;
 use std_alloc::collections::BTreeSet;
 
 use allocator_api2::boxed::Box;
-use ephemera_prim::header::header_of;
+use ephemera_prim::raw::header_of;
 use ephemera_testkit::{child, suite::take_turn};
 
 use super::pooled::{pooled_cell, pooled_family};
