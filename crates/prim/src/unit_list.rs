@@ -211,7 +211,7 @@ impl<U: Listed> UnitList<U> {
                 // SAFETY: the other hazard pointer names the unit, so it is not freed (W2).
                 Some(unit) => unsafe { next_of(unit) },
             };
-            let at = via.follow();
+            let at = via.observe();
             if at.is_null() {
                 return true;
             }
@@ -225,7 +225,7 @@ impl<U: Listed> UnitList<U> {
             // may have freed the first unit and added another one at the same address. Only the
             // second load makes that unit's header visible.
             let weak = cfg!(ephemera_weaken = "walk_follows_once");
-            let now = if weak { via.get() } else { via.follow() };
+            let now = if weak { via.get() } else { via.observe() };
             let Some(unit) = NonNull::new(now).filter(|_| now == at) else {
                 retries += 1;
                 if retries > RETRIES {

@@ -11,7 +11,7 @@
 
 use crate::sync::Ordering;
 
-// ORDERING: Release. Pairs with the Acquire in `OwnerPtr::follow` and `OwnerU64::observe`.
+// ORDERING: Release. Pairs with the Acquire in `OwnerPtr::observe` and `OwnerU64::observe`.
 // Publishes: all earlier writes of the owner, such as those to the target of the pointer, and its
 // accesses to the slots whose bits are stored.
 const PUBLISH: Ordering =
@@ -21,17 +21,17 @@ const OBSERVE: Ordering =
     if cfg!(ephemera_weaken = "observe_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
 macro_rules! owner_word {
-    ($(#[$meta:meta])* $name:ident, $int:ty, $atomic:ty) => {
+    ($(#[$meta:meta])* $name:ident $(<$t:ident>)?, $value:ty, $atomic:ty) => {
         $(#[$meta])*
         #[derive(Debug)]
         #[repr(transparent)]
-        pub struct $name($atomic);
+        pub struct $name $(<$t>)? ($atomic);
 
-        impl $name {
+        impl $(<$t>)? $name $(<$t>)? {
             $crate::const_unless_loom! {
                 /// Creates a word that holds `value`.
                 #[must_use]
-                pub fn new(value: $int) -> Self {
+                pub fn new(value: $value) -> Self {
                     Self(<$atomic>::new(value))
                 }
             }
@@ -39,20 +39,20 @@ macro_rules! owner_word {
             /// Returns the value, which may be out of date unless the caller is the owner.
             #[inline]
             #[must_use]
-            pub fn get(&self) -> $int {
+            pub fn get(&self) -> $value {
                 self.0.load(Ordering::Relaxed)
             }
 
             /// Stores a value. Only the owner may call this.
             #[inline]
-            pub fn set(&self, value: $int) {
+            pub fn set(&self, value: $value) {
                 self.0.store(value, Ordering::Relaxed);
             }
 
             /// Stores a value and publishes all earlier writes of this thread. Only the owner may
             /// call this.
             #[inline]
-            pub fn publish(&self, value: $int) {
+            pub fn publish(&self, value: $value) {
                 // ORDERING: `PUBLISH`. Pairs with `observe`.
                 self.0.store(value, PUBLISH);
             }
@@ -61,11 +61,17 @@ macro_rules! owner_word {
             /// published this value.
             #[inline]
             #[must_use]
-            pub fn observe(&self) -> $int {
+            pub fn observe(&self) -> $value {
                 // ORDERING: `OBSERVE`. Pairs with `publish`.
                 self.0.load(OBSERVE)
             }
+        }
+    };
+}
 
+macro_rules! arithmetic {
+    ($name:ident, $int:ty) => {
+        impl $name {
             /// Adds `more` and returns the sum, which must not overflow. Only the owner may call
             /// this.
             #[inline]
@@ -102,62 +108,27 @@ owner_word! {
     /// A `usize` that its owner writes and others may read.
     OwnerUsize, usize, crate::sync::AtomicUsize
 }
+arithmetic!(OwnerUsize, usize);
 
 owner_word! {
     /// A `u64` that its owner writes and others may read. On a target without 64-bit atomics, only
     /// the owner reads it.
     OwnerU64, u64, crate::sync::AtomicU64
 }
+arithmetic!(OwnerU64, u64);
 
-/// A pointer that its owner writes and others may read.
-#[derive(Debug)]
-#[repr(transparent)]
-pub struct OwnerPtr<T>(crate::sync::AtomicPtr<T>);
+owner_word! {
+    /// A pointer that its owner writes and others may read.
+    OwnerPtr<T>, *mut T, crate::sync::AtomicPtr<T>
+}
 
 impl<T> OwnerPtr<T> {
     crate::const_unless_loom! {
         /// Creates a null pointer.
         #[must_use]
         pub fn null() -> Self {
-            Self(crate::sync::AtomicPtr::new(core::ptr::null_mut()))
+            Self::new(core::ptr::null_mut())
         }
-    }
-
-    crate::const_unless_loom! {
-        /// Creates a word that holds `pointer`.
-        #[must_use]
-        pub fn new(pointer: *mut T) -> Self {
-            Self(crate::sync::AtomicPtr::new(pointer))
-        }
-    }
-
-    /// Returns the pointer, which may be out of date unless the caller is the owner.
-    #[inline]
-    #[must_use]
-    pub fn get(&self) -> *mut T {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Stores a pointer. Only the owner may call this.
-    #[inline]
-    pub fn set(&self, pointer: *mut T) {
-        self.0.store(pointer, Ordering::Relaxed);
-    }
-
-    /// Stores a pointer, and publishes its target to threads that follow it. Only the owner may
-    /// call this.
-    #[inline]
-    pub fn publish(&self, pointer: *mut T) {
-        // ORDERING: `PUBLISH`. Pairs with `OwnerPtr::follow`. Publishes: the target of the pointer.
-        self.0.store(pointer, PUBLISH);
-    }
-
-    /// Returns a pointer that the owner published, for another thread to follow.
-    #[inline]
-    #[must_use]
-    pub fn follow(&self) -> *mut T {
-        // ORDERING: `OBSERVE`. Pairs with `OwnerPtr::publish`.
-        self.0.load(OBSERVE)
     }
 }
 
@@ -182,9 +153,9 @@ mod tests {
     fn pointers_are_returned_as_they_were_stored() {
         let mut target = 3_u32;
         let word = OwnerPtr::<u32>::null();
-        assert!(word.get().is_null() && word.follow().is_null());
+        assert!(word.get().is_null() && word.observe().is_null());
         word.publish(&raw mut target);
-        assert_eq!(word.follow(), &raw mut target);
+        assert_eq!(word.observe(), &raw mut target);
         word.set(core::ptr::null_mut());
         assert!(word.get().is_null());
         assert_eq!(OwnerPtr::new(&raw mut target).get(), &raw mut target);
@@ -209,7 +180,7 @@ mod threads {
         }
         // SAFETY: the pointer is null or points to a leaked box, which is freed only after the join
         // below.
-        if let Some(seen) = unsafe { words.0.follow().as_ref() } {
+        if let Some(seen) = unsafe { words.0.observe().as_ref() } {
             assert_eq!(*seen, 7);
         }
         owner.join().unwrap();

@@ -176,7 +176,7 @@ pub(crate) unsafe fn free_remote(
     far: NonNull<Far>,
     bit: u64,
 ) -> Option<bool> {
-    if group.record().follow().is_null() {
+    if group.record().observe().is_null() {
         let last = group.count_down(1);
         return (last || world.waits()).then_some(last);
     }

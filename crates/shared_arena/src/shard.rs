@@ -351,7 +351,8 @@ impl ShardPtr {
     /// thread may call it.
     pub(crate) fn front_slots(self, geometry: &ArenaGeometry, group: PageGroupPtr, page: usize) -> u64 {
         let mut slots = 0;
-        let hot = self.hot_observed();
+        // `observe` makes all accesses to the slot before its free visible to this thread.
+        let hot = self.hot().observe();
         if hot.addr() & !(geometry.group - 1) == group.as_ptr().addr() {
             let position = geometry.position(hot.addr() & (geometry.group - 1));
             if position.page == page {
@@ -362,11 +363,6 @@ impl ShardPtr {
             slots |= self.bits().get();
         }
         slots
-    }
-
-    /// Returns the hot slot. The caller then sees all accesses to the slot before it was freed.
-    fn hot_observed(self) -> *mut u8 {
-        self.hot().follow()
     }
 }
 

@@ -60,7 +60,7 @@ fn loom_word_pointers_publish_their_targets() {
             owner.get().write(0);
             owner.get().pointer.publish(owner.pointer().as_ptr());
         });
-        let seen = words.get().pointer.follow();
+        let seen = words.get().pointer.observe();
         if !seen.is_null() {
             words.get().write(0);
         }

@@ -111,7 +111,7 @@ impl ChunkHeap {
     /// Returns whether the owner has replaced `chunk` as the front. If so, the caller sees every
     /// allocation of the owner in the chunk. The caller must have borrowed the chunk (B2).
     pub(crate) fn has_replaced(&self, chunk: ChunkPtr) -> bool {
-        let front = self.fronts[chunk.class().index()].follow();
+        let front = self.fronts[chunk.class().index()].observe();
         front != chunk.as_ptr() || cfg!(ephemera_weaken = "ring_front_is_purged")
     }
 }

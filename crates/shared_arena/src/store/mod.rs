@@ -303,7 +303,7 @@ impl ArenaStore {
     /// Calls `visit` with each group and its shard, which is `None` if no shard has the group. The
     /// caller must be inside the gate, or must be the only user of the store.
     pub(crate) fn walk(&self, mut visit: impl FnMut(Option<ShardPtr>, PageGroupPtr)) {
-        let lists = self.shards().map(|shard| (Some(shard), shard.groups().follow()));
+        let lists = self.shards().map(|shard| (Some(shard), shard.groups().observe()));
         for (shard, mut at) in lists.chain(core::iter::once((None, self.unbound.get()))) {
             // SAFETY: no group leaves its list while the caller is inside the gate (G1).
             while let Some(group) = unsafe { PageGroupPtr::from_raw(at) } {

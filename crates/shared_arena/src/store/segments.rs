@@ -152,7 +152,7 @@ impl Segments {
             (0..places).map(move |at| unsafe { place(segment, at) })
         });
         // SAFETY: shards live as long as the store (S1).
-        places.filter_map(|place| unsafe { ShardPtr::from_raw(place.shard.follow()) })
+        places.filter_map(|place| unsafe { ShardPtr::from_raw(place.shard.observe()) })
     }
 
     /// Tells loom that the cells of this segment are about to be freed.

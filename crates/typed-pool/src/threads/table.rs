@@ -107,7 +107,7 @@ impl<'w> Heaps<'w> {
     /// Returns the tables of a record, given its data.
     #[inline]
     pub(super) fn of_data(data: &'w PoolRecord) -> impl Iterator<Item = Self> {
-        let mut at = data.tables.follow().cast_const();
+        let mut at = data.tables.observe().cast_const();
         core::iter::from_fn(move || {
             if at.is_null() {
                 return None;
