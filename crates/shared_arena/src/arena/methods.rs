@@ -32,98 +32,21 @@ macro_rules! arena_methods {
                 Builder::new()
             }
 
-            /// Allocates a slot and moves `value` into it.
-            ///
-            /// # Aborts
-            /// Calls `handle_alloc_error` if
-            #[doc = concat!("[`", stringify!($name), "::try_alloc`]")]
-            /// would fail.
-            #[inline]
-            pub fn alloc(&self, value: T) -> $boxed<T> {
-                match self.core.claim() {
-                    // SAFETY: `slot` belongs to this arena, and has a value after `write`.
-                    Ok(slot) => unsafe { $boxed::adopt(slot.write(value)) },
-                    Err(refused) => refused.give_up(),
-                }
-            }
-
-            /// Allocates a slot and initialises it in place with `init`, for values that are too
-            /// large to move. The simplest `init` is `|slot| slot.write(value)`.
-            ///
-            /// `init` may use this arena. If `init` panics, the slot is freed without dropping a
-            /// value in it.
-            ///
-            /// # Panics
-            /// Panics if `init` returns a reference to a place other than its slot. The slot is
-            /// then freed without dropping a value in it.
-            ///
-            /// # Aborts
-            /// Calls `handle_alloc_error` in the same cases as
-            #[doc = concat!("[`", stringify!($name), "::alloc`].")]
-            #[inline]
-            #[track_caller]
-            pub fn alloc_with<F>(&self, init: F) -> $boxed<T>
-            where
-                F: FnOnce(&mut MaybeUninit<T>) -> &T,
-            {
-                match self.core.claim() {
-                    // SAFETY: `slot` belongs to this arena. `slot.init` returns only if the closure
-                    // returned a reference to a value in the slot.
-                    Ok(slot) => unsafe { $boxed::adopt(slot.init(init)) },
-                    Err(refused) => refused.give_up(),
-                }
-            }
-
-            /// Allocates a slot, moves `value` into it and pins it there.
-            ///
-            /// # Aborts
-            /// Calls `handle_alloc_error` in the same cases as
-            #[doc = concat!("[`", stringify!($name), "::alloc`].")]
-            #[inline]
-            pub fn alloc_pin(&self, value: T) -> Pin<$boxed<T>> {
-                $boxed::into_pin(self.alloc(value))
-            }
-
-            /// Tries to allocate a slot and move `value` into it.
-            ///
-            /// # Errors
-            /// Returns `value` in the error if the arena refuses the request.
-            /// [`TryAllocError::refused`] gives the reason.
-            #[inline]
-            pub fn try_alloc(&self, value: T) -> Result<$boxed<T>, TryAllocError<T>> {
-                match self.core.claim() {
-                    // SAFETY: `slot` belongs to this arena, and has a value after `write`.
-                    Ok(slot) => Ok(unsafe { $boxed::adopt(slot.write(value)) }),
-                    Err(refused) => Err(TryAllocError::new(value, refused)),
-                }
-            }
-
-            /// Tries to allocate a slot, and initialises it in place with `init`.
-            ///
-            /// # Errors
-            /// Returns `init` in the error, without calling it, if the arena refuses the request.
-            /// [`TryAllocError::refused`] gives the reason.
-            ///
-            /// # Panics
-            /// Panics if `init` returns a reference to a place other than its slot.
-            #[inline]
-            #[track_caller]
-            pub fn try_alloc_with<F>(&self, init: F) -> Result<$boxed<T>, TryAllocError<F>>
-            where
-                F: FnOnce(&mut MaybeUninit<T>) -> &T,
-            {
-                match self.core.claim() {
-                    // SAFETY: `slot` belongs to this arena. `slot.init` returns only if the closure
-                    // returned a reference to a value in the slot.
-                    Ok(slot) => Ok(unsafe { $boxed::adopt(slot.init(init)) }),
-                    Err(refused) => Err(TryAllocError::new(init, refused)),
-                }
-            }
-
-            counted_methods!(
+            slot_methods!(
                 $name,
-                ArenaRc,
-                "on one thread",
+                $boxed by claim and into_pin,
+                "",
+                alloc,
+                alloc_with,
+                alloc_pin,
+                try_alloc,
+                try_alloc_with
+            );
+
+            slot_methods!(
+                $name,
+                ArenaRc by claim_counted and pin_new,
+                ", for handles that share the value on one thread",
                 alloc_rc,
                 alloc_rc_with,
                 alloc_rc_pin,
@@ -188,81 +111,83 @@ macro_rules! arena_methods {
     };
 }
 
-/// Implements the methods that make counted handles.
-macro_rules! counted_methods {
-    ($name:ident, $handle:ident, $who:literal, $plain:ident, $with:ident, $pin:ident, $try:ident, $try_with:ident) => {
-        /// Allocates a slot and moves `value` into it, for handles that share the value
-        #[doc = concat!($who, ".")]
+/// Implements the methods that allocate a slot and return a box or a counted handle.
+macro_rules! slot_methods {
+    (
+        $name:ident, $handle:ident by $claim:ident and $into_pin:ident, $purpose:literal,
+        $alloc:ident, $with:ident, $pin:ident, $try:ident, $try_with:ident
+    ) => {
+        #[doc = concat!("Allocates a slot and moves `value` into it", $purpose, ".")]
         ///
         /// # Aborts
-        /// Calls `handle_alloc_error` in the same cases as
-        #[doc = concat!("[`", stringify!($name), "::alloc`].")]
+        /// Calls `handle_alloc_error` if
+        #[doc = concat!("[`", stringify!($name), "::", stringify!($try), "`]")]
+        /// would fail.
         #[inline]
-        pub fn $plain(&self, value: T) -> $handle<T> {
-            match self.core.claim_counted() {
-                // SAFETY: `slot` belongs to this arena, its counts include one handle, and `write`
-                // puts a value into the slot.
+        pub fn $alloc(&self, value: T) -> $handle<T> {
+            match self.core.$claim() {
+                // SAFETY: `slot` belongs to this arena, and its counts, if it has any, include one
+                // handle. The slot has a value after `write`.
                 Ok(slot) => unsafe { $handle::adopt(slot.write(value)) },
                 Err(refused) => refused.give_up(),
             }
         }
 
-        /// Allocates a slot and initialises it in place with `init`, for handles that share the
-        /// value
-        #[doc = concat!($who, ".")]
+        #[doc = concat!("Allocates a slot and initialises it in place with `init`", $purpose, ".")]
+        /// This is for values that are too large to move. The simplest `init` is
+        /// `|slot| slot.write(value)`.
+        ///
+        /// `init` may use this arena. If `init` panics, the slot is freed without dropping a value
+        /// in it.
         ///
         /// # Panics
-        /// Panics if `init` returns a reference to a place other than its slot.
+        /// Panics if `init` returns a reference to a place other than its slot. The slot is then
+        /// freed without dropping a value in it.
         ///
         /// # Aborts
         /// Calls `handle_alloc_error` in the same cases as
-        #[doc = concat!("[`", stringify!($name), "::alloc`].")]
+        #[doc = concat!("[`", stringify!($name), "::", stringify!($alloc), "`].")]
         #[inline]
         #[track_caller]
         pub fn $with<F>(&self, init: F) -> $handle<T>
         where
             F: FnOnce(&mut MaybeUninit<T>) -> &T,
         {
-            match self.core.claim_counted() {
-                // SAFETY: `slot` belongs to this arena, and its counts include one handle.
-                // `slot.init` returns only if the closure returned a reference to a value in the
-                // slot.
+            match self.core.$claim() {
+                // SAFETY: `slot` belongs to this arena, and its counts, if it has any, include one
+                // handle. `slot.init` returns only if the closure returned a reference to a value
+                // in the slot.
                 Ok(slot) => unsafe { $handle::adopt(slot.init(init)) },
                 Err(refused) => refused.give_up(),
             }
         }
 
-        /// Allocates a slot, moves `value` into it and pins it there, for handles that share the
-        /// value
-        #[doc = concat!($who, ".")]
+        #[doc = concat!("Allocates a slot, moves `value` into it and pins it there", $purpose, ".")]
         ///
         /// # Aborts
         /// Calls `handle_alloc_error` in the same cases as
-        #[doc = concat!("[`", stringify!($name), "::alloc`].")]
+        #[doc = concat!("[`", stringify!($name), "::", stringify!($alloc), "`].")]
         #[inline]
         pub fn $pin(&self, value: T) -> Pin<$handle<T>> {
-            $handle::pin_new(self.$plain(value))
+            $handle::$into_pin(self.$alloc(value))
         }
 
-        /// Tries to allocate a slot and move `value` into it. Several handles can share the value
-        #[doc = concat!($who, ".")]
+        #[doc = concat!("Tries to allocate a slot and move `value` into it", $purpose, ".")]
         ///
         /// # Errors
         /// Returns `value` in the error if the arena refuses the request.
         /// [`TryAllocError::refused`] gives the reason.
         #[inline]
         pub fn $try(&self, value: T) -> Result<$handle<T>, TryAllocError<T>> {
-            match self.core.claim_counted() {
-                // SAFETY: `slot` belongs to this arena, its counts include one handle, and `write`
-                // puts a value into the slot.
+            match self.core.$claim() {
+                // SAFETY: `slot` belongs to this arena, and its counts, if it has any, include one
+                // handle. The slot has a value after `write`.
                 Ok(slot) => Ok(unsafe { $handle::adopt(slot.write(value)) }),
                 Err(refused) => Err(TryAllocError::new(value, refused)),
             }
         }
 
-        /// Tries to allocate a slot, and initialises it in place with `init`. Several handles can
-        /// share the value
-        #[doc = concat!($who, ".")]
+        #[doc = concat!("Tries to allocate a slot and initialise it in place with `init`", $purpose, ".")]
         ///
         /// # Errors
         /// Returns `init` in the error, without calling it, if the arena refuses the request.
@@ -276,10 +201,10 @@ macro_rules! counted_methods {
         where
             F: FnOnce(&mut MaybeUninit<T>) -> &T,
         {
-            match self.core.claim_counted() {
-                // SAFETY: `slot` belongs to this arena, and its counts include one handle.
-                // `slot.init` returns only if the closure returned a reference to a value in the
-                // slot.
+            match self.core.$claim() {
+                // SAFETY: `slot` belongs to this arena, and its counts, if it has any, include one
+                // handle. `slot.init` returns only if the closure returned a reference to a value
+                // in the slot.
                 Ok(slot) => Ok(unsafe { $handle::adopt(slot.init(init)) }),
                 Err(refused) => Err(TryAllocError::new(init, refused)),
             }
@@ -292,10 +217,10 @@ macro_rules! counted_methods {
 macro_rules! sendable_methods {
     ($name:ident) => {
         impl<T> $name<T> {
-            counted_methods!(
+            slot_methods!(
                 $name,
-                ArenaArc,
-                "on any threads",
+                ArenaArc by claim_counted and pin_new,
+                ", for handles that share the value on any threads",
                 alloc_arc,
                 alloc_arc_with,
                 alloc_arc_pin,
