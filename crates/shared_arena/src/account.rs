@@ -4,11 +4,12 @@
 //! the memory of the store itself, so `held` is the whole footprint.
 
 use core::alloc::Layout;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::Global;
 use ephemera_prim::account::SharedBytes;
 use ephemera_prim::raw;
+use ephemera_prim::sync::{AtomicPtr, Ordering};
 
 use crate::error::{RefusalCause, Refused};
 
@@ -62,6 +63,40 @@ impl StoreAccount {
             .map_err(|_| self.refused_at(reserved.before, reserved.bytes, RefusalCause::GlobalAllocator))?;
         core::mem::forget(reserved);
         Ok(block)
+    }
+
+    /// Allocates an array of `len` items that `make` creates, and publishes it in `head`. If
+    /// another thread was first, frees the array again and returns that thread's array.
+    ///
+    /// # Errors
+    /// Returns [`Refused`] if the limit or the global allocator refuses the memory for the array.
+    pub(crate) fn publish_array<T>(
+        &self,
+        head: &AtomicPtr<T>,
+        len: usize,
+        make: impl Fn() -> T,
+        (publish, see): (Ordering, Ordering),
+    ) -> Result<*mut T, Refused> {
+        let layout =
+            Layout::array::<T>(len).map_err(|_| self.refused(usize::MAX, RefusalCause::AddressSpace))?;
+        let array = self.acquire(layout)?.cast::<T>();
+        for at in 0..len {
+            // SAFETY: the fresh memory has room for `len` items.
+            let item = unsafe { array.add(at) };
+            // SAFETY: the item lies in the fresh memory.
+            unsafe { item.write(make()) };
+        }
+        // ORDERING: `publish`, or `see` if another thread was first. Pairs with `PageCounts::make`
+        // or `Segments::shard`. Publishes: the items.
+        match head.compare_exchange(ptr::null_mut(), array.as_ptr(), publish, see) {
+            Ok(_) => Ok(array.as_ptr()),
+            Err(other) => {
+                // SAFETY: the array was acquired above with this layout, and no other thread has
+                // seen it.
+                unsafe { self.release(array.cast(), layout) };
+                Ok(other)
+            }
+        }
     }
 
     /// Returns `block` to the global allocator.

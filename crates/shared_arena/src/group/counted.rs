@@ -42,39 +42,14 @@ impl PageCounts {
     /// Returns [`Refused`] if the limit or the global allocator refuses the memory for the array.
     #[inline]
     pub(super) fn make(&self, account: &StoreAccount, geometry: &ArenaGeometry) -> Result<(), Refused> {
-        // ORDERING: `SEE`. Pairs with the Release in `PageCounts::publish`.
+        // ORDERING: `SEE`. Pairs with the Release in `PageCounts::make_array`.
         if self.0.load(SEE).is_null() { self.make_array(account, geometry) } else { Ok(()) }
     }
 
     #[cold]
     #[inline(never)]
     fn make_array(&self, account: &StoreAccount, geometry: &ArenaGeometry) -> Result<(), Refused> {
-        let layout = counts_layout(geometry);
-        let array = account.acquire(layout)?.cast::<Count>();
-        for index in 0..geometry.slots {
-            // SAFETY: the fresh memory has room for `geometry.slots` counts.
-            let count = unsafe { array.add(index) };
-            // SAFETY: the element lies in the fresh memory.
-            unsafe { count.write(Count::new()) };
-        }
-        if !self.publish(array) {
-            // SAFETY: the array was acquired above with this layout, and no other thread has seen
-            // it.
-            unsafe { account.release(array.cast(), layout) };
-        }
-        Ok(())
-    }
-
-    /// Publishes the page's array. Returns `false` if another thread published an array first.
-    fn publish(&self, array: NonNull<Count>) -> bool {
-        // ORDERING: Release. Pairs with the Acquire in `PageCounts::make`. Publishes: the array.
-        const PUBLISH: Ordering = if cfg!(ephemera_weaken = "counts_publish_relaxed") {
-            Ordering::Relaxed
-        } else {
-            Ordering::Release
-        };
-        // ORDERING: `PUBLISH`, or `SEE` if another thread was first. Pairs with `PageCounts::make`.
-        self.0.compare_exchange(ptr::null_mut(), array.as_ptr(), PUBLISH, SEE).is_ok()
+        account.publish_array(&self.0, geometry.slots, Count::new, (PUBLISH, SEE)).map(drop)
     }
 
     /// Frees the array, if the page has one.
@@ -89,8 +64,10 @@ impl PageCounts {
     }
 }
 
-// ORDERING: Acquire. Pairs with the Release in `PageCounts::publish`, which publishes the
-// initialised array.
+// ORDERING: Release. Pairs with the Acquire in `PageCounts::make`. Publishes: the array.
+const PUBLISH: Ordering =
+    if cfg!(ephemera_weaken = "counts_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+// ORDERING: Acquire. Pairs with the Release in `PageCounts::make_array`.
 const SEE: Ordering =
     if cfg!(ephemera_weaken = "counts_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 

@@ -67,7 +67,7 @@ impl Segments {
     /// this.
     #[inline]
     pub(super) fn shard(&self, seat: Seat) -> Option<ShardPtr> {
-        // ORDERING: `SEE`. Pairs with the Release in `publish`.
+        // ORDERING: `SEE`. Pairs with the Release in `make_segment`.
         let segment = self.0[seat.segment % SEGMENTS].load(SEE);
         if segment.is_null() {
             return None;
@@ -118,34 +118,18 @@ impl Segments {
 
     fn make_segment(&self, account: &StoreAccount, number: usize) -> Result<*mut SegmentCell, Refused> {
         let head = &self.0[number];
-        // ORDERING: `SEE`. Pairs with the Release in `publish`.
+        // ORDERING: `SEE`. Pairs with the Release in `make_segment`.
         let there = head.load(SEE);
         if !there.is_null() {
             return Ok(there);
         }
-        let layout =
-            segment_layout(number).ok_or_else(|| account.refused(usize::MAX, RefusalCause::AddressSpace))?;
-        let segment = account.acquire(layout)?.cast::<SegmentCell>();
-        for at in 0..FIRST << number {
-            // SAFETY: the fresh memory has room for `FIRST << number` cells.
-            let place = unsafe { segment.add(at) };
-            // SAFETY: the cell lies in the fresh memory.
-            unsafe { place.write(SegmentCell::new()) };
-        }
-        match publish(head, segment.as_ptr()) {
-            Ok(()) => Ok(segment.as_ptr()),
-            Err(other) => {
-                // SAFETY: the segment was acquired above, and no other thread has seen it.
-                unsafe { account.release(segment.cast(), layout) };
-                Ok(other)
-            }
-        }
+        account.publish_array(head, FIRST << number, SegmentCell::new, (PUBLISH, SEE))
     }
 
     /// Returns the shards of all seats.
     pub(super) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
         let places = self.0.iter().enumerate().flat_map(|(number, segment)| {
-            // ORDERING: `SEE`. Pairs with the Release in `publish`.
+            // ORDERING: `SEE`. Pairs with the Release in `make_segment`.
             let segment = segment.load(SEE);
             let places = if segment.is_null() { 0 } else { FIRST << number };
             // SAFETY: the segment was published, and has `FIRST << number` cells.
@@ -209,19 +193,13 @@ fn segment_layout(number: usize) -> Option<Layout> {
     Layout::array::<SegmentCell>(places).ok()
 }
 
-// ORDERING: Acquire. Pairs with the Release in `publish`, which publishes the initialised segment.
+// ORDERING: Release. Pairs with the Acquire in `Segments::shard`. Publishes: the initialised
+// segment.
+const PUBLISH: Ordering =
+    if cfg!(ephemera_weaken = "segment_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+// ORDERING: Acquire. Pairs with the Release in `Segments::make_segment`.
 const SEE: Ordering =
     if cfg!(ephemera_weaken = "segment_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-
-/// Publishes `segment` in `head`. If another thread was first, returns that thread's segment as the
-/// error.
-fn publish(head: &AtomicPtr<SegmentCell>, segment: *mut SegmentCell) -> Result<(), *mut SegmentCell> {
-    // ORDERING: Release. Pairs with the Acquire in `Segments::shard`. Publishes: the segment.
-    const PUBLISH: Ordering =
-        if cfg!(ephemera_weaken = "segment_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-    // ORDERING: `PUBLISH`, or `SEE` if another thread was first. Pairs with `Segments::shard`.
-    head.compare_exchange(ptr::null_mut(), segment, PUBLISH, SEE).map(drop)
-}
 
 #[cfg(test)]
 mod tests {
