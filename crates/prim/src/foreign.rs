@@ -193,15 +193,21 @@ impl<U> Foreign<U> {
 /// A unit of memory, or a part of one, that contains a [`Foreign`].
 ///
 /// # Safety
-/// [`ForeignHeader::foreign`] returns the address of the same `Foreign` inside the unit for as long
-/// as the unit lives, and creates no reference to other parts of the unit. Any thread may free
-/// blocks of the unit, and the unit itself.
+/// `FOREIGN` is the offset of a `Foreign<Self>` in the unit. Any thread may free blocks of the
+/// unit, and the unit itself.
 pub unsafe trait ForeignHeader: Sized {
-    /// Returns the address of the unit's foreign word.
-    ///
-    /// # Safety
-    /// `unit` is live.
-    unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>>;
+    /// The offset of the unit's [`Foreign`] from the start of the unit, in bytes.
+    const FOREIGN: usize;
+}
+
+/// Returns the address of the foreign word of a unit.
+///
+/// # Safety
+/// `unit` is live.
+#[inline]
+unsafe fn foreign_at<U: ForeignHeader>(unit: NonNull<U>) -> NonNull<Foreign<U>> {
+    // SAFETY: the caller's unit is live, and contains a `Foreign` at this offset.
+    unsafe { unit.byte_add(U::FOREIGN) }.cast()
 }
 
 /// The units of one record that have unbooked remote frees: a stack to which many threads push, and
@@ -286,7 +292,7 @@ impl<U: ForeignHeader> Inbox<U> {
     unsafe fn give(&self, unit: NonNull<U>, change: impl FnOnce(&AtomicU64) -> bool) -> bool {
         // SAFETY: the unit is live, because the blocks that this call frees are not booked yet
         // (F3).
-        let foreign = unsafe { U::foreign(unit) };
+        let foreign = unsafe { foreign_at(unit) };
         // SAFETY: as above. The reference covers only the witness.
         let witness = unsafe { &(*foreign.as_ptr()).witness };
         witness.touch();
@@ -367,7 +373,7 @@ impl<U: ForeignHeader, const LEAVE: u64> Iterator for Taken<U, LEAVE> {
     fn next(&mut self) -> Option<(NonNull<U>, u64)> {
         let unit = NonNull::new(self.next)?;
         // SAFETY: a unit in the inbox has a word that is not zero (F1), so it is live (F3).
-        let foreign = unsafe { U::foreign(unit) };
+        let foreign = unsafe { foreign_at(unit) };
         // SAFETY: as above. The link is read before the word becomes zero, because afterwards the
         // next pusher writes the link.
         let link = unsafe { &(*foreign.as_ptr()).link };

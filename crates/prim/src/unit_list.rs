@@ -61,20 +61,12 @@ const LOOK: Ordering =
 /// A unit of memory that can be on a [`UnitList`].
 ///
 /// # Safety
-/// Each method returns the address of the same link inside the unit for as long as the unit lives,
-/// and creates no reference to other parts of the unit. Only the list uses the links.
+/// `NEXT` and `PREV` are the offsets of two `OwnerPtr<Self>` in the unit. Only the list uses them.
 pub unsafe trait Listed: Sized {
-    /// Returns the link to the unit that was added before this one.
-    ///
-    /// # Safety
-    /// `unit` is live.
-    unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>>;
-
-    /// Returns the link to the unit that was added after this one.
-    ///
-    /// # Safety
-    /// `unit` is live.
-    unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>>;
+    /// The offset of the link to the unit that was added before this one, in bytes.
+    const NEXT: usize;
+    /// The offset of the link to the unit that was added after this one, in bytes.
+    const PREV: usize;
 }
 
 /// The list of all units of one owner.
@@ -110,12 +102,12 @@ impl<U: Listed> UnitList<U> {
         let next = self.head.get();
         // SAFETY: the caller's unit is live. Only the owner writes its links (W1), and the caller
         // is the owner.
-        unsafe { next_of(unit) }.set(next);
+        unsafe { link_of(unit, U::NEXT) }.set(next);
         // SAFETY: as above.
-        unsafe { prev_of(unit) }.set(ptr::null_mut());
+        unsafe { link_of(unit, U::PREV) }.set(ptr::null_mut());
         if let Some(next) = NonNull::new(next) {
             // SAFETY: units on the list are live.
-            unsafe { prev_of(next) }.set(unit.as_ptr());
+            unsafe { link_of(next, U::PREV) }.set(unit.as_ptr());
         }
         self.head.publish(unit.as_ptr());
     }
@@ -127,9 +119,9 @@ impl<U: Listed> UnitList<U> {
     /// The caller owns the list, and `unit` is on it.
     pub unsafe fn remove(&self, unit: NonNull<U>) -> bool {
         // SAFETY: units on the list are live.
-        let next = unsafe { next_of(unit) }.get();
+        let next = unsafe { link_of(unit, U::NEXT) }.get();
         // SAFETY: as above.
-        let prev = unsafe { prev_of(unit) }.get();
+        let prev = unsafe { link_of(unit, U::PREV) }.get();
         // SAFETY: the neighbours are on the list, so they are live, and the caller owns the list.
         unsafe { self.join(prev, next, next, prev) };
         if !cfg!(ephemera_weaken = "remove_without_fence") {
@@ -185,14 +177,14 @@ impl<U: Listed> UnitList<U> {
     unsafe fn join(&self, prev: *mut U, after: *mut U, next: *mut U, before: *mut U) {
         match NonNull::new(prev) {
             // SAFETY: the caller's `prev` is live.
-            Some(prev) => unsafe { next_of(prev) }.set(after),
+            Some(prev) => unsafe { link_of(prev, U::NEXT) }.set(after),
             // Publish `after` again, for a walker that never saw the unit above `after` and follows
             // the head to `after`.
             None => self.head.publish(after),
         }
         if let Some(next) = NonNull::new(next) {
             // SAFETY: the caller's `next` is live.
-            unsafe { prev_of(next) }.set(before);
+            unsafe { link_of(next, U::PREV) }.set(before);
         }
     }
 
@@ -209,7 +201,7 @@ impl<U: Listed> UnitList<U> {
             let via = match from {
                 None => &self.head,
                 // SAFETY: the other hazard pointer names the unit, so it is not freed (W2).
-                Some(unit) => unsafe { next_of(unit) },
+                Some(unit) => unsafe { link_of(unit, U::NEXT) },
             };
             let at = via.observe();
             if at.is_null() {
@@ -246,30 +238,19 @@ impl<U: Listed> UnitList<U> {
         let mut at = self.head.get();
         while let Some(unit) = NonNull::new(at) {
             // SAFETY: units on the list are live.
-            at = unsafe { next_of(unit) }.get();
+            at = unsafe { link_of(unit, U::NEXT) }.get();
             visit(unit);
         }
     }
 }
 
-/// Returns the link from a unit to the one that was added before it.
+/// Returns the link of a unit at `offset`.
 ///
 /// # Safety
-/// `unit` is live while the reference is used.
-unsafe fn next_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
-    // SAFETY: the caller's unit is live.
-    let link = unsafe { U::next(unit) };
-    // SAFETY: the link is part of the live unit. The reference covers only the atomic.
-    unsafe { link.as_ref() }
-}
-
-/// Returns the link from a unit to the one that was added after it.
-///
-/// # Safety
-/// `unit` is live while the reference is used.
-unsafe fn prev_of<'u, U: Listed>(unit: NonNull<U>) -> &'u OwnerPtr<U> {
-    // SAFETY: the caller's unit is live.
-    let link = unsafe { U::prev(unit) };
+/// `unit` is live while the reference is used. `offset` is [`Listed::NEXT`] or [`Listed::PREV`].
+unsafe fn link_of<'u, U: Listed>(unit: NonNull<U>, offset: usize) -> &'u OwnerPtr<U> {
+    // SAFETY: the caller's unit is live, and has a link at this offset.
+    let link = unsafe { unit.byte_add(offset) }.cast();
     // SAFETY: the link is part of the live unit. The reference covers only the atomic.
     unsafe { link.as_ref() }
 }

@@ -13,6 +13,7 @@
 
 pub(crate) mod purge;
 
+use core::mem::offset_of;
 use core::ptr::{self, NonNull};
 
 use ephemera_prim::foreign::{COMPLETE, Foreign, ForeignHeader};
@@ -20,6 +21,7 @@ use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 use ephemera_prim::raw;
 use ephemera_prim::sync::AtomicBool;
+use ephemera_prim::unit_list::Listed;
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
@@ -104,15 +106,15 @@ impl Chunk {
     }
 }
 
-// SAFETY: this always returns the address of the same field, and `&raw` creates no reference.
+// SAFETY: the offset is that of the field. Any thread may free blocks of a chunk, and the chunk.
 unsafe impl ForeignHeader for Chunk {
-    #[inline]
-    unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
-        // SAFETY: the caller's unit is live.
-        let field = unsafe { &raw mut (*unit.as_ptr()).remote.foreign };
-        // SAFETY: a field of a non-null pointer's target is not at address null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
+    const FOREIGN: usize = offset_of!(Chunk, remote.foreign);
+}
+
+// SAFETY: the offsets are those of two links, which only the list uses.
+unsafe impl Listed for Chunk {
+    const NEXT: usize = offset_of!(Chunk, next);
+    const PREV: usize = offset_of!(Chunk, prev);
 }
 
 /// A pointer to a chunk.
@@ -147,10 +149,6 @@ impl ChunkPtr {
         fn owner_word() -> OwnerPtr<()> = remote.owner;
         fn purged() -> AtomicBool = remote.purged;
         fn contents() -> Witness = remote.contents;
-        /// Returns the next chunk in the heap's list of all chunks.
-        pub(crate) fn next() -> OwnerPtr<Chunk> = next;
-        /// Returns the previous chunk in the heap's list of all chunks.
-        pub(crate) fn prev() -> OwnerPtr<Chunk> = prev;
         /// Returns the chunk below this one on the stack of empty chunks.
         pub(crate) fn below() -> OwnerPtr<Chunk> = below;
     }

@@ -2,7 +2,6 @@
 
 use core::cell::Cell;
 use core::mem::offset_of;
-use core::ptr::NonNull;
 
 use ephemera_prim::claim::ContentsClaim;
 use ephemera_prim::foreign::{self, Foreign};
@@ -26,22 +25,10 @@ pub(crate) struct Unit {
     pub(crate) remote: UnitRemote,
 }
 
-// SAFETY: both functions return the address of a field of the caller's unit, and `&raw` makes no
-// reference.
+// SAFETY: the offsets are those of two links, which only the list uses.
 unsafe impl Listed for Unit {
-    unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's unit is live.
-        let field = unsafe { &raw mut (*unit.as_ptr()).next };
-        // SAFETY: a field of a live unit has an address other than null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
-
-    unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's unit is live.
-        let field = unsafe { &raw mut (*unit.as_ptr()).remote.prev };
-        // SAFETY: a field of a live unit has an address other than null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
+    const NEXT: usize = offset_of!(Unit, next);
+    const PREV: usize = offset_of!(Unit, remote.prev);
 }
 
 /// The cache line of a header that other threads write to. It also holds words that rarely change,
@@ -83,16 +70,9 @@ pub(crate) struct SlotGroup {
     pub(crate) home: OwnerU64,
 }
 
-// SAFETY: `foreign` returns the address of a field of the caller's group, which never moves, and
-// `&raw` makes no reference.
+// SAFETY: the offset is that of the field. Any thread may free slots of the group, and the unit.
 unsafe impl foreign::ForeignHeader for SlotGroup {
-    #[inline]
-    unsafe fn foreign(group: NonNull<Self>) -> NonNull<Foreign<Self>> {
-        // SAFETY: the caller's group is in a live unit.
-        let field = unsafe { &raw mut (*group.as_ptr()).foreign };
-        // SAFETY: a field of a live group has an address other than null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
+    const FOREIGN: usize = offset_of!(SlotGroup, foreign);
 }
 
 impl SlotGroup {

@@ -7,7 +7,7 @@
 
 use core::ptr::{self, NonNull};
 
-use super::{BOOK, ForeignHeader, GIVE, Inbox, TAKE, Taken};
+use super::{BOOK, ForeignHeader, GIVE, Inbox, TAKE, Taken, foreign_at};
 
 /// The bit that marks a foreign word whose inbox was closed. Units of a closable inbox have at most
 /// 63 slots.
@@ -30,7 +30,7 @@ impl<U: ForeignHeader> Inbox<U> {
     pub unsafe fn give_back_until_closed(unit: NonNull<U>, bits: u64) -> Option<u64> {
         // SAFETY: no thread has booked or counted the slots of `bits` yet, so the unit is live (F3,
         // F7).
-        let foreign = unsafe { U::foreign(unit) };
+        let foreign = unsafe { foreign_at(unit) };
         // SAFETY: as above. The reference covers only the witness.
         let witness = unsafe { &(*foreign.as_ptr()).witness };
         witness.touch();
@@ -55,7 +55,7 @@ impl<U: ForeignHeader> Inbox<U> {
             return bits;
         }
         // SAFETY: the unit is live, because the freed slots are not booked or counted yet (F3, F7).
-        let foreign = unsafe { U::foreign(unit) };
+        let foreign = unsafe { foreign_at(unit) };
         // SAFETY: this thread found zero, so it pushes (F1), and F3 keeps the unit live until then.
         if unsafe { self.push(unit, foreign) } || cfg!(ephemera_weaken = "closed_push_counts_nothing") {
             return 0;
@@ -86,11 +86,9 @@ mod tests {
     #[repr(C)]
     struct Page(Foreign<Page>);
 
-    // SAFETY: the result points to the one field of the page, and no reference is created.
+    // SAFETY: the one field of the page is at this offset.
     unsafe impl ForeignHeader for Page {
-        unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
-            unit.cast()
-        }
+        const FOREIGN: usize = 0;
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use core::ptr::{self, NonNull};
 
-use super::{Foreign, ForeignHeader, Inbox, PUSH, TAKE};
+use super::{Foreign, ForeignHeader, Inbox, PUSH, TAKE, foreign_at};
 use crate::sync::{Ordering, fence, push};
 
 // ORDERING: Acquire. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: sees all
@@ -36,7 +36,7 @@ pub struct LentUnits<'i, U> {
 /// (F3).
 unsafe fn foreign_of<'u, U: ForeignHeader>(unit: NonNull<U>) -> &'u Foreign<U> {
     // SAFETY: the caller's unit is live.
-    let foreign = unsafe { U::foreign(unit) };
+    let foreign = unsafe { foreign_at(unit) };
     // SAFETY: the unit is live while it is lent. The reference covers only atomics and witnesses.
     unsafe { foreign.as_ref() }
 }

@@ -1,7 +1,7 @@
 //! Models of remote frees while the holder books them: a unit becomes empty once, no thread touches
 //! it after that, and each push links it once.
 
-use core::ptr::NonNull;
+use core::mem::offset_of;
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -18,14 +18,9 @@ pub(super) struct Chunk {
     blocks: [UnsafeCell<u32>; 3],
 }
 
-// SAFETY: `foreign` returns the address of the same field every time.
+// SAFETY: the offset is that of the field.
 unsafe impl ForeignHeader for Chunk {
-    unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
-        // SAFETY: the caller's unit is live; no reference is created.
-        let field = unsafe { &raw mut (*unit.as_ptr()).foreign };
-        // SAFETY: a field of a non-null pointer's target is not at address null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
+    const FOREIGN: usize = offset_of!(Chunk, foreign);
 }
 
 impl Chunk {

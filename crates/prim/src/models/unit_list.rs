@@ -1,6 +1,6 @@
 //! Models of the list of all units: the owner frees units while a walker reads the list.
 
-use core::ptr::NonNull;
+use core::mem::offset_of;
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -32,21 +32,10 @@ impl ListedUnit {
     }
 }
 
-// SAFETY: each method returns the address of the same field every time.
+// SAFETY: the offsets are those of two links, which only the list uses.
 unsafe impl Listed for ListedUnit {
-    unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's unit is live; no reference is created.
-        let field = unsafe { &raw mut (*unit.as_ptr()).next };
-        // SAFETY: a field of a non-null pointer's target is not at address null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
-
-    unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's unit is live; no reference is created.
-        let field = unsafe { &raw mut (*unit.as_ptr()).prev };
-        // SAFETY: a field of a non-null pointer's target is not at address null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
+    const NEXT: usize = offset_of!(ListedUnit, next);
+    const PREV: usize = offset_of!(ListedUnit, prev);
 }
 
 fn unit() -> ModelArc<ListedUnit> {

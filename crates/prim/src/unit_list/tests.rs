@@ -3,6 +3,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::mem::offset_of;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,21 +16,10 @@ struct ListedUnit {
     number: usize,
 }
 
-// SAFETY: each method returns the address of the same field every time.
+// SAFETY: the offsets are those of two links, which only the list uses.
 unsafe impl Listed for ListedUnit {
-    unsafe fn next(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's unit is live; no reference is created.
-        let field = unsafe { &raw mut (*unit.as_ptr()).next };
-        // SAFETY: a field of a non-null pointer's target is not at address null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
-
-    unsafe fn prev(unit: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's unit is live; no reference is created.
-        let field = unsafe { &raw mut (*unit.as_ptr()).prev };
-        // SAFETY: a field of a non-null pointer's target is not at address null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
+    const NEXT: usize = offset_of!(ListedUnit, next);
+    const PREV: usize = offset_of!(ListedUnit, prev);
 }
 
 fn add(list: &UnitList<ListedUnit>, number: usize) -> NonNull<ListedUnit> {

@@ -1,28 +1,9 @@
 //! The lists of all chunks, one for each class. The owner adds and removes chunks, and statistics
 //! walk the lists from any thread.
 
-use core::ptr::NonNull;
-
-use ephemera_prim::unit_list::Listed;
-use ephemera_prim::word::OwnerPtr;
-
 use super::ChunkHeap;
-use crate::chunk::{Chunk, ChunkPtr};
+use crate::chunk::ChunkPtr;
 use crate::geometry::ChunkClass;
-
-// SAFETY: each method always returns the address of the same field, and only the list uses the two
-// fields.
-unsafe impl Listed for Chunk {
-    unsafe fn next(chunk: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's chunk is live, so it is not freed during this call (C1).
-        NonNull::from(unsafe { ChunkPtr::new(chunk) }.next())
-    }
-
-    unsafe fn prev(chunk: NonNull<Self>) -> NonNull<OwnerPtr<Self>> {
-        // SAFETY: the caller's chunk is live, so it is not freed during this call (C1).
-        NonNull::from(unsafe { ChunkPtr::new(chunk) }.prev())
-    }
-}
 
 impl ChunkHeap {
     /// Adds a new chunk to the list of its class (H5). Only the owner may call this method.

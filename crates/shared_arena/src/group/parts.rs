@@ -1,6 +1,7 @@
 //! Defines the three parts that each page has in its group. Parts of different kinds are on
 //! separate cache lines, because different threads write them.
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use ephemera_prim::foreign::{Foreign, ForeignHeader};
@@ -99,16 +100,10 @@ impl Far {
     }
 }
 
-// SAFETY: the field's address does not change while the page is live, and `&raw` creates no
-// reference. Any thread may free a slot of the page, and may free the group.
+// SAFETY: the offset is that of the field. Any thread may free a slot of the page, and may free the
+// group.
 unsafe impl ForeignHeader for Far {
-    #[inline]
-    unsafe fn foreign(unit: NonNull<Self>) -> NonNull<Foreign<Self>> {
-        // SAFETY: the caller guarantees that the unit is live, so the field lies within it.
-        let field = unsafe { &raw mut (*unit.as_ptr()).foreign };
-        // SAFETY: the address of a field of a live unit is not null.
-        unsafe { NonNull::new_unchecked(field) }
-    }
+    const FOREIGN: usize = offset_of!(Far, foreign);
 }
 
 /// The part of a page that is rarely written.
