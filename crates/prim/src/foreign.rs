@@ -200,14 +200,20 @@ pub unsafe trait ForeignHeader: Sized {
     const FOREIGN: usize;
 }
 
-/// Returns the address of the foreign word of a unit.
+/// Returns the foreign word of a unit.
+///
+/// Another thread may free the unit during a call that pushes the unit. Such a call gets a
+/// reference to one field, because an argument of type `&Foreign` borrows the padding until the
+/// call returns.
 ///
 /// # Safety
-/// `unit` is live.
+/// `unit` is live while the result is used.
 #[inline]
-unsafe fn foreign_at<U: ForeignHeader>(unit: NonNull<U>) -> NonNull<Foreign<U>> {
+unsafe fn foreign_of<'u, U: ForeignHeader>(unit: NonNull<U>) -> &'u Foreign<U> {
     // SAFETY: the caller's unit is live, and contains a `Foreign` at this offset.
-    unsafe { unit.byte_add(U::FOREIGN) }.cast()
+    let foreign = unsafe { unit.byte_add(U::FOREIGN) }.cast();
+    // SAFETY: the unit is live. The reference covers only atomics and witnesses.
+    unsafe { foreign.as_ref() }
 }
 
 /// The units of one record that have unbooked remote frees: a stack to which many threads push, and
@@ -290,19 +296,15 @@ impl<U: ForeignHeader> Inbox<U> {
     /// zero or completed a countdown.
     #[inline]
     unsafe fn give(&self, unit: NonNull<U>, change: impl FnOnce(&AtomicU64) -> bool) -> bool {
-        // SAFETY: the unit is live, because the blocks that this call frees are not booked yet
-        // (F3).
-        let foreign = unsafe { foreign_at(unit) };
-        // SAFETY: as above. The reference covers only the witness.
-        let witness = unsafe { &(*foreign.as_ptr()).witness };
-        witness.touch();
-        // SAFETY: the unit is live (F3). The reference covers only the atomic.
-        let word = unsafe { &(*foreign.as_ptr()).word };
-        let pushes = change(word);
+        // SAFETY: the unit is live until `change`, because the blocks that this call frees are not
+        // booked before (F3).
+        let foreign = unsafe { foreign_of(unit) };
+        foreign.witness.touch();
+        let pushes = change(&foreign.word);
         if pushes {
             // SAFETY: this thread found zero or completed a countdown, so it must push the unit
             // (F1). F3 keeps the unit live until then.
-            let open = unsafe { self.push(unit, foreign) };
+            let open = unsafe { self.push(unit) };
             crate::invariant!(open, "a remote free to a closed inbox goes through `give_back_until_closed`");
         }
         pushes
@@ -311,15 +313,13 @@ impl<U: ForeignHeader> Inbox<U> {
     /// Pushes a unit, unless the inbox was closed. Returns whether this call pushed the unit.
     ///
     /// # Safety
-    /// `foreign` belongs to `unit`, and the caller's read-modify-write found the unit's word at
-    /// zero or completed its countdown.
+    /// The caller's read-modify-write found the unit's word at zero or completed its countdown.
     #[cold]
-    unsafe fn push(&self, unit: NonNull<U>, foreign: NonNull<Foreign<U>>) -> bool {
+    unsafe fn push(&self, unit: NonNull<U>) -> bool {
         // SAFETY: the unit stays live until it is dequeued (F3), which happens after this push.
-        let link = unsafe { &(*foreign.as_ptr()).link };
-        // SAFETY: as above.
-        let linked = unsafe { &(*foreign.as_ptr()).linked };
-        linked.write();
+        let foreign = unsafe { foreign_of(unit) };
+        foreign.linked.write();
+        let link = &foreign.link;
         let store = |below| link.store(below, Ordering::Relaxed);
         // ORDERING: `PUSH`. Pairs with `Inbox::take`.
         let pushed = push(&self.head, unit.as_ptr(), Some(close::closed()), PUSH, store);
@@ -340,11 +340,17 @@ impl<U: ForeignHeader> Inbox<U> {
     /// so that no other thread takes from this inbox during the call.
     #[inline]
     pub unsafe fn take(&self) -> Taken<U> {
+        Taken { next: self.take_list() }
+    }
+
+    /// Takes all units out of the inbox. Returns the first of them, or null.
+    #[inline]
+    fn take_list(&self) -> *mut U {
         if self.is_empty() {
-            return Taken { next: ptr::null_mut() };
+            return ptr::null_mut();
         }
         // ORDERING: `TAKE`. Pairs with `Inbox::push`.
-        Taken { next: self.head.swap(ptr::null_mut(), TAKE) }
+        self.head.swap(ptr::null_mut(), TAKE)
     }
 }
 
@@ -373,18 +379,13 @@ impl<U: ForeignHeader, const LEAVE: u64> Iterator for Taken<U, LEAVE> {
     fn next(&mut self) -> Option<(NonNull<U>, u64)> {
         let unit = NonNull::new(self.next)?;
         // SAFETY: a unit in the inbox has a word that is not zero (F1), so it is live (F3).
-        let foreign = unsafe { foreign_at(unit) };
-        // SAFETY: as above. The link is read before the word becomes zero, because afterwards the
-        // next pusher writes the link.
-        let link = unsafe { &(*foreign.as_ptr()).link };
-        // SAFETY: the unit is live until its word becomes zero (F3).
-        let word = unsafe { &(*foreign.as_ptr()).word };
-        // SAFETY: as above.
-        let linked = unsafe { &(*foreign.as_ptr()).linked };
-        linked.touch();
-        self.next = link.load(Ordering::Relaxed);
+        let foreign = unsafe { foreign_of(unit) };
+        foreign.linked.touch();
+        // The link is read before the word becomes zero, because afterwards the next pusher writes
+        // the link.
+        self.next = foreign.link.load(Ordering::Relaxed);
         // ORDERING: `BOOK`. Pairs with `Inbox::give_back_add`.
-        let given = word.swap(LEAVE, BOOK);
+        let given = foreign.word.swap(LEAVE, BOOK);
         crate::invariant!(given != 0, "a unit in the inbox has no remote frees");
         Some((unit, given))
     }

@@ -7,7 +7,7 @@
 
 use core::ptr::{self, NonNull};
 
-use super::{BOOK, ForeignHeader, GIVE, Inbox, TAKE, Taken, foreign_at};
+use super::{BOOK, ForeignHeader, GIVE, Inbox, TAKE, Taken, foreign_of};
 
 /// The bit that marks a foreign word whose inbox was closed. Units of a closable inbox have at most
 /// 63 slots.
@@ -30,14 +30,10 @@ impl<U: ForeignHeader> Inbox<U> {
     pub unsafe fn give_back_until_closed(unit: NonNull<U>, bits: u64) -> Option<u64> {
         // SAFETY: no thread has booked or counted the slots of `bits` yet, so the unit is live (F3,
         // F7).
-        let foreign = unsafe { foreign_at(unit) };
-        // SAFETY: as above. The reference covers only the witness.
-        let witness = unsafe { &(*foreign.as_ptr()).witness };
-        witness.touch();
-        // SAFETY: the unit is live (F3, F7). The reference covers only the atomic.
-        let word = unsafe { &(*foreign.as_ptr()).word };
+        let foreign = unsafe { foreign_of(unit) };
+        foreign.witness.touch();
         // ORDERING: `GIVE`. Pairs with `Taken::next`.
-        let old = word.fetch_or(bits, GIVE);
+        let old = foreign.word.fetch_or(bits, GIVE);
         crate::invariant!(old & bits == 0, "a slot is freed twice");
         // True if the old word is zero or closed, in one comparison.
         (old.wrapping_sub(1) >= CLOSED - 1).then_some(old)
@@ -54,17 +50,14 @@ impl<U: ForeignHeader> Inbox<U> {
         if old != 0 {
             return bits;
         }
-        // SAFETY: the unit is live, because the freed slots are not booked or counted yet (F3, F7).
-        let foreign = unsafe { foreign_at(unit) };
         // SAFETY: this thread found zero, so it pushes (F1), and F3 keeps the unit live until then.
-        if unsafe { self.push(unit, foreign) } || cfg!(ephemera_weaken = "closed_push_counts_nothing") {
+        if unsafe { self.push(unit) } || cfg!(ephemera_weaken = "closed_push_counts_nothing") {
             return 0;
         }
-        // SAFETY: the slots in the word keep the unit live until they are counted. The reference
-        // covers only the atomic.
-        let word = unsafe { &(*foreign.as_ptr()).word };
+        // SAFETY: the slots in the word keep the unit live until they are counted (F7).
+        let foreign = unsafe { foreign_of(unit) };
         // ORDERING: `BOOK`. Pairs with `Inbox::give_back_until_closed`.
-        word.swap(CLOSED, BOOK)
+        foreign.word.swap(CLOSED, BOOK)
     }
 
     /// Closes the inbox and takes its units. The iterator yields each unit with its remote frees.

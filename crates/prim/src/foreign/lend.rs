@@ -7,7 +7,7 @@
 
 use core::ptr::{self, NonNull};
 
-use super::{Foreign, ForeignHeader, Inbox, PUSH, TAKE, foreign_at};
+use super::{Foreign, ForeignHeader, Inbox, PUSH, foreign_of};
 use crate::sync::{Ordering, fence, push};
 
 // ORDERING: Acquire. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: sees all
@@ -27,18 +27,6 @@ pub struct LentUnits<'i, U> {
     inbox: &'i Inbox<U>,
     /// The inbox that receives the units of `seen`.
     aside: &'i Inbox<U>,
-}
-
-/// Returns the foreign word of a lent unit.
-///
-/// # Safety
-/// The caller borrowed the unit by [`Inbox::lend`] and has not put it back, so the unit is live
-/// (F3).
-unsafe fn foreign_of<'u, U: ForeignHeader>(unit: NonNull<U>) -> &'u Foreign<U> {
-    // SAFETY: the caller's unit is live.
-    let foreign = unsafe { foreign_at(unit) };
-    // SAFETY: the unit is live while it is lent. The reference covers only atomics and witnesses.
-    unsafe { foreign.as_ref() }
 }
 
 impl<U> Foreign<U> {
@@ -69,7 +57,7 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
     /// Takes the next unit off `rest`.
     fn take(&mut self) -> Option<NonNull<U>> {
         let unit = NonNull::new(self.rest)?;
-        // SAFETY: the unit is on this list, so it is lent.
+        // SAFETY: the unit is on this list, so it is lent and live (F3).
         let foreign = unsafe { foreign_of(unit) };
         foreign.linked.touch();
         self.rest = foreign.link.load(Ordering::Relaxed);
@@ -124,24 +112,16 @@ impl<U: ForeignHeader> Inbox<U> {
         LentUnits { rest: self.take_list(), seen: None, inbox, aside }
     }
 
-    /// Takes all units out of the inbox. Returns the first of them, or null.
-    fn take_list(&self) -> *mut U {
-        if self.is_empty() {
-            return ptr::null_mut();
-        }
-        // ORDERING: `TAKE`. Pairs with `Inbox::push`.
-        self.head.swap(ptr::null_mut(), TAKE)
-    }
-
     /// Pushes lent units that are linked from `first` to `last`.
     ///
     /// # Safety
     /// The caller borrowed these units by [`Inbox::lend`] from an inbox of the same record.
     unsafe fn join(&self, first: NonNull<U>, last: NonNull<U>) {
-        // SAFETY: the caller's unit `last` is lent to this thread.
+        // SAFETY: the caller's unit `last` is lent to this thread, so it is live (F3).
         let foreign = unsafe { foreign_of(last) };
         foreign.linked.write();
-        let store = |below| foreign.link.store(below, Ordering::Relaxed);
+        let link = &foreign.link;
+        let store = |below| link.store(below, Ordering::Relaxed);
         // ORDERING: `PUSH`. Pairs with `Inbox::take` and `Inbox::lend`.
         push(&self.head, first.as_ptr(), None, PUSH, store);
     }
@@ -165,7 +145,7 @@ impl<U: ForeignHeader> Inbox<U> {
             let mut pushed = LentUnits { rest, seen: None, inbox: self, aside: self };
             while pushed.look().is_some() {}
             if let Some((top, last)) = pushed.seen {
-                // SAFETY: this thread has just borrowed the unit.
+                // SAFETY: this thread has just borrowed the unit, so it is live (F3).
                 let foreign = unsafe { foreign_of(last) };
                 foreign.linked.write();
                 foreign.link.store(first, Ordering::Relaxed);
