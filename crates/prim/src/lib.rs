@@ -53,6 +53,7 @@ pub mod pages;
 pub mod poison;
 pub mod prefetch;
 pub mod raw;
+#[cfg(any(ephemera_pages, feature = "alloc"))]
 pub mod record;
 pub mod rest;
 pub mod sync;

@@ -17,9 +17,7 @@
 
 use core::ptr;
 
-#[cfg(any(ephemera_pages, feature = "alloc"))]
-use crate::sync::push;
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
 
 /// The lease word of a record that no thread holds.
 const FREE: usize = 0;
@@ -37,7 +35,6 @@ const LEASE: Ordering =
 const RELEASE: Ordering =
     if cfg!(ephemera_weaken = "release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Release. Pairs with the Acquire in `Registry::records`. Publishes: the new record.
-#[cfg(any(ephemera_pages, feature = "alloc"))]
 const ADD: Ordering =
     if cfg!(ephemera_weaken = "add_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Acquire. Pairs with the Release in `Registry::add`: sees the writes to all added
@@ -214,10 +211,6 @@ pub struct Registry<S: 'static> {
     /// The record that was added last, or null.
     later: AtomicPtr<Record<S>>,
     /// Creates the data of an added record.
-    #[cfg_attr(
-        not(any(ephemera_pages, feature = "alloc")),
-        expect(dead_code, reason = "no record can be added without a heap")
-    )]
     make: fn() -> S,
 }
 
@@ -261,13 +254,7 @@ impl<S> Registry<S> {
         self.lease_free().or_else(|| self.add())
     }
 
-    #[cfg(not(any(ephemera_pages, feature = "alloc")))]
-    fn add(&self) -> Option<Lease<'_, S>> {
-        None
-    }
-
     /// Adds a record, which is leased to the caller from the start.
-    #[cfg(any(ephemera_pages, feature = "alloc"))]
     #[cold]
     fn add(&self) -> Option<Lease<'_, S>> {
         // Create the data before the allocation, because `make` belongs to the tenant and may
