@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::memory::ModelArc;
 use super::{explore, explore_within};
-use crate::pages::superblock::{Prefer, Superblock};
+use crate::pages::superblock::Superblock;
 use crate::witness::Witness;
 
 /// The bits of the two spans of a mapping.
@@ -29,7 +29,8 @@ impl Mapped {
 
     /// Takes a span, writes to it, and frees it. Returns whether all spans are free now.
     fn use_one(&self) -> bool {
-        let Some(taken) = self.superblock.take(Prefer::Dirty) else { return false };
+        let clean = false;
+        let Some(taken) = self.superblock.take(clean) else { return false };
         let mapped = self.superblock.base().addr() - 1;
         self.spans[mapped][taken.index as usize].write();
         self.superblock.give(taken.index, true, ALL)

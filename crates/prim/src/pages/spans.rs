@@ -8,7 +8,6 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use super::order::{ORDERS, Order, SPAN_MIN};
 use super::span::Span;
 use super::span_cache::SpanCache;
-use super::superblock::Prefer;
 use super::table::TABLES;
 use super::{budget, mapping, os};
 
@@ -46,8 +45,8 @@ fn allocate_once(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
         return mapping::allocate(mapping::len_for(layout.size())?, layout.align(), zeroed);
     };
     let table = &TABLES[order.index()];
-    let prefer = if zeroed { Prefer::Clean } else { Prefer::Dirty };
-    if let Some((span, taken)) = table.take(prefer) {
+    // A request for zeros prefers a clean span, whose bytes are often zero already.
+    if let Some((span, taken)) = table.take(zeroed) {
         budget::allocated(span.len(), taken.dirty);
         return Some((span.start(), !taken.dirty && os::PURGED_IS_ZERO));
     }

@@ -36,15 +36,6 @@ const CLOSE: Ordering =
 #[cfg(ephemera_pages)]
 const LOOKS: usize = 16;
 
-/// The kind of spans that an allocation prefers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Prefer {
-    /// Spans with old bytes: their pages may be resident already.
-    Dirty,
-    /// Spans that nothing has written since they were mapped or purged.
-    Clean,
-}
-
 /// A span that the calling thread has just taken.
 #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models read the index alone"))]
 #[derive(Debug, Clone, Copy)]
@@ -124,10 +115,11 @@ impl Superblock {
         self.free.store(all, Ordering::Release);
     }
 
-    /// Takes a free span, if there is one. Prefers a span of the kind that `prefer` names.
-    pub(crate) fn take(&self, prefer: Prefer) -> Option<TakenSpan> {
+    /// Takes a free span, if there is one. Prefers a span that nothing has written since it was
+    /// mapped or purged if `clean`, else one with old bytes, whose pages may be resident already.
+    pub(crate) fn take(&self, clean: bool) -> Option<TakenSpan> {
         self.take_of(|free, dirty| {
-            let wanted = if prefer == Prefer::Clean { free & !dirty } else { free & dirty };
+            let wanted = if clean { free & !dirty } else { free & dirty };
             if wanted == 0 { free } else { wanted }
         })
     }

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use super::directory::{Directory, Home};
 use super::order::{ORDERS, Order};
 use super::span::Span;
-use super::superblock::{Prefer, TakenSpan};
+use super::superblock::TakenSpan;
 use super::{budget, map, os};
 
 mod give;
@@ -59,14 +59,14 @@ impl DirectoryHint {
 }
 
 impl Directory {
-    /// Takes a free span from this directory, if possible of the kind that `prefer` names.
-    fn take(&'static self, prefer: Prefer) -> Option<(Span, TakenSpan)> {
+    /// Takes a free span from this directory, if possible a clean one if `clean`, else a dirty one.
+    fn take(&'static self, clean: bool) -> Option<(Span, TakenSpan)> {
         let mut left = self.room.load(Ordering::Relaxed);
         while left != 0 {
             let number = left.trailing_zeros();
             left &= left - 1;
             let home = &self.homes[number as usize];
-            let taken = home.superblock.take(prefer);
+            let taken = home.superblock.take(clean);
             if taken.is_none_or(|taken| taken.last) {
                 self.look_again(number);
             }
@@ -165,13 +165,13 @@ impl Table {
         core::iter::successors(Some(&self.first), |directory| directory.next())
     }
 
-    /// Takes a free span from this table, if possible of the kind that `prefer` names.
-    pub(super) fn take(&'static self, prefer: Prefer) -> Option<(Span, TakenSpan)> {
+    /// Takes a free span from this table, if possible a clean one if `clean`, else a dirty one.
+    pub(super) fn take(&'static self, clean: bool) -> Option<(Span, TakenSpan)> {
         let start = self.hint.get().unwrap_or(&self.first);
         let on = core::iter::successors(Some(start), |directory| directory.next());
         let before = self.directories().take_while(|directory| directory.number < start.number);
         for directory in on.chain(before) {
-            if let Some(taken) = directory.take(prefer) {
+            if let Some(taken) = directory.take(clean) {
                 self.hint.set(directory);
                 return Some(taken);
             }
