@@ -269,45 +269,36 @@ pub mod __reexport {
     #[derive(Debug)]
     pub enum MissingMethod {}
 
-    pub mod api02 {
-        pub use allocator_api2::alloc::{AllocError, Allocator};
+    /// Defines a module with the names of one trait. An error of any of the three traits carries no
+    /// data.
+    macro_rules! api {
+        ($(#[$meta:meta])* $name:ident = $($path:ident)::+) => {
+            $(#[$meta])*
+            pub mod $name {
+                pub use $($path)::+::{AllocError, Allocator};
 
-        pub type ApiResult = Result<super::NonNull<[u8]>, AllocError>;
+                pub type ApiResult = Result<super::NonNull<[u8]>, AllocError>;
 
-        #[inline]
-        #[must_use]
-        pub const fn error(error: AllocError) -> AllocError {
-            error
-        }
+                #[inline]
+                #[must_use]
+                pub const fn error(_: crate::traits::AllocError) -> AllocError {
+                    AllocError
+                }
+            }
+        };
     }
 
-    #[cfg(feature = "allocator-api2-04")]
-    pub mod api04 {
-        pub use allocator_api2_04::alloc::{AllocError, Allocator};
-
-        pub type ApiResult = Result<super::NonNull<[u8]>, AllocError>;
-
-        #[inline]
-        #[must_use]
-        pub const fn error(_: super::api02::AllocError) -> AllocError {
-            AllocError
-        }
-    }
-
-    #[cfg(all(ephemera_std_allocator, not(feature = "nightly")))]
-    #[expect(
-        clippy::incompatible_msrv,
-        reason = "compiled only where the build script saw the trait compile"
-    )]
-    pub mod standard {
-        pub use core::alloc::{AllocError, Allocator};
-
-        pub type ApiResult = Result<super::NonNull<[u8]>, AllocError>;
-
-        #[inline]
-        #[must_use]
-        pub const fn error(_: super::api02::AllocError) -> AllocError {
-            AllocError
-        }
-    }
+    api!(api02 = allocator_api2::alloc);
+    api!(
+        #[cfg(feature = "allocator-api2-04")]
+        api04 = allocator_api2_04::alloc
+    );
+    api!(
+        #[cfg(all(ephemera_std_allocator, not(feature = "nightly")))]
+        #[expect(
+            clippy::incompatible_msrv,
+            reason = "compiled only where the build script saw the trait compile"
+        )]
+        standard = core::alloc
+    );
 }
