@@ -15,68 +15,18 @@
 //! A newtype has the size and layout of the type that it wraps.
 
 #[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
-use core::{alloc::Layout, ptr::NonNull};
-
-#[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
-use allocator_api2::alloc::{AllocError, Allocator};
+use crate::traits::Allocator;
 
 /// Implements the trait of allocator-api2 0.2 for a newtype, by forwarding to the methods of
 /// another trait.
 #[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
 macro_rules! hand_on {
-    ($newtype:ident by $($foreign:ident)::+) => {
+    ($newtype:ident by $foreign:path) => {
         // SAFETY: the wrapped trait has the same contract: blocks stay valid while an equivalent
         // allocator exists, and every method accepts them. If the wrapped trait does not demand
         // that clones are equivalent, the `Clone` implementations of the newtype ensure it.
-        unsafe impl<A: $($foreign)::+> Allocator for $newtype<A> {
-            #[inline]
-            fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-                $($foreign)::+::allocate(&self.0, layout).map_err(|_| AllocError)
-            }
-
-            #[inline]
-            fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-                $($foreign)::+::allocate_zeroed(&self.0, layout).map_err(|_| AllocError)
-            }
-
-            #[inline]
-            unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-                // SAFETY: the caller upholds the same contract; `block` came from `self.0`.
-                unsafe { $($foreign)::+::deallocate(&self.0, block, layout) }
-            }
-
-            #[inline]
-            unsafe fn grow(
-                &self,
-                block: NonNull<u8>,
-                old: Layout,
-                new: Layout,
-            ) -> Result<NonNull<[u8]>, AllocError> {
-                // SAFETY: the caller upholds the same contract; `block` came from `self.0`.
-                unsafe { $($foreign)::+::grow(&self.0, block, old, new) }.map_err(|_| AllocError)
-            }
-
-            #[inline]
-            unsafe fn grow_zeroed(
-                &self,
-                block: NonNull<u8>,
-                old: Layout,
-                new: Layout,
-            ) -> Result<NonNull<[u8]>, AllocError> {
-                // SAFETY: the caller upholds the same contract; `block` came from `self.0`.
-                unsafe { $($foreign)::+::grow_zeroed(&self.0, block, old, new) }.map_err(|_| AllocError)
-            }
-
-            #[inline]
-            unsafe fn shrink(
-                &self,
-                block: NonNull<u8>,
-                old: Layout,
-                new: Layout,
-            ) -> Result<NonNull<[u8]>, AllocError> {
-                // SAFETY: the caller upholds the same contract; `block` came from `self.0`.
-                unsafe { $($foreign)::+::shrink(&self.0, block, old, new) }.map_err(|_| AllocError)
-            }
+        unsafe impl<A: $foreign> Allocator for $newtype<A> {
+            $crate::__forward_allocator!(|self| self.0, $foreign);
         }
     };
 }
@@ -117,7 +67,7 @@ mod standard {
     #[cfg(feature = "std")]
     extern crate std;
 
-    use super::{AllocError, Allocator, Layout, NonNull};
+    use super::Allocator;
 
     /// Implements the trait of allocator-api2 0.2 for an allocator of the standard trait.
     ///

@@ -242,6 +242,48 @@ macro_rules! __impl_allocator_standard {
     ($($request:tt)*) => {};
 }
 
+/// Defines the six methods of [`Allocator`](crate::traits::Allocator) by those of the allocator
+/// `$to`, which implements the trait `$api`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __forward_allocator {
+    (|$this:ident| $to:expr, $api:path) => {
+        $crate::__forward_allocator!(
+            |$this| $to, $api, [allocate, allocate_zeroed], [grow, grow_zeroed, shrink]
+        );
+    };
+    (|$this:ident| $to:expr, $api:path, [$($plain:ident),*], [$($resizing:ident),*]) => {
+        $(#[inline]
+        fn $plain(&$this, layout: $crate::traits::__reexport::Layout) -> $crate::traits::BlockResult {
+            <_ as $api>::$plain(&$to, layout).map_err(|_| $crate::traits::AllocError)
+        })*
+
+        #[inline]
+        unsafe fn deallocate(
+            &$this,
+            block: $crate::traits::__reexport::NonNull<u8>,
+            layout: $crate::traits::__reexport::Layout,
+        ) {
+            // SAFETY: the caller upholds the same contract; `block` came from an allocator that is
+            // equivalent to `$to`.
+            unsafe { <_ as $api>::deallocate(&$to, block, layout) }
+        }
+
+        $(#[inline]
+        unsafe fn $resizing(
+            &$this,
+            block: $crate::traits::__reexport::NonNull<u8>,
+            old: $crate::traits::__reexport::Layout,
+            new: $crate::traits::__reexport::Layout,
+        ) -> $crate::traits::BlockResult {
+            // SAFETY: the caller upholds the same contract; `block` came from an allocator that is
+            // equivalent to `$to`.
+            unsafe { <_ as $api>::$resizing(&$to, block, old, new) }
+                .map_err(|_| $crate::traits::AllocError)
+        })*
+    };
+}
+
 /// Names for the expansion of [`impl_allocator!`](crate::impl_allocator). Not public API.
 #[doc(hidden)]
 pub mod __reexport {

@@ -12,37 +12,11 @@ use allocator_api2::alloc::Global as Heap;
 use allocator_api2::alloc::System as Heap;
 
 use super::CachedPages;
-use crate::traits::{AllocError, Allocator, BlockResult};
+use crate::traits::{AllocError, Allocator};
 
 // SAFETY: every method forwards to the same heap. All values are the same allocator.
 unsafe impl Allocator for CachedPages {
-    fn allocate(&self, layout: Layout) -> BlockResult {
-        Heap.allocate(layout)
-    }
-
-    fn allocate_zeroed(&self, layout: Layout) -> BlockResult {
-        Heap.allocate_zeroed(layout)
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the block came from the same heap.
-        unsafe { Heap.deallocate(block, layout) };
-    }
-
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the block came from the same heap.
-        unsafe { Heap.grow(block, old, new) }
-    }
-
-    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the block came from the same heap.
-        unsafe { Heap.grow_zeroed(block, old, new) }
-    }
-
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the block came from the same heap.
-        unsafe { Heap.shrink(block, old, new) }
-    }
+    crate::__forward_allocator!(|self| Heap, Allocator);
 }
 
 impl CachedPages {

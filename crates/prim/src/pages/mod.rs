@@ -90,7 +90,7 @@ mod table;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::traits::{AllocError, Allocator, BlockResult};
+use crate::traits::{AllocError, Allocator};
 
 /// The minimum of the bound on the bytes of freed blocks that stay resident: 4 MiB. The bound is
 /// the larger of this number and an eighth of the bytes in use. It rises if the program allocates
@@ -152,34 +152,7 @@ const SHARED: CachedPages = CachedPages { cache: None };
 
 // SAFETY: every method forwards to `CachedPages`. All values are the same allocator.
 unsafe impl Allocator for Pages {
-    fn allocate(&self, layout: Layout) -> BlockResult {
-        SHARED.allocate(layout)
-    }
-
-    fn allocate_zeroed(&self, layout: Layout) -> BlockResult {
-        SHARED.allocate_zeroed(layout)
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller passes a live block of this layout.
-        unsafe { SHARED.deallocate(block, layout) };
-    }
-
-    #[inline]
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the caller upholds this method's contract, and all values are one allocator.
-        unsafe { SHARED.grow(block, old, new) }
-    }
-
-    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the caller upholds this method's contract, and all values are one allocator.
-        unsafe { SHARED.grow_zeroed(block, old, new) }
-    }
-
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the caller upholds this method's contract, and all values are one allocator.
-        unsafe { SHARED.shrink(block, old, new) }
-    }
+    crate::__forward_allocator!(|self| SHARED, Allocator);
 }
 
 /// Allocates a block of zeros that is never freed.
