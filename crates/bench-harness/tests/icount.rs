@@ -48,7 +48,7 @@ fn two_runs_count_the_same() {
         let counted = &first[workload]["instructions"];
         let of =
             |contender: &str| counted[contender].as_f64().unwrap_or_else(|| panic!("{contender}: {counted}"));
-        // An allocator takes instructions in addition to those of the loop around it.
+        // The loop alone executes more than one instruction. An allocator adds its own to them.
         assert!(of("nothing") > 1.0 && of(ours) > of("nothing"), "{counted}");
     }
 }

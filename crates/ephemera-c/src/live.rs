@@ -46,7 +46,8 @@ fn place_of(addr: usize) -> Option<PlaceBits> {
 
 /// Returns the table that an entry points to, if any.
 fn named<T>(entry: &AtomicPtr<T>) -> Option<&'static T> {
-    // ORDERING: Acquire. Pairs with the Release in `named_or_new`: sees the zeroed table.
+    // ORDERING: Acquire. Pairs with the Release in `named_or_new`: this thread sees the zeroed
+    // table.
     let table = entry.load(Ordering::Acquire);
     // SAFETY: the pointer is null or points to a table, which is never freed.
     unsafe { table.as_ref() }
@@ -89,7 +90,7 @@ impl Drop for Spare {
 }
 
 fn take<T>(place: &AtomicPtr<T>) -> Option<NonNull<T>> {
-    // ORDERING: Acquire. Pairs with the Release in `keep`: sees the table.
+    // ORDERING: Acquire. Pairs with the Release in `keep`: this thread sees the table.
     NonNull::new(place.swap(ptr::null_mut(), Ordering::Acquire))
 }
 

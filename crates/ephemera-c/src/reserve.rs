@@ -35,8 +35,8 @@ static USED: [AtomicU64; BLOCKS / 64] = [const { AtomicU64::new(0) }; BLOCKS / 6
 #[cold]
 pub(crate) fn take() -> Option<NonNull<u8>> {
     let index = USED.iter().enumerate().find_map(|(number, word)| {
-        // ORDERING: Acquire. Pairs with the Release in `give`: sees the last accesses to the
-        // block.
+        // ORDERING: Acquire. Pairs with the Release in `give`: this thread sees the last accesses
+        // to the block.
         let exchange =
             |used, more| word.compare_exchange_weak(used, more, Ordering::Acquire, Ordering::Relaxed);
         let mut used = word.load(Ordering::Relaxed);

@@ -29,8 +29,8 @@ pub fn light() {
 }
 
 /// Orders the earlier stores of this thread before its later loads, and does the same for every
-/// thread that runs [`light`]. Returns `false`, without any guarantee of order, if the kernel
-/// refuses the call.
+/// thread that runs [`light`]. Returns `false` if the kernel refuses to fence the other threads.
+/// The call then guarantees no order on those threads.
 #[must_use]
 pub fn heavy() -> bool {
     if cfg!(ephemera_weaken = "heavy_without_fence") {

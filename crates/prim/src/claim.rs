@@ -40,7 +40,7 @@ const PURGED: u8 = 2;
 // ORDERING: Release. Pairs with the Acquire in `ContentsClaim::enter`. Publishes: the purge.
 const END: Ordering =
     if cfg!(ephemera_weaken = "claim_end_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `ContentsClaim::end`: sees the purge.
+// ORDERING: Acquire. Pairs with the Release in `ContentsClaim::end`: this thread sees the purge.
 const ENTER: Ordering =
     if cfg!(ephemera_weaken = "claim_enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 

@@ -16,8 +16,8 @@ use crate::sync::{AtomicUsize, Ordering, pause};
 /// shut it.
 const OPEN_WORD: usize = 0;
 
-// ORDERING: Acquire. Pairs with the Release in `Pass::drop`: sees everything that the last holder
-// wrote while it held the gate.
+// ORDERING: Acquire. Pairs with the Release in `Pass::drop`: this thread sees everything that the
+// last holder wrote while it held the gate.
 const ENTER: Ordering =
     if cfg!(ephemera_weaken = "enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 // ORDERING: Release. Pairs with the Acquire in `Gate::take`. Publishes: everything that this thread

@@ -37,8 +37,8 @@ const RELEASE: Ordering =
 // ORDERING: Release. Pairs with the Acquire in `Registry::records`. Publishes: the new record.
 const ADD: Ordering =
     if cfg!(ephemera_weaken = "add_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `Registry::add`: sees the writes to all added
-// records, because each exchange continues the release sequences of the exchanges before it.
+// ORDERING: Acquire. Pairs with the Release in `Registry::add`: this thread sees the writes to all
+// added records, because each exchange continues the release sequences of the exchanges before it.
 const LOOK: Ordering =
     if cfg!(ephemera_weaken = "records_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 

@@ -32,8 +32,8 @@ use crate::gate::Gate;
 use crate::sync::{AtomicPtr, Ordering, fence, pause};
 use crate::word::OwnerPtr;
 
-/// The number of times that a walk reads a link again, because the owner changed the link, before
-/// the walk gives up.
+/// The maximum number of retries of a walk. A walk retries a link that the owner changed while the
+/// walk followed it, and gives up after the last retry.
 const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
 /// The number of tries of [`UnitList::remove_patiently`] before it sleeps. In total, the pauses
@@ -53,8 +53,8 @@ const NAP: core::time::Duration = core::time::Duration::from_micros(100);
 // access to the unit.
 const MOVE_ON: Ordering =
     if cfg!(ephemera_weaken = "walk_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `UnitList::walk` and `Hazards::drop`: sees the
-// walker's last access to the unit.
+// ORDERING: Acquire. Pairs with the Release in `UnitList::walk` and `Hazards::drop`: this thread
+// sees the walker's last access to the unit.
 const LOOK: Ordering =
     if cfg!(ephemera_weaken = "remove_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 

@@ -135,7 +135,8 @@ fn walk_through_all_methods(allocator: &impl Allocator) {
 const CALLS: [&str; 7] =
     ["allocate", "grow", "grow_zeroed", "shrink", "deallocate", "allocate_zeroed", "deallocate"];
 
-/// Checks each method of a newtype that can fail: requests more than a `Recording` serves.
+/// Checks that a newtype returns the refusals of its inner allocator. Calls each method that can
+/// fail with a layout that a `Recording` refuses.
 fn all_refusals_arrive(allocator: &impl Allocator) {
     let small = Layout::new::<u64>();
     let large = Layout::from_size_align(MOST + 1, 8).expect("a small layout");

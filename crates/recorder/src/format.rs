@@ -44,8 +44,8 @@
 //! times.
 //!
 //! The *sequence numbers* count all events of the process. The free of a block has a lower number
-//! than the allocation that reuses its memory, on any thread. `used` is written after each event,
-//! so the file of a killed process is valid.
+//! than the allocation that reuses its memory, on any thread. The recorder updates `used`, the size
+//! of a packet's events in bytes, after each event, so the file of a killed process is valid.
 #![forbid(unsafe_code)]
 
 /// The first bytes of a trace.

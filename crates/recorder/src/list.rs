@@ -27,13 +27,13 @@ impl StreamList {
     /// Pops the first entry. `link_of` must read an entry's link, even if another thread has
     /// taken the entry since.
     pub(crate) fn pop(&self, link_of: impl Fn(u32) -> u32) -> Option<u32> {
-        // ORDERING: Acquire. Pairs with the Release in `StreamList::push`: sees the first entry's
-        // link.
+        // ORDERING: Acquire. Pairs with the Release in `StreamList::push`: this thread sees the
+        // first entry's link.
         let mut head = self.0.load(Acquire);
         while let Some(index) = (head as u32).checked_sub(1) {
             let next = changed(head, link_of(index));
-            // ORDERING: Acquire. Pairs with the Release in `StreamList::push`: sees the entry that
-            // this thread takes, or the link of the new first entry.
+            // ORDERING: Acquire. Pairs with the Release in `StreamList::push`: this thread sees the
+            // entry that it takes, or the link of the new first entry.
             match self.0.compare_exchange(head, next, Acquire, Acquire) {
                 Ok(_) => return Some(index),
                 Err(now) => head = now,

@@ -29,8 +29,8 @@ impl<'a> Lock<'a> {
     pub(crate) fn take(word: &'a AtomicU32) -> Option<Self> {
         let quiet = Uninterrupted::begin();
         let thread = os::thread();
-        // ORDERING: Acquire. Pairs with the Release in `Lock::drop`: sees the file's length and its
-        // window.
+        // ORDERING: Acquire. Pairs with the Release in `Lock::drop`: this thread sees the file's
+        // length and its window.
         if word.compare_exchange(0, thread, Acquire, Relaxed).is_err() {
             if cfg!(ephemera_weaken = "recorder_lock_spins") {
                 spin(word, thread);

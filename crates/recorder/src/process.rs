@@ -105,8 +105,8 @@ impl PathText {
 /// Records one call if this process is recording.
 #[inline]
 pub(crate) fn record(call: &Call) {
-    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the zeroed recording and its
-    // settings.
+    // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the zeroed recording
+    // and its settings.
     let process = PROCESS.load(Acquire);
     if process.is_null() {
         return;
@@ -136,7 +136,7 @@ pub(crate) fn record(call: &Call) {
 #[cold]
 #[inline(never)]
 fn record_slow(process: &Recording, call: &Call) {
-    // ORDERING: Acquire. Pairs with the Release in `restart`: sees the child's file.
+    // ORDERING: Acquire. Pairs with the Release in `restart`: this thread sees the child's file.
     if process.state.load(Acquire) == STOPPED {
         return;
     }
@@ -184,7 +184,7 @@ impl Recording {
 
     /// Writes the number of dropped calls into the header, if the file exists.
     fn tell_dropped(&self) {
-        // ORDERING: Acquire. Pairs with the Release in `open`: sees the mapped header.
+        // ORDERING: Acquire. Pairs with the Release in `open`: this thread sees the mapped header.
         let base = self.base.load(Acquire);
         if base.is_null() {
             return;

@@ -103,7 +103,7 @@ const READY: usize = 2;
 /// Returns the next allocator; `None` during the search for it.
 #[inline]
 pub(crate) fn real() -> Option<&'static Real> {
-    // ORDERING: Acquire. Pairs with the Release in `search`: sees the addresses.
+    // ORDERING: Acquire. Pairs with the Release in `search`: this thread sees the addresses.
     if STATE.load(Acquire) == READY {
         // SAFETY: the search has ended, so no thread writes the cell any more.
         return unsafe { &*FOUND.0.get() }.as_ref();

@@ -158,8 +158,8 @@ impl Count {
     #[inline]
     #[must_use]
     pub(crate) fn drop_weak(&self) -> bool {
-        // ORDERING: `LAST_WEAK`. Pairs with `Count::drop_weak`. The last handle does not need a
-        // read-modify-write.
+        // ORDERING: `LAST_WEAK`. Pairs with the subtraction of another thread in
+        // `Count::drop_weak`. The last handle does not need a read-modify-write.
         if self.word.load(LAST_WEAK) == WEAK {
             return true;
         }
@@ -167,7 +167,8 @@ impl Count {
         if self.word.fetch_sub(WEAK, LET_GO) != WEAK {
             return false;
         }
-        // ORDERING: `LAST_WEAK`. Pairs with `Count::drop_weak`.
+        // ORDERING: `LAST_WEAK`. Pairs with the subtraction of another thread in
+        // `Count::drop_weak`.
         self.word.load(LAST_WEAK);
         true
     }

@@ -149,8 +149,8 @@ fn try_run_refusing<S: Subject>(
     }
     run.close().map_err(|violation| fail(violation, Stage::Closing))?;
     let report = run.report;
-    // Global state may still hold bytes from an earlier failed run, so compare with the bytes held
-    // before.
+    // Global state may still hold bytes that an earlier failed run left, so compare with the bytes
+    // that were held before this run, not with zero.
     let after = subject.finish(alloc);
     if after > before {
         return Err(fail(Violation::BytesLeft { before, after }, Stage::Finish));

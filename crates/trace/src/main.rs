@@ -28,7 +28,8 @@ struct TraceArguments {
 enum TraceTask {
     /// Print sizes, lifetimes, orders of frees, and a verdict; this runs no program
     Advise(AdviseOptions),
-    /// Print a few numbers
+    /// Print the numbers of events, blocks, resizes and threads, the peak of the live bytes, and
+    /// the number of blocks left at the end
     Summary {
         /// The trace
         trace: PathBuf,

@@ -181,7 +181,7 @@ impl UnitPtr {
     }
 
     /// Returns the number by which the live slots exceed `until`. The number is zero except in
-    /// units that ran full.
+    /// units that became full.
     pub(crate) fn further(&self) -> &OwnerUsize {
         // SAFETY: the header is live (U1). The reference covers the word alone.
         unsafe { &(*self.as_ptr()).further }

@@ -1,5 +1,5 @@
-//! Tests of futures in scopes. The values name their allocator, so that Miri can run these tests
-//! too.
+//! Tests of futures in scopes. The blocks come from `PooledAllocator` by name, not through the
+//! global allocator, so Miri can run these tests too.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

@@ -148,7 +148,7 @@ fn conc_remote_frees_to_a_record_are_booked_by_its_next_holder() {
         Left::all_is_back();
         booked
     };
-    // If an earlier test released its record in between, the next thread may get another record.
+    // `next` may lease the record of an earlier test's thread, so one success in five is enough.
     assert!((0..5).any(|_| booked()));
     Used::all_is_back();
 }

@@ -1,4 +1,4 @@
-//! Tests of `TypedPool`: its slots, handles, chunks and limits.
+//! Tests of `TypedPool`: its slots, handles, units and limits.
 #![cfg(feature = "std")]
 
 extern crate alloc;

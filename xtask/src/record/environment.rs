@@ -67,8 +67,8 @@ fn restored(mut ours: Variables, parent: &Variables, target: &Path) -> Variables
         }
     }
     ours.retain(|name, _| !name.as_bytes().starts_with(b"CARGO_PKG_"));
-    // `RUSTUP_TOOLCHAIN_SOURCE` is `env` if the user set `RUSTUP_TOOLCHAIN`. Otherwise rustup added
-    // that variable.
+    // `RUSTUP_TOOLCHAIN_SOURCE` is `env` if the user set `RUSTUP_TOOLCHAIN`. Otherwise rustup set
+    // `RUSTUP_TOOLCHAIN`, so the recorded program must not see it.
     let source = ours.remove(OsStr::new("RUSTUP_TOOLCHAIN_SOURCE"));
     if source.is_none_or(|source| source != "env") {
         ours.remove(OsStr::new("RUSTUP_TOOLCHAIN"));

@@ -74,8 +74,8 @@ impl Meeting {
         // thread before the call.
         self.came.fetch_add(1, Ordering::AcqRel);
         let backoff = Backoff::new();
-        // ORDERING: Acquire. Pairs with the AcqRel in `Meeting::wait`: sees the work of the other
-        // threads before their calls.
+        // ORDERING: Acquire. Pairs with the AcqRel in `Meeting::wait`: this thread sees the work of
+        // the other threads before their calls.
         while self.came.load(Ordering::Acquire) < self.threads * (round + 1) {
             // `snooze` spins first and yields later, because two threads may share a processor.
             backoff.snooze();

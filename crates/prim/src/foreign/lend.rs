@@ -10,8 +10,8 @@ use core::ptr::{self, NonNull};
 use super::{Foreign, ForeignHeader, Inbox, PUSH, foreign_of};
 use crate::sync::{Ordering, fence, push};
 
-// ORDERING: Acquire. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: sees all
-// accesses to the blocks that the word counts, by the threads that freed them.
+// ORDERING: Acquire. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: this thread
+// sees all accesses to the blocks that the word counts, by the threads that freed them.
 const COUNT: Ordering =
     if cfg!(ephemera_weaken = "observe_word_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 

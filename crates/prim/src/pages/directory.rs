@@ -114,8 +114,8 @@ impl Directory {
         while vacant != 0 {
             let number = vacant.trailing_zeros();
             let rest = vacant & !(1 << number);
-            // ORDERING: Acquire. Pairs with the Release in `Directory::vacate`: sees that the
-            // superblock's previous mapping was unmapped.
+            // ORDERING: Acquire. Pairs with the Release in `Directory::vacate`: this thread sees
+            // that the superblock's previous mapping was unmapped.
             match self.vacant.compare_exchange_weak(vacant, rest, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Some(number),
                 Err(now) => vacant = now,

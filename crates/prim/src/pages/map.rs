@@ -63,7 +63,8 @@ fn leaf_or_new(number: usize) -> Option<&'static Leaf> {
     // ORDERING: AcqRel. Pairs with the Acquire in `leaf`. Publishes: the leaf, whose zeros are null
     // pointers. Acquire sees the leaf of another thread that was faster.
     match ROOT[number].compare_exchange(null, leaf, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: a mapping of zeros is a leaf of null pointers, and is never unmapped.
+        // SAFETY: the zeros of the mapping are null pointers, and a published leaf is never
+        // unmapped.
         Ok(_) => Some(unsafe { &*leaf }),
         Err(other) => {
             // SAFETY: the mapping is new, and nothing uses it.

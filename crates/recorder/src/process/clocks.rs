@@ -96,15 +96,15 @@ pub(super) fn see_the_exit() {
 /// Writes the end of the run and its processor time into the header, and a note of the exiting
 /// thread's clocks.
 extern "C" fn exits() {
-    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the recording and its
-    // settings.
+    // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the recording and
+    // its settings.
     let process = PROCESS.load(Acquire);
     if process.is_null() {
         return;
     }
     // SAFETY: a published recording is never unmapped (I1).
     let process = unsafe { &*process };
-    // ORDERING: Acquire. Pairs with the Release in `restart`: sees the file of a child.
+    // ORDERING: Acquire. Pairs with the Release in `restart`: this thread sees the file of a child.
     if process.state.load(Acquire) != RECORDING {
         return;
     }

@@ -23,7 +23,8 @@ impl Recording {
     /// Writes a call of the thread `number`. Takes the thread's [`ThreadWords::stream`] as
     /// `held`, and returns its new value.
     pub(super) fn write(&self, held: *const Stream, number: usize, call: &Call) -> *const Stream {
-        // ORDERING: Acquire. Pairs with the Release in `restart`: sees the child's file.
+        // ORDERING: Acquire. Pairs with the Release in `restart`: this thread sees the child's
+        // file.
         if self.state.load(Acquire) == WIPED {
             self.restart();
         }
@@ -165,7 +166,7 @@ impl Recording {
 /// borrow.
 pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     let ThreadWords { stream: held, number } = tls::get();
-    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the recording.
+    // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the recording.
     let process = PROCESS.load(Acquire);
     if process.is_null() || held == BUSY {
         return;

@@ -21,8 +21,8 @@ use crate::os;
 ///
 /// No thread extends the file while `enter` runs, and no thread records afterwards.
 fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
-    // ORDERING: Acquire. Pairs with the Release in `prepare`: sees the recording and its
-    // settings.
+    // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the recording and
+    // its settings.
     let process = PROCESS.load(Acquire);
     if process.is_null() || cfg!(ephemera_weaken = "recorder_in_a_sandbox") {
         return enter();

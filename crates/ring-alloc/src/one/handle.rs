@@ -13,11 +13,11 @@ use crate::stats::Stats;
 /// An allocator with a ring of chunks for each thread. Any thread may free any block.
 ///
 /// The handle has size zero, so it does not enlarge containers. A thread allocates from its own
-/// chunks. It allocates from them and frees to them without an atomic read-modify-write. A remote
-/// free takes one. The first remote free to a chunk since its owner last collected remote frees
-/// takes two read-modify-writes and a fence. If the owner has exited, that free may also clean up
-/// for the owner. Blocks may be freed after the allocating thread has exited, and destructors of
-/// thread-locals may allocate and free.
+/// chunks and frees to them without an atomic read-modify-write. A remote free takes one
+/// read-modify-write. The first remote free to a chunk since its owner last booked remote frees
+/// takes two and a fence. If the owner has exited, that free may also clean up for the owner.
+/// Blocks may be freed after the allocating thread has exited, and destructors of thread-locals may
+/// allocate and free.
 ///
 /// `OneRingAlloc` cannot be the `#[global_allocator]`, because its chunks come from the global
 /// heap. This is deliberate: one long-lived block pins its chunk, and a whole program has

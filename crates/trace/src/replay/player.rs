@@ -13,8 +13,8 @@ use super::lane::{Lane, SegmentBuffer};
 use super::op::{Action, ProgramOp};
 use super::program::ReplayProgram;
 
-/// The distance in bytes between the bytes that a play touches in the first `TOUCHED` bytes of a
-/// block: the size of a cache line.
+/// The size of a cache line, in bytes. A play touches one byte of each line in the first
+/// [`TOUCHED`] bytes of a block.
 const LINE: usize = 64;
 const TOUCHED: usize = 256;
 /// The size of a page in bytes. A play that measures memory touches one byte of each page.
@@ -236,8 +236,8 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
                 continue;
             }
             let slot = &self.slots[op.slot as usize];
-            // ORDERING: Acquire. Pairs with the Release in `Player::ops`: sees the block and its
-            // contents.
+            // ORDERING: Acquire. Pairs with the Release in `Player::ops`: this thread sees the
+            // block and its contents.
             if op.wait > 0
                 && !cfg!(ephemera_weaken = "replay_no_wait")
                 && slot.generation.load(Acquire) != op.wait

@@ -2,7 +2,7 @@
 //!
 //! Allocations from the front and frees to it only change its free list and its cursor; they do not
 //! update a count. The heap counts the unit's live slots when the unit stops being the front. If
-//! the unit ran full, all of its slots are live. If the heap replaces it before that, the heap
+//! the unit became full, all of its slots are live. If the heap replaces it before that, the heap
 //! counts the free list. From then on, each free decrements `until`.
 //!
 //! At the end of a scope, the front may be *set aside*: its free slots move from the heap to the
@@ -186,9 +186,9 @@ impl UnitHeap {
 
     /// Queues every full unit that has a free slot.
     ///
-    /// Each visit takes a unit off the list of full units, and only a unit that runs full is added
-    /// to it. So scrapes visit at most as many units as ran full. The next free of a slot queues a
-    /// visited unit that had no free slot.
+    /// Each visit takes a unit off the list of full units, and only a unit that becomes full is
+    /// added to it. So scrapes visit at most as many units as became full. The next free of a slot
+    /// queues a visited unit that had no free slot.
     #[inline]
     pub(super) fn scrape(&self) {
         while let Some(unit) = self.pop_full() {

@@ -207,7 +207,7 @@ unsafe impl Allocator for Refuses {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let Some(pool) = self.pool.take() else { return Global.allocate(layout) };
         let (slots, unit) = (&mut *self.slots.borrow_mut(), slots::<Value>());
-        // A new unit becomes the front and runs full. Then this method frees a quarter of the first
+        // A new unit becomes the front and fills up. Then this method frees a quarter of the first
         // unit, which becomes the front.
         fill(&pool, slots, unit);
         free(&pool, slots.drain(..unit / 4));

@@ -7,15 +7,15 @@
 
 use core::cell::Cell;
 
-/// The minimum number of new fronts between two *looks*, which are calls of
-/// [`KeptUnits::find_unneeded`].
+/// The minimum number of new fronts and inspections between two *looks*. A look is a call of
+/// [`KeptUnits::find_unneeded`] that does not return early. Heaps of over 32 units wait longer.
 const LOOK_EVERY: u32 = 64;
 
 /// Counts of a heap's empty units, and of those that it learned to keep. Only the heap's owner uses
 /// them.
 #[derive(Debug)]
 pub(super) struct KeptUnits {
-    /// The number of new fronts since the last look.
+    /// The number of new fronts and inspections since the last look.
     fronts: Cell<u32>,
     /// The number of units that other threads have emptied since the last [`Self::take_emptied`],
     /// at most `u16::MAX`.

@@ -150,7 +150,7 @@ impl UnitHeap {
         }
     }
 
-    /// Pops the unit that ran full last.
+    /// Pops the unit that became full last.
     #[inline]
     pub(super) fn pop_full(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is on the list of full units.

@@ -105,7 +105,7 @@ pub(crate) struct UnitHeap {
     behind: OwnerPtr<u8>,
     guests: GuestCredit,
     scope_of_front: Cell<FrontScope>,
-    /// The list of full units that no scrape has visited since they ran full.
+    /// The list of full units that no scrape has visited since they became full.
     full: Cell<*mut Unit>,
     queue: Cell<*mut Unit>,
     queue_end: Cell<*mut Unit>,

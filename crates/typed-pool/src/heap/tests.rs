@@ -32,7 +32,7 @@ fn a_refusal_visits_each_full_unit_once() {
     for _ in 0..20 {
         assert!(pool.try_alloc([8; 128]).is_err());
     }
-    assert_eq!(pool.heap.scraped.get(), UNITS, "no unit ran full since");
+    assert_eq!(pool.heap.scraped.get(), UNITS, "no unit became full since");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_large_heap_reuses_a_full_unit_after_a_few_frees() {
     let mut all: Vec<_> = (0..units * slots).map(|number| Some(pool.alloc([number as u64; 4]))).collect();
     all.extend((all.len()..pool.capacity()).map(|number| Some(pool.alloc([number as u64; 4]))));
     let held = pool.stats().bytes_held;
-    // Use the last units, because the first ones ran full while the heap was small.
+    // Use the last units, because the first ones became full while the heap was small.
     let late = all.len() - 20 * slots;
     for unit in all[late..].chunks_mut(slots) {
         unit.iter_mut().step_by(slots / few).take(few).for_each(|value| drop(value.take()));

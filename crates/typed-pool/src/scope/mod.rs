@@ -77,8 +77,8 @@ use crate::threads::ScopeRef;
 ///   frees those of all threads.
 /// * After these 256 scopes, dropping a scope takes less work than [`finish`](Self::finish).
 ///   `finish` counts the free slots of one unit of every size class in use. A dropped scope does
-///   not count these slots. It leaves the units to the next scope, even units with escaped blocks,
-///   within the same 2 MiB.
+///   not count these slots. It leaves these units to the next scope, even those with escaped
+///   blocks, but never more than 2 MiB of units in total.
 /// * A scope is a burst if its peak exceeds both 8 MiB and four times the average peak of the
 ///   scopes on its heaps. When a burst ends, its freed pages go to the operating system. The freed
 ///   pages of other scopes wait in the cache of the process.

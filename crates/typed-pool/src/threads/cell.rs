@@ -147,7 +147,7 @@ impl ThisCell {
     /// # Aborts
     ///
     /// Ends the process if the thread now allocates from another record, because it then leaves its
-    /// scopes out of order, and another thread may hold the record of the table that this function
+    /// scopes out of order. Another thread may hold the record of the table that this function
     /// would restore.
     #[inline]
     pub(super) fn leave(self, record: &Record<PoolRecord>) {

@@ -10,9 +10,9 @@ use super::table::Heaps;
 use crate::heap;
 use crate::heap::supply::LeftUnits;
 
-// ORDERING: Acquire. Pairs with the fence that separates a push from `mark_mail`: sees the pushes
-// of all threads that marked the record, because each exchange continues the earlier release
-// sequences.
+// ORDERING: Acquire. Pairs with the fence that separates a push from `mark_mail`: this thread sees
+// the pushes of all threads that marked the record, because each exchange continues the earlier
+// release sequences.
 const UNMARK: Ordering =
     if cfg!(ephemera_weaken = "mail_unmark_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 

@@ -38,7 +38,7 @@ impl<'w> HeapOwner<'w> {
 }
 
 impl<'w> Heaps<'w> {
-    /// Returns the calling thread as the owner of the heap with this index.
+    /// Returns the [`HeapOwner`] of the heap with this index, for the calling thread.
     ///
     /// # Safety
     /// The family has more than `heap` heaps. The calling thread holds the record, or these are the
@@ -52,8 +52,8 @@ impl<'w> Heaps<'w> {
         unsafe { HeapOwner::new(heap) }
     }
 
-    /// Returns the calling thread as the owner of a unit's heap, if that heap is in this table and
-    /// the thread may write the unit's words.
+    /// Returns the [`HeapOwner`] of a unit's heap, for the calling thread, if that heap is in this
+    /// table and the thread may write the unit's words.
     ///
     /// # Safety
     /// These are the heaps of an allocator with size classes. They are a table on a record that the

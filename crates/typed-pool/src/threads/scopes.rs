@@ -95,7 +95,7 @@ const PUSH: Ordering = Ordering::Release;
 /// Returns the item that the head or a link of a list of permanent items names.
 #[inline]
 fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
-    // ORDERING: Acquire. Pairs with the Release in `add_to`: sees the item complete.
+    // ORDERING: Acquire. Pairs with the Release in `add_to`: this thread sees the item complete.
     let item = link.load(Ordering::Acquire);
     // SAFETY: the pointer is null or points to an item of a list, which is never freed (S1).
     unsafe { item.as_ref() }

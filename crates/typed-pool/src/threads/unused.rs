@@ -35,15 +35,18 @@ const PUSH: Ordering = Ordering::Release;
 // ORDERING: Release. Pairs with the Acquire in `Listing::take_listed` and `Listing::unlist`.
 // Publishes: the last user's work on the item.
 const MARK_UNUSED: Ordering = order_unless(cfg!(ephemera_weaken = "unused_put_relaxed"), Ordering::Release);
-// ORDERING: Acquire. Pairs with the Release in `Listing::mark_unused`: sees the last user's work.
+// ORDERING: Acquire. Pairs with the Release in `Listing::mark_unused`: this thread sees the last
+// user's work.
 const TAKE_LISTED: Ordering =
     order_unless(cfg!(ephemera_weaken = "unused_take_beside_gate_relaxed"), Ordering::Acquire);
-// ORDERING: Acquire. Pairs with the Release in `Listing::mark_unused`: sees the last user's work.
+// ORDERING: Acquire. Pairs with the Release in `Listing::mark_unused`: this thread sees the last
+// user's work.
 const UNLIST: Ordering = order_unless(cfg!(ephemera_weaken = "unused_unlist_relaxed"), Ordering::Acquire);
 // ORDERING: Release. Pairs with the Acquire in `UnusedPlace::take`. Publishes: the last user's work
 // on the item.
 const PUT: Ordering = order_unless(cfg!(ephemera_weaken = "unused_place_put_relaxed"), Ordering::Release);
-// ORDERING: Acquire. Pairs with the Release in `UnusedPlace::put`: sees the last user's work.
+// ORDERING: Acquire. Pairs with the Release in `UnusedPlace::put`: this thread sees the last user's
+// work.
 const TAKE: Ordering = order_unless(cfg!(ephemera_weaken = "unused_place_take_relaxed"), Ordering::Acquire);
 // ORDERING: Release. Pairs with the Acquire fence in `Users::remove`, in the last user. Publishes:
 // this user's work.
@@ -115,8 +118,8 @@ impl<T: ListedItem + 'static> UnusedList<T> {
     }
 
     fn first(&self) -> Option<&'static T> {
-        // ORDERING: Acquire. Pairs with the Release in `UnusedList::put`: sees the item and its
-        // link.
+        // ORDERING: Acquire. Pairs with the Release in `UnusedList::put`: this thread sees the item
+        // and its link.
         let first = self.first.load(Ordering::Acquire);
         // SAFETY: the pointer is null or points to an item, and items are never freed (S5).
         unsafe { first.as_ref() }
@@ -241,8 +244,8 @@ impl Users {
     /// Returns whether the caller is the only user. If so, no other thread can become a user,
     /// because only a user can add one.
     pub(super) fn is_one(&self) -> bool {
-        // ORDERING: Acquire. Pairs with the Release in `Users::remove`: sees the work of the former
-        // users.
+        // ORDERING: Acquire. Pairs with the Release in `Users::remove`: this thread sees the work
+        // of the former users.
         self.0.load(Ordering::Acquire) == 1
     }
 

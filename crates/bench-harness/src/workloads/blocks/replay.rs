@@ -113,8 +113,8 @@ unsafe fn touch<R: RawAlloc>(block: *mut u8, from: u32, size: u32, tag: u8) {
     }
 }
 
-/// In a check run, reads the touched bytes among the first [`TOUCHED`] bytes, reports a difference,
-/// and folds these bytes into `sum`.
+/// In a check run and in the memory pass, reads the touched bytes among the first [`TOUCHED`]
+/// bytes, counts each byte that differs from `tag` as damage, and folds these bytes into `sum`.
 ///
 /// # Safety
 ///

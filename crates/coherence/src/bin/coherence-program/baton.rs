@@ -23,8 +23,8 @@ impl Baton {
     /// Waits until the threads have started and the turn is this thread's.
     fn wait(&self, core: usize) {
         loop {
-            // ORDERING: Acquire. Pairs with the Release in `Baton::pass`: sees the work of earlier
-            // turns.
+            // ORDERING: Acquire. Pairs with the Release in `Baton::pass`: this thread sees the work
+            // of earlier turns.
             if self.threads.get().is_some() && self.turn.load(Ordering::Acquire) == core {
                 return;
             }

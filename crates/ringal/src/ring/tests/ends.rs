@@ -41,7 +41,7 @@ impl UnderWay {
     }
 }
 
-/// Returns how many guards this thread loads during the call.
+/// Returns the number of guard words that this thread loads while `during` runs.
 fn looks(during: impl FnOnce()) -> usize {
     let before = LOOKS.get();
     during();
