@@ -16,7 +16,7 @@ use ring_alloc::OneRingAlloc;
 #[global_allocator]
 static HEAP: CountingGlobal = CountingGlobal::new(1);
 
-const MESSAGES: usize = 20_000;
+const MESSAGES: usize = 40_000;
 
 /// The largest number of messages in the channel at one time.
 const QUEUE: usize = 64;
@@ -76,7 +76,8 @@ fn main() {
     assert_eq!(sum, same, "both allocators serve the same program");
     assert!(heap.requests >= MESSAGES, "the heap serves each message");
     assert!(ring.requests < heap.requests / 10, "the ring's chunks are used again");
-    assert!(ring.peak < 1 << 20, "remote frees return the chunks while the producer runs");
+    // Up to 2 MiB of chunks rest before the producer uses them again.
+    assert!(ring.peak < 3 << 20, "remote frees return the chunks while the producer runs");
     assert_eq!(OneRingAlloc.stats().blocks_live, 0);
 }
 

@@ -1,5 +1,6 @@
 //! Passes jobs between threads: one thread makes jobs, and another thread runs and drops them.
-//! After a burst, the arena frees the memory of the burst while it serves a steady flow of jobs.
+//! After a burst, the arena frees the memory of the burst while it serves a steady flow of jobs. It
+//! keeps up to 2 MiB, which make the flow faster.
 //!
 //! Run it with `cargo run --release -p shared_arena --example jobs`.
 
@@ -14,8 +15,8 @@ use shared_arena::SharedArena;
 #[global_allocator]
 static HEAP: CountingGlobal = CountingGlobal::new(1);
 
-const BURST: usize = 20_000;
-const STEADY: usize = 100_000;
+const BURST: usize = 80_000;
+const STEADY: usize = 400_000;
 
 /// The capacity of the channel between the threads, in jobs, after the burst.
 const QUEUE: usize = 32;
@@ -74,7 +75,8 @@ fn main() {
     assert_eq!(sum, same, "both ways run the same jobs");
     assert!(heap.requests >= BURST + STEADY && here.requests < heap.requests / 10);
     assert!(here.peak >= BURST * size_of::<Job>(), "the arena held the burst");
-    assert!(held <= 128 << 10, "the arena frees the memory of the burst while it is in use");
+    // Up to 2 MiB of pages rest before the arena uses them again.
+    assert!(held <= 5 << 19, "the arena frees the memory of the burst while it is in use");
 }
 
 #[test]
