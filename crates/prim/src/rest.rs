@@ -8,7 +8,7 @@
 //! So an owner whose memory rests uses all of its free memory before it books remote frees, and
 //! grows to [`REST`] bytes. One booking then finds much free memory. It finds the memory that was
 //! freed last first, and the owner uses first what the booking found last, so memory is reused in
-//! the order in which it was freed:
+//! about the order in which it was freed:
 //!
 //! ```text
 //!   freed by another thread    A  B  C  D
@@ -28,11 +28,27 @@ pub const REST: usize = if cfg!(ephemera_loom) { 0 } else { 2 << 20 };
 /// The minimum number of slow paths between two decisions.
 const ROUND: usize = 64;
 
-/// Memory rests if other threads free at least one in this many pieces that the owner uses.
-const SHARE: usize = 4;
+/// Memory begins to rest if other threads free at least one in this many pieces that the owner
+/// uses.
+const START: usize = 2;
+
+/// Memory rests no longer if other threads free less than one in this many pieces. The difference
+/// to [`START`] keeps an owner from growing and shrinking in turn.
+const STOP: usize = 16;
+
+/// A result of [`Rest::decide`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestChange {
+    /// Memory rests from now on.
+    Starts,
+    /// Memory rests no longer.
+    Ends,
+    /// Nothing changes.
+    Stays,
+}
 
 /// Decides whether the memory of an owner rests. Only the owner uses this. Memory is counted in
-/// *pieces*, chunks or slots, of which each slow path uses the same number.
+/// *pieces*, chunks or slots.
 #[derive(Debug)]
 pub struct Rest {
     /// The number of slow paths since the last decision.
@@ -53,17 +69,21 @@ impl Rest {
         }
     }
 
-    /// Starts over for a new owner.
-    pub fn reset(&self) {
+    /// Starts over: memory does not rest. Returns whether it rested before.
+    pub fn end(&self) -> bool {
+        let rested = self.goal.get() != 0;
         self.visits.set(0);
         self.freed.set(0);
         self.goal.set(0);
+        rested
     }
 
-    /// Counts a slow path. Returns whether the owner must book remote frees now and then
-    /// [decide](Self::decide), because it last did so long ago.
+    /// Counts a slow path. Returns whether memory rests and the owner must book remote frees now
+    /// and then [decide](Self::decide), because it last did so long ago.
+    #[inline]
     pub fn note_visit(&self) -> bool {
-        self.visits.add(1) >= ROUND.max(2 * self.goal.get())
+        let (visits, goal) = (self.visits.add(1), self.goal.get());
+        goal != 0 && visits >= ROUND.max(2 * goal)
     }
 
     /// Notes that the owner booked `pieces` pieces that other threads freed.
@@ -72,27 +92,30 @@ impl Rest {
     }
 
     /// Decides whether memory rests from now on. The owner calls this after it booked remote frees.
-    /// Each slow path uses `pieces` pieces. If memory rests, the owner grows to `goal` chunks or
-    /// pages. A `goal` of 0 means that memory must not rest. Returns `true` if memory rested until
-    /// now and rests no longer.
-    pub fn decide(&self, pieces: usize, goal: usize) -> bool {
-        let visits = self.visits.get();
+    /// Each slow path uses up to `pieces` pieces. If memory rests, the owner grows to `goal` chunks
+    /// or pages. A `goal` of 0 means that memory must not rest.
+    pub fn decide(&self, pieces: usize, goal: usize) -> RestChange {
+        let (visits, before) = (self.visits.get(), self.goal.get());
         if visits < ROUND {
-            return false;
+            return RestChange::Stays;
         }
+        let share = if before == 0 { START } else { STOP };
         let least = if cfg!(ephemera_weaken = "memory_rests_at_once") {
             1
-        } else if cfg!(ephemera_weaken = "memory_rests_forever") {
+        } else if before != 0 && cfg!(ephemera_weaken = "memory_rests_forever") {
             0
         } else {
-            visits.saturating_mul(pieces) / SHARE
+            visits.saturating_mul(pieces) / share
         };
-        let rests = self.freed.get() >= least && goal != 0;
-        let rested = self.goal.get() != 0;
+        let now = if self.freed.get() >= least { goal } else { 0 };
         self.visits.set(0);
         self.freed.set(0);
-        self.goal.set(if rests { goal } else { 0 });
-        rested && !rests
+        self.goal.set(now);
+        match (before, now) {
+            (0, 1..) => RestChange::Starts,
+            (1.., 0) => RestChange::Ends,
+            _ => RestChange::Stays,
+        }
     }
 
     /// Returns the number of chunks or pages to which the owner grows, or 0 if memory does not

@@ -143,7 +143,7 @@ impl ChunkPtr {
     words! {
         fn cursor() -> OwnerUsize = cursor;
         /// Returns the `LiveCount` of all allocations since the last rewind.
-        fn taken() -> OwnerU64 = taken;
+        pub(crate) fn taken() -> OwnerU64 = taken;
         /// Returns the `LiveCount` of all frees that have been booked since the last rewind.
         fn back() -> OwnerU64 = back;
         fn owner_word() -> OwnerPtr<()> = remote.owner;

@@ -49,15 +49,15 @@
 //!   exit, a thread frees all of its empty chunks.
 //! * *After a hand-over*: if other threads free many blocks of a thread of [`OneRingAlloc`], its
 //!   heap grows to 2 MiB of small chunks. The chunks that the other threads emptied then rest until
-//!   their cache lines have left the other cores. Once the thread frees its blocks itself, or sets
-//!   a limit, it frees these chunks again.
+//!   their cache lines have left the other cores. Once the thread frees its blocks itself, or the
+//!   program sets a limit, the thread frees these chunks again in one of its next slow paths.
 //! * *On request*: [`RingAlloc::trim`], [`OneRingAlloc::trim`], [`OneRingAlloc::trim_all`].
 //! * *Under a limit*: [`Builder::limit`], [`OneRingAlloc::set_limit`].
 //!
 //! [`Stats`] reports the bytes held.
 //!
 //! A chunk belongs to one thread, its owner. If another thread frees the last block of the chunk,
-//! the owner reuses or frees the chunk when it next needs a new front, trims or exits. If the owner
+//! the owner reuses or frees the chunk when it needs a new front, trims or exits. If the owner
 //! has needed no new front for 100 ms, other threads return the chunk's pages to the operating
 //! system, within a bounded number of their own slow paths and remote frees. They do so earlier if
 //! they free more than 4 MiB of the owner's chunks in that time. The memory therefore leaves the

@@ -7,6 +7,7 @@ extern crate alloc;
 use alloc::collections::BTreeMap;
 
 use allocator_api2::boxed::Box;
+use allocator_api2::vec::Vec;
 use ephemera_testkit::handover::hand_over;
 use ephemera_testkit::suite::take_turn;
 use ring_alloc::OneRingAlloc;
@@ -71,7 +72,7 @@ fn chunks_that_rested_are_freed_once_only_their_owner_frees() {
     grow();
     assert!(chunks() > RESTING / 2);
     for _ in 0..300 {
-        drop((0..BATCH).map(|_| value()).collect::<Vec<_>>());
+        drop((0..BATCH).map(|_| value()).collect::<alloc::vec::Vec<_>>());
     }
     let chunks = chunks();
     assert!(chunks <= FEW, "{chunks} chunks");
@@ -85,7 +86,7 @@ fn a_heap_of_which_another_thread_empties_few_chunks_does_not_grow() {
         hand_over(1, BATCH, value);
         // Each batch takes two slow paths, so these are several rounds of 64 slow paths.
         for _ in 0..150 {
-            drop((0..BATCH).map(|_| value()).collect::<Vec<_>>());
+            drop((0..BATCH).map(|_| value()).collect::<alloc::vec::Vec<_>>());
             most = most.max(chunks());
         }
     }
@@ -112,4 +113,38 @@ fn a_heap_that_grew_shrinks_in_a_hand_over_under_a_limit() {
     let chunks = chunks();
     OneRingAlloc.set_limit(usize::MAX);
     assert!(chunks <= FEW, "{chunks} chunks");
+}
+
+/// So few chunks are reused at once.
+#[test]
+fn a_hand_over_of_few_values_does_not_make_a_heap_grow() {
+    take_turn();
+    hand_over(4_000, 100, value);
+    let chunks = chunks();
+    assert!(chunks <= FEW, "{chunks} chunks");
+}
+
+#[test]
+fn a_trim_ends_the_rest_of_chunks() {
+    take_turn();
+    grow();
+    OneRingAlloc.trim();
+    for _ in 0..30 {
+        drop((0..BATCH).map(|_| value()).collect::<alloc::vec::Vec<_>>());
+    }
+    let chunks = chunks();
+    assert!(chunks <= FEW, "{chunks} chunks");
+}
+
+/// The heap of a thread that allocates only medium blocks from then on also frees small chunks.
+#[test]
+fn chunks_that_rested_are_freed_while_their_owner_uses_medium_blocks() {
+    take_turn();
+    grow();
+    for _ in 0..4_000 {
+        let blocks = (0..20).map(|_| Vec::<u8, _>::with_capacity_in(20_000, OneRingAlloc));
+        drop(blocks.collect::<alloc::vec::Vec<_>>());
+    }
+    let held = OneRingAlloc.stats().bytes_held;
+    assert!(held <= FEW * CHUNK + (2 << 20), "{held} bytes");
 }

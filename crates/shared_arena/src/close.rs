@@ -14,6 +14,7 @@ use core::ptr::{self, NonNull};
 
 use crate::geometry::ArenaGeometry;
 use crate::group::{ALIVE, PageGroup, PageGroupPtr};
+use crate::rest;
 use crate::shard::ShardPtr;
 use crate::store::ArenaStore;
 
@@ -84,12 +85,13 @@ fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
     }
 }
 
-/// Closes a shard's inbox, and notes the remote frees in it. Later remote frees find the inbox
-/// closed and count their slots.
+/// Closes a shard's inbox, ends the rest of its pages, and notes the remote frees in it. Later
+/// remote frees find the inbox closed and count their slots.
 ///
 /// # Safety
 /// The caller drops the arena of the shard's store, and must call this once for each shard.
 unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
+    rest::end(shard);
     // SAFETY: the caller drops the arena, so no holder takes from this inbox, and it is closed
     // once.
     for (far, slots) in unsafe { shard.inbox().close() } {

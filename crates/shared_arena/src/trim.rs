@@ -14,6 +14,7 @@ use crate::bits::Bits;
 use crate::error::Refused;
 use crate::group::{self, NearPart, NearPtr, PageGroup, PageGroupPtr};
 use crate::owner::ShardOwner;
+use crate::rest;
 use crate::store::ArenaStore;
 
 /// The groups that a trim takes.
@@ -72,6 +73,7 @@ impl ShardOwner<'_> {
         if which == Which::Empty {
             // This trim obeys every request that was made before this point.
             self.store.epoch().turned(&self.shard.quiet().epoch);
+            rest::end(self.shard);
         }
         let (shard, geometry) = (self.shard, self.geometry());
         shard.flush_front(geometry);

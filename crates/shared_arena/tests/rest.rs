@@ -7,12 +7,11 @@ extern crate alloc;
 use alloc::collections::BTreeMap;
 
 use ephemera_testkit::handover::hand_over;
-use shared_arena::{ArenaBox, SharedArena};
+use ephemera_testkit::suite::take_turn;
+use shared_arena::{ArenaBox, SharedArena, Trim};
 
 type Value = [u64; 8];
 
-/// The size of a page in bytes, without its bits.
-const PAGE: usize = 64 * size_of::<Value>();
 /// The number of bytes to which an arena grows so that its pages rest.
 const RESTING: usize = 2 << 20;
 /// The maximum number of bytes that an arena holds for `BATCH` live values if it does not grow.
@@ -35,6 +34,7 @@ fn held(arena: &SharedArena<Value>) -> usize {
 
 #[test]
 fn arena_whose_values_another_thread_drops_grows_to_two_mebibytes() {
+    take_turn();
     let arena = SharedArena::new();
     grow(&arena);
     let held = held(&arena);
@@ -43,6 +43,7 @@ fn arena_whose_values_another_thread_drops_grows_to_two_mebibytes() {
 
 #[test]
 fn page_that_another_thread_freed_rests_until_many_others_were_used() {
+    take_turn();
     let arena = SharedArena::new();
     grow(&arena);
     let (mut used, mut made) = (BTreeMap::new(), 0_usize);
@@ -61,6 +62,7 @@ fn page_that_another_thread_freed_rests_until_many_others_were_used() {
 
 #[test]
 fn pages_that_rested_are_freed_once_only_their_owner_drops_values() {
+    take_turn();
     let arena = SharedArena::new();
     grow(&arena);
     assert!(held(&arena) > RESTING / 2);
@@ -74,6 +76,7 @@ fn pages_that_rested_are_freed_once_only_their_owner_drops_values() {
 
 #[test]
 fn arena_of_which_another_thread_drops_few_values_does_not_grow() {
+    take_turn();
     let arena = SharedArena::new();
     let mut most = 0;
     for _ in 0..20 {
@@ -89,6 +92,7 @@ fn arena_of_which_another_thread_drops_few_values_does_not_grow() {
 
 #[test]
 fn arena_with_a_limit_does_not_grow_so_that_pages_rest() {
+    take_turn();
     let arena = SharedArena::builder().limit(1 << 30).build();
     grow(&arena);
     let held = held(&arena);
@@ -96,10 +100,57 @@ fn arena_with_a_limit_does_not_grow_so_that_pages_rest() {
 }
 
 #[test]
+fn arena_that_is_trimmed_by_hand_does_not_grow_so_that_pages_rest() {
+    take_turn();
+    let arena = SharedArena::builder().trim(Trim::Manual).build();
+    grow(&arena);
+    let held = held(&arena);
+    assert!(held <= FEW, "{held} bytes");
+}
+
+#[test]
 fn arena_of_large_values_does_not_grow_so_that_pages_rest() {
-    const LARGE: usize = 4 * PAGE;
-    let arena = SharedArena::<[u8; LARGE]>::new();
-    hand_over(200, 20, || arena.alloc([7; LARGE]));
+    take_turn();
+    let arena = SharedArena::<[u8; 5_000]>::new();
+    hand_over(2_000, 4, || arena.alloc([7; 5_000]));
     let held = arena.statistics().bytes_held;
-    assert!(held <= 40 * LARGE + (2 << 20), "{held} bytes");
+    assert!(held <= 1 << 20, "{held} bytes");
+}
+
+/// So few pages are reused at once, because their cache lines stay in the caches of both cores.
+#[test]
+fn arena_of_few_values_does_not_grow_so_that_pages_rest() {
+    take_turn();
+    let arena = SharedArena::new();
+    hand_over(4_000, 100, || make(&arena));
+    let held = held(&arena);
+    assert!(held <= 64 << 10, "{held} bytes");
+}
+
+#[test]
+fn at_most_four_arenas_rest_at_the_same_time() {
+    take_turn();
+    let arenas: Vec<_> = (0..8).map(|_| SharedArena::new()).collect();
+    arenas.iter().for_each(grow);
+    let most = 4 * (RESTING + FEW) + 4 * FEW;
+    let all: usize = arenas.iter().map(held).sum();
+    assert!(all <= most, "{all} bytes");
+    // The drop of the arenas lets others rest.
+    drop(arenas);
+    let arena = SharedArena::new();
+    grow(&arena);
+    assert!(held(&arena) > RESTING / 2);
+}
+
+#[test]
+fn trim_ends_the_rest_of_pages() {
+    take_turn();
+    let arena = SharedArena::new();
+    grow(&arena);
+    arena.trim();
+    for _ in 0..30 {
+        drop((0..BATCH).map(|_| make(&arena)).collect::<Vec<_>>());
+    }
+    let held = held(&arena);
+    assert!(held <= FEW, "{held} bytes");
 }

@@ -85,7 +85,7 @@ impl ChunkHeap {
     /// Prepares the heap for a new owner. Makes the full chunk the front of each class that has
     /// none (H2).
     pub(crate) fn enter(&self) {
-        self.rest.reset();
+        self.rest.end();
         for front in &self.fronts {
             if front.get().is_null() {
                 front.set(full_chunk());
@@ -172,9 +172,7 @@ pub(crate) unsafe trait RingEnv: Copy {
     fn retain(&self) -> usize;
     /// Returns whether the heap may grow so that chunks rest (see `rest`). Heaps under a limit do
     /// not.
-    fn may_rest(&self) -> bool {
-        false
-    }
+    fn may_rest(&self) -> bool;
     /// Counts a slow path of a heap that this thread owns. Some calls also look for idle owners.
     fn visit(&self) {}
     /// Notes that the backing allocator served a chunk of `bytes` bytes.

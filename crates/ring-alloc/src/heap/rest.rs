@@ -1,16 +1,31 @@
 //! Small chunks that rest: a heap waits before it reuses a chunk that another thread emptied (see
 //! `ephemera_prim::rest`). Decision 0028 has the measurements.
 
-use ephemera_prim::rest::REST;
+use ephemera_prim::rest::{REST, RestChange};
 
 use super::RingEnv;
 use crate::geometry::{ChunkClass, Geometry};
+use crate::live::LiveCount;
+
+/// The minimum number of small chunks of a heap whose chunks rest. A hand-over that needs fewer
+/// chunks is as fast if it reuses them at once.
+const LEAST: usize = 3;
 
 /// Decides whether small chunks rest from now on. Returns `true` if they rest no longer, so that
 /// the heap may have more empty chunks than it keeps.
 pub(super) fn ends<E: RingEnv>(env: E) -> bool {
-    let goal = if env.may_rest() { REST / E::Geometry::SMALL_CHUNK } else { 0 };
-    env.heap().rest.decide(1, goal)
+    let heap = env.heap();
+    let may_rest = env.may_rest() && heap.small.get() >= LEAST;
+    let goal = if may_rest { REST / E::Geometry::SMALL_CHUNK } else { 0 };
+    heap.rest.decide(1, goal) == RestChange::Ends
+}
+
+/// Counts a small chunk that a booking emptied, if the booking has at least half of its blocks. The
+/// counts are those of the booking and of all blocks of the chunk.
+pub(super) fn note_emptied<E: RingEnv>(env: E, [given, taken]: [LiveCount; 2]) {
+    if 2 * given.blocks() >= taken.blocks() {
+        env.heap().rest.note_freed(1);
+    }
 }
 
 /// Returns whether the heap takes its empty small chunks before it books remote frees.
@@ -27,6 +42,6 @@ pub(super) fn grows<E: RingEnv>(env: E) -> bool {
 
 /// Returns the number of empty chunks of a class that the heap keeps.
 pub(super) fn kept<E: RingEnv>(env: E, class: ChunkClass) -> usize {
-    let resting = if class == ChunkClass::Small { env.heap().rest.goal() } else { 0 };
-    env.retain().max(resting)
+    let rests = class == ChunkClass::Small && env.may_rest();
+    env.retain().max(if rests { env.heap().rest.goal() } else { 0 })
 }

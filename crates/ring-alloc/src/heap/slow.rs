@@ -12,6 +12,7 @@ use super::{ChunkHeap, RingEnv, full_chunk, rest};
 use crate::chunk::purge::discard;
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
+use crate::live::LiveCount;
 
 /// Allocates a block that does not fit into the front. Books remote frees first, then tries to take
 /// an empty chunk, and otherwise requests a chunk from the backing allocator. While chunks rest
@@ -58,7 +59,7 @@ pub(crate) fn refill<E: RingEnv>(
 /// While small chunks rest, requests a chunk if the heap has too few of them, or takes an empty
 /// one. Returns `None` if the heap must book remote frees first.
 fn next_rested<E: RingEnv>(env: E, class: ChunkClass) -> Option<ChunkPtr> {
-    if class != ChunkClass::Small || env.heap().rest.note_visit() || !rest::has_resting(env) {
+    if env.heap().rest.note_visit() || class != ChunkClass::Small || !rest::has_resting(env) {
         return None;
     }
     if rest::grows(env) {
@@ -175,6 +176,10 @@ fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait
 /// without chunks (H6).
 pub(crate) fn trim<E: RingEnv>(env: E) {
     env.book_mail();
+    // The heap that no thread owns never rests, so this writes only to owned heaps (H6).
+    if env.heap().rest.goal() != 0 {
+        env.heap().rest.end();
+    }
     free_empties(env);
 }
 
@@ -201,7 +206,7 @@ pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> b
     chunk.set_owner(env.identity());
     let class = chunk.class();
     if class == ChunkClass::Small {
-        env.heap().rest.note_freed(1);
+        rest::note_emptied(env, [given, chunk.taken().get()].map(LiveCount::from_word));
     }
     if env.heap().front(class) == chunk {
         chunk.rewind();

@@ -142,7 +142,8 @@ impl OneRingAlloc {
     /// frees emptied.
     ///
     /// Without a trim, a thread keeps its fronts and up to 4 empty chunks of each class for reuse,
-    /// and frees all empty chunks at its exit.
+    /// or up to 2 MiB of small chunks while it hands blocks over to other threads. It frees all
+    /// empty chunks at its exit.
     #[inline]
     pub fn trim(&self) {
         if let Some(owner) = thread::bound() {
@@ -153,9 +154,10 @@ impl OneRingAlloc {
     /// Trims this thread and the chunks of exited threads, and asks every other thread to trim when
     /// it next fills a chunk.
     ///
-    /// A thread that no longer allocates keeps its fronts and up to 4 empty chunks of each class
-    /// until its exit or its own [`trim`](OneRingAlloc::trim). Its other empty chunks, those that
-    /// remote frees emptied, lose their pages while the thread is idle.
+    /// A thread that no longer allocates keeps its fronts and up to 4 empty chunks of each class,
+    /// or up to 2 MiB of small chunks after a hand-over, until its exit or its own
+    /// [`trim`](OneRingAlloc::trim). Its other empty chunks, those that remote frees emptied, lose
+    /// their pages while the thread is idle.
     #[inline]
     pub fn trim_all(&self) {
         self.trim();

@@ -141,6 +141,10 @@ unsafe impl RingEnv for This {
         self.owner().retain()
     }
 
+    fn may_rest(&self) -> bool {
+        self.owner().may_rest()
+    }
+
     fn visit(&self) {
         self.owner().visit();
     }

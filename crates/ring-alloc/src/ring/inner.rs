@@ -150,6 +150,11 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
         self.retain
     }
 
+    /// Returns `false`, because no other thread frees blocks of a ring.
+    fn may_rest(&self) -> bool {
+        false
+    }
+
     fn note_obtained(&self, _: usize) {}
 
     /// Returns `false`, because the backing allocator, which the user chose, decides about the

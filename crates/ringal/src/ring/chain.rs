@@ -35,6 +35,10 @@ use crate::guard::GuardPtr;
 /// The value of an unset `low`, `frontier` or `probe`. It is larger than every offset.
 pub(super) const NOWHERE: usize = usize::MAX;
 
+/// The minimum number of bytes that the head places before `probe` without a jump. It is twice the
+/// largest distance between two checks of `low`.
+pub(super) const BURST: usize = 128 << 10;
+
 /// The chain of regions of one ring.
 #[derive(Debug)]
 pub(super) struct Chain {
@@ -52,11 +56,12 @@ pub(super) struct Chain {
     /// The offset that the head left when it last restarted, until the head reaches this offset
     /// again. [`NOWHERE`] if not set.
     pub(super) frontier: usize,
-    /// The offset from which on the head has placed regions one after another, without a jump.
-    pub(super) run: usize,
     /// The offset of a region that was placed long after the one at `low` (see `window`), or `end`
     /// if that region was freed first. [`NOWHERE`] if not set.
     pub(super) probe: usize,
+    /// The offset from which on the next placed region becomes `probe`. [`NOWHERE`] if `probe` is
+    /// set.
+    pub(super) probe_from: usize,
     /// The number of checks in a row that have found `low` taken.
     pub(super) misses: u32,
     pub(super) interval: usize,
@@ -80,8 +85,8 @@ impl Chain {
             end,
             low: 0,
             frontier: NOWHERE,
-            run: 0,
             probe: NOWHERE,
+            probe_from: BURST,
             misses: 0,
             interval,
             high: 0,

@@ -88,8 +88,7 @@ impl Chain {
         self.note_high();
         self.head = at;
         self.frontier = NOWHERE;
-        self.run = at;
-        self.probe = NOWHERE;
+        self.start_run(at);
         self.stop = self.end.min(at + self.interval);
         Some((guard, len))
     }

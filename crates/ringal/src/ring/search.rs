@@ -83,9 +83,7 @@ impl Chain {
         // Under Miri, `align_offset` also promises the alignment of this address.
         let off = guard.payload().as_ptr().align_offset(want.align);
         ephemera_prim::invariant!(off == 0, "the lead aligns the buffer");
-        if at != self.head {
-            self.run = at;
-        }
+        self.note_jump(at);
         self.cut(guard, at, len, want.need);
         self.note_placed(at);
         Some(guard)
@@ -101,9 +99,7 @@ impl Chain {
         }
         let found = self.search(Want::plain(need))?;
         let (guard, at, len) = self.place(found);
-        if at != self.head {
-            self.run = at;
-        }
+        self.note_jump(at);
         self.head = at;
         self.note_placed(at);
         Some((guard, len))
@@ -150,8 +146,8 @@ impl Chain {
             return ahead;
         }
         if self.frontier != NOWHERE {
+            self.note_jump(self.frontier);
             self.head = self.frontier;
-            self.run = self.frontier;
             self.frontier = NOWHERE;
             self.stop_ahead(want.need);
             let ahead = self.scan(self.head, self.end, BRIEF, want);

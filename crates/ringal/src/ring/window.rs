@@ -26,7 +26,7 @@
 
 use core::ops::Range;
 
-use super::chain::{Chain, NOWHERE};
+use super::chain::{BURST, Chain, NOWHERE};
 use crate::geometry::pace_in;
 
 /// The number of checks in a row that must find `low` taken before the head restarts at another
@@ -47,10 +47,6 @@ pub(super) const SIGHT: usize = 64;
 /// cache of the thread that owns the ring, and a longer one does not fit into that of the other
 /// thread.
 const RESTING: Range<usize> = 256 << 10..4 << 20;
-
-/// The minimum number of bytes that the head places before `probe` without a jump. It is twice the
-/// largest distance between two checks.
-const BURST: usize = 128 << 10;
 
 impl Chain {
     /// Handles a head that has reached `stop`. Checks `low`, and restarts or wraps the head if
@@ -117,10 +113,11 @@ impl Chain {
     /// freed its buffers. The region at `low` is free. At the end of the store, no window rests,
     /// because a wrap would forget `low`.
     fn rests(&self) -> bool {
-        let window = self.head - self.low;
-        let may_rest = RESTING.contains(&window) || cfg!(ephemera_weaken = "windows_rest_forever");
         let at_end = self.head >= self.end && !cfg!(ephemera_weaken = "windows_rest_at_the_end");
-        if !may_rest || self.probe >= self.head || at_end {
+        if self.probe >= self.head || at_end {
+            return false;
+        }
+        if !RESTING.contains(&(self.head - self.low)) && !cfg!(ephemera_weaken = "windows_rest_forever") {
             return false;
         }
         !self.guard(self.probe).look().is_taken() || cfg!(ephemera_weaken = "windows_rest_without_bursts")
@@ -130,10 +127,9 @@ impl Chain {
     pub(super) fn wrap(&mut self, need: usize) {
         self.note_high();
         self.head = 0;
-        self.run = 0;
         self.low = NOWHERE;
         self.frontier = NOWHERE;
-        self.probe = NOWHERE;
+        self.start_run(0);
         self.misses = 0;
         self.stop_ahead(need);
     }
@@ -147,8 +143,22 @@ impl Chain {
             self.frontier = self.head;
         }
         self.head = at;
-        self.run = at;
+        self.start_run(at);
+    }
+
+    /// Starts a run at `at`: a sequence of regions that the head places without a jump, the first
+    /// of which may become `low`. Forgets the probe.
+    pub(super) fn start_run(&mut self, at: usize) {
         self.probe = NOWHERE;
+        self.probe_from = at.saturating_add(BURST);
+    }
+
+    /// Notes that the head jumps to `at`, unless it is there. A later region becomes the probe
+    /// then.
+    pub(super) fn note_jump(&mut self, at: usize) {
+        if at != self.head && self.probe == NOWHERE {
+            self.start_run(at);
+        }
     }
 
     /// Sets `stop` to the offset where the next check of `low` is due, in a stream of requests of
@@ -164,8 +174,10 @@ impl Chain {
     pub(super) fn note_placed(&mut self, at: usize) {
         if self.low == NOWHERE {
             self.low = at;
-        } else if self.probe == NOWHERE && at >= self.run.max(self.low) + BURST {
+        }
+        if at >= self.probe_from {
             self.probe = at;
+            self.probe_from = NOWHERE;
         }
     }
 
