@@ -150,7 +150,7 @@ impl Chain {
     /// of which may become `low`. Forgets the probe.
     pub(super) fn start_run(&mut self, at: usize) {
         self.probe = NOWHERE;
-        self.probe_from = at.saturating_add(BURST);
+        self.probe_from = at + BURST;
     }
 
     /// Notes that the head jumps to `at`, unless it is there. A later region becomes the probe
