@@ -10,8 +10,12 @@ pub fn grid<const N: usize>(head: [&str; N], rows: impl Iterator<Item = Vec<Stri
 /// for which `right` returns true are aligned to the right. With `rule`, a line of dashes follows
 /// the head.
 pub fn aligned(grid: &[Vec<String>], right: impl Fn(usize) -> bool, rule: bool) -> String {
-    let wide = |column: usize| grid.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..grid.first().map_or(0, Vec::len)).map(wide).collect();
+    let columns = grid.iter().map(Vec::len).max().unwrap_or(0);
+    let wide = |column: usize| {
+        let cells = grid.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(wide).collect();
     let line = |row: &[String]| {
         let padded = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
             if right(column) { format!("{cell:>width$}") } else { format!("{cell:<width$}") }

@@ -17,12 +17,12 @@
 //! ```
 //!
 //! A [`Rest`] decides whether memory rests. `ring-alloc` and `shared_arena` use it. `typed-pool`
-//! has many heaps for each thread, and chooses one of them.
+//! has many heaps for each thread, and chooses one heap of each family whose units rest.
 
 use crate::word::OwnerUsize;
 
-/// The number of bytes to which an owner grows so that its memory rests: the size of the
-/// second-level caches of two cores. The owners of models do not grow.
+/// The number of bytes to which an owner grows so that its memory rests: twice the second-level
+/// cache of a Zen 4 core. The owners of models do not grow.
 pub const REST: usize = if cfg!(ephemera_loom) { 0 } else { 2 << 20 };
 
 /// The minimum number of slow paths between two decisions.
@@ -32,8 +32,8 @@ const ROUND: usize = 64;
 /// uses.
 const START: usize = 2;
 
-/// Memory rests no longer if other threads free less than one in this many pieces. The difference
-/// to [`START`] keeps an owner from growing and shrinking in turn.
+/// Memory rests no longer if other threads free less than one in this many pieces. The gap between
+/// this and [`START`] keeps an owner from growing and shrinking in turn.
 const STOP: usize = 16;
 
 /// A result of [`Rest::decide`].
@@ -47,14 +47,13 @@ pub enum RestChange {
     Stays,
 }
 
-/// Decides whether the memory of an owner rests. Only the owner uses this. Memory is counted in
-/// *pieces*, chunks or slots.
+/// Decides whether the memory of an owner rests. Only the owner uses this. Freed memory is counted
+/// in *pieces*: chunks of a heap, or slots of a shard.
 #[derive(Debug)]
 pub struct Rest {
     /// The number of slow paths since the last decision.
     visits: OwnerUsize,
-    /// The number of pieces that other threads freed, as far as the owner has booked them since the
-    /// last decision.
+    /// The number of pieces that [`Rest::note_freed`] has counted since the last decision.
     freed: OwnerUsize,
     /// The number of chunks or pages to which the owner grows, or 0 if memory does not rest.
     goal: OwnerUsize,
@@ -69,7 +68,7 @@ impl Rest {
         }
     }
 
-    /// Starts over: memory does not rest. Returns whether it rested before.
+    /// Resets the counts, and makes memory rest no longer. Returns whether it rested.
     pub fn end(&self) -> bool {
         let rested = self.goal.get() != 0;
         self.visits.set(0);
@@ -78,8 +77,8 @@ impl Rest {
         rested
     }
 
-    /// Counts a slow path. Returns whether memory rests and the owner must book remote frees now
-    /// and then [decide](Self::decide), because it last did so long ago.
+    /// Counts a slow path. Returns whether memory rests and the next decision is due. The owner
+    /// must then book remote frees and [decide](Self::decide).
     #[inline]
     pub fn note_visit(&self) -> bool {
         let (visits, goal) = (self.visits.add(1), self.goal.get());
@@ -91,9 +90,10 @@ impl Rest {
         self.freed.set(self.freed.get().saturating_add(pieces));
     }
 
-    /// Decides whether memory rests from now on. The owner calls this after it booked remote frees.
-    /// Each slow path uses up to `pieces` pieces. If memory rests, the owner grows to `goal` chunks
-    /// or pages. A `goal` of 0 means that memory must not rest.
+    /// Decides whether memory rests from now on, if at least 64 slow paths have passed since the
+    /// last decision. The owner calls this after it has booked remote frees. Each slow path uses up
+    /// to `pieces` pieces. If memory rests, the owner grows to `goal` chunks or pages. A `goal` of
+    /// 0 means that memory must not rest.
     pub fn decide(&self, pieces: usize, goal: usize) -> RestChange {
         let (visits, before) = (self.visits.get(), self.goal.get());
         if visits < ROUND {

@@ -47,10 +47,11 @@
 //! * *Automatically*: besides the *front* of a class (the chunk that blocks are allocated from),
 //!   each ring or thread keeps up to 4 empty chunks of that class and frees all others. At its
 //!   exit, a thread frees all of its empty chunks.
-//! * *After a hand-over*: if other threads free many blocks of a thread of [`OneRingAlloc`], its
-//!   heap grows to 2 MiB of small chunks. The chunks that the other threads emptied then rest until
-//!   their cache lines have left the other cores. Once the thread frees its blocks itself, or the
-//!   program sets a limit, the thread frees these chunks again in one of its next slow paths.
+//! * *After a hand-over*: if other threads free many blocks that a thread allocated from
+//!   [`OneRingAlloc`], the heap of that thread grows to 2 MiB of small chunks. The chunks that the
+//!   other threads emptied then rest until their cache lines have left the caches of the other
+//!   cores. Once the thread frees its blocks itself, or the program sets a limit, the thread frees
+//!   these chunks in one of its next slow paths.
 //! * *On request*: [`RingAlloc::trim`], [`OneRingAlloc::trim`], [`OneRingAlloc::trim_all`].
 //! * *Under a limit*: [`Builder::limit`], [`OneRingAlloc::set_limit`].
 //!

@@ -1,5 +1,5 @@
 //! Tests of chunks that rest: a heap whose chunks another thread empties grows to 2 MiB, and
-//! shrinks again once only its owner frees blocks.
+//! shrinks again when no other thread frees its blocks any more.
 #![cfg(all(feature = "std", target_has_atomic = "64", not(miri)))]
 
 extern crate alloc;
@@ -115,7 +115,7 @@ fn a_heap_that_grew_shrinks_in_a_hand_over_under_a_limit() {
     assert!(chunks <= FEW, "{chunks} chunks");
 }
 
-/// So few chunks are reused at once.
+/// These values need fewer than three chunks, so the heap reuses the chunks at once.
 #[test]
 fn a_hand_over_of_few_values_does_not_make_a_heap_grow() {
     take_turn();
@@ -136,7 +136,8 @@ fn a_trim_ends_the_rest_of_chunks() {
     assert!(chunks <= FEW, "{chunks} chunks");
 }
 
-/// The heap of a thread that allocates only medium blocks from then on also frees small chunks.
+/// After the hand-over, the owner allocates only medium blocks. Its slow paths also free the small
+/// chunks.
 #[test]
 fn chunks_that_rested_are_freed_while_their_owner_uses_medium_blocks() {
     take_turn();

@@ -317,7 +317,8 @@ impl GuardPtr {
         // Several threads saw more than one handle, and the caller was the last of these threads to
         // subtract its handle. This is a load instead of a fence, because some race detectors
         // ignore fences.
-        // ORDERING: `AFTER`. Pairs with `GuardPtr::drop_handle`.
+        // ORDERING: `AFTER`. Pairs with the subtractions of other threads in
+        // `GuardPtr::drop_handle`.
         self.count().load(AFTER) == 0
     }
 

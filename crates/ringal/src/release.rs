@@ -46,8 +46,8 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
 /// An `extern "C"` function cannot unwind, so an inlined drop does not need a landing pad, and the
 /// compiler can keep other buffers in registers. With a third argument, the drop of a buffer would
 /// be too large for LLVM to inline into landing pads. `Vec::push` would then copy the handle
-/// through memory, by loads that wait until the stores to the payload are complete. In a hand-over,
-/// that takes 5 ns for each buffer (decision 0027).
+/// through memory, by loads that wait until all earlier stores are complete. In a hand-over, that
+/// costs about 5 ns for each buffer (decision 0027).
 ///
 /// # Safety
 /// The caller owns the buffer in the region at `guard`, and does not use it again. The region lies

@@ -1,6 +1,6 @@
 //! Passes jobs between threads: one thread makes jobs, and another thread runs and drops them.
 //! After a burst, the arena frees the memory of the burst while it serves a steady flow of jobs. It
-//! keeps up to 2 MiB, which make the flow faster.
+//! keeps up to 2 MiB of pages, because the flow is faster if they rest.
 //!
 //! Run it with `cargo run --release -p shared_arena --example jobs`.
 

@@ -85,7 +85,7 @@ fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
     }
 }
 
-/// Closes a shard's inbox, ends the rest of its pages, and notes the remote frees in it. Later
+/// Closes a shard's inbox and notes the remote frees in it. The shard's pages rest no longer. Later
 /// remote frees find the inbox closed and count their slots.
 ///
 /// # Safety

@@ -148,7 +148,8 @@ impl Count {
         if strong_in(self.word.fetch_sub(STRONG, LET_GO)) != 1 {
             return false;
         }
-        // ORDERING: `LAST_STRONG`. Pairs with `Count::drop_strong`.
+        // ORDERING: `LAST_STRONG`. Pairs with the subtractions of other threads in
+        // `Count::drop_strong`.
         self.word.load(LAST_STRONG);
         true
     }

@@ -1,9 +1,9 @@
 //! Pages that rest: an owner waits before it claims slots that other threads freed (see
 //! `ephemera_prim::rest`). Decision 0028 has the measurements.
 //!
-//! A program may have many arenas, so at most [`AT_ONCE`] shards of a process rest at the same
-//! time. Each of them holds `REST` bytes of one account until its pages rest no longer, its owner
-//! trims it, or its arena is dropped.
+//! A program may have many arenas, so the pages of at most [`AT_ONCE`] shards of a process rest at
+//! the same time. Each of these shards reserves `REST` bytes in `RESTING`, until its pages rest no
+//! longer, its owner trims it, or its arena is dropped.
 
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::account::SharedBytes;
@@ -14,28 +14,29 @@ use crate::geometry::SPACING;
 use crate::owner::ShardOwner;
 use crate::shard::ShardPtr;
 
-/// The maximum distance of two slots, in bytes, at which pages rest. With a larger distance, a
-/// group has one page of fewer slots.
+/// The maximum stride, in bytes, at which pages rest. A group of a larger stride has only one page,
+/// usually with fewer slots.
 const LARGEST_STRIDE: usize = REST / 8 / SPACING;
 
-/// The minimum size in bytes of the pages of a shard that rests. A hand-over that needs fewer pages
-/// is faster if it reuses them at once.
+/// The minimum total size, in bytes, of a shard's pages at which they rest. The lines of fewer
+/// pages stay in the caches of both cores, so it is faster to reuse the pages at once.
 const LEAST: usize = 32 << 10;
 
-/// The maximum number of pages to which a shard grows, so that the bits of small slots and the
-/// counts of handles do not take more memory than the slots.
+/// The maximum number of pages to which a shard grows so that they rest. Without it, a shard of
+/// small slots would need thousands of pages, whose bits and handle counts take more than `REST`
+/// bytes.
 const MOST_PAGES: usize = 512;
 
-/// The number of shards of a process that may rest at the same time.
+/// The maximum number of shards of a process whose pages rest at the same time.
 const AT_ONCE: usize = 4;
 
-/// The bytes of the shards that rest.
+/// The bytes that shards reserve while their pages rest.
 #[cfg(not(ephemera_loom))]
 static RESTING: SharedBytes = SharedBytes::new(AT_ONCE * REST);
 
 impl ShardOwner<'_> {
-    /// Books remote frees, and decides whether pages rest from now on. Returns the number of slots
-    /// that the remote frees freed.
+    /// Books remote frees, and decides whether pages rest from now on. Returns the number of booked
+    /// slots.
     pub(crate) fn book_and_decide(self) -> usize {
         let freed = self.book_inbox();
         let rest = &self.shard.quiet().rest;
@@ -57,9 +58,9 @@ impl ShardOwner<'_> {
         freed
     }
 
-    /// Returns whether the owner claims from all of its pages before it books remote frees. If the
-    /// shard has more pages than it needs for that, they do not rest, so that looks for idle groups
-    /// free some of them.
+    /// Returns whether the owner claims from all of its pages before it books remote frees. If a
+    /// burst left the shard with more pages than it needs to let them rest, they do not rest, so
+    /// that looks for idle groups free some of them.
     pub(crate) fn has_resting(self) -> bool {
         let goal = self.shard.quiet().rest.goal();
         goal != 0
@@ -74,23 +75,25 @@ impl ShardOwner<'_> {
     }
 }
 
-/// Ends the rest of a shard's pages. Its owner calls this, or the thread that drops its arena.
+/// Makes the pages of a shard rest no longer. The shard's owner calls this, or the thread that
+/// drops the arena.
 pub(crate) fn end(shard: ShardPtr) {
     if shard.quiet().rest.end() {
         release();
     }
 }
 
-/// Reserves bytes for a shard that is about to rest. Returns `false` if too many others rest.
+/// Reserves bytes for a shard whose pages are about to rest. Returns `false` if the pages of
+/// [`AT_ONCE`] other shards rest already.
 fn reserve() -> bool {
     #[cfg(not(ephemera_loom))]
     return RESTING.reserve(REST).is_ok() || cfg!(ephemera_weaken = "all_shards_rest");
-    // The shards of models do not rest.
+    // Pages of models do not rest.
     #[cfg(ephemera_loom)]
     false
 }
 
-/// Releases the bytes of a shard that rests no longer.
+/// Releases the bytes of a shard whose pages rest no longer.
 fn release() {
     #[cfg(not(ephemera_loom))]
     RESTING.release(REST);

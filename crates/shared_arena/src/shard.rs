@@ -60,7 +60,7 @@ pub(crate) struct QuietFields {
     store: *const (),
     /// The number of slow paths since the owner last looked for idle groups.
     pub(crate) served: OwnerUsize,
-    /// Whether slots rest before the owner claims them.
+    /// Decides whether pages rest.
     pub(crate) rest: Rest,
     /// The last trim epoch that the owner obeyed.
     pub(crate) epoch: OwnerUsize,

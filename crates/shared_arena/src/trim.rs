@@ -26,7 +26,7 @@ pub(crate) enum Which {
     Idle,
 }
 
-/// The use of the groups that a trim takes.
+/// Says whether a trim frees the groups that it takes, or leaves them to other shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Frees the groups.

@@ -19,7 +19,7 @@ static GLOBAL: CountingGlobal = CountingGlobal::new(16 << 10);
 
 type Job = [u64; 8];
 
-/// The number of values in a burst. They fill more pages than an arena keeps so that they rest.
+/// The number of values in a burst. They fill more than the 2 MiB of pages that may rest.
 const BURST: u64 = 80_000;
 /// The number of values that a hand-over makes after the burst. Two looks for idle groups need
 /// fewer claims.
@@ -32,7 +32,7 @@ const QUEUE: usize = 32;
 /// groups.
 const FEW: usize = 128 << 10;
 
-/// The number of bytes to which an arena grows so that pages rest which another thread emptied.
+/// The number of bytes to which an arena grows so that pages that another thread emptied rest.
 const RESTING: usize = 2 << 20;
 
 fn burst(arena: &SharedArena<Job>) -> Vec<ArenaBox<Job>> {
@@ -192,7 +192,8 @@ fn groups_of_a_sleeping_thread_are_freed_with_the_arena() {
         asleep.wait();
         let held = arena.statistics().bytes_held;
         drop_elsewhere(values.recv().expect("the owner sends"));
-        // Another thread cannot use the groups of the sleeping thread, and its own pages rest.
+        // Another thread cannot use the groups of the sleeping thread. The pages of the other
+        // thread rest.
         let shared = Arc::clone(&arena);
         threads.spawn(move || hand_over(&shared, QUEUE)).join().expect("no panic");
         let after_work = arena.statistics().bytes_held;

@@ -1,5 +1,5 @@
 //! Tests of pages that rest: an arena whose values another thread drops grows to 2 MiB, and shrinks
-//! again once only its owner drops values.
+//! again when only its owner drops values.
 #![cfg(all(feature = "std", target_has_atomic = "64", not(miri)))]
 
 extern crate alloc;
@@ -117,7 +117,7 @@ fn arena_of_large_values_does_not_grow_so_that_pages_rest() {
     assert!(held <= 1 << 20, "{held} bytes");
 }
 
-/// So few pages are reused at once, because their cache lines stay in the caches of both cores.
+/// These values need less than 32 KiB of pages, so the owner reuses the pages at once.
 #[test]
 fn arena_of_few_values_does_not_grow_so_that_pages_rest() {
     take_turn();

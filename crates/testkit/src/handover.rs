@@ -8,7 +8,7 @@ use std::thread;
 /// thread makes the next one.
 ///
 /// # Panics
-/// If the other thread panics, for example in the drop of a value.
+/// Panics if the other thread panics, for example in the drop of a value.
 pub fn hand_over<V: Send>(batches: usize, len: usize, mut make: impl FnMut() -> V) {
     let (out, from) = sync_channel::<Vec<V>>(0);
     let (done, freed) = sync_channel(0);

@@ -189,7 +189,7 @@ mod tests {
                 r#"{{"id":"{id}","class":"c","title":"t","op":"o","trusted":{trusted},"rows":[
                    {{"key":"glibc","allocator":"g","state":"ran","ratio":1.0,"ns_per_op":{}}},
                    {{"key":"one-ring","allocator":"o","state":"ran","ratio":{ratio}}},
-                   {{"key":"ringal","allocator":"r","state":"failed"}}]}}"#,
+                   {{"key":"ringal","allocator":"r","state":"crashed"}}]}}"#,
                 100.0 * ratio
             )
         };

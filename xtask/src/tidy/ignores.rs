@@ -1,5 +1,5 @@
-//! Finds ignored tests that give no reason, also those that only another cfg than the host's
-//! ignores. Clippy does not see these.
+//! Finds ignored tests that give no reason, including tests that are ignored only under a cfg that
+//! the host does not have. Clippy does not see these.
 
 use super::{Finding, SourceFile};
 

@@ -79,7 +79,7 @@ mod tests {
     #[repr(C)]
     struct Page(Foreign<Page>);
 
-    // SAFETY: the one field of the page is at this offset.
+    // SAFETY: the only field of `Page`, a `Foreign<Page>`, is at offset 0.
     unsafe impl ForeignHeader for Page {
         const FOREIGN: usize = 0;
     }

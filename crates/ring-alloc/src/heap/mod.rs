@@ -55,7 +55,7 @@ pub(crate) struct ChunkHeap {
     chunks: [UnitList<Chunk>; CLASSES],
     /// The number of small chunks.
     small: OwnerUsize,
-    /// Whether small chunks rest.
+    /// Decides whether small chunks rest.
     rest: Rest,
 }
 
@@ -168,7 +168,8 @@ pub(crate) unsafe trait RingEnv: Copy {
     fn identity(&self) -> *const ();
     /// Returns whether this heap's owner may write the words of `chunk`.
     fn owns(&self, chunk: ChunkPtr) -> bool;
-    /// Returns the number of empty chunks of each class that the heap keeps besides the front.
+    /// Returns the number of empty chunks of each class that the heap keeps besides the front, if
+    /// no chunks rest.
     fn retain(&self) -> usize;
     /// Returns whether the heap may grow so that chunks rest (see `rest`). Heaps under a limit do
     /// not.

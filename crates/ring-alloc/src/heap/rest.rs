@@ -7,12 +7,12 @@ use super::RingEnv;
 use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
 
-/// The minimum number of small chunks of a heap whose chunks rest. A hand-over that needs fewer
-/// chunks is as fast if it reuses them at once.
+/// The minimum number of small chunks of a heap whose chunks rest. The lines of fewer chunks stay
+/// in the caches of both cores, so it is faster to reuse the chunks at once.
 const LEAST: usize = 3;
 
-/// Decides whether small chunks rest from now on. Returns `true` if they rest no longer, so that
-/// the heap may have more empty chunks than it keeps.
+/// Decides whether small chunks rest from now on. Returns `true` if they rested and do so no
+/// longer. The heap may then have more empty chunks than it keeps.
 pub(super) fn ends<E: RingEnv>(env: E) -> bool {
     let heap = env.heap();
     let may_rest = env.may_rest() && heap.small.get() >= LEAST;
@@ -20,8 +20,8 @@ pub(super) fn ends<E: RingEnv>(env: E) -> bool {
     heap.rest.decide(1, goal) == RestChange::Ends
 }
 
-/// Counts a small chunk that a booking emptied, if the booking has at least half of its blocks. The
-/// counts are those of the booking and of all blocks of the chunk.
+/// Counts a small chunk that a booking emptied, if that booking freed at least half of the chunk's
+/// blocks. `given` counts the blocks that it freed, and `taken` all blocks of the chunk.
 pub(super) fn note_emptied<E: RingEnv>(env: E, [given, taken]: [LiveCount; 2]) {
     if 2 * given.blocks() >= taken.blocks() {
         env.heap().rest.note_freed(1);

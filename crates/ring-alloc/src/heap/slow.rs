@@ -14,9 +14,9 @@ use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 use crate::live::LiveCount;
 
-/// Allocates a block that does not fit into the front. Books remote frees first, then tries to take
-/// an empty chunk, and otherwise requests a chunk from the backing allocator. While chunks rest
-/// (`rest`), takes an empty chunk or requests one before it books.
+/// Allocates a block that does not fit into the front. Books remote frees, then takes an empty
+/// chunk, or else requests a chunk from the backing allocator. While small chunks rest (`rest`),
+/// tries to request or take a small chunk before it books.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: RingEnv>(
@@ -56,8 +56,9 @@ pub(crate) fn refill<E: RingEnv>(
     block.ok_or(AllocError)
 }
 
-/// While small chunks rest, requests a chunk if the heap has too few of them, or takes an empty
-/// one. Returns `None` if the heap must book remote frees first.
+/// While small chunks rest, returns the next small front: a new chunk if the heap still grows and
+/// the request is served, or else an empty chunk. Returns `None` if the heap must book remote frees
+/// first.
 fn next_rested<E: RingEnv>(env: E, class: ChunkClass) -> Option<ChunkPtr> {
     if env.heap().rest.note_visit() || class != ChunkClass::Small || !rest::has_resting(env) {
         return None;
@@ -176,7 +177,7 @@ fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait
 /// without chunks (H6).
 pub(crate) fn trim<E: RingEnv>(env: E) {
     env.book_mail();
-    // The heap that no thread owns never rests, so this writes only to owned heaps (H6).
+    // Chunks never rest in the heap that no thread owns, so this writes only to owned heaps (H6).
     if env.heap().rest.goal() != 0 {
         env.heap().rest.end();
     }

@@ -59,8 +59,8 @@ pub(super) struct Chain {
     /// The offset of a region that was placed long after the one at `low` (see `window`), or `end`
     /// if that region was freed first. [`NOWHERE`] if not set.
     pub(super) probe: usize,
-    /// The offset from which on the next placed region becomes `probe`. [`NOWHERE`] if `probe` is
-    /// set.
+    /// The first region of the run that is placed at this offset or later becomes `probe`.
+    /// [`NOWHERE`] after that, until the next run.
     pub(super) probe_from: usize,
     /// The number of checks in a row that have found `low` taken.
     pub(super) misses: u32,

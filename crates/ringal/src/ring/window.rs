@@ -13,16 +13,16 @@
 //! meets a few taken regions, it continues from the frontier. Otherwise it would follow closely
 //! after a thread that is still releasing those regions.
 //!
-//! A window **rests** if its buffers are freed in bursts, as another thread frees batches: the head
-//! does not restart until the window is 4 MiB long. The other thread's core has modified the cache
-//! lines of the freed guards, and gives them up only when it needs their place. Until then, each
-//! allocation would wait for a line from the other core.
+//! A window of 256 KiB or more **rests** if its buffers are freed in bursts, for example by another
+//! thread that frees batches: the head does not restart at `low` until the window is 4 MiB long or
+//! reaches the end of the store. The other thread's core has modified the cache lines of the freed
+//! guards. Until that core evicts a line, the allocation that uses the line again must wait for it.
 //!
 //! A release does not tell the ring which thread it runs on. So the ring compares two regions of a
-//! window: that at `low`, and that at **`probe`**, which the head placed at least 128 KiB after the
-//! other one, without a jump. A stream that frees its buffers one by one frees the region at `low`
-//! long before the one at `probe`. If one check finds `low` taken and the next one finds both
-//! regions free, a burst freed them.
+//! window: the one at `low`, and a later one at **`probe`**. The head has placed at least 128 KiB
+//! right before `probe` without a *jump*, a move over memory that it does not place. A stream that
+//! frees its buffers one by one frees the region at `low` long before the one at `probe`. If one
+//! check finds `low` taken and the next one finds both regions free, a burst freed them.
 
 use core::ops::Range;
 
@@ -44,8 +44,8 @@ const FAREWELL: u32 = 16 * PATIENCE;
 pub(super) const SIGHT: usize = 64;
 
 /// The lengths in bytes at which a window may rest. A shorter window fits into the second-level
-/// cache of the thread that owns the ring, and a longer one does not fit into that of the other
-/// thread.
+/// cache of the core that allocates, and a longer one does not fit into that of the core that
+/// frees.
 const RESTING: Range<usize> = 256 << 10..4 << 20;
 
 impl Chain {
@@ -68,9 +68,9 @@ impl Chain {
     }
 
     /// Returns the offset where the head restarts, if any. This is `low` if the region there is
-    /// free. After [`PATIENCE`] checks in a row that found `low` taken, or at the end of a pass, it
-    /// is the first free region within [`SIGHT`] regions of `low`. After [`FAREWELL`] checks, that
-    /// region becomes `low`.
+    /// free and the window does not [rest](Self::rests). After [`PATIENCE`] checks in a row that
+    /// found `low` taken, or at the end of a pass, it is the offset of the first free region within
+    /// [`SIGHT`] regions of `low`. After [`FAREWELL`] checks, that offset becomes `low`.
     fn restart(&mut self) -> Option<usize> {
         if self.low >= self.head {
             return None;
@@ -109,9 +109,9 @@ impl Chain {
         None
     }
 
-    /// Returns whether the window rests: whether its length is one of [`RESTING`], and a burst
-    /// freed its buffers. The region at `low` is free. At the end of the store, no window rests,
-    /// because a wrap would forget `low`.
+    /// Returns whether the window rests: whether its length is in [`RESTING`] and a burst freed its
+    /// buffers. The caller has found the region at `low` free. No window rests at the end of the
+    /// store, because a wrap would forget `low`.
     fn rests(&self) -> bool {
         let at_end = self.head >= self.end && !cfg!(ephemera_weaken = "windows_rest_at_the_end");
         if self.probe >= self.head || at_end {
@@ -146,15 +146,15 @@ impl Chain {
         self.start_run(at);
     }
 
-    /// Starts a run at `at`: a sequence of regions that the head places without a jump, the first
-    /// of which may become `low`. Forgets the probe.
+    /// Forgets the probe and starts a run at `at`. A run is a sequence of regions that the head
+    /// places without a jump.
     pub(super) fn start_run(&mut self, at: usize) {
         self.probe = NOWHERE;
         self.probe_from = at + BURST;
     }
 
-    /// Notes that the head jumps to `at`, unless it is there. A later region becomes the probe
-    /// then.
+    /// Starts a new run at `at` if the head jumps there before the window has a probe. Does nothing
+    /// if the head is at `at` already.
     pub(super) fn note_jump(&mut self, at: usize) {
         if at != self.head && self.probe == NOWHERE {
             self.start_run(at);

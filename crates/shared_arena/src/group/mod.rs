@@ -216,7 +216,8 @@ impl PageGroupPtr {
         // accesses to these slots, to the thread whose subtraction reaches zero.
         const COUNT: Ordering =
             if cfg!(ephemera_weaken = "arena_out_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
-        // ORDERING: `COUNT`. Pairs with `PageGroupPtr::count_down`.
+        // ORDERING: `COUNT`. Pairs with the subtractions of other threads in
+        // `PageGroupPtr::count_down`.
         self.out().fetch_sub(slots, COUNT) == slots
     }
 

@@ -361,6 +361,6 @@ fn take_off(left: &AtomicUsize, parts: usize) -> bool {
     // the thread that frees the store.
     const PART: Ordering =
         if cfg!(ephemera_weaken = "arena_left_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
-    // ORDERING: `PART`. Pairs with `take_off`.
+    // ORDERING: `PART`. Pairs with the subtractions of other threads in `take_off`.
     left.fetch_sub(parts, PART) == parts
 }

@@ -59,8 +59,7 @@ fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     heap.take(size).ok_or(AllocError)
 }
 
-/// Makes the next front of the heap its front, and takes a slot of it. Does not take the last
-/// `stay` empty units.
+/// Installs the next front of the heap and takes a slot of it. Leaves the last `stay` empty units.
 #[inline]
 fn install_next<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNull<u8>> {
     let heap = env.heap();

@@ -60,7 +60,8 @@ fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonN
 
 /// Allocates a block of a layout without units. If that fails, frees empty units and tries again.
 /// Each call counts as a slow-path visit, because a thread that allocates only large blocks would
-/// otherwise never book the remote frees of its small ones.
+/// otherwise never book the remote frees of its small ones. Returns an error if there is no memory
+/// for a record or a table of the thread.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_large(

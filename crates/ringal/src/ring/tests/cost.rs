@@ -103,8 +103,8 @@ fn buffers_of_mixed_sizes_reuse_a_small_window() {
     }
 }
 
-/// Large buffers are freed in bursts, in the free room at the end of a ring of long-lived buffers.
-/// A window that rests must not end in a full round for each pass.
+/// The free memory at the end of a ring of long-lived buffers serves bursts. A window that rests
+/// there must not cost a full round for each pass.
 #[test]
 fn bursts_at_the_end_of_the_store_amortize_the_cost_of_full_rounds() {
     const BYTES: usize = 1_000;

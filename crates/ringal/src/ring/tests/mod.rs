@@ -203,7 +203,8 @@ fn window_does_not_rest_if_buffers_are_freed_one_by_one() {
     assert!(high < 1 << 20, "{high}");
 }
 
-/// The guard in front of an aligned buffer is not the region at the head.
+/// The region at the head may become the lead of an aligned buffer. It must not become the probe,
+/// because a lead is never taken.
 #[test]
 #[cfg_attr(miri, ignore = "needs no unsafe code beyond that of the test of plain buffers")]
 fn window_of_aligned_buffers_does_not_rest_if_they_are_freed_one_by_one() {
@@ -212,7 +213,7 @@ fn window_of_aligned_buffers_does_not_rest_if_they_are_freed_one_by_one() {
     assert!(high < 1 << 20, "{high}");
 }
 
-/// These buffers are placed at the head and at the frontier in turn.
+/// The ring places extendable buffers at the head and at the frontier in turn.
 #[test]
 #[cfg_attr(miri, ignore = "needs no unsafe code beyond that of the test of plain buffers")]
 fn window_of_extendable_buffers_does_not_rest_if_they_are_freed_one_by_one() {
@@ -232,8 +233,8 @@ fn merge_forgets_a_probe_that_it_covers() {
     let mut held = fill(&mut ring, KIB, 275);
     let probe = ring.chain.probe;
     assert!(probe < ring.chain.head);
-    // All regions between the first and the last one are free now. The search for a region that no
-    // run serves merges them.
+    // Only the first and the last region are taken now. The search for a request that no run serves
+    // merges the regions between them.
     drop(held.drain(1..274));
     assert!(ring.fixed(500 * KIB).is_none());
     guards_are_in_order(&ring);
