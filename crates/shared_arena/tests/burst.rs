@@ -20,10 +20,10 @@ static GLOBAL: CountingGlobal = CountingGlobal::new(16 << 10);
 type Job = [u64; 8];
 
 /// The number of values in a burst. They fill more than the 2 MiB of pages that may rest.
-const BURST: u64 = 80_000;
+const BURST: u64 = 50_000;
 /// The number of values that a hand-over makes after the burst. Two looks for idle groups need
 /// fewer claims.
-const STEADY: u64 = 400_000;
+const STEADY: u64 = 200_000;
 
 /// The capacity of the channel between two threads, in values.
 const QUEUE: usize = 32;
@@ -66,7 +66,7 @@ fn draw(state: &mut u64, bound: usize) -> usize {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "80,000 values take an hour, and a shorter run never looks for idle groups twice")]
+#[cfg_attr(miri, ignore = "50,000 values take an hour, and a shorter run never looks for idle groups twice")]
 fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
     take_turn();
     for queue in [0, QUEUE, 200] {
@@ -79,7 +79,7 @@ fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
 
 /// No page rests under a limit.
 #[test]
-#[cfg_attr(miri, ignore = "80,000 values take an hour, and a shorter run never looks for idle groups twice")]
+#[cfg_attr(miri, ignore = "50,000 values take an hour, and a shorter run never looks for idle groups twice")]
 fn hand_over_under_a_limit_after_a_burst_frees_the_burst() {
     take_turn();
     for queue in [0, QUEUE, 200] {
@@ -91,7 +91,7 @@ fn hand_over_under_a_limit_after_a_burst_frees_the_burst() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "80,000 values take an hour, and a shorter run never looks for idle groups twice")]
+#[cfg_attr(miri, ignore = "50,000 values take an hour, and a shorter run never looks for idle groups twice")]
 fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
     take_turn();
     let arena = SharedArena::new();
@@ -106,7 +106,7 @@ fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "80,000 values take an hour, and a shorter run never looks for idle groups twice")]
+#[cfg_attr(miri, ignore = "50,000 values take an hour, and a shorter run never looks for idle groups twice")]
 fn local_frees_in_random_order_after_a_burst_free_the_burst() {
     take_turn();
     for elsewhere in [false, true] {
@@ -120,7 +120,7 @@ fn local_frees_in_random_order_after_a_burst_free_the_burst() {
             drop(values.swap_remove(at));
         }
         // Many of these claims take the hot slot, so looks are less frequent.
-        for value in 0..STEADY {
+        for value in 0..2 * STEADY {
             if values.len() >= QUEUE || draw(&mut state, 2) == 0 && !values.is_empty() {
                 let at = draw(&mut state, values.len());
                 drop(values.swap_remove(at));
@@ -135,7 +135,7 @@ fn local_frees_in_random_order_after_a_burst_free_the_burst() {
 
 /// Each round needs all pages again, so no page is idle.
 #[test]
-#[cfg_attr(miri, ignore = "80,000 values take an hour, and a shorter run never looks for idle groups twice")]
+#[cfg_attr(miri, ignore = "50,000 values take an hour, and a shorter run never looks for idle groups twice")]
 fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
     take_turn();
     let arena = SharedArena::new();
@@ -173,7 +173,7 @@ fn hand_over_of_large_values_after_a_burst_frees_the_burst() {
 /// Only an owner finds empty groups, so the groups of a sleeping thread stay until the arena is
 /// dropped.
 #[test]
-#[cfg_attr(miri, ignore = "80,000 values take an hour")]
+#[cfg_attr(miri, ignore = "50,000 values take an hour")]
 fn groups_of_a_sleeping_thread_are_freed_with_the_arena() {
     take_turn();
     let before = GLOBAL.aligned().bytes;

@@ -35,7 +35,7 @@ pub(super) struct MiriGate {
     /// `None` means all. Large crates name the comparisons with an oracle, which call the whole
     /// interface.
     pub(super) stacked_in_ci: Option<&'static [&'static str]>,
-    /// Tests that `ci` skips under both models, because each takes more than a minute.
+    /// Tests that `ci` skips under both models, because each takes half a minute or more.
     pub(super) skipped_in_ci: &'static [&'static str],
     /// Integration tests that `ci` leaves to `cargo xtask miri` under both models. They test
     /// memory use or interoperation with other crates, and execute the same code as the remaining
@@ -110,6 +110,7 @@ pub(super) const GATES: [MiriGate; 6] = [
             "scope_suite",
             "std_trait",
         ],
+        skipped_in_ci: &["threads::rest_tests"],
         slow_units: &[
             "threads::purge_tests",
             "threads::bundle_tests",

@@ -174,8 +174,9 @@ fn window_rests_after_bursts_of_frees() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "runs the same code as the test of bursts")]
 fn short_window_does_not_rest() {
-    let high = high_after_bursts(if cfg!(miri) { 10 } else { 200 }, 192 << 10);
+    let high = high_after_bursts(200, 192 << 10);
     assert!(high < 512 << 10, "{high}");
 }
 
@@ -197,6 +198,7 @@ fn high_after_stream(
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "runs the same code as the test of bursts")]
 fn window_does_not_rest_if_buffers_are_freed_one_by_one() {
     let counts = ((6 << 20) / BYTES, (512 << 10) / BYTES);
     let high = high_after_stream(RingAl::new(8 << 20), counts, |ring| ring.fixed(BYTES).unwrap());
