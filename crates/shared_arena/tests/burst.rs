@@ -82,7 +82,7 @@ fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
 #[cfg_attr(miri, ignore = "50,000 values take an hour, and a shorter run never looks for idle groups twice")]
 fn hand_over_under_a_limit_after_a_burst_frees_the_burst() {
     take_turn();
-    for queue in [0, QUEUE, 200] {
+    for queue in [QUEUE, 200] {
         let arena = SharedArena::builder().limit(1 << 30).build();
         drop_elsewhere(burst(&arena));
         let held = hand_over(&arena, queue);
