@@ -3,12 +3,12 @@
 use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::AllocError;
-use ephemera_prim::local::{self, Held};
+use ephemera_prim::local::{self, Held, Tenant};
 
 use super::cell::NOTHING;
 use super::state::{Family, PoolRecord};
 use super::table::Heaps;
-use super::this_thread::remember;
+use super::this_thread::{self, remember};
 use super::visit;
 use crate::class;
 
@@ -37,41 +37,36 @@ pub(crate) unsafe fn refill(
     with_heaps(family, heap, |heaps| unsafe { visit::refill(heaps, heap, size) })
 }
 
-/// Calls `slow` like [`with_table`]. If the thread is in a counting scope, counts the allocation of
-/// a slot of the heap with this index.
+/// Calls `slow` with the family's table on a record that the thread holds at least until `slow`
+/// returns. Makes the table if the record has none. If the thread is in a counting scope, counts
+/// the allocation of a slot of the heap with this index.
 pub(super) fn with_heaps(
     family: &'static Family,
     heap: usize,
     slow: impl FnOnce(Heaps<'static>) -> Result<NonNull<u8>, AllocError>,
 ) -> Result<NonNull<u8>, AllocError> {
-    with_table(family, |heaps| {
+    if let Some(heaps) = (family.cell)().table() {
         let slot = slow(heaps)?;
         if let Some(ledger) = heaps.first().ledger().filter(|ledger| ledger.is_counting()) {
             ledger.count_new(1, class::stride(heap));
         }
-        Ok(slot)
-    })
-}
-
-/// Calls `work` with the family's table on a record that the thread holds at least until `work`
-/// returns. Makes the table if the record has none. Returns an error if there is no memory for a
-/// record or for the table.
-#[inline]
-pub(super) fn with_table(
-    family: &'static Family,
-    work: impl FnOnce(Heaps<'static>) -> Result<NonNull<u8>, AllocError>,
-) -> Result<NonNull<u8>, AllocError> {
-    if let Some(heaps) = (family.cell)().table() {
-        return work(heaps);
+        return Ok(slot);
     }
-    run_then_release(local::hold::<PoolRecord>().ok_or(AllocError)?, |held| {
+    let slot = with_record(|held| {
         // SAFETY: the thread holds the record; records and families are never freed.
         let heaps = unsafe { Heaps::find_or_make(held.record(), family) }.ok_or(AllocError)?;
         if matches!(held, Held::Bound(_)) {
             remember(heaps);
         }
-        work(heaps)
-    })
+        slow(heaps)
+    });
+    slot.unwrap_or(Err(AllocError))
+}
+
+/// Calls `work` with a record that this thread holds at least until `work` returns. Returns `None`
+/// if there is no memory for a record.
+fn with_record<R>(work: impl FnOnce(&Held<PoolRecord>) -> R) -> Option<R> {
+    local::hold::<PoolRecord>().map(|held| run_then_release(held, work))
 }
 
 /// Calls `work`, then releases a momentary lease. Other threads may have pushed to the record
@@ -82,6 +77,23 @@ fn run_then_release<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecor
         held.release();
     }
     result
+}
+
+/// Binds a record to this thread unless it has one, and makes a table of the family on that record.
+/// Does nothing after the thread's exit guard has run.
+#[cold]
+pub(super) fn bind(family: &'static Family) {
+    if ptr::eq(this_thread::this_record(), PoolRecord::statics().gone) {
+        return;
+    }
+    with_record(|held| {
+        if matches!(held, Held::Bound(_)) {
+            // SAFETY: the thread holds the record; records and families are never freed.
+            if let Some(heaps) = unsafe { Heaps::find_or_make(held.record(), family) } {
+                remember(heaps);
+            }
+        }
+    });
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::Limit;
 use ephemera_prim::large;
 
-use super::binding::{with_heaps, with_table};
+use super::binding::{bind, with_heaps};
 use super::books::Books;
 use super::charge::Charge;
 use super::last_resort::make_room_for_thread;
@@ -69,21 +69,39 @@ pub(crate) fn allocate_large(
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    if layout.size() == 0 {
-        return Ok(large::dangling(layout));
+    let Some(heaps) = (family.cell)().table() else {
+        return allocate_large_unbound(family, layout, zeroed);
+    };
+    // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
+    unsafe { visit(heaps) };
+    // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
+    unsafe { trim_at_limit(heaps, layout.size()) };
+    let block = allocate_or_make_room(family, &own_pages(), heaps.books(), layout, zeroed)?;
+    if let Some(charge) = Charge::of_table(heaps) {
+        // SAFETY: the block is new, and each path that frees it takes its charge first.
+        unsafe { charge.count_block(block, layout) };
     }
-    with_table(family, |heaps| {
-        // SAFETY: the thread holds the table's record.
-        unsafe { visit(heaps) };
-        // SAFETY: the thread holds the table's record.
-        unsafe { trim_at_limit(heaps, layout.size()) };
-        let block = allocate_or_make_room(family, &own_pages(), heaps.books(), layout, zeroed)?;
-        if let Some(charge) = Charge::of_table(heaps) {
-            // SAFETY: the block is new, and each path that frees it takes its charge first.
-            unsafe { charge.count_block(block, layout) };
+    Ok(block)
+}
+
+/// Allocates a block like [`allocate_large`], on a thread without a table of the family. First
+/// makes the table, if the thread may have one.
+#[cold]
+#[inline(never)]
+fn allocate_large_unbound(
+    family: &'static Family,
+    layout: Layout,
+    zeroed: bool,
+) -> Result<NonNull<u8>, AllocError> {
+    // Without a table, a thread that allocates only large blocks would always count them on the
+    // shared account.
+    if layout.size() != 0 {
+        bind(family);
+        if (family.cell)().table().is_some() {
+            return allocate_large(family, layout, zeroed);
         }
-        Ok(block)
-    })
+    }
+    allocate_or_make_room(family, &own_pages(), books(family), layout, zeroed)
 }
 
 /// Allocates pages for a block. If that fails, makes room and tries once more.
