@@ -159,6 +159,11 @@ impl SharedBytes {
         self.limit.load(Ordering::Relaxed)
     }
 
+    /// Returns whether there is a limit. The answer may be out of date.
+    pub fn is_limited(&self) -> bool {
+        self.limit() != UNLIMITED
+    }
+
     /// Adds `bytes`, and returns the number of bytes held before.
     ///
     /// # Errors
@@ -216,7 +221,7 @@ impl SharedAccount {
 
     /// Returns whether there is a limit. The answer may be out of date.
     pub fn is_limited(&self) -> bool {
-        self.bytes.limit() != UNLIMITED
+        self.bytes.is_limited()
     }
 
     /// Returns a number, never zero, that grows with each event after which another heap may have

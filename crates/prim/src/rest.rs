@@ -81,7 +81,8 @@ impl Rest {
     /// must then book remote frees and [decide](Self::decide).
     #[inline]
     pub fn note_visit(&self) -> bool {
-        let (visits, goal) = (self.visits.add(1), self.goal.get());
+        let (visits, goal) = (self.visits.get().saturating_add(1), self.goal.get());
+        self.visits.set(visits);
         goal != 0 && visits >= ROUND.max(2 * goal)
     }
 
@@ -124,5 +125,60 @@ impl Rest {
     #[must_use]
     pub fn goal(&self) -> usize {
         self.goal.get()
+    }
+}
+
+#[cfg(all(test, not(ephemera_loom)))]
+mod tests {
+    use super::{ROUND, Rest, RestChange};
+
+    /// Makes `visits` slow paths, notes `freed` pieces, and decides. Each slow path uses 10 pieces.
+    fn round(rest: &Rest, visits: usize, freed: usize) -> RestChange {
+        for _ in 0..visits {
+            rest.note_visit();
+        }
+        rest.note_freed(freed);
+        rest.decide(10, 100)
+    }
+
+    #[test]
+    fn memory_begins_to_rest_if_others_free_half_of_it() {
+        let rest = Rest::new();
+        assert_eq!(round(&rest, ROUND, 5 * ROUND - 1), RestChange::Stays);
+        assert_eq!((round(&rest, ROUND, 5 * ROUND), rest.goal()), (RestChange::Starts, 100));
+    }
+
+    #[test]
+    fn memory_rests_until_others_free_less_than_a_sixteenth() {
+        let rest = Rest::new();
+        round(&rest, ROUND, 5 * ROUND);
+        assert_eq!(round(&rest, ROUND, 10 * ROUND / 16), RestChange::Stays);
+        assert_eq!((round(&rest, ROUND, 10 * ROUND / 16 - 1), rest.goal()), (RestChange::Ends, 0));
+    }
+
+    #[test]
+    fn few_slow_paths_decide_nothing() {
+        let rest = Rest::new();
+        assert_eq!(round(&rest, ROUND - 1, 1_000), RestChange::Stays);
+        assert_eq!(round(&rest, 1, 0), RestChange::Starts, "the counts continue");
+    }
+
+    #[test]
+    fn owner_whose_memory_rests_books_after_twice_as_many_slow_paths_as_its_goal() {
+        let rest = Rest::new();
+        assert!((0..1_000).all(|_| !rest.note_visit()), "nothing is due while memory does not rest");
+        assert_eq!(round(&rest, 0, 10_000), RestChange::Starts);
+        assert_eq!((1..).find(|_| rest.note_visit()), Some(200));
+    }
+
+    #[test]
+    fn goal_of_zero_ends_the_rest() {
+        let rest = Rest::new();
+        round(&rest, ROUND, 10 * ROUND);
+        (0..ROUND).for_each(|_| _ = rest.note_visit());
+        rest.note_freed(10 * ROUND);
+        assert_eq!(rest.decide(10, 0), RestChange::Ends);
+        round(&rest, ROUND, 10 * ROUND);
+        assert!(rest.end() && !rest.end());
     }
 }

@@ -5,6 +5,7 @@
 extern crate alloc;
 
 use alloc::collections::BTreeMap;
+use std::thread;
 
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
@@ -79,21 +80,6 @@ fn chunks_that_rested_are_freed_once_only_their_owner_frees() {
 }
 
 #[test]
-fn a_heap_of_which_another_thread_empties_few_chunks_does_not_grow() {
-    take_turn();
-    let mut most = 0;
-    for _ in 0..5 {
-        hand_over(1, BATCH, value);
-        // Each batch takes two slow paths, so these are several rounds of 64 slow paths.
-        for _ in 0..150 {
-            drop((0..BATCH).map(|_| value()).collect::<alloc::vec::Vec<_>>());
-            most = most.max(chunks());
-        }
-    }
-    assert!(most <= FEW, "{most} chunks");
-}
-
-#[test]
 fn a_heap_with_a_limit_does_not_grow_so_that_chunks_rest() {
     take_turn();
     OneRingAlloc.set_limit(1 << 30);
@@ -119,19 +105,60 @@ fn a_heap_that_grew_shrinks_in_a_hand_over_under_a_limit() {
 #[test]
 fn a_hand_over_of_few_values_does_not_make_a_heap_grow() {
     take_turn();
-    hand_over(4_000, 100, value);
+    for len in [100, 300, 504] {
+        hand_over(100_000 / len, len, value);
+        let chunks = chunks();
+        assert!(chunks <= FEW, "{chunks} chunks after batches of {len}");
+    }
+}
+
+/// Another thread frees one value in 100, so each chunk has remote frees, but few of them.
+#[test]
+fn a_heap_that_frees_most_of_its_values_itself_does_not_grow() {
+    take_turn();
+    let mut own = alloc::vec::Vec::new();
+    hand_over(400, BATCH / 100, || {
+        own.clear();
+        own.extend((1..100).map(|_| value()));
+        value()
+    });
+    drop(own);
     let chunks = chunks();
     assert!(chunks <= FEW, "{chunks} chunks");
 }
 
 #[test]
-fn a_trim_ends_the_rest_of_chunks() {
+fn chunks_that_rested_are_freed_at_the_next_local_free_under_a_limit() {
+    take_turn();
+    grow();
+    OneRingAlloc.set_limit(1 << 30);
+    for _ in 0..8 {
+        drop((0..BATCH).map(|_| value()).collect::<alloc::vec::Vec<_>>());
+    }
+    let chunks = chunks();
+    OneRingAlloc.set_limit(usize::MAX);
+    assert!(chunks <= FEW, "{chunks} chunks");
+}
+
+#[test]
+fn the_next_thread_of_a_record_does_not_inherit_the_rest_of_chunks() {
+    take_turn();
+    thread::spawn(grow).join().expect("no panic");
+    let next = thread::spawn(|| {
+        hand_over(1_000, 100, value);
+        chunks()
+    });
+    let chunks = next.join().expect("no panic");
+    assert!(chunks <= FEW, "{chunks} chunks");
+}
+
+#[test]
+fn chunks_rest_no_longer_after_a_trim() {
     take_turn();
     grow();
     OneRingAlloc.trim();
-    for _ in 0..30 {
-        drop((0..BATCH).map(|_| value()).collect::<alloc::vec::Vec<_>>());
-    }
+    // Chunks do not begin to rest for so few values.
+    hand_over(1_000, 100, value);
     let chunks = chunks();
     assert!(chunks <= FEW, "{chunks} chunks");
 }

@@ -47,9 +47,12 @@
 //!   long-lived buffer occupies its region and splits the free space around it. If a thousand
 //!   long-lived buffers are scattered over the ring, the ring may refuse a request as small as a
 //!   thousandth of its size. Use another ring or another allocator for long-lived buffers.
-//! * A request first searches where the ring had room most recently, and then visits each region of
-//!   the ring once. The search is expensive if long-lived buffers leave several small gaps far
-//!   apart, and requests use up one gap after another.
+//! * If buffers are freed in bursts, as by another thread that frees batches, the ring uses up to 4
+//!   MiB of its store in turn. So the cache lines of a freed buffer leave the other core before the
+//!   ring uses them again.
+//! * A request first searches at a few positions where it is likely to find room, and then visits
+//!   each region of the ring once. The search is expensive if long-lived buffers leave several
+//!   small gaps far apart, and requests use up one gap after another.
 //! * In a ring full of small buffers, a refused request visits every buffer. An [`ExtBuf`] that
 //!   cannot grow does the same. If at most 32 live buffers block every run of the requested size,
 //!   the ring remembers them. While they are live, the ring checks only these buffers before it

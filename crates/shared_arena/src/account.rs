@@ -30,6 +30,10 @@ impl StoreAccount {
         self.0.limit()
     }
 
+    pub(crate) fn is_limited(&self) -> bool {
+        self.0.is_limited()
+    }
+
     /// Creates the error for a request of `asked` bytes, with the bytes that the account holds at
     /// this moment.
     pub(crate) fn refused(&self, asked: usize, cause: RefusalCause) -> Refused {
@@ -86,8 +90,8 @@ impl StoreAccount {
             // SAFETY: the item lies in the fresh memory.
             unsafe { item.write(make()) };
         }
-        // ORDERING: `publish`, or `see` if another thread was first. Pairs with `PageCounts::make`
-        // or `Segments::shard`. Publishes: the items.
+        // ORDERING: `publish`, which pairs with the caller's loads of `head`, or `see` if another
+        // thread was first, which pairs with `publish` of that thread. Publishes: the items.
         match head.compare_exchange(ptr::null_mut(), array.as_ptr(), publish, see) {
             Ok(_) => Ok(array.as_ptr()),
             Err(other) => {

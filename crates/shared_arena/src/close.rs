@@ -30,6 +30,7 @@ use crate::store::ArenaStore;
 /// owner, or has the lease of the shard's record.
 pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: bool) -> usize {
     let geometry = store.geometry();
+    rest::end(shard);
     if !store.single() {
         // SAFETY: the caller drops the arena and closes each shard once.
         unsafe { close_inbox(geometry, shard) };
@@ -85,13 +86,12 @@ fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
     }
 }
 
-/// Closes a shard's inbox and notes the remote frees in it. The shard's pages rest no longer. Later
-/// remote frees find the inbox closed and count their slots.
+/// Closes a shard's inbox, and notes the remote frees in it. Later remote frees find the inbox
+/// closed and count their slots.
 ///
 /// # Safety
 /// The caller drops the arena of the shard's store, and must call this once for each shard.
 unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
-    rest::end(shard);
     // SAFETY: the caller drops the arena, so no holder takes from this inbox, and it is closed
     // once.
     for (far, slots) in unsafe { shard.inbox().close() } {

@@ -51,7 +51,7 @@
 //! * **Without a request**: a thread that needs a page sometimes looks for empty groups among its
 //!   own. The thread frees the groups that two looks in a row found empty ([`Trim::Idle`]).
 //! * **After a hand-over**: if other threads drop many values of a thread, the thread's part of the
-//!   arena grows to at most 2 MiB. The pages that the other threads freed then rest until their
+//!   arena grows to about 2 MiB. The pages that the other threads freed then rest until their
 //!   cache lines have left the caches of the other cores. At most four parts, of all arenas
 //!   together, grow in this way at the same time. Once the thread drops its values itself, it frees
 //!   these pages as above. An arena with a limit or with [`Trim::Manual`] does not grow in this

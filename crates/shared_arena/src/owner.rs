@@ -51,6 +51,7 @@ impl<'s> ShardOwner<'s> {
         }
         let booked: &OwnerUsize = &self.shard.quiet().booked;
         booked.set(booked.get().wrapping_add(pages));
+        self.shard.quiet().rest.note_freed(freed);
         freed
     }
 }

@@ -136,9 +136,7 @@ impl ShardOwner<'_> {
         {
             return Some((group, near));
         }
-        let freed = self.book_inbox();
-        self.shard.quiet().rest.note_freed(freed);
-        if freed < self.geometry().slots.div_ceil(2) {
+        if self.book_inbox() < self.geometry().slots.div_ceil(2) {
             // The slots from the inbox would soon run out, so the owner takes the idle group into
             // use.
             group.idle().set(0);

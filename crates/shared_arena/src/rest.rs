@@ -3,11 +3,11 @@
 //!
 //! A program may have many arenas, so the pages of at most [`AT_ONCE`] shards of a process rest at
 //! the same time. Each of these shards reserves `REST` bytes in `RESTING`, until its pages rest no
-//! longer, its owner trims it, or its arena is dropped.
+//! longer, its owner trims it, or its arena is dropped. So four shards whose owners sleep keep the
+//! pages of all others from resting.
 
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::account::SharedBytes;
-use ephemera_prim::account::UNLIMITED;
 use ephemera_prim::rest::{REST, RestChange};
 
 use crate::geometry::SPACING;
@@ -40,10 +40,8 @@ impl ShardOwner<'_> {
     pub(crate) fn book_and_decide(self) -> usize {
         let freed = self.book_inbox();
         let rest = &self.shard.quiet().rest;
-        rest.note_freed(freed);
         let (stride, slots) = (self.geometry().stride, self.geometry().slots);
-        let is_unlimited = self.store.account().limit() == UNLIMITED;
-        let may_rest = (is_unlimited || cfg!(ephemera_weaken = "limited_pages_rest"))
+        let may_rest = (!self.store.account().is_limited() || cfg!(ephemera_weaken = "limited_pages_rest"))
             && self.store.trims()
             && stride <= LARGEST_STRIDE
             && self.shard.pages().get() * SPACING * stride >= LEAST;
@@ -76,7 +74,7 @@ impl ShardOwner<'_> {
 }
 
 /// Makes the pages of a shard rest no longer. The shard's owner calls this, or the thread that
-/// drops the arena.
+/// drops the arena: no `ShardOwner` exists then (O1), so the owner does not use the shard's `Rest`.
 pub(crate) fn end(shard: ShardPtr) {
     if shard.quiet().rest.end() {
         release();

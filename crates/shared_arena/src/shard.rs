@@ -58,7 +58,8 @@ pub(crate) struct Shard {
 pub(crate) struct QuietFields {
     /// The store that this shard belongs to. `ArenaStore::of` casts this pointer to its type.
     store: *const (),
-    /// The number of slow paths since the owner last looked for idle groups.
+    /// The number of slow paths since the owner last looked for idle groups, except those while
+    /// pages rest.
     pub(crate) served: OwnerUsize,
     /// Decides whether pages rest.
     pub(crate) rest: Rest,

@@ -66,7 +66,10 @@ fn draw(state: &mut u64, bound: usize) -> usize {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "50,000 values take an hour, and a shorter run never looks for idle groups twice")]
+#[cfg_attr(
+    miri,
+    ignore = "this number of values takes minutes, and a shorter run never looks for idle groups twice"
+)]
 fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
     take_turn();
     for queue in [0, QUEUE, 200] {
@@ -79,7 +82,10 @@ fn hand_over_after_a_burst_that_another_thread_dropped_frees_the_burst() {
 
 /// No page rests under a limit.
 #[test]
-#[cfg_attr(miri, ignore = "50,000 values take an hour, and a shorter run never looks for idle groups twice")]
+#[cfg_attr(
+    miri,
+    ignore = "this number of values takes minutes, and a shorter run never looks for idle groups twice"
+)]
 fn hand_over_under_a_limit_after_a_burst_frees_the_burst() {
     take_turn();
     for queue in [QUEUE, 200] {
@@ -91,7 +97,10 @@ fn hand_over_under_a_limit_after_a_burst_frees_the_burst() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "50,000 values take an hour, and a shorter run never looks for idle groups twice")]
+#[cfg_attr(
+    miri,
+    ignore = "this number of values takes minutes, and a shorter run never looks for idle groups twice"
+)]
 fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
     take_turn();
     let arena = SharedArena::new();
@@ -106,7 +115,10 @@ fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "50,000 values take an hour, and a shorter run never looks for idle groups twice")]
+#[cfg_attr(
+    miri,
+    ignore = "this number of values takes minutes, and a shorter run never looks for idle groups twice"
+)]
 fn local_frees_in_random_order_after_a_burst_free_the_burst() {
     take_turn();
     for elsewhere in [false, true] {
@@ -135,7 +147,10 @@ fn local_frees_in_random_order_after_a_burst_free_the_burst() {
 
 /// Each round needs all pages again, so no page is idle.
 #[test]
-#[cfg_attr(miri, ignore = "50,000 values take an hour, and a shorter run never looks for idle groups twice")]
+#[cfg_attr(
+    miri,
+    ignore = "this number of values takes minutes, and a shorter run never looks for idle groups twice"
+)]
 fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
     take_turn();
     let arena = SharedArena::new();
@@ -173,7 +188,7 @@ fn hand_over_of_large_values_after_a_burst_frees_the_burst() {
 /// Only an owner finds empty groups, so the groups of a sleeping thread stay until the arena is
 /// dropped.
 #[test]
-#[cfg_attr(miri, ignore = "50,000 values take an hour")]
+#[cfg_attr(miri, ignore = "this number of values takes minutes")]
 fn groups_of_a_sleeping_thread_are_freed_with_the_arena() {
     take_turn();
     let before = GLOBAL.aligned().bytes;

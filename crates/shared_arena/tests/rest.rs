@@ -142,15 +142,40 @@ fn at_most_four_arenas_rest_at_the_same_time() {
     assert!(held(&arena) > RESTING / 2);
 }
 
-#[test]
-fn trim_ends_the_rest_of_pages() {
+/// Lets the pages of four arenas rest, calls `end` for each arena, and asserts that those of a
+/// fifth one can rest then.
+fn another_arena_rests_after(end: impl Fn(&SharedArena<Value>)) {
     take_turn();
+    let arenas = [(); 4].map(|()| SharedArena::new());
+    arenas.iter().for_each(grow);
+    arenas.iter().for_each(end);
     let arena = SharedArena::new();
     grow(&arena);
-    arena.trim();
-    for _ in 0..30 {
-        drop((0..BATCH).map(|_| make(&arena)).collect::<Vec<_>>());
-    }
-    let held = held(&arena);
-    assert!(held <= FEW, "{held} bytes");
+    assert!(held(&arena) > RESTING / 2, "{} bytes", held(&arena));
+}
+
+#[test]
+fn pages_of_another_arena_rest_after_trims() {
+    another_arena_rests_after(|arena| {
+        arena.trim();
+    });
+}
+
+#[test]
+fn pages_of_another_arena_rest_after_the_end_of_hand_overs() {
+    another_arena_rests_after(|arena| {
+        for _ in 0..300 {
+            drop((0..BATCH).map(|_| make(arena)).collect::<Vec<_>>());
+        }
+    });
+}
+
+/// Small values would need thousands of pages to fill 2 MiB.
+#[test]
+fn arena_of_small_values_grows_to_512_pages() {
+    take_turn();
+    let arena = SharedArena::<u64>::new();
+    hand_over(400, 8_000, || arena.alloc(7));
+    let pages = arena.statistics().pages;
+    assert!((400..600).contains(&pages), "{pages} pages");
 }

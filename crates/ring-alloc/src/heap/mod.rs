@@ -82,10 +82,8 @@ impl ChunkHeap {
         }
     }
 
-    /// Prepares the heap for a new owner. Makes the full chunk the front of each class that has
-    /// none (H2).
+    /// Makes the full chunk the front of each class that has none (H2).
     pub(crate) fn enter(&self) {
-        self.rest.end();
         for front in &self.fronts {
             if front.get().is_null() {
                 front.set(full_chunk());

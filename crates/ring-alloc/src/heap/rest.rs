@@ -30,18 +30,20 @@ pub(super) fn note_emptied<E: RingEnv>(env: E, [given, taken]: [LiveCount; 2]) {
 
 /// Returns whether the heap takes its empty small chunks before it books remote frees.
 pub(super) fn has_resting<E: RingEnv>(env: E) -> bool {
-    env.heap().rest.goal() != 0 && !cfg!(ephemera_weaken = "resting_chunks_wait_for_booking")
+    env.heap().rest.goal() != 0
+        && env.may_rest()
+        && !cfg!(ephemera_weaken = "resting_chunks_wait_for_booking")
 }
 
-/// Returns whether the next small front should be a new chunk, so that the empty ones rest longer.
+/// Returns whether the heap, which has no empty small chunk, requests one instead of booking remote
+/// frees, so that chunks rest longer.
 pub(super) fn grows<E: RingEnv>(env: E) -> bool {
     let heap = env.heap();
-    let has_too_few = heap.small.get() < heap.rest.goal();
-    (has_too_few || cfg!(ephemera_weaken = "chunks_have_no_bound")) && env.may_rest()
+    heap.small.get() < heap.rest.goal() || cfg!(ephemera_weaken = "chunks_have_no_bound")
 }
 
 /// Returns the number of empty chunks of a class that the heap keeps.
 pub(super) fn kept<E: RingEnv>(env: E, class: ChunkClass) -> usize {
-    let rests = class == ChunkClass::Small && env.may_rest();
+    let rests = class == ChunkClass::Small && has_resting(env);
     env.retain().max(if rests { env.heap().rest.goal() } else { 0 })
 }

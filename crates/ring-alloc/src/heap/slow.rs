@@ -16,7 +16,7 @@ use crate::live::LiveCount;
 
 /// Allocates a block that does not fit into the front. Books remote frees, then takes an empty
 /// chunk, or else requests a chunk from the backing allocator. While small chunks rest (`rest`),
-/// tries to request or take a small chunk before it books.
+/// tries to take or request a small chunk before it books.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: RingEnv>(
@@ -56,19 +56,16 @@ pub(crate) fn refill<E: RingEnv>(
     block.ok_or(AllocError)
 }
 
-/// While small chunks rest, returns the next small front: a new chunk if the heap still grows and
-/// the request is served, or else an empty chunk. Returns `None` if the heap must book remote frees
-/// first.
+/// While small chunks rest, returns the next small front: an empty chunk, or else a new one if the
+/// heap still grows. Returns `None` if the heap must book remote frees first.
 fn next_rested<E: RingEnv>(env: E, class: ChunkClass) -> Option<ChunkPtr> {
     if env.heap().rest.note_visit() || class != ChunkClass::Small || !rest::has_resting(env) {
         return None;
     }
-    if rest::grows(env) {
-        if let Ok(chunk) = request(env, class, Limit::Applies) {
-            return Some(chunk);
-        }
+    match env.heap().pop_empty(class) {
+        None if rest::grows(env) => request(env, class, Limit::Applies).ok(),
+        empty => empty,
     }
-    env.heap().pop_empty(class)
 }
 
 /// Makes `chunk` the front. The previous front is pinned until its last block is freed.

@@ -183,7 +183,8 @@ impl OneRingAlloc {
     /// Before a request that would exceed the limit fails with [`AllocError`], this thread frees
     /// its empty chunks and those of exited threads. Every other thread frees its own empty chunks
     /// when it next fills a chunk, so a later attempt may succeed. Lowering the limit does not free
-    /// memory.
+    /// memory. Each thread that handed over blocks without a limit may hold 2 MiB of empty chunks
+    /// until then.
     ///
     /// A [`shrink`](OneRingAlloc::shrink) is never refused because of the limit: if it must move
     /// its block, it may take a chunk that exceeds the limit.

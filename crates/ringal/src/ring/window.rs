@@ -198,11 +198,11 @@ impl Chain {
         if from < self.low && self.low < to {
             self.low = from;
         }
-        let keeps_probe = cfg!(ephemera_weaken = "merge_keeps_probe");
-        for mark in [&mut self.frontier, &mut self.probe].into_iter().take(2 - usize::from(keeps_probe)) {
-            if from < *mark && *mark < to {
-                *mark = NOWHERE;
-            }
+        if from < self.frontier && self.frontier < to {
+            self.frontier = NOWHERE;
+        }
+        if from < self.probe && self.probe < to && !cfg!(ephemera_weaken = "merge_keeps_probe") {
+            self.probe = NOWHERE;
         }
     }
 }

@@ -42,7 +42,7 @@ impl PageCounts {
     /// Returns [`Refused`] if the limit or the global allocator refuses the memory for the array.
     #[inline]
     pub(super) fn make(&self, account: &StoreAccount, geometry: &ArenaGeometry) -> Result<(), Refused> {
-        // ORDERING: `SEE`. Pairs with the Release in `PageCounts::make_array`.
+        // ORDERING: `SEE`. Pairs with the Release in `StoreAccount::publish_array`.
         if self.0.load(SEE).is_null() { self.make_array(account, geometry) } else { Ok(()) }
     }
 
@@ -67,7 +67,7 @@ impl PageCounts {
 // ORDERING: Release. Pairs with the Acquire in `PageCounts::make`. Publishes: the array.
 const PUBLISH: Ordering =
     if cfg!(ephemera_weaken = "counts_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `PageCounts::make_array`.
+// ORDERING: Acquire. Pairs with the Release in `StoreAccount::publish_array`.
 const SEE: Ordering =
     if cfg!(ephemera_weaken = "counts_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 

@@ -67,7 +67,7 @@ impl Segments {
     /// this.
     #[inline]
     pub(super) fn shard(&self, seat: Seat) -> Option<ShardPtr> {
-        // ORDERING: `SEE`. Pairs with the Release in `make_segment`.
+        // ORDERING: `SEE`. Pairs with the Release in `StoreAccount::publish_array`.
         let segment = self.0[seat.segment % SEGMENTS].load(SEE);
         if segment.is_null() {
             return None;
@@ -118,7 +118,7 @@ impl Segments {
 
     fn make_segment(&self, account: &StoreAccount, number: usize) -> Result<*mut SegmentCell, Refused> {
         let head = &self.0[number];
-        // ORDERING: `SEE`. Pairs with the Release in `make_segment`.
+        // ORDERING: `SEE`. Pairs with the Release in `StoreAccount::publish_array`.
         let there = head.load(SEE);
         if !there.is_null() {
             return Ok(there);
@@ -129,7 +129,7 @@ impl Segments {
     /// Returns the shards of all seats.
     pub(super) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
         let places = self.0.iter().enumerate().flat_map(|(number, segment)| {
-            // ORDERING: `SEE`. Pairs with the Release in `make_segment`.
+            // ORDERING: `SEE`. Pairs with the Release in `StoreAccount::publish_array`.
             let segment = segment.load(SEE);
             let places = if segment.is_null() { 0 } else { FIRST << number };
             // SAFETY: the segment was published, and has `FIRST << number` cells.
@@ -197,7 +197,7 @@ fn segment_layout(number: usize) -> Option<Layout> {
 // segment.
 const PUBLISH: Ordering =
     if cfg!(ephemera_weaken = "segment_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `Segments::make_segment`.
+// ORDERING: Acquire. Pairs with the Release in `StoreAccount::publish_array`.
 const SEE: Ordering =
     if cfg!(ephemera_weaken = "segment_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 

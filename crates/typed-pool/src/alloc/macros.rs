@@ -247,9 +247,9 @@ macro_rules! __family_methods {
             ///
             /// Without a trim, a thread keeps 128 KiB of empty units of each type or size class,
             /// but at least one unit, and frees other units as they become empty. Each time it
-            /// frees a unit and later requests one, it keeps one more, up to 4 MiB. It frees these
-            /// additional units once its load no longer needs them, and all empty units when it
-            /// ends.
+            /// frees a unit and later requests one, it keeps one more, up to 4 MiB. While it hands
+            /// over blocks, one class keeps up to 2 MiB. The thread frees these additional units
+            /// once its load no longer needs them, and all empty units when it ends.
             pub fn trim(&self) {
                 $family.trim();
             }
@@ -263,8 +263,8 @@ macro_rules! __family_methods {
                 $family.trim_all();
             }
 
-            /// Sets the limit on the bytes that all threads together hold, in units and larger
-            /// blocks. `usize::MAX`, the initial value, means no limit.
+            /// Sets the limit on the bytes that all threads together hold, in units and, for an
+            /// allocator, in larger blocks. `usize::MAX`, the initial value, means no limit.
             ///
             /// Before the limit refuses a request, the requesting thread trims itself and the
             /// records of ended threads. A new limit does not free memory that is already held.

@@ -151,8 +151,8 @@ impl<T: Pooled> PooledBox<T> {
     ///
     /// Without a trim, a thread keeps 4 empty units of each type (fewer, but at least one, if a
     /// unit exceeds 32 KiB) and frees others as they become empty. Each time it frees a unit and
-    /// later requests one, it keeps one more, up to 4 MiB, until its load no longer needs it. It
-    /// frees all empty units when it ends.
+    /// later requests one, it keeps one more, up to 4 MiB, until its load no longer needs it. While
+    /// it hands over values, it keeps up to 2 MiB. It frees all empty units when it ends.
     pub fn trim() {
         T::__family().trim();
     }

@@ -1,30 +1,14 @@
-//! Units that rest: a heap waits before it reuses a unit that another thread emptied.
+//! Units that rest: a heap waits before it reuses a unit that another thread emptied (see
+//! `ephemera_prim::rest`).
 //!
-//! The other thread has just read the slots, so their cache lines are in the caches of its core.
-//! The first store of the owner's core to such a line waits until the other core gives the line up.
-//! Once both cores have evicted the line to the cache that they share, the store takes a fraction
-//! of that time.
-//!
-//! So a heap whose units rest takes all of its empty units before it books remote frees for want of
-//! a unit. One booking then finds many empty units, the most recently emptied one first. The heap
-//! takes first the unit that the booking found last, so units are reused in the order in which they
-//! were emptied:
-//!
-//! ```text
-//!   emptied by another thread    A  B  C  D
-//!   booked                       D  C  B  A
-//!   taken                        A  B  C  D
-//! ```
-//!
-//! A heap grows until its units rest long enough. At most one heap of a family on each thread does
-//! so at a time: one whose units other threads have emptied lately (see `threads::visit`). Decision
-//! 0026 has the measurements.
+//! A heap whose units rest takes all of its empty units before it books remote frees for want of a
+//! unit, and grows until its units rest long enough. At most one heap of a family on each thread
+//! does so at a time: one whose units other threads have emptied lately (see `threads::visit`).
+//! Decision 0026 has the measurements.
+
+use ephemera_prim::rest::REST;
 
 use super::{PoolEnv, UnitHeap};
-
-/// The total size of whole units, in bytes, to which a heap grows so that its units rest: that of
-/// the second-level caches of two cores. The heaps of models do not grow.
-const REST: usize = if cfg!(ephemera_loom) { 0 } else { 2 << 20 };
 
 impl UnitHeap {
     /// Returns whether units of this heap rest.

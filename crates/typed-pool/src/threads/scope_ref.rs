@@ -112,6 +112,9 @@ impl ScopeRef {
         let heaps = self.0;
         if heaps.users.is_one() {
             mem::forget(self);
+            // The only user is also the last one.
+            let last = heaps.users.remove();
+            ephemera_prim::invariant!(last, "a scope got a second user while its only user ended it");
             return heaps.end(false, read);
         }
         heaps.records().for_each(lease_end::end_scope);

@@ -174,7 +174,7 @@ fn window_rests_after_bursts_of_frees() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "runs the same code as the test of bursts")]
+#[cfg_attr(miri, ignore = "takes many buffers; the test of bursts runs this code under Miri")]
 fn short_window_does_not_rest() {
     let high = high_after_bursts(200, 192 << 10);
     assert!(high < 512 << 10, "{high}");
@@ -198,7 +198,7 @@ fn high_after_stream(
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "runs the same code as the test of bursts")]
+#[cfg_attr(miri, ignore = "takes many buffers; the test of bursts runs this code under Miri")]
 fn window_does_not_rest_if_buffers_are_freed_one_by_one() {
     let counts = ((6 << 20) / BYTES, (512 << 10) / BYTES);
     let high = high_after_stream(RingAl::new(8 << 20), counts, |ring| ring.fixed(BYTES).unwrap());
@@ -208,16 +208,28 @@ fn window_does_not_rest_if_buffers_are_freed_one_by_one() {
 /// The region at the head may become the lead of an aligned buffer. It must not become the probe,
 /// because a lead is never taken.
 #[test]
-#[cfg_attr(miri, ignore = "needs no unsafe code beyond that of the test of plain buffers")]
+#[cfg_attr(miri, ignore = "takes minutes; smaller tests run this code under Miri")]
 fn window_of_aligned_buffers_does_not_rest_if_they_are_freed_one_by_one() {
     let ring = RingAl::new_with_align(8 << 20, 4096);
     let high = high_after_stream(ring, (20_000, 64), |ring| ring.fixed_aligned(4096, 4096).unwrap());
     assert!(high < 1 << 20, "{high}");
 }
 
+/// If a buffer does not fit between older ones, the head jumps to the frontier. A region right
+/// behind the jump must not become the probe, because it is as old as the one at `low`.
+#[test]
+#[cfg_attr(miri, ignore = "takes many buffers; the test of bursts runs this code under Miri")]
+fn window_of_mixed_sizes_does_not_rest_if_buffers_are_freed_one_by_one() {
+    let mut random = SplitMix::new(3);
+    let high = high_after_stream(RingAl::new(8 << 20), (50_000, 64), |ring| {
+        ring.fixed(1 + random.below(4_096)).unwrap()
+    });
+    assert!(high < 1 << 20, "{high}");
+}
+
 /// The ring places extendable buffers at the head and at the frontier in turn.
 #[test]
-#[cfg_attr(miri, ignore = "needs no unsafe code beyond that of the test of plain buffers")]
+#[cfg_attr(miri, ignore = "takes minutes; smaller tests run this code under Miri")]
 fn window_of_extendable_buffers_does_not_rest_if_they_are_freed_one_by_one() {
     let mut random = SplitMix::new(3);
     let high = high_after_stream(RingAl::new(8 << 20), (50_000, 64), |ring| {
@@ -225,6 +237,27 @@ fn window_of_extendable_buffers_does_not_rest_if_they_are_freed_one_by_one() {
         buffer.try_extend_from_slice(&[7; 4096][..64 + random.below(4033)]).unwrap();
         buffer.finalize()
     });
+    assert!(high < 1 << 20, "{high}");
+}
+
+/// The buffer at `low` lives longer than those after it, as the head of a request does. The region
+/// at `probe` is free long before the one at `low`, so no burst freed both.
+#[test]
+#[cfg_attr(miri, ignore = "takes many buffers; the test of bursts runs this code under Miri")]
+fn window_does_not_rest_if_only_its_first_buffer_lives_long() {
+    let mut ring = RingAl::new(8 << 20);
+    for _ in 0..200 {
+        let first = ring.fixed(256).unwrap();
+        let mut live = VecDeque::new();
+        for _ in 0..300 {
+            live.push_back(ring.fixed(1_000).unwrap());
+            if live.len() > 10 {
+                live.pop_front();
+            }
+        }
+        drop((live, first));
+    }
+    let high = ring.chain.high.max(ring.chain.head);
     assert!(high < 1 << 20, "{high}");
 }
 
