@@ -1,5 +1,5 @@
-//! The common parts of measurements: statistics, the counters of a process, pictures and HTML
-//! pages.
+//! The common parts of measurements: statistics, the counters of a process, tables, pictures, HTML
+//! pages, and the types of `summary.json`.
 //!
 //! `bench-harness`, `trace` and `xtask` use this crate, which does not depend on an allocator and
 //! builds in seconds.

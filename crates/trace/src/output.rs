@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use ephemera_recorder::format::MAGIC;
@@ -56,11 +56,22 @@ fn target(path: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
+/// The start of the name of a temporary file.
+const DRAFT: &str = ".ephemera-";
+
 /// Creates a temporary file that can take the place of `target`. It is removed when the value is
 /// dropped.
 fn draft(target: &Path) -> io::Result<NamedTempFile> {
-    let mode = fs::Permissions::from_mode(0o666);
-    Builder::new().prefix(".ephemera-").permissions(mode).tempfile_in(directory_of(target))
+    // `tempfile_in` would add the path of the temporary file to an error.
+    Builder::new().prefix(DRAFT).make_in(directory_of(target), |path| {
+        File::options().write(true).create_new(true).mode(0o666).open(path)
+    })
+}
+
+/// Writes the text to a temporary file.
+fn fill(draft: &NamedTempFile, text: &str) -> io::Result<()> {
+    // `NamedTempFile` would add its path to an error, and `File` does not.
+    draft.as_file().write_all(text.as_bytes())
 }
 
 /// Checks that [`replace`] can write a file, without changing any file.
@@ -85,8 +96,8 @@ pub fn check(path: &Path) -> io::Result<()> {
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let replaced = target(path).and_then(|target| {
         let Some(target) = target else { return fs::write(path, text) };
-        let mut draft = draft(&target)?;
-        draft.write_all(text.as_bytes())?;
+        let draft = draft(&target)?;
+        fill(&draft, text)?;
         if let Ok(before) = fs::metadata(&target) {
             draft.as_file().set_permissions(before.permissions())?;
         }
@@ -125,6 +136,7 @@ pub fn is_trace(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
     use tempfile::TempDir;
 
     fn scratch() -> TempDir {
@@ -153,9 +165,18 @@ mod tests {
         for path in ["/no/such/place", "/"] {
             for error in [check(Path::new(path)), replace(Path::new(path), "text")] {
                 let said = error.expect_err("it cannot be written").to_string();
-                assert!(said.starts_with(&format!("{path}: ")), "{said}");
+                assert!(said.starts_with(&format!("{path}: ")) && !said.contains(DRAFT), "{said}");
             }
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_error_of_writing_does_not_name_the_temporary_file() {
+        let full = |_: &Path| File::options().write(true).open("/dev/full");
+        let draft = Builder::new().prefix(DRAFT).make_in(scratch(), full).expect("it takes no space yet");
+        let said = fill(&draft, "text").expect_err("it is always full").to_string();
+        assert!(!said.contains(DRAFT), "{said}");
     }
 
     /// A device must not become a regular file.

@@ -12,8 +12,8 @@ use ephemera_recorder::Id;
 const GEOMETRY: [(u64, u64); 2] = [(2 << 10, 32 << 10), (64 << 10, 256 << 10)];
 /// The size of a chunk's header, in bytes.
 const HEADER: u64 = 128;
-/// The maximum number of empty chunks of each class that a thread keeps. The model ignores the 2
-/// MiB that a thread of `OneRingAlloc` may keep in a hand-over.
+/// The maximum number of empty chunks of each class that a thread keeps. The model ignores the
+/// 2 MiB that a thread of `OneRingAlloc` may keep in a hand-over.
 const KEPT: u32 = 4;
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -346,7 +346,7 @@ fn mib(bytes: f64) -> String {
 /// Returns a table as text. The first column and the notes are aligned to the left, the other
 /// columns to the right.
 fn lines(grid: &Grid) -> String {
-    aligned(grid, |column| column > 0 && grid[0][column] != NOTES, false)
+    aligned(grid, |column| column > 0 && grid[0].get(column).is_none_or(|head| head != NOTES), false)
 }
 
 #[cfg(test)]

@@ -1,21 +1,36 @@
 //! Finds ignored tests that give no reason, including tests that are ignored only under a cfg that
 //! the host does not have. Clippy does not see these.
 
+use super::source::Token;
 use super::{Finding, SourceFile};
 
 /// Checks every Rust file of a package.
 pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| file.is_package_code()) {
-        for (index, line) in file.lines.iter().enumerate() {
-            if ["#[ignore]", ", ignore)]"].iter().any(|ignore| line.code.contains(ignore)) {
-                let text =
-                    "a test is ignored without a reason: write `#[ignore = \"why, and how to run it\"]`";
-                findings.push(Finding::error(&file.path, index + 1, text));
-            }
-        }
+        findings.extend(ignored(&file.tokens()).into_iter().map(|line| {
+            let text = "a test is ignored without a reason: write `#[ignore = \"why, and how to run it\"]`";
+            Finding::error(&file.path, line, text)
+        }));
     }
     findings
+}
+
+/// Returns the lines of attributes with `ignore` but no `= "…"`, including `cfg_attr(…, ignore)`.
+fn ignored(tokens: &[Token<'_>]) -> Vec<usize> {
+    let mut lines = Vec::new();
+    let mut depth = 0_u32;
+    for (index, token) in tokens.iter().enumerate() {
+        let next = tokens.get(index + 1).map_or("", |token| token.text);
+        match token.text {
+            "#" if depth == 0 && next == "[" => depth = 1,
+            "[" if depth > 0 && tokens[index - 1].text != "#" => depth += 1,
+            "]" if depth > 0 => depth -= 1,
+            "ignore" if depth > 0 && next != "=" && tokens[index - 1].text != "::" => lines.push(token.line),
+            _ => {}
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -35,6 +50,8 @@ mod tests {
             write `#[ignore = \"why, and how to run it\"]`"]
         );
         assert_eq!(found("#[cfg_attr(miri, ignore)]\nfn f() {}\n").len(), 1);
+        assert_eq!(found("#[cfg_attr(\n    all(a, b),\n    ignore\n)]\nfn f() {}\n").len(), 1);
+        assert_eq!(found("#[cfg_attr(x, ignore, should_panic)]\nfn f() {}\n").len(), 1);
         assert!(
             found("#[ignore = \"slow\"]\n#[cfg_attr(miri, ignore = \"starts a process\")]\nfn f() {}\n")
                 .is_empty()

@@ -42,7 +42,7 @@ impl ReportRow {
     }
 }
 
-/// Returns the note of a row.
+/// Returns the note of a row, or "not measured" if the contender ran but no memory was read.
 fn note(row: &ReportRow) -> String {
     if row.state.ran() && row.runs.is_empty() { "not measured".to_owned() } else { row.note() }
 }

@@ -8,12 +8,12 @@
 use std::fs;
 use std::path::Path;
 
-use ephemera_measure::grid::{self, aligned, piped};
+use ephemera_measure::grid::{self, piped};
 use ephemera_measure::summary::{FORMAT, SummaryRow, SummaryTable};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::cells::interval;
+use super::cells::{interval, lines};
 use super::model::{BenchReport, ReportRow, ReportTable};
 use crate::contenders::ALWAYS;
 use crate::host::Host;
@@ -254,7 +254,7 @@ impl Comparison {
         for line in &self.differs {
             text += &format!("!! differs in {line}\n");
         }
-        text += &aligned(&self.grid(), |_| false, true);
+        text += &lines(&self.grid());
         for line in &self.missing {
             text += &format!("missing: {line}\n");
         }

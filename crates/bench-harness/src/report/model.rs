@@ -63,7 +63,7 @@ pub struct ReportTable {
     pub aa: Option<Estimate>,
     /// Whether the reference came out equal to itself: the 95 % interval of its ratio contains 1,
     /// and the ratio is within a tenth of 1. A wide interval alone does not make a table
-    /// trustworthy.
+    /// trustworthy. False for a workload without rounds, which has no such ratio.
     pub trusted: bool,
     /// The share of contaminated rounds.
     pub contaminated: f64,

@@ -2,10 +2,10 @@
 
 use core::fmt::Write;
 
-use ephemera_measure::grid::{self, aligned, piped};
+use ephemera_measure::grid::{self, piped};
 
 use super::alone;
-use super::cells::{bytes, dash, interval, ns};
+use super::cells::{bytes, dash, interval, lines, ns};
 use super::matrix::Matrix;
 use super::model::{BenchReport, ReportRow, ReportTable};
 use crate::contenders::REFERENCE;
@@ -190,10 +190,10 @@ fn contents(table: &ReportTable, markdown: bool) -> String {
     } else if !table.trusted {
         text += &if markdown { format!("**{UNTRUSTED}.**\n\n") } else { format!("!! {UNTRUSTED}\n") };
     }
-    let lines = |grid: &[Vec<String>]| if markdown { piped(grid) } else { aligned(grid, |_| false, true) };
-    text += &(lines(&grid(table)) + gap);
+    let shown = if markdown { piped } else { lines };
+    text += &(shown(&grid(table)) + gap);
     if let Some((line, grid)) = latencies(table) {
-        let _ = writeln!(text, "{line}{}\n{}", if markdown { ":\n" } else { "" }, lines(&grid));
+        let _ = writeln!(text, "{line}{}\n{}", if markdown { ":\n" } else { "" }, shown(&grid));
     }
     text
 }
@@ -203,15 +203,10 @@ fn contents(table: &ReportTable, markdown: bool) -> String {
 pub fn terminal_end(report: &BenchReport) -> String {
     let mut text = format!("\n{LEGEND}\n");
     for (class, matrix) in Matrix::all(report) {
-        let _ = writeln!(
-            text,
-            "\nRatios to the reference, {}\n{}",
-            class.word(),
-            aligned(&matrix.grid(), |_| false, true)
-        );
+        let _ = writeln!(text, "\nRatios to the reference, {}\n{}", class.word(), lines(&matrix.grid()));
     }
     if !report.bars.is_empty() {
-        let _ = writeln!(text, "\nBars\n{}", aligned(&bar_grid(report), |_| false, true));
+        let _ = writeln!(text, "\nBars\n{}", lines(&bar_grid(report)));
     }
     text
 }

@@ -1,5 +1,5 @@
-//! The phrases that the rules of prose exclude, each with a better phrase, and starts of sentences
-//! that have no subject.
+//! The phrases that the rules of prose exclude, each with a better phrase, words that mark
+//! unfinished code, and starts of sentences that have no subject.
 
 /// A phrase in lower case, and the advice for it.
 const PHRASES: &[(&str, &str)] = &[
@@ -14,15 +14,13 @@ const PHRASES: &[(&str, &str)] = &[
     ("so much", "\"this much\", or the amount itself"),
     ("behind it", "\"after it\", or \"while it is held\""),
     ("behind that", "\"after that\""),
-    ("fixme", UNFINISHED),
-    ("xxx", UNFINISHED),
 ];
 
 /// The advice for the phrases with the word "home".
 const HOME: &str = "\"is freed\" or \"is booked\"";
 
-/// The advice for the words that mark unfinished code.
-const UNFINISHED: &str = "an issue that describes the fault, or the missing code";
+/// Words in lower case that mark unfinished code.
+const UNFINISHED: &[&str] = &["fixme", "xxx"];
 
 /// Words that begin a clause in place of a subject, whatever word follows.
 const PEOPLE: &[&str] = &["who", "whoever", "whose", "theirs"];
@@ -41,13 +39,16 @@ const VERBS: &[&str] = &[
 /// Returns the offset of each fault in a paragraph, with the advice.
 pub(super) fn found(text: &str) -> Vec<(usize, String)> {
     let lower = text.to_ascii_lowercase();
-    let mut found: Vec<_> = PHRASES
-        .iter()
-        .flat_map(|(phrase, advice)| {
-            let whole = lower.match_indices(phrase).filter(|(at, _)| is_whole(&lower, *at, phrase.len()));
-            whole.map(move |(at, _)| (at, format!("\"{phrase}\" is not plain: write {advice}")))
-        })
-        .collect();
+    let mut found = Vec::new();
+    for (phrase, advice) in PHRASES {
+        found.extend(
+            whole(&lower, phrase).map(|at| (at, format!("\"{phrase}\" is not plain: write {advice}"))),
+        );
+    }
+    for word in UNFINISHED {
+        let advice = "marks unfinished code: finish it, or describe the fault in an issue";
+        found.extend(whole(&lower, word).map(|at| (at, format!("\"{word}\" {advice}"))));
+    }
     found.extend(sentences(&lower).filter_map(|(at, sentence)| {
         let start = headless(sentence)?;
         Some((at, format!("a sentence begins with \"{start}\": name its subject")))
@@ -55,10 +56,11 @@ pub(super) fn found(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Returns whether a match of `length` bytes at `at` begins and ends at the boundary of a word.
-fn is_whole(text: &str, at: usize, length: usize) -> bool {
+/// Returns the offsets of a phrase where it begins and ends at the boundary of a word.
+fn whole(text: &str, phrase: &str) -> impl Iterator<Item = usize> {
     let word = |c: char| c.is_alphanumeric() || c == '_';
-    !text[..at].ends_with(word) && !text[at + length..].starts_with(word)
+    let offsets = text.match_indices(phrase).map(|(at, _)| at);
+    offsets.filter(move |&at| !text[..at].ends_with(word) && !text[at + phrase.len()..].starts_with(word))
 }
 
 /// Returns the sentences of a paragraph with their offsets.
@@ -84,7 +86,7 @@ fn headless(sentence: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PHRASES, found};
+    use super::{PHRASES, UNFINISHED, found};
 
     #[test]
     fn every_phrase_is_found_as_a_whole_word_only() {
@@ -97,6 +99,16 @@ mod tests {
             assert!(found(&format!("It is x{phrase}s.")).is_empty(), "{phrase}");
         }
         assert_eq!(found("Anew.").len(), 1);
+    }
+
+    #[test]
+    fn words_of_unfinished_code_are_found_as_whole_words_only() {
+        for word in UNFINISHED {
+            let advice = "marks unfinished code: finish it, or describe the fault in an issue";
+            let said = format!("\"{word}\" {advice}");
+            assert_eq!(found(&format!("{}: later.", word.to_ascii_uppercase())), [(0, said)]);
+            assert!(found(&format!("It is a{word}.")).is_empty(), "{word}");
+        }
     }
 
     #[test]
