@@ -60,7 +60,7 @@ impl ShardOwner<'_> {
     /// burst left the shard with more pages than it needs to let them rest, they do not rest, so
     /// that looks for idle groups free some of them.
     pub(crate) fn has_resting(self) -> bool {
-        let goal = self.shard.quiet().rest.goal();
+        let goal = self.goal();
         goal != 0
             && self.shard.pages().get() <= goal + self.geometry().pages
             && !cfg!(ephemera_weaken = "resting_groups_are_idle")
@@ -68,8 +68,13 @@ impl ShardOwner<'_> {
 
     /// Returns whether the next page should be a new one, so that the others rest longer.
     pub(crate) fn grows_for_rest(self) -> bool {
+        self.shard.pages().get() < self.goal()
+    }
+
+    /// Returns the number of pages to which the shard grows, or 0 if its pages do not rest.
+    fn goal(self) -> usize {
         let goal = self.shard.quiet().rest.goal();
-        self.shard.pages().get() < goal || goal != 0 && cfg!(ephemera_weaken = "pages_have_no_bound")
+        if cfg!(ephemera_weaken = "pages_have_no_bound") { goal << 10 } else { goal }
     }
 }
 
