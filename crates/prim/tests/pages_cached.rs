@@ -68,6 +68,27 @@ fn a_freed_block_is_the_next_block_of_its_thread_and_counts_as_cached() {
 }
 
 #[test]
+fn a_block_that_grows_takes_a_kept_span_of_twice_the_length() {
+    take_turn();
+    let (own, cache) = with_cache();
+    let of = |size| Layout::from_size_align(size, 8).expect("a layout");
+    free(own, written(own, of(200_000)), of(200_000));
+    let small = written(own, SPAN);
+    let grow = |block, old, new| {
+        // SAFETY: the block is live with layout `old`, and `new` is not smaller.
+        unsafe { own.grow(block, old, new) }.expect("memory").cast::<u8>()
+    };
+    let grown = grow(small, SPAN, of(100_000));
+    assert_eq!(pages::span_len(grown), Some(256 << 10));
+    assert_eq!(grow(grown, of(100_000), of(200_000)), grown);
+    free(own, grown, of(200_000));
+    let other = own.allocate(of(100_000)).expect("memory").cast::<u8>();
+    assert_eq!(pages::span_len(other), Some(128 << 10), "a block that did not grow gets no room");
+    free(own, other, of(100_000));
+    cache.clear();
+}
+
+#[test]
 fn a_thread_keeps_a_bounded_number_of_bytes() {
     take_turn();
     pages::purge();

@@ -70,6 +70,27 @@ fn the_process_gets_the_blocks_of_a_thread_that_trims() {
 }
 
 #[test]
+fn a_block_that_outgrew_its_class_grows_in_place_if_its_thread_kept_a_longer_span() {
+    take_turn();
+    free(allocate());
+    let of = |size| Layout::from_size_align(size, 8).expect("a layout");
+    let small = Large.allocate(of(20_000)).expect("memory").cast::<u8>();
+    // SAFETY: the block has this number of bytes.
+    unsafe { small.write_bytes(7, 20_000) };
+    let grow = |block: NonNull<u8>, old: Layout, new| {
+        // SAFETY: the block is live with layout `old`, and `new` is not smaller.
+        let grown = unsafe { Large.grow(block, old, new) }.expect("memory").cast::<u8>();
+        // SAFETY: the grown block has at least the bytes of the old one, which are initialised.
+        let kept = unsafe { core::slice::from_raw_parts(grown.as_ptr(), 20_000) };
+        assert!(kept.iter().all(|byte| *byte == 7));
+        grown
+    };
+    let grown = grow(small, of(20_000), of(40_000));
+    assert_eq!(grow(grown, of(40_000), LAYOUT), grown);
+    free(grown);
+}
+
+#[test]
 fn a_block_that_grows_out_of_its_span_leaves_it_to_its_thread() {
     take_turn();
     pages::purge();

@@ -15,7 +15,7 @@ unsafe impl Allocator for CachedPages {
     /// Returns a dangling address for a block of size zero.
     #[inline]
     fn allocate(&self, layout: Layout) -> BlockResult {
-        let block = match self.take(layout) {
+        let block = match self.take(layout, false) {
             Some(block) => block,
             None => allocate_shared(layout)?,
         };
@@ -28,7 +28,7 @@ unsafe impl Allocator for CachedPages {
         if layout.size() == 0 {
             return self.allocate(layout);
         }
-        let (block, zero) = match self.take(layout) {
+        let (block, zero) = match self.take(layout, false) {
             Some(block) => (block, false),
             None => spans::allocate(layout, true).ok_or(AllocError)?,
         };
@@ -127,12 +127,19 @@ unsafe fn deallocate_shared(block: NonNull<u8>, layout: Layout) {
 impl CachedPages {
     /// Allocates a block from the thread's own cache. Returns `None` if the cache does not contain
     /// a span for the block.
+    ///
+    /// If `grows`, the block replaces a smaller one, so it is likely to grow again. It then gets a
+    /// span of twice the necessary length if the cache contains one, so that the next growth does
+    /// not move it.
     #[inline]
     #[must_use]
-    pub fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
+    pub fn take(&self, layout: Layout, grows: bool) -> Option<NonNull<u8>> {
         let cache = self.cache.filter(|_| layout.size() != 0)?;
+        let order = Order::of(layout)?;
         // SAFETY: the cache belongs to the calling thread (`CachedPages::new`).
-        let (span, look) = unsafe { cache.take(Order::of(layout)?) }?;
+        let take = |order| unsafe { cache.take(order) };
+        let roomy = order.next().filter(|_| grows).and_then(take);
+        let (span, look) = roomy.or_else(|| take(order))?;
         if look {
             spans::shed_one();
         }
@@ -190,7 +197,12 @@ impl CachedPages {
                 return Ok((NonNull::slice_from_raw_parts(grown, new.size()), known));
             }
         }
-        let moved = if zeroed { self.allocate_zeroed(new) } else { self.allocate(new) }?;
+        let roomy = if zeroed { None } else { self.take(new, true) };
+        let moved = match roomy {
+            Some(block) => NonNull::slice_from_raw_parts(block, new.size()),
+            None if zeroed => self.allocate_zeroed(new)?,
+            None => self.allocate(new)?,
+        };
         // SAFETY: both blocks are live, and have at least `old.size()` bytes.
         unsafe { self.move_to(moved.cast(), block, old, old.size()) };
         Ok((moved, old.size()))

@@ -23,7 +23,7 @@ impl CachedPages {
     /// Returns `None`, because no thread has its own cache.
     #[inline]
     #[must_use]
-    pub fn take(&self, _: Layout) -> Option<NonNull<u8>> {
+    pub fn take(&self, _: Layout, _: bool) -> Option<NonNull<u8>> {
         None
     }
 

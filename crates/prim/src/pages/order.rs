@@ -31,6 +31,11 @@ impl Order {
         Some(Self((need.trailing_zeros() - SPAN_MIN.trailing_zeros()) as usize))
     }
 
+    /// Returns the order of spans of twice the length, if there is one.
+    pub(super) fn next(self) -> Option<Self> {
+        Self::ALL.get(self.0 + 1).copied()
+    }
+
     /// Returns the order with this number, which is less than [`ORDERS`].
     pub(super) const fn of_index(index: usize) -> Self {
         Self(index)

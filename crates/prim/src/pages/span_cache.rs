@@ -11,6 +11,9 @@
 //!   256 KiB   |      |                           one place
 //! ```
 //!
+//! A block that grows is likely to grow again, so it takes a span of twice the necessary length if
+//! the cache contains one. The next growth then does not move the block.
+//!
 //! Other threads can take spans out of the cache, so a sleeping thread does not keep them resident.
 //! After every 64th allocation or free, the process looks at one cache. For each length that the
 //! owner has not used since the last look, the look moves one span to the cache of the process,

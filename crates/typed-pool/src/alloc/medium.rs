@@ -28,7 +28,7 @@ pub(super) unsafe fn allocate(
 ) -> Result<NonNull<u8>, AllocError> {
     let Some(class) = class::medium(layout) else {
         // SAFETY: the caller passes the thread's heaps of the family.
-        return unsafe { threads::allocate_block(heaps, family, layout) };
+        return unsafe { threads::allocate_block(heaps, family, layout, false) };
     };
     // SAFETY: the caller passes the thread's heaps of the family, and the class is the layout's.
     unsafe { allocate_in(heaps, family, layout, class) }

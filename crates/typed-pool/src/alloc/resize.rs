@@ -172,8 +172,15 @@ unsafe fn move_and_grow(
     (old, new): (Layout, Layout),
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the caller passes a live block, and the old size is the smaller one.
-    let slot = unsafe { relocate(cell, family, block, (old, new), old.size()) }?;
+    let slot = if class::any(new).is_some() {
+        // SAFETY: `cell` and `family` belong to the block's allocator.
+        unsafe { allocate(cell, family, new) }?.cast()
+    } else {
+        // SAFETY: the thread's cell names these heaps, and the layout has no class.
+        unsafe { threads::allocate_block(cell.heaps(), family, new, true) }?
+    };
+    // SAFETY: both blocks are live and have at least `old.size()` bytes.
+    unsafe { move_to(cell, family, slot, (block, old), old.size()) };
     if zeroed {
         // SAFETY: the block now has the new size.
         unsafe { zero_tail(slot, (old, new)) };

@@ -70,7 +70,8 @@ unsafe fn grow_in_span(
     is_within
 }
 
-/// Allocates a block of a layout without units, like [`allocate_large`].
+/// Allocates a block of a layout without units, like [`allocate_large`]. If `grows`, the block
+/// replaces a smaller one, as in [`CachedPages::take`].
 ///
 /// # Safety
 /// `heaps` are those that this thread's cell of the family names.
@@ -80,6 +81,7 @@ pub(crate) unsafe fn allocate_block(
     heaps: Heaps<'static>,
     family: &'static Family,
     layout: Layout,
+    grows: bool,
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: `heaps` are those that this thread's cell names.
     let Some(pages) = (unsafe { pages_outside_scopes(heaps) }) else {
@@ -87,7 +89,7 @@ pub(crate) unsafe fn allocate_block(
     };
     // SAFETY: T2: the thread holds the record of the table that its cell names.
     unsafe { visit(heaps) };
-    let Some(block) = pages.take(layout) else {
+    let Some(block) = pages.take(layout, grows) else {
         return allocate_or_make_room(family, &Pages, heaps.books(), layout, false);
     };
     if family.account().reserve(layout.size()) {
