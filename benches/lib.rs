@@ -1,8 +1,8 @@
 //! Runs the harness's workloads under criterion, which keeps the history of each benchmark as HTML
-//! pages. Each crate has a thin bench target that calls [`run`].
+//! pages. The bench target of each crate only calls [`run`].
 //!
-//! Criterion measures one allocator after the other, so a drift of the host shows up as a
-//! difference between allocators. Use it to compare an allocator with its own past. To rank several
+//! Criterion measures one allocator after another. If the host slows down meanwhile, the later
+//! allocators look slower. Use criterion to compare an allocator with its own past. To rank several
 //! allocators, use `cargo xtask bench`, which interleaves the same functions and compares pairs.
 
 use core::hint::black_box;
@@ -42,14 +42,14 @@ fn all(class: ContenderClass, criterion: &mut Criterion) {
     for spec in &specs {
         let mut group = criterion.benchmark_group(&spec.id);
         for (index, entry) in contenders::of(class).iter().enumerate() {
-            // The reference's second entry serves paired comparisons, which criterion does not
+            // The reference's second entry is for paired comparisons, which criterion does not
             // make.
             let missing = entry.absent.or_else(|| spec.need.missing(&entry.info.caps));
             if index == TWIN || missing.is_some() {
                 continue;
             }
-            // The cell is made when criterion first runs the function, so a filter builds only the
-            // cells that it selects.
+            // Builds the cell when criterion first runs the function, so that cells which a filter
+            // leaves out are never built.
             let mut cell = None;
             group.bench_function(entry.key, |bencher| {
                 let cell = cell.get_or_insert_with(|| (entry.timed)(spec, &context));

@@ -1,5 +1,6 @@
-//! Benches of nodes of data structures: `cargo bench -p benches --bench typed_pool -- 'S2-set'`.
-//! The bench `shared_arena` runs the workloads of single objects.
+//! Benchmarks of allocators of the nodes of data structures. To run the workloads whose name
+//! contains `S2-set`, use `cargo bench -p benches --bench typed_pool -- 'S2-set'`. The bench target
+//! `shared_arena` runs the workloads of single objects.
 
 fn main() {
     benches::run(bench_harness::card::ContenderClass::Nodes);

@@ -1,5 +1,5 @@
-//! Records at build time the facts that a report states: the compiler, the profile, and the
-//! versions of the contenders.
+//! Records the facts that a report states about the build: the compiler, the profile, and the
+//! versions of the contenders. Also compiles the hash set in C++.
 
 use std::env;
 use std::fs;
@@ -93,7 +93,8 @@ fn hash_set() -> Result<(), &'static str> {
     Err("built without feature `c-peers`")
 }
 
-/// Returns the value of `name = "value"` in a package of the lock file.
+/// Returns the value of the line `name = "value"` in a package of the lock file, or `None` if the
+/// package has no such line.
 fn field<'l>(package: &'l str, name: &str) -> Option<&'l str> {
     let value = |line: &'l str| line.strip_prefix(name)?.trim_start().strip_prefix("= \"")?.strip_suffix('"');
     package.lines().find_map(value)

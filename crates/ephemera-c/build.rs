@@ -1,5 +1,5 @@
 //! Links the library so that it is never unloaded, because each thread runs code of the library
-//! at its end.
+//! when it ends.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! Writes a Markdown page with both sides of each `diff` block in the workspace's pages, as blocks
-//! of Rust code. `src/lib.rs` runs these blocks as documentation tests.
+//! Writes a Markdown page with both sides of each change of Rust code in the workspace's pages. A
+//! change is a `diff` block. `src/lib.rs` runs both sides as documentation tests.
 
 use std::fs;
 use std::path::Path;

@@ -8,7 +8,8 @@ fn main() {
     let target = |name| env::var(name).unwrap_or_default();
     if target("CARGO_CFG_TARGET_OS") == "linux" && target("CARGO_CFG_TARGET_ARCH") == "x86_64" {
         println!("cargo::rustc-cfg=keyed");
-        // The standard library's weak reference to a symbol with the address 0 is null.
+        // The standard library's weak reference to a symbol at address 0 is null, so the standard
+        // library takes the function as missing.
         println!("cargo::rustc-link-arg-bin=keyed=-Wl,--defsym=__cxa_thread_atexit_impl=0");
     }
 }

@@ -1,12 +1,12 @@
-//! Sets `cfg(ephemera_pages)` if this target has the system calls of `src/pages/os`, and
+//! Sets `cfg(ephemera_pages)` if this build can use the system calls of `src/pages/os`, and
 //! `cfg(ephemera_std_allocator)` if this compiler offers `core::alloc::Allocator` without a feature
 //! gate.
 //!
-//! For the second cfg, the script compares no version numbers. It compiles a probe that implements
-//! the trait, with the same compiler, target and flags as the crate. If the target's `core` is
-//! still to be built (`-Zbuild-std`), the script uses the host's `core`, which belongs to the same
-//! toolchain. The answer is "no" if the probe does not compile, or if
-//! `--cfg ephemera_no_std_allocator` is among the flags.
+//! For the second cfg, the script does not compare version numbers. It compiles a probe that
+//! implements the trait, with the same compiler, target and flags as the crate. If the target's
+//! `core` is still to be built (`-Zbuild-std`), the script uses the host's `core`, which belongs to
+//! the same toolchain. The script does not set this cfg if the probe does not compile. Without
+//! feature `nightly`, the flag `--cfg ephemera_no_std_allocator` has the same effect.
 
 use std::env;
 use std::ffi::OsString;
@@ -110,7 +110,7 @@ fn compiles(source: &str, for_target: bool) -> Result<bool, String> {
     std::fs::write(&file, source).map_err(|error| format!("{}: {error}", file.display()))?;
 
     let rustc = required("RUSTC")?;
-    // The variable names a program that runs rustc for Cargo: a compiler cache, or `cargo-miri`.
+    // `RUSTC_WRAPPER` names a program that runs rustc for Cargo: a compiler cache, or `cargo-miri`.
     let mut command = match env::var_os("RUSTC_WRAPPER").filter(|wrapper| !wrapper.is_empty()) {
         Some(wrapper) => {
             let mut command = Command::new(wrapper);
@@ -129,7 +129,8 @@ fn compiles(source: &str, for_target: bool) -> Result<bool, String> {
         let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
         command.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
     }
-    // Keep an older compiler's errors about the probe out of the build's output.
+    // The call captures an older compiler's errors about the probe, so the build does not print
+    // them.
     let output = command.output().map_err(|error| format!("{}: {error}", Path::new(&rustc).display()))?;
     Ok(output.status.success())
 }

@@ -145,7 +145,8 @@ pub(crate) fn last_is_thin(ws: &Workspace) -> bool {
     is_thin(std::fs::read_to_string(last_profile(ws)).ok().as_deref())
 }
 
-/// Returns whether a replay uses the build with `--thin`. `last` is the profile of the last build.
+/// Returns whether a replay uses the build with `--thin`. `last` is the profile of the last build,
+/// or `None` if there is no such build.
 fn is_thin(last: Option<&str>) -> bool {
     last.is_none_or(|profile| profile == THIN)
 }
@@ -230,8 +231,8 @@ impl BenchOptions {
 }
 
 /// Returns the command that builds or runs the harness: `what` is `build` or `run`. With `peers`,
-/// the harness has these contenders in Rust, and those in C and C++ that can be built here.
-/// Without `peers`, it is built without features.
+/// the harness has these contenders in Rust, and those in C and C++ that can be built here. Without
+/// `peers`, the harness is built without features.
 pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<RustPeers>) -> Result<Cmd> {
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == RUNNER) {
         bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");
@@ -243,7 +244,7 @@ pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<R
     }
     if profile == THIN && cfg!(unix) {
         // The build of jemalloc requests debug information, which takes a fifth of the build's
-        // time. This flag turns that off.
+        // time. This flag turns debug information off.
         cargo = cargo.env_append("CFLAGS", "-g0");
     }
     Ok(match peers {

@@ -74,9 +74,9 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
             Ok(Outcome::Passed(String::new()))
         }),
     ];
-    // The steps below run side by side, long steps first. The controls come last: they are many
-    // and short, so both lanes end at about the same time. Steps that build in the shared target
-    // directory wait for its lock, so Miri steps come between them.
+    // The steps below run side by side, long steps first. The many short controls come last, so
+    // that both lanes end at about the same time. Steps that build in the shared target directory
+    // wait for its lock, so Miri steps separate them.
     let mut miri = miri::steps(ws, miri::BorrowModel::Both, miri::CI_SEEDS, MissingToolchain::Install)?;
     let rest = miri.split_off(miri.len().min(FIRST_OF_MIRI));
     let mut tests = test::steps(test::TestedPackages::All);
@@ -96,7 +96,6 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     Ok(steps)
 }
 
-/// Returns the step that runs clippy.
 fn clippy() -> Step<'static> {
     Step::new("clippy", "all targets pass the lints, warnings denied", |ws| {
         for cargo in with_benches(ws, "clippy") {
@@ -114,7 +113,6 @@ fn clippy() -> Step<'static> {
     .beside()
 }
 
-/// Returns the step that builds the documentation.
 fn docs() -> Step<'static> {
     Step::new("docs", "the documentation builds, warnings denied", |ws| {
         for cargo in test::workspace(ws, &ws.cargo().args(["doc", "--no-deps"])) {

@@ -21,11 +21,9 @@ use crate::workspace::Workspace;
 /// The record's path from the root.
 const RECORD: &str = "benches/icount.json";
 
-/// The message if there is no record.
 const UNRECORDED: &str =
     "there is no benches/icount.json; `cargo xtask bench --icount --full --rebase` writes it";
 
-/// The profile of counted builds.
 const PROFILE: &str = "icount";
 
 /// The regular expression for the workloads that `ci` counts, within two minutes: the fast path,

@@ -18,7 +18,6 @@ pub(crate) const THREADED: &str = "conc_";
 pub(crate) struct TestCounts {
     /// Tests that were started. Under Miri with many seeds, each test counts once for each seed.
     pub(crate) started: u64,
-    /// Tests that passed.
     pub(crate) passed: u64,
     /// Tests that failed. A test that ends its process is not counted.
     pub(crate) failed: u64,
@@ -64,7 +63,6 @@ impl TestRun {
         self.cargo.clone().arg("--no-run").run()
     }
 
-    /// Returns the whole command.
     pub(crate) fn command(&self) -> Cmd {
         self.cargo.clone().arg("--").args(&self.harness)
     }

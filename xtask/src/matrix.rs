@@ -90,7 +90,6 @@ struct MatrixCell {
 }
 
 impl Crate {
-    /// Returns the rows of this crate.
     fn rows(&self) -> Vec<MatrixCell> {
         use Act::{Check, Test};
         use Compiler::{Nightly, Oldest, Pinned};

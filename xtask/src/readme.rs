@@ -1,6 +1,6 @@
-//! `cargo xtask readme`: records a measurement and writes the pages that quote it. These are the
-//! tables of `README.md`, of the crates' READMEs and of `docs/benchmarks/results.md`, and the
-//! picture of the first page.
+//! `cargo xtask readme`: records a measurement, and writes the tables and the picture that quote
+//! it: the tables of `README.md`, of the crates' READMEs and of `docs/benchmarks/results.md`, and
+//! the picture of the first page.
 //!
 //! The record `docs/benchmarks/recorded.json` is committed, so that a test can compare the tables
 //! with it.

@@ -57,12 +57,10 @@ thread_local! {
     static LANE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Returns the lane of this thread.
 pub(crate) fn lane() -> usize {
     LANE.get()
 }
 
-/// Sets the lane of this thread.
 pub(crate) fn set_lane(lane: usize) {
     LANE.set(lane);
 }
@@ -125,13 +123,11 @@ impl Cmd {
         }
     }
 
-    /// Adds one argument.
     pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.args.push(arg.as_ref().to_owned());
         self
     }
 
-    /// Adds arguments.
     pub(crate) fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
@@ -231,7 +227,7 @@ impl Cmd {
         }
         let status = self.wait(&mut child);
         // If xtask stopped only the child, processes that the child started may hold the pipes, and
-        // a reader may not end.
+        // a reader may never end.
         if status.is_ok() || self.is_grouped() {
             for reader in readers {
                 // A reader does not panic, and ends when its pipe is closed.

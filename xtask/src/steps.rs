@@ -40,7 +40,7 @@ pub(crate) struct Step<'w> {
     /// The statement that the step checks, as a short clause.
     pub(crate) what: String,
     run: Body<'w>,
-    /// Whether the step may run at the same time as neighbours that have this flag too.
+    /// Whether the step can run at the same time as neighbours that have this flag too.
     beside: bool,
 }
 

@@ -142,7 +142,6 @@ fn both_traits_what(extent: BothTraitsExtent) -> &'static str {
     }
 }
 
-/// Returns the command of `test/both-traits`.
 fn both_traits(ws: &Workspace, extent: BothTraitsExtent) -> Result<Cmd> {
     let mut cargo = ws.cargo().args(["test", "--lib"]);
     cargo = match extent {

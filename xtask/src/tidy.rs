@@ -76,7 +76,7 @@ pub(crate) fn main(ws: &Workspace, options: &TidyOptions) -> Result<bool> {
     Ok(errors == 0)
 }
 
-/// Runs the step of `ci`.
+/// Runs all checks as a step of `ci`.
 pub(crate) fn outcome(ws: &Workspace) -> Result<Outcome> {
     let findings = check(ws)?;
     let errors = print(&findings, true);

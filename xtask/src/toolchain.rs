@@ -44,7 +44,7 @@ pub(crate) fn std_tests(toolchain: &str) -> &'static str {
 }
 
 /// Returns [`NIGHTLY`] if that toolchain has `components`, or else the name of another nightly that
-/// has them. Prints the choice once.
+/// has them. Prints the choice unless it is the one that was printed last.
 pub(crate) fn nightly(components: &[&str], missing: MissingToolchain) -> FoundToolchain {
     // The lock comes first, so that steps that run side by side do not both install the nightly.
     let mut said = SAID.lock().unwrap_or_else(|gone| gone.into_inner());
@@ -67,8 +67,8 @@ pub(crate) fn release(version: &str, missing: MissingToolchain) -> FoundToolchai
         .ok_or_else(|| format!("toolchain {version} is not installed; {}", how(version, &[])))
 }
 
-/// Checks that `toolchain` has the standard library for `triple`, and installs it if `missing` says
-/// so.
+/// Checks that `toolchain` has the standard library for `triple`, and installs the library if it is
+/// missing and `missing` is `Install`.
 pub(crate) fn target(
     toolchain: &str,
     triple: &str,

@@ -10,11 +10,9 @@ use crate::shell::{self, Cmd};
 /// The cargo workspace that contains xtask.
 #[derive(Debug, Clone)]
 pub(crate) struct Workspace {
-    /// The root directory of the workspace.
     pub(crate) root: PathBuf,
     /// Cargo's output directory: `target`, or `CARGO_TARGET_DIR`.
     pub(crate) target: PathBuf,
-    /// The members of the workspace.
     pub(crate) packages: Vec<Package>,
 }
 
@@ -25,7 +23,6 @@ pub(crate) struct Package {
     pub(crate) name: String,
     /// The last part of the package's directory, which commands accept in place of the name.
     pub(crate) dir: String,
-    /// The package's version.
     pub(crate) version: String,
     /// The names of the package's integration tests.
     pub(crate) tests: Vec<String>,

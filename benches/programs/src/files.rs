@@ -1,4 +1,4 @@
-//! The input of the programs: files of the repository, in a fixed order.
+//! Reads the files of the repository that are the programs' input, in a fixed order.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The names of directories that [`texts`] skips.
 const SKIPPED: [&str; 3] = [".git", "programs", "target"];
 
-/// Returns the text of every file below `dir` with the extension `ending`, in the order of their
+/// Returns the text of every file with the extension `ending` below `dir`, in the order of the
 /// paths.
 pub fn texts(dir: &Path, ending: &str) -> io::Result<Vec<String>> {
     let mut paths = Vec::new();

@@ -1,9 +1,10 @@
 //! The real programs of the comparison, as functions. Each executable of this package except
 //! `scopes` runs them over one allocator.
 //!
-//! `programs-ALLOCATOR PROGRAM ROOT` runs one program over files of the repository at ROOT. It
-//! prints `checksum` and a number that depends on everything the program computed. If two
-//! allocators give the same number, the program computed the same results over both.
+//! `programs-ALLOCATOR PROGRAM ROOT` runs one program. Most programs read files of the repository
+//! at ROOT. The last line of the output is `checksum` and a number that depends on everything the
+//! program computed. If the numbers of two allocators are equal, the program computed the same
+//! results over both.
 
 pub mod checksum;
 pub mod files;
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 
 use checksum::Checksum;
 
-/// The result of a program.
+/// The checksum of a program's results, or the error that stopped the program.
 type ProgramResult = Result<Checksum, Box<dyn Error>>;
 
 /// Runs the program that the command line names.

@@ -22,7 +22,8 @@ const BLOCKS: usize = 1_000;
 const SIZES: usize = 50;
 
 /// The number of scopes that run before the first sample. A thread that runs many scopes keeps
-/// units for later scopes, so the samples are those of a service that has run for a while.
+/// units for later scopes. With these runs, the samples resemble a service that has run for a
+/// while.
 const EARLIER: usize = 1_000;
 
 /// An operation: its name, and a function that takes a sample in nanoseconds per call.
@@ -55,7 +56,7 @@ pub fn samples() -> Value {
     Value::Object(rows.map(|((name, _), samples)| ((*name).to_owned(), json!(samples))).collect())
 }
 
-/// Returns the mean time of a call of `work` in nanoseconds, over [`CALLS`] calls.
+/// Calls `work` [`CALLS`] times, and returns the mean time of a call in nanoseconds.
 fn each(mut work: impl FnMut()) -> f64 {
     let start = Instant::now();
     for _ in 0..CALLS {

@@ -55,7 +55,8 @@ pub(crate) unsafe trait RawAlloc {
     unsafe fn raw_dealloc(&self, ptr: *mut u8, layout: Layout);
 
     /// Resizes a block and keeps its contents: grows it if `GROW` is `true`, and shrinks it
-    /// otherwise. If this method returns null, the old block is unchanged.
+    /// otherwise. Returns the address of the resized block, which may have moved. If this method
+    /// returns null, the old block is unchanged.
     ///
     /// # Safety
     ///
@@ -160,7 +161,8 @@ impl<R, const HIDDEN: bool> BlockHandle<R, HIDDEN> {
     }
 
     /// Returns whether a layout is empty. The block of an empty layout is an aligned address
-    /// without memory. If `HIDDEN` is `false`, no layout is empty, so this returns `false`.
+    /// without memory. Without `HIDDEN`, callers never pass an empty layout, so this is a constant
+    /// `false`.
     #[inline(always)]
     fn is_empty(layout: Layout) -> bool {
         HIDDEN && layout.size() == 0
@@ -222,7 +224,8 @@ unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for BlockHandle<R,
             unsafe { self.deallocate(ptr, old) };
             return Ok(dangling(new));
         }
-        // SAFETY: both sizes are above zero, and `new` is at most as large as `old`.
+        // SAFETY: both sizes are above zero, so the contender allocated the block with `old`. `new`
+        // is at most as large as `old`.
         Self::exact(unsafe { self.0.raw_resize::<false>(Self::hide(ptr.as_ptr()), old, new) }, new.size())
     }
 }

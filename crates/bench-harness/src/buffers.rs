@@ -1,10 +1,11 @@
 //! Byte buffers: the traits that contenders implement, and the methods that workloads call.
 //!
-//! A workload takes a buffer with a capacity, writes it, may freeze and share it, and drops it.
-//! Handles differ in size, so [`black_box`] does not take whole handles: a wide handle would pass
-//! through memory and a narrow one would not. [`black_box`] takes the address of the bytes instead,
-//! once after the buffer is taken and once before it is dropped. The compiler must assume that
-//! other code knows the address, so it can remove neither the pair nor the written bytes.
+//! A workload takes a buffer with a capacity, writes to it, and drops it. Some workloads freeze and
+//! share the buffer before the drop. Handles differ in size, so [`black_box`] does not take whole
+//! handles: a wide handle would pass through memory and a narrow one would not. [`black_box`] takes
+//! the address of the bytes instead, once after the buffer is taken and once before it is dropped.
+//! The compiler must assume that other code knows the address, so it can remove neither the pair
+//! nor the written bytes.
 
 use core::hint::black_box;
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 use crate::blocks::Contender;
 use crate::card::Info;
 
-/// The largest demand of a workload, as a user would know it in advance. The size of a bounded
-/// source is derived from it.
+/// The most that a workload holds at once, as a user would know it in advance.
+/// [`store`](Self::store) derives the size of a bounded source from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     /// The size of the largest buffer, in bytes.
@@ -43,8 +44,8 @@ impl Demand {
 
 /// A sequence of bytes that can be read, in one piece or several.
 pub(crate) trait Readable {
-    /// Returns the address of the bytes, or the address of the handle if the former costs more than
-    /// a load.
+    /// Returns the address of the bytes, or the address of the handle if the address of the bytes
+    /// costs more than a load.
     fn start(&self) -> *const u8;
 
     /// Passes all bytes to `each`, in order.
@@ -129,8 +130,8 @@ pub(crate) unsafe trait Source: Sized + 'static {
     }
 
     /// Takes a buffer of `capacity` bytes for a workload, and hides its address from the optimiser.
-    /// If the source refuses, the workload takes a buffer from the heap on a separate path, as a
-    /// user's program would.
+    /// Returns `None` if the source refuses. The workload then takes a buffer from the heap on a
+    /// separate path, as a user's program would.
     ///
     /// # Safety
     ///
@@ -143,7 +144,8 @@ pub(crate) unsafe trait Source: Sized + 'static {
         Some(buffer)
     }
 
-    /// Takes a buffer for a workload to keep, and writes `pieces` to it.
+    /// Takes a buffer for a workload to keep, from the heap if the source refuses, and writes
+    /// `pieces` to it.
     ///
     /// # Safety
     ///
@@ -160,6 +162,7 @@ pub(crate) unsafe trait Source: Sized + 'static {
     }
 
     /// Takes a buffer for a workload to keep, and writes `bytes` to it in pieces of `chunk` bytes.
+    /// If the source refuses or the buffer cannot grow, returns a buffer from the heap.
     ///
     /// # Safety
     ///

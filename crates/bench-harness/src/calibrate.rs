@@ -1,5 +1,4 @@
-//! The calibration: measures the costs of the host and of the harness itself, before any workload
-//! runs.
+//! Measures the costs of the host and of the harness itself, before any workload runs.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +25,7 @@ pub struct Calibration {
     pub timer_median_ns: f64,
     /// The 99.9th percentile of the time between two readings.
     pub timer_p999_ns: f64,
-    /// The longest time between two readings, of a hundred thousand.
+    /// The longest of a hundred thousand times between two consecutive readings.
     pub timer_max_ns: f64,
     /// The resolution of the clock: the smallest difference above zero between any two of these
     /// times.
@@ -120,8 +119,8 @@ struct Lines([AtomicU64; 64]);
 /// wait in a store buffer, which hides the cost of sharing a line.
 fn two_writers(cpus: [usize; 2], apart: usize) -> Duration {
     let lines = Lines([const { AtomicU64::new(0) }; 64]);
-    // The threads wait for each other before they start to count. Otherwise their short loops would
-    // not overlap.
+    // The threads wait for each other before they start to count, so that their short loops
+    // overlap.
     let ready = AtomicU64::new(0);
     let write = |index: usize, cpu: usize| {
         os::pin(cpu);

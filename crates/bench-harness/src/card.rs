@@ -35,8 +35,8 @@ impl ContenderClass {
 /// contender's row shows a dash and the reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Caps {
-    /// The memory of each block can be reused once the block is freed, in any order. A contender
-    /// without this capability frees everything at once.
+    /// The contender can reuse the memory of each freed block, in whatever order the blocks are
+    /// freed. A contender without this capability frees everything at once.
     pub free_individually: bool,
     /// The contender serves every size and alignment.
     pub any_size: bool,
@@ -81,12 +81,12 @@ pub enum MemoryBy {
     HighWater,
 }
 
-/// A contender's card.
+/// A contender's card: what the runner and the tables state about the contender.
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
     /// The contender's name, as its rows show it.
     pub name: &'static str,
-    /// The contender's version, from the lock file at build time. An empty string stands for the
+    /// The contender's version, from the lock file at build time. If it is empty, reports state the
     /// version of the C library.
     pub version: &'static str,
     /// The capabilities of the contender.
@@ -98,7 +98,7 @@ pub struct Info {
 }
 
 impl Info {
-    /// Returns the card of a contender whose memory is measured by the resident set.
+    /// Returns the card of a contender whose memory is measured as its peak resident set.
     pub(crate) const fn new(
         name: &'static str,
         version: &'static str,
@@ -108,7 +108,7 @@ impl Info {
         Self { name, version, caps, memory: MemoryBy::HighWater, notes }
     }
 
-    /// Returns the card of a contender whose backing allocator counts.
+    /// Returns the card of a contender whose memory its backing allocator counts.
     pub(crate) const fn counted(
         name: &'static str,
         version: &'static str,

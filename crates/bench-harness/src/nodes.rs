@@ -69,7 +69,6 @@ impl<T> Owned<T> {
         Self(node, PhantomData)
     }
 
-    /// Returns the pointer to the node.
     #[inline(always)]
     pub(crate) fn into_raw(self) -> NonNull<T> {
         self.0

@@ -29,7 +29,7 @@ pub(crate) unsafe trait RawPool<T>: Sized + 'static {
     /// dereferenced or dropped after the pool or its family is dropped or reset.
     unsafe fn raw_put(&self, value: T) -> Option<Self::Handle>;
 
-    /// Passes a reference to the value of `handle` to `look`, and returns its result.
+    /// Passes a reference to the value of `handle` to `look`, and returns the result of `look`.
     ///
     /// # Safety
     ///

@@ -38,7 +38,6 @@ pub struct CallTally {
     pub damaged: u64,
 }
 
-/// Sets all counters to zero.
 pub(crate) fn reset() {
     for counter in [&ALLOCS, &RESIZES, &FREES, &BYTES, &LIVE, &PEAK, &DAMAGED] {
         counter.store(0, Relaxed);
@@ -57,7 +56,7 @@ pub(crate) fn read() -> CallTally {
     }
 }
 
-/// Counts a block whose contents changed while it was held.
+/// Counts a block whose contents changed while the workload held it.
 #[cold]
 pub(crate) fn damaged() {
     DAMAGED.fetch_add(1, Relaxed);

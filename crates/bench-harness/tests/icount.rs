@@ -1,5 +1,5 @@
 //! Tests of `--icount`: the counts do not depend on the size of the environment block. If valgrind
-//! is missing, a message names it.
+//! is missing, a message says how to install it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -48,7 +48,8 @@ fn two_runs_count_the_same() {
         let counted = &first[workload]["instructions"];
         let of =
             |contender: &str| counted[contender].as_f64().unwrap_or_else(|| panic!("{contender}: {counted}"));
-        // The loop alone executes more than one instruction. An allocator adds its own to them.
+        // The loop alone executes more than one instruction. An allocator adds instructions of its
+        // own.
         assert!(of("nothing") > 1.0 && of(ours) > of("nothing"), "{counted}");
     }
 }

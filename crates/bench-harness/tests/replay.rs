@@ -67,8 +67,8 @@ fn conc_every_general_contender_replays() {
     assert_eq!(keys, [REFERENCE, TWIN, "ring"]);
 }
 
-/// Returns the peak of resident bytes of a replay and of its child processes, its output, and its
-/// messages.
+/// Returns the peak of resident bytes of a replay and its child processes, and the output and
+/// messages of the replay.
 #[expect(clippy::zombie_processes, reason = "`wait4` reaps it and returns its peak")]
 fn resident_peak_of_a_replay(trace: &Path) -> (u64, String, String) {
     let mut command = command();
@@ -77,8 +77,8 @@ fn resident_peak_of_a_replay(trace: &Path) -> (u64, String, String) {
     let mut status = 0;
     // SAFETY: the structure has only numbers, for which zeros are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
-    // SAFETY: both pointers are valid, and the process is our child. Its output fits into its
-    // pipes, so it can end before they are read.
+    // SAFETY: both pointers are valid for writes, and the process is our child. Its output fits
+    // into its pipes, so it can end before they are read.
     let ended = unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage) };
     assert_eq!(ended, child.id().cast_signed());
     let read = |mut from: Box<dyn Read>| {
@@ -101,7 +101,7 @@ fn a_replay_takes_no_memory_for_the_length_of_its_trace() {
     // In memory, 400,000 operations of 20 bytes take 8 MB.
     assert!(long < short + (4 << 20), "{long} bytes; {short} for a tenth of the length");
     assert!(said.contains("400,000 calls") && said.contains("OneRingAlloc"), "{said}");
-    // The command announces how much room it takes.
+    // The command announces how much room the replay takes.
     assert!(told.contains("The replay takes ") && told.contains("on the disk of the trace"), "{told}");
     let entries = std::fs::read_dir(&dir.0).expect("the test made it").count();
     assert_eq!(entries, 2, "the trace and its figures; the file of the operations has no name");
@@ -206,8 +206,8 @@ fn a_contender_that_takes_all_memory_is_killed_and_named() {
     assert!(said.contains("left out: upstream-ring: it took more than 715.3 MiB"), "{said}");
 }
 
-/// Without its reference, a replay must fail. Ratios to another contender would be mistaken for
-/// ratios to the reference.
+/// A replay without its reference must fail, because ratios to another contender would be mistaken
+/// for ratios to the reference.
 #[test]
 fn a_replay_without_its_reference_is_an_error() {
     let dir = TestDir::new("short");

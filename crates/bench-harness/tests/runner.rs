@@ -129,8 +129,8 @@ fn in_a_full_run_a_crashing_contender_affects_no_other() {
     assert!(crashed["reason"].as_str().is_some_and(|how| how.contains("when checked")), "{crashed}");
     let other = row(&summary["workloads"][0], "upstream-ring");
     assert!(other["state"] == "ran" && other["ns_per_op"].is_number(), "{other}");
-    // The contender that crashed did not share a process with the others, so it does not have
-    // samples, and they do.
+    // The contender that crashed did not share a process with the others, so only the others have
+    // samples.
     let samples = fs::read_to_string(out.join("results.jsonl")).expect("the samples exist");
     assert!(!samples.contains("bumpalo") && samples.contains("upstream-ring"));
     let page = fs::read_to_string(out.join("report.html")).expect("the page exists");

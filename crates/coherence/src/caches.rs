@@ -1,6 +1,6 @@
 //! The cache model: a private cache of infinite size for each core, kept coherent by MESI.
 //!
-//! Infinite caches never evict, so another core causes every event that the model counts.
+//! Infinite caches never evict a line, so every event is due to an access by another core.
 
 use std::collections::HashMap;
 
@@ -37,7 +37,7 @@ pub enum Event {
 enum LineState {
     /// One cache has the line and may write it: *modified* or *exclusive*.
     Owned(usize),
-    /// Several caches have the line and may read it. Each of them has one bit.
+    /// The caches with these bits have the line and may read it.
     Shared(u128),
 }
 

@@ -13,12 +13,12 @@ pub enum TracedWorkload {
     Fan,
     /// Threads replace random blocks of arrays, which move from thread to thread.
     Larson,
-    /// All threads add to one word. Its figure is known: one moved line for each operation.
+    /// All threads add to one word, so each operation moves one line.
     PingPong,
-    /// Each thread adds to its own word, and neighbouring words share a line. Its figure is known
-    /// too: one moved line for each operation.
+    /// Each thread adds to its own word. Neighbouring words share a line, so each operation moves
+    /// one line.
     FalseSharing,
-    /// Each thread adds to its own word on its own line. Its figure is known: no line moves.
+    /// Each thread adds to its own word on its own line, so no line moves.
     Padded,
 }
 
@@ -26,8 +26,8 @@ impl TracedWorkload {
     /// The workloads that measure an allocator.
     pub const MEASURED: [Self; 5] = [Self::Own, Self::Ring, Self::All, Self::Fan, Self::Larson];
 
-    /// The workloads without an allocator, each with the number of lines that an operation moves
-    /// on two cores or more.
+    /// The workloads without an allocator, each with the number of lines that an operation moves on
+    /// two cores.
     pub const KNOWN: [(Self, u64); 3] = [(Self::PingPong, 1), (Self::FalseSharing, 1), (Self::Padded, 0)];
 
     /// Returns the name of the workload on command lines.
@@ -45,7 +45,7 @@ impl TracedWorkload {
         }
     }
 
-    /// Returns the heading of a table, which says what the threads do.
+    /// Returns the heading of the workload's table. The heading says what the threads do.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl TracedWorkload {
         }
     }
 
-    /// Returns the workload of this name.
+    /// Returns the workload with this name; `None` if there is none.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let known = Self::KNOWN.map(|(workload, _)| workload);

@@ -28,7 +28,6 @@ impl EventCounts {
         self.moved() + self.upgrades
     }
 
-    /// Counts an event.
     pub(crate) fn add(&mut self, event: Event) {
         *match event {
             Event::Read => &mut self.reads,

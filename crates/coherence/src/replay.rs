@@ -40,7 +40,7 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// A reader of one log.
+/// The state of the replay of one log.
 #[derive(Debug, Default)]
 pub struct Replay {
     caches: Caches,
@@ -49,7 +49,7 @@ pub struct Replay {
     table: Option<u64>,
     statics: Vec<Range<u64>>,
     stacks: Vec<Range<u64>>,
-    /// The phase and the number of the running core.
+    /// The running core, and the phase that it is in.
     now: Option<(Phase, usize)>,
     counting: bool,
     ended: bool,
@@ -102,7 +102,7 @@ impl Replay {
         }
     }
 
-    /// Handles a line that is not an access: a fact, or a message to report with an error.
+    /// Handles a line that is not an access: stores a fact, or keeps a message for a later error.
     fn other(&mut self, line: &str) {
         match Fact::read(line) {
             Some(Fact::Table(address)) => self.table = Some(address),

@@ -4,7 +4,7 @@
 //! linker. On x86-64, the heap's thread-local has a fixed offset from the thread pointer instead
 //! (the *initial-exec* model, which mimalloc and jemalloc use too). The library should therefore be
 //! preloaded. If a running program loads the library instead, the thread-local lies in a small
-//! reserve of the C library, and loading fails if this reserve is used up.
+//! reserve of the C library. Loading fails if this reserve is used up.
 
 use typed_pool::__private::{Family, FamilyCell, ThisCell};
 

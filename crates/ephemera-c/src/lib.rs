@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The library serves blocks from `Heap`, an allocator like
-//! [`PooledAllocator`](typed_pool::PooledAllocator). `free` gets no size, so the module `sized`
-//! finds the size of a block: in the header of its unit, in the length of its span, or in the page
-//! in front of the block.
+//! [`PooledAllocator`](typed_pool::PooledAllocator). `free` does not get a size, so the module
+//! `sized` finds the size of a block: in the header of its unit, in the length of its span, or in
+//! the page in front of the block.
 //!
 //! If the library detects a pointer that is not a live block, it ends the process with a message.
 //! With debug assertions, it keeps a table of live blocks and detects every such pointer. Without
@@ -35,8 +35,8 @@ fn set_errno(error: c_int) {
     unsafe { word.write(error) };
 }
 
-/// A pointer to `at_load` in the section of functions that the loader calls when it loads the
-/// library. A preloaded library is loaded before the program starts.
+/// A pointer to `at_load`. It is in the section whose functions the dynamic linker calls when it
+/// loads the library. A preloaded library is loaded before the program starts.
 #[used]
 // SAFETY: the section holds pointers to functions of this type.
 #[unsafe(link_section = ".init_array")]
@@ -127,7 +127,8 @@ unsafe extern "C" fn free_slowly(block: *mut c_void) {
     }
 }
 
-/// Resizes a block to `size` bytes, and may move it (ISO C).
+/// Resizes a block to `size` bytes, and may move it (ISO C). If `block` is null, allocates a block.
+/// If `size` is 0, frees the block and returns null.
 ///
 /// # Safety
 /// `block` is null or a live block of this library.

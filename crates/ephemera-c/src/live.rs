@@ -1,7 +1,7 @@
 //! The table of live blocks, in builds with debug assertions. It has a bit for each address at
-//! which a block can start. With this table, the library detects every double free and every
-//! foreign pointer. Without debug assertions, there is no table, and every address counts as the
-//! address of a live block.
+//! which a block can start. With this table, the library detects every free of an address at which
+//! no live block starts. Without debug assertions, there is no table, and every address counts as
+//! the address of a live block.
 //!
 //! ```text
 //!   ROOT: 2^14 pointers --> LiveLeaf: 2^13 pointers --> LivePiece: 2^17 bits, for 2 MiB
@@ -31,11 +31,11 @@ struct LiveLeaf([AtomicPtr<LivePiece>; 1 << LEAF_BITS]);
 static ROOT: [AtomicPtr<LiveLeaf>; 1 << ROOT_BITS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; 1 << ROOT_BITS];
 
-/// The bit of an address: the entry in the root, the index of the entry in the leaf, the index of
-/// the word in the piece, and a mask with one bit of the word.
+/// The position of the bit for an address: the entry in the root, the index of the entry in the
+/// leaf, the index of the word in the piece, and a mask with one bit of the word.
 type PlaceBits = (&'static AtomicPtr<LiveLeaf>, usize, usize, u64);
 
-/// Returns the bit of an address. Returns `None` if no block can start at this address.
+/// Returns the position of the bit for an address; `None` if no block can start there.
 fn place_of(addr: usize) -> Option<PlaceBits> {
     let bits = |from: u32, count: u32| (addr >> from) & ((1 << count) - 1);
     let root = ROOT.get(addr >> (PIECE_BITS + LEAF_BITS))?;
@@ -103,7 +103,7 @@ fn keep<T>(place: &AtomicPtr<T>, table: Option<NonNull<T>>) {
 }
 
 /// Returns the table that an entry points to. If there is none, stores the spare table or a new one
-/// first.
+/// first. Returns `None` if there is no memory for a new one.
 fn named_or_new<T>(entry: &AtomicPtr<T>, spare: Option<&Cell<Option<NonNull<T>>>>) -> Option<&'static T> {
     if named(entry).is_none() {
         let fresh = spare.and_then(Cell::take).or_else(make)?.as_ptr();

@@ -13,8 +13,8 @@ const MAGIC: usize = 0x45_70_48_6D;
 #[derive(Clone, Copy)]
 struct Header {
     magic: usize,
-    /// The address of the block that this header belongs to. A copy of a header elsewhere has
-    /// another address and is ignored.
+    /// The address of the block that this header belongs to. `read` ignores a copy of the header in
+    /// front of another block.
     block: usize,
     /// The size of the whole mapping, in bytes.
     size: usize,
@@ -43,7 +43,7 @@ pub(crate) unsafe fn write(block: NonNull<u8>, layout: Layout, offset: usize) {
     let header = Header { magic: MAGIC, block: block.addr().get(), size, align, offset };
     // SAFETY: the page in front of the block belongs to the caller.
     let place = unsafe { place(block) };
-    // SAFETY: a page is aligned for a header and has room for it.
+    // SAFETY: the page belongs to the caller, is aligned for a header, and has room for it.
     unsafe { place.write(header) };
 }
 
@@ -74,6 +74,6 @@ pub(crate) unsafe fn read(block: NonNull<u8>) -> Option<(Layout, usize)> {
 pub(crate) unsafe fn clear(block: NonNull<u8>) {
     // SAFETY: the page in front of the block belongs to its mapping.
     let place = unsafe { place(block) };
-    // SAFETY: the page has the header, whose first word is the magic number.
+    // SAFETY: the page has the header, which starts with a word, and belongs to the caller.
     unsafe { place.cast::<usize>().write(0) };
 }

@@ -2,9 +2,9 @@
 //!
 //! A thread's first allocation registers an exit guard. To register it, the C library allocates a
 //! block through this library, unless a key replaces the guard
-//! ([`end_threads_by_key`](ephemera_prim::local::end_threads_by_key)). If that allocation failed,
-//! the C library would end the process, so the reserve serves it. The C library frees the block
-//! when the thread ends.
+//! ([`end_threads_by_key`](ephemera_prim::local::end_threads_by_key)). If the system refuses the
+//! memory for it, the reserve serves this block, because the C library would end the process
+//! without it. The C library frees the block when the thread ends.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
@@ -24,7 +24,7 @@ const BLOCKS: usize = 64 * 8;
 #[repr(align(64))]
 struct Blocks(UnsafeCell<[[u8; SIZE]; BLOCKS]>);
 
-// SAFETY: a block belongs to the thread that set its bit.
+// SAFETY: only the thread that set a block's bit accesses the block.
 unsafe impl Sync for Blocks {}
 
 static RESERVE: Blocks = Blocks(UnsafeCell::new([[0; SIZE]; BLOCKS]));
@@ -49,7 +49,7 @@ pub(crate) fn take() -> Option<NonNull<u8>> {
         None
     })?;
     let start = RESERVE.0.get().cast::<u8>();
-    // SAFETY: the block with this number is in the reserve.
+    // SAFETY: `index` is less than `BLOCKS`, so the block is in the reserve.
     let block = unsafe { start.add(index * SIZE) };
     // SAFETY: the address of a static is not null.
     let block = unsafe { NonNull::new_unchecked(block) };

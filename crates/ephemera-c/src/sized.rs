@@ -51,7 +51,7 @@ pub(crate) fn allocate(size: usize, align: usize, zeroed: bool) -> Option<NonNul
     }
 }
 
-/// The largest block with a class, in bytes.
+/// The size of the largest block with a class, in bytes.
 const QUICK_MAX: usize = 32 << 10;
 
 /// The class of each size that is a multiple of [`MIN_ALIGN`], from 0 to [`QUICK_MAX`].
@@ -68,7 +68,8 @@ const QUICK: [u8; QUICK_MAX / MIN_ALIGN + 1] = {
     classes
 };
 
-/// Allocates a block that has a class, if the thread's front has a free slot for it.
+/// Allocates a slot of the thread's front. Returns `None` if no class serves this size, if the
+/// front has no free slot, or if there is no memory for the block's bit.
 #[inline]
 pub(crate) fn allocate_quickly(size: usize) -> Option<NonNull<u8>> {
     if size > QUICK_MAX {
@@ -107,9 +108,9 @@ pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
     is_free && live::leave(block)
 }
 
-/// Handles a request after the allocation of its block, or of the block's bit in the table of live
-/// blocks, failed. If the C library made the request to register the thread's exit guard, the
-/// reserve serves it.
+/// Handles a request if there was no memory for its block, or for the block's bit in the table of
+/// live blocks. If the C library made the request to register the thread's exit guard, the reserve
+/// serves it.
 #[cold]
 fn without_memory(unnoted: Option<NonNull<u8>>, layout: Layout) -> Option<NonNull<u8>> {
     if let Some(block) = unnoted {
@@ -181,8 +182,8 @@ unsafe fn slot_layout(block: NonNull<u8>) -> Option<Layout> {
     Some(unsafe { Layout::from_size_align_unchecked(stride, MIN_ALIGN) })
 }
 
-/// Returns the start and the layout of a block. Ends the process if it detects that `block` is
-/// not a live block.
+/// Returns the start, the layout and the offset of a block. Ends the process if it detects that
+/// `block` is not a live block.
 ///
 /// # Safety
 /// `block` is a live block.
@@ -314,7 +315,8 @@ pub(crate) unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Option<NonNu
     moved.or_else(|| (size <= usable).then_some(block))
 }
 
-/// Changes the size of a block that lies one page into its mapping.
+/// Resizes the mapping of a block that lies one page into it. Returns `None`, and leaves the block
+/// as it is, if there is no memory.
 ///
 /// # Safety
 /// `found` describes a live block, and `size` exceeds the largest span.
@@ -325,7 +327,8 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
     let spare = live::Spare::new()?;
     // SAFETY: the offset is less than the size of the mapping.
     let old = unsafe { found.start.add(found.offset) };
-    // As soon as the mapping moves, another block may start at its old address.
+    // The bit is cleared before the mapping moves, because another block may then start at its old
+    // address.
     if !live::leave(old) {
         not_a_block();
     }
@@ -358,6 +361,7 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
 }
 
 /// Copies a block of `usable` bytes into a new block of `size` bytes, and frees the old block.
+/// Returns `None`, and leaves the block as it is, if there is no memory.
 ///
 /// # Safety
 /// `block` is a live block and has `usable` bytes. If the call succeeds, the caller does not use

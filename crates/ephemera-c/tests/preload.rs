@@ -293,8 +293,8 @@ print('stayed')
     assert!(output.status.success() && output.stdout == b"stayed\n", "{output:?}");
 }
 
-/// Runs each script in a child of one process. A script passes a bad pointer. The library must then
-/// end the child with its message.
+/// Runs each script in a child of one process. Each script passes a bad pointer to the library,
+/// which must end the child with a message.
 fn end_with_a_message(scripts: &[(&str, &str)]) {
     let mut all = "import ctypes as c, os, threading
 l = c.CDLL(None)

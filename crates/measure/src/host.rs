@@ -11,7 +11,8 @@ pub fn unknown() -> String {
     "unknown".to_owned()
 }
 
-/// Returns the contents of a system file, without the white space around them.
+/// Returns the contents of a system file, without the white space around them. Returns `None` if
+/// the file cannot be read.
 #[must_use]
 pub fn file(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
@@ -32,7 +33,7 @@ pub fn cpu() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Returns the kernel's choice for transparent huge pages: `always`, `madvise` or `never`.
+/// Returns the kernel's setting for transparent huge pages: `always`, `madvise` or `never`.
 #[must_use]
 pub fn huge_pages() -> Option<String> {
     let choice = file("/sys/kernel/mm/transparent_hugepage/enabled")?;

@@ -24,7 +24,7 @@ pub enum Who {
 pub struct ResourceUsage {
     /// The number of times that the kernel interrupted a thread in favour of another thread.
     pub involuntary_switches: u64,
-    /// The number of page faults that needed no disk.
+    /// The number of page faults that did not read from a disk.
     pub minor_faults: u64,
 }
 
@@ -70,7 +70,7 @@ pub fn usage(who: Who) -> Option<ResourceUsage> {
     };
     // SAFETY: the structure has only numbers, for which zeros are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
-    // SAFETY: the pointer is to a structure of the right type.
+    // SAFETY: the pointer is valid for a write of the structure.
     let status = unsafe { libc::getrusage(who, &raw mut usage) };
     let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
     (status == 0).then(|| ResourceUsage {
@@ -125,7 +125,7 @@ pub fn resident() -> Option<u64> {
 /// Returns the size of an OS page in bytes.
 #[cfg(target_os = "linux")]
 fn page_size() -> Option<u64> {
-    // SAFETY: the call takes no pointer.
+    // SAFETY: the call has no preconditions.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()
 }
 
@@ -153,13 +153,13 @@ pub fn resident_peak() -> Option<u64> {
 /// memory.
 pub fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: the call takes no pointer, and the function locks the heap itself.
+    // SAFETY: any thread may call this function, because it locks the heap itself.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Resets the peak of the resident set to its present size. Returns whether that worked.
+/// Resets the peak of the resident bytes to their present number. Returns whether that worked.
 pub fn reset_peak() -> bool {
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }

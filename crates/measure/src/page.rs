@@ -22,7 +22,7 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Adds an element for each text. `open` is the name of the element, with its attributes.
+/// Adds an element for each text to `out`. `open` is the name of the element, with its attributes.
 pub fn elements<T: AsRef<str>>(out: &mut String, open: &str, texts: impl IntoIterator<Item = T>) {
     let name = open.split(' ').next().unwrap_or(open);
     for text in texts {
@@ -30,7 +30,7 @@ pub fn elements<T: AsRef<str>>(out: &mut String, open: &str, texts: impl IntoIte
     }
 }
 
-/// Returns a table in a box, which scrolls if the table is wider than the page. The first row of
+/// Returns a table in a box that scrolls if the table is wider than the page. The first row of
 /// `grid` is the head, and the first cell of each row is the row's name.
 pub fn table(label: &str, grid: &[Vec<String>]) -> String {
     let mut out = format!(

@@ -1,4 +1,4 @@
-//! The tables of the harness's `summary.json`, as its readers need them.
+//! The tables of the harness's `summary.json`, with the fields that other tools read.
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub struct SummaryTable {
     /// The ratio of the reference to itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aa: Option<f64>,
-    /// The 95 % interval of that ratio.
+    /// The 95 % interval of `aa`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aa_interval: Option<(f64, f64)>,
     /// Whether the reference agreed with itself.
@@ -45,7 +45,7 @@ pub struct SummaryRow {
     /// The reason why the contender has no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The ratio of its cost to the reference's.
+    /// The ratio of the contender's cost to the reference's cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
     /// The 95 % interval of the ratio.
@@ -66,13 +66,13 @@ pub struct SummaryRow {
     /// The source of `peak_bytes`: `backing allocator` or `resident set`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_counted_by: Option<String>,
-    /// The share of requests that the contender refused and the heap served.
+    /// The share of requests that the contender refused and that the global heap served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<f64>,
 }
 
 impl SummaryTable {
-    /// Returns the row of a contender.
+    /// Returns the row of a contender, if the table has one.
     #[must_use]
     pub fn row(&self, key: &str) -> Option<&SummaryRow> {
         self.rows.iter().find(|row| row.key == key)

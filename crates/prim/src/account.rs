@@ -28,7 +28,7 @@ pub trait Account {
     /// Returns the current sums of the account.
     fn now(&self) -> Booked;
     /// Counts an empty unit that a heap keeps, so that a thread with a refused request can look for
-    /// it.
+    /// the unit.
     fn spare(&self) {}
 }
 
@@ -299,7 +299,8 @@ impl<A: Account> Drop for Leaving<'_, A> {
 /// Reserves bytes and calls `ask`. If `ask` fails or unwinds, releases the bytes.
 ///
 /// # Errors
-/// Returns [`AllocError`] if the bytes exceed a limit that applies, or the error of `ask`.
+/// Returns [`AllocError`] if the reservation would exceed a limit that applies, or the error of
+/// `ask`.
 #[inline]
 pub fn reserved<A: Account, T>(
     account: &A,

@@ -1,7 +1,7 @@
 //! Address arithmetic: rounding to multiples of a power of two.
 //!
-//! These functions take and return integers and do not access memory, so they are usable in
-//! constants and testable without blocks. [`raw`](crate::raw) and the callers show why a rounded
+//! These functions compute with integers and do not access memory, so they are usable in constants,
+//! and their tests do not need blocks. [`raw`](crate::raw) and the callers show why a rounded
 //! address is valid.
 //!
 //! An argument named `align` or `size_pow2` must be a power of two. For any other value, the
@@ -38,8 +38,8 @@ pub const fn align_up(addr: usize, align: usize) -> Option<usize> {
 ///
 /// This function is for callers that know that `addr + align` does not overflow. It cannot overflow
 /// if `addr` is in a block from [`raw::acquire`](crate::raw::acquire) and `align` is at most
-/// [`raw::TOP_GUARD`](crate::raw::TOP_GUARD), because such a block ends at least that far below
-/// `usize::MAX`.
+/// [`raw::TOP_GUARD`](crate::raw::TOP_GUARD), because such a block ends at least `TOP_GUARD` bytes
+/// below `usize::MAX`.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! The claim on the contents of a unit, by which a thread other than the owner returns the pages of
+//! The claim on the contents of a unit. With it, a thread other than the owner returns the pages of
 //! the contents to the operating system while the owner is idle.
 //!
 //! Other threads may free all blocks of a unit while its owner sleeps. The unit then waits in the
@@ -132,8 +132,8 @@ impl ContentsClaim {
         self.contents.write();
     }
 
-    /// Ends the claim of this thread. `purged` says whether it purged the contents or left them as
-    /// they were.
+    /// Ends the claim of this thread. `purged` says whether this thread purged the contents or left
+    /// them as they were.
     pub fn end(&self, purged: bool) {
         // ORDERING: `END`. Pairs with `ContentsClaim::enter`.
         self.word.store(if purged { PURGED } else { KEPT }, END);

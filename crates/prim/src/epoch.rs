@@ -20,7 +20,7 @@ impl Epoch {
         }
     }
 
-    /// Asks every thread to trim once.
+    /// Asks every thread to trim.
     pub fn raise(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }

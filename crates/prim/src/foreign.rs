@@ -7,9 +7,10 @@
 //! holder takes all units out of the inbox and *books* their frees: it adds them to its own counts.
 //!
 //! A unit of a record without a holder can count down instead. A thread that leases the record for
-//! a moment stores the amount that is still live in the word. Only the free that completes the
-//! countdown pushes the unit, so a thread that frees the blocks of an exited thread takes the lease
-//! twice for each unit, instead of once for each block.
+//! a moment stores a countdown in the word: its distance to [`COMPLETE`] is the amount that is
+//! still live. Only the free that completes the countdown pushes the unit. A thread that frees the
+//! blocks of an exited thread therefore takes the lease twice for each unit, and not once for each
+//! block.
 //!
 //! ```text
 //!   word           meaning                                    in the inbox, or about to be pushed
@@ -202,9 +203,9 @@ pub unsafe trait ForeignHeader: Sized {
 
 /// Returns the foreign word of a unit.
 ///
-/// Another thread may free the unit during a call that pushes the unit. Such a call gets a
-/// reference to one field, because an argument of type `&Foreign` borrows the padding until the
-/// call returns.
+/// Another thread may free the unit during a call that pushes the unit. Such a call therefore gets
+/// a reference to one atomic field. An argument of type `&Foreign` would also cover padding, which
+/// must stay valid until the call returns.
 ///
 /// # Safety
 /// `unit` is live while the result is used.
@@ -250,7 +251,7 @@ impl<U: ForeignHeader> Inbox<U> {
     /// the inbox if it is.
     ///
     /// # Safety
-    /// `unit` is live and belongs to the record of this inbox. `amount` is not zero and stands for
+    /// `unit` is live and belongs to the record of this inbox. `amount` is not zero, and counts
     /// blocks or bytes of the unit that the caller owned and gives up by this call. The amounts of
     /// all live blocks of the unit add up to less than 2^62.
     #[inline]
@@ -272,7 +273,7 @@ impl<U: ForeignHeader> Inbox<U> {
     ///
     /// # Safety
     /// `unit` is live and belongs to the record of this inbox. `bits` is not zero, excludes bit 63,
-    /// and stands for slots that the caller owned and gives up by this call. None of its bits is
+    /// and is the set of slots that the caller owned and gives up by this call. None of its bits is
     /// set in the word.
     #[inline]
     pub unsafe fn give_back_bits(&self, unit: NonNull<U>, bits: u64) -> bool {
@@ -297,7 +298,7 @@ impl<U: ForeignHeader> Inbox<U> {
     #[inline]
     unsafe fn give(&self, unit: NonNull<U>, change: impl FnOnce(&AtomicU64) -> bool) -> bool {
         // SAFETY: the unit is live until `change`, because the blocks that this call frees are not
-        // booked before (F3).
+        // booked before `change` (F3).
         let foreign = unsafe { foreign_of(unit) };
         foreign.witness.touch();
         let pushes = change(&foreign.word);
@@ -332,8 +333,8 @@ impl<U: ForeignHeader> Inbox<U> {
     }
 
     /// Takes all units that are in the inbox. The iterator yields each unit with its remote frees,
-    /// and the caller **must book these frees**. The iterator is the only record of these frees and
-    /// of the units that it has not yielded yet.
+    /// and the caller **must book these frees**. Only the iterator still knows these frees, and the
+    /// units that it has not yielded yet.
     ///
     /// # Safety
     /// The caller holds the lease of the inbox's record, or is the only thread that uses the pool,

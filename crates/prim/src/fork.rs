@@ -96,9 +96,9 @@ mod handler {
             }
             std::thread::yield_now();
         }
-        // Later calls then return at once. In a child that was forked during the registration, no
-        // thread ever completes it, and without this store each call would wait the full bounded
-        // time.
+        // This store makes later calls return at once. In a child that was forked during the
+        // registration, no thread ever completes it, so without the store each call would wait the
+        // full bounded time.
         STATE.store(WATCHED, Ordering::Relaxed);
     }
 }

@@ -53,7 +53,7 @@ impl Gate {
         }
     }
 
-    /// Enters the gate if it is open.
+    /// Tries one time to enter the gate. Returns `None` if another holder has shut it.
     #[inline]
     pub fn try_enter(&self) -> Option<Pass<'_>> {
         self.take().then(|| Pass { gate: self })

@@ -1,8 +1,8 @@
 //! The queue of heaps whose owners may be idle.
 //!
 //! When other threads free blocks, the units of these blocks wait in the inbox of their heap until
-//! the heap's owner takes a slow path, which a sleeping owner never does. Therefore a heap to which
-//! a thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
+//! the heap's owner takes a slow path. A sleeping owner never does. Therefore a heap to which a
+//! thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
 //! booked. Some slow paths and pushes of every thread *look* at a few heaps of the queue. If the
 //! owner of a heap is *idle*, the look purges some of the heap's empty units. Each slow path or
 //! push makes at most one look. After a bounded number of slow paths and pushes, on any threads,
@@ -20,8 +20,8 @@
 //!                  owner: takes the units of both, and books them
 //! ```
 //!
-//! Heaps are permanent memory and are linked through their own words, so the queue allocates
-//! nothing. If a process forks while another thread looks at the queue, the heaps that the looking
+//! Heaps are permanent memory and are linked through their own words, so the queue does not
+//! allocate. If a process forks while another thread looks at the queue, the heaps that the looking
 //! thread had taken out are not in the child's queue. In the child, looks at the queue never purge
 //! the units of those heaps.
 
@@ -83,7 +83,7 @@ pub struct Mail<U, H> {
     bytes: AtomicUsize,
     /// The number of the owner's visits to the slow path at the time when a thread added the heap
     /// to the queue or last looked at it. Only the thread that adds the heap to the queue, and then
-    /// the thread inside the queue's gate, writes this word and the next.
+    /// the thread inside the queue's gate, writes `visits` and `since`.
     visits: OwnerUsize,
     /// The start of the owner's pause: the time in milliseconds at which a thread first saw this
     /// number of visits, or last put the seen units back into the inbox.
@@ -161,8 +161,8 @@ pub enum IdleBy {
 pub struct Purged {
     /// The number of units that the look purged.
     pub units: usize,
-    /// Whether the heap probably has more units to purge, so that the next look need not wait for a
-    /// clock tick.
+    /// Whether the heap probably has more units to purge, so that the next look need not wait for
+    /// the next clock tick.
     pub more: bool,
 }
 
@@ -201,7 +201,7 @@ pub struct IdleQueue<H> {
     /// The newest of the heaps that no thread inside the gate has taken yet, or null.
     arrived: AtomicPtr<H>,
     /// The next of the heaps that were taken from `arrived`, or null. Only the thread inside the
-    /// gate writes this word and the next two.
+    /// gate writes `taken`, `looked` and `more`.
     taken: AtomicPtr<H>,
     /// The time of the last look, in milliseconds.
     looked: OwnerUsize,
@@ -236,7 +236,7 @@ impl<H> IdleQueue<H> {
 
     /// Makes sure that a heap to which this thread has pushed is in the queue. `bytes` is the size
     /// of the pushed unit. If the heap's owner is idle by bytes, some calls look at the heap. One
-    /// in 64 calls for a heap looks at the queue, unless it has already looked at the heap.
+    /// in 64 calls for a heap looks at the queue, unless the call has already looked at the heap.
     ///
     /// The push ended with a fence, so either this thread sees that the heap has left the queue, or
     /// the thread that removes the heap sees the push.
@@ -332,7 +332,7 @@ impl<H> IdleQueue<H> {
 
     /// Visits a few heaps of the queue, and purges units of heaps whose owners are idle. Stops at a
     /// heap that has more to purge. As long as no heap has more to purge, all threads together make
-    /// one look per clock tick.
+    /// at most one look per clock tick.
     #[cold]
     #[inline(never)]
     pub fn look<E: IdleHeaps<Heap = H>>(&self, heaps: &E) {

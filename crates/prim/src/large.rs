@@ -86,10 +86,12 @@ pub unsafe fn grow<B: Allocator, A: Account>(
     let more = new.size() - old.size();
     let grown = reserved(account, more, Limit::Applies, || {
         if zeroed {
-            // SAFETY: the caller's block is live with layout `old`, and stays live on failure.
+            // SAFETY: the caller's block is live with layout `old` and came from an equivalent
+            // allocator, and `new` is not smaller.
             unsafe { backing.grow_zeroed(block, old, new) }
         } else {
-            // SAFETY: the caller's block is live with layout `old`, and stays live on failure.
+            // SAFETY: the caller's block is live with layout `old` and came from an equivalent
+            // allocator, and `new` is not smaller.
             unsafe { backing.grow(block, old, new) }
         }
     })?;

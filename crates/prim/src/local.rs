@@ -62,14 +62,14 @@ std::thread_local! {
 }
 
 /// Returns whether this thread is inside [`at_exit`]. If the guard is a thread-local, the C library
-/// ends the process when it cannot allocate memory for the registration, so a `malloc` must not
-/// refuse a request while this function returns `true`.
+/// ends the process when it cannot allocate memory for the registration. A `malloc` must therefore
+/// not refuse a request while this function returns `true`.
 #[must_use]
 pub fn is_registering() -> bool {
     REGISTERING.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Registers `hook`, which the exit guard calls once when this thread ends. `hook` must not unwind.
+/// Registers `hook`, which the exit guard calls when this thread ends. `hook` must not unwind.
 ///
 /// # Errors
 /// Returns [`Gone`] if the guard has run already, if it holds eight hooks, or if the operating
@@ -78,7 +78,7 @@ pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     #[cfg(all(test, not(ephemera_loom)))]
     tests::while_registering();
     // The C library may allocate for the guard, and that allocation may call this function again,
-    // so the outer call's value is restored below.
+    // so the value from before this call is restored below.
     let outer = REGISTERING.try_with(|registering| registering.replace(true)).unwrap_or(false);
     let kept = register(hook);
     let _ = REGISTERING.try_with(|registering| registering.set(outer));
@@ -147,9 +147,9 @@ impl<S: Tenant> ThreadBinding<S> {
 /// `near`, and only this module writes the thread-local. Neither NOWHERE nor GONE is in the
 /// registry.
 ///
-/// The trait is safe because this crate dereferences no pointer that relies on these rules. If a
-/// tenant breaks them, this module may release leases that the thread does not hold, which harms
-/// only the unsafe code of the crate that defines the tenant (see [`record`](crate::record)).
+/// The trait is safe because this crate does not dereference a pointer that relies on these rules.
+/// If a tenant breaks them, this module may release leases that the thread does not hold. That
+/// harms only the unsafe code of the crate that defines the tenant (see [`record`](crate::record)).
 pub trait Tenant: Sized + Sync + 'static {
     /// A copy of the fields of a record that the fast path needs. A read through the record would
     /// take two loads, the second of which depends on the first.

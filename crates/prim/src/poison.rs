@@ -1,9 +1,9 @@
 //! Marks memory that the program must not touch, for tools that report such accesses.
 //!
 //! A freed block is still mapped, and still part of a live allocation of the backing allocator, so
-//! a tool does not notice that a program continues to use it. Allocators therefore call [`poison`]
-//! on each block that is freed and [`unpoison`] on each block that they hand out. Both compile to
-//! nothing, except with these settings in `RUSTFLAGS` and under Miri:
+//! a tool does not notice that the program still uses the block. Allocators therefore call
+//! [`poison`] on each block that the program frees and [`unpoison`] on each block that they hand
+//! out. Both compile to nothing, except with these settings in `RUSTFLAGS` and under Miri:
 //!
 //! | setting | effect |
 //! |---|---|
@@ -48,7 +48,7 @@ pub unsafe fn unpoison(block: NonNull<u8>, bytes: usize) {
     unsafe { marks::unpoison(block, bytes) }
 }
 
-/// Does nothing, because no tool is set.
+/// Does nothing, because no tool is selected.
 #[cfg(not(any(miri, ephemera_poison = "asan", ephemera_poison = "valgrind")))]
 mod marks {
     use core::ptr::NonNull;

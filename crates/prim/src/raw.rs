@@ -1,10 +1,10 @@
 //! The only functions with which the allocators acquire, free and address raw memory.
 //!
 //! Chunks, pages and regions come from a backing allocator through [`acquire`], and [`release`]
-//! frees them. A pointer to memory that is later found by masking an address must first pass
-//! through [`expose`]. [`with_exposed`] turns the address into a pointer again. `clippy.toml`
-//! refuses the standard library's global allocation functions and exposed provenance functions
-//! everywhere else in the workspace.
+//! frees them. Before an allocator finds memory by masking an address, it must pass a pointer to
+//! the memory through [`expose`]. [`with_exposed`] turns the address into a pointer again.
+//! `clippy.toml` refuses the standard library's global allocation functions and exposed provenance
+//! functions everywhere else in the workspace.
 //!
 //! Units are aligned to their size, so clearing the low bits of a block's address gives the address
 //! of the unit's header ([`base_addr`]). That address alone does not permit an access: the user's
@@ -98,8 +98,8 @@ pub fn expose<T: ?Sized>(ptr: *const T) -> usize {
 ///
 /// # Safety
 ///
-/// `addr` lies in a block that was acquired and not released. A pointer that may access the bytes
-/// in question was passed to [`expose`], and that call happens before this one.
+/// `addr` lies in a block that was acquired and not released. A pointer that may access the same
+/// bytes as the result was passed to [`expose`], and that call happens before this one.
 #[inline]
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the only module that may use exposed provenance")]

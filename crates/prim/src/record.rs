@@ -191,8 +191,8 @@ impl<S> Drop for Lease<'_, S> {
     }
 }
 
-/// The number of static records. If more threads run at once, the registry adds records, which it
-/// never frees. Miri has fewer static records, because a trim visits all of them.
+/// The number of static records. If all of them are held, the registry adds records, which it never
+/// frees. Under Miri there are fewer static records, because a trim visits all of them.
 pub const FIRST: usize = if cfg!(ephemera_loom) {
     2
 } else if cfg!(miri) {
@@ -249,12 +249,12 @@ impl<S> Registry<S> {
     /// Leases a record that no thread holds, or adds a record and leases it. Returns `None` if
     /// there is no memory for a new record.
     ///
-    /// An added record is permanent memory of [`pages`](crate::pages), not of the global allocator.
+    /// The memory of an added record comes from [`pages::permanent`](fn@crate::pages::permanent).
     pub fn lease_any(&self) -> Option<Lease<'_, S>> {
         self.lease_free().or_else(|| self.add())
     }
 
-    /// Adds a record, which is leased to the caller from the start.
+    /// Adds a record that the caller holds, and returns its lease.
     #[cold]
     fn add(&self) -> Option<Lease<'_, S>> {
         // Create the data before the allocation, because `make` belongs to the tenant and may
@@ -265,7 +265,7 @@ impl<S> Registry<S> {
         record.lease.store(HELD, Ordering::Relaxed);
         // SAFETY: `place` is unused memory of this layout.
         unsafe { place.write(record) };
-        // SAFETY: the record was written by the line above and is never freed (L3).
+        // SAFETY: the line above initialised the record, which is never freed (L3).
         let record = unsafe { place.as_ref() };
         let link = |below| record.later.store(below, Ordering::Relaxed);
         // ORDERING: `ADD`. Pairs with `Registry::records`.

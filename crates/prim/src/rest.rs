@@ -2,13 +2,12 @@
 //!
 //! The other thread has just read the blocks, so their cache lines are in the caches of its core.
 //! The first store of the owner's core to such a line waits until the other core gives the line up.
-//! Once both cores have evicted the line to the cache that they share, the store takes a fraction
+//! After both cores have evicted the line to the cache that they share, the store takes a fraction
 //! of that time.
 //!
 //! So an owner whose memory rests uses all of its free memory before it books remote frees, and
-//! grows to [`REST`] bytes. One booking then finds much free memory. It finds the memory that was
-//! freed last first, and the owner uses first what the booking found last, so memory is reused in
-//! about the order in which it was freed:
+//! grows to [`REST`] bytes. One booking then finds much free memory, the most recently freed first.
+//! The owner uses this memory in the reverse order, which is about the order in which it was freed:
 //!
 //! ```text
 //!   freed by another thread    A  B  C  D
@@ -32,8 +31,8 @@ const ROUND: usize = 64;
 /// uses.
 const START: usize = 2;
 
-/// Memory rests no longer if other threads free less than one in this many pieces. The gap between
-/// this and [`START`] keeps an owner from growing and shrinking in turn.
+/// Memory stops resting if other threads free less than one in this many pieces. The gap between
+/// this and [`START`] keeps an owner from growing and shrinking again and again.
 const STOP: usize = 16;
 
 /// A result of [`Rest::decide`].
@@ -41,9 +40,9 @@ const STOP: usize = 16;
 pub enum RestChange {
     /// Memory rests from now on.
     Starts,
-    /// Memory rests no longer.
+    /// Memory no longer rests.
     Ends,
-    /// Nothing changes.
+    /// Memory rests, or does not rest, as before.
     Stays,
 }
 
@@ -68,7 +67,7 @@ impl Rest {
         }
     }
 
-    /// Resets the counts, and makes memory rest no longer. Returns whether it rested.
+    /// Resets the counts, and ends the rest. Returns whether memory rested before the call.
     pub fn end(&self) -> bool {
         let rested = self.goal.get() != 0;
         self.visits.set(0);
@@ -91,10 +90,10 @@ impl Rest {
         self.freed.set(self.freed.get().saturating_add(pieces));
     }
 
-    /// Decides whether memory rests from now on, if at least 64 slow paths have passed since the
-    /// last decision. The owner calls this after it has booked remote frees. Each slow path uses up
-    /// to `pieces` pieces. If memory rests, the owner grows to `goal` chunks or pages. A `goal` of
-    /// 0 means that memory must not rest.
+    /// Decides whether memory rests from now on. If fewer than 64 slow paths have passed since the
+    /// last decision, nothing changes. The owner calls this after it has booked remote frees. Each
+    /// slow path uses up to `pieces` pieces. If memory rests, the owner grows to `goal` chunks or
+    /// pages. A `goal` of 0 means that memory must not rest.
     pub fn decide(&self, pieces: usize, goal: usize) -> RestChange {
         let (visits, before) = (self.visits.get(), self.goal.get());
         if visits < ROUND {

@@ -40,8 +40,8 @@ pub fn pause(backoff: &Backoff) {
 /// Pushes `item` onto the stack with this head, unless the head equals `closed`. Returns whether
 /// this call pushed the item.
 ///
-/// `link` stores its argument in the new item. The argument is the item below, or null. `order` is
-/// the ordering of the push, which publishes the link and everything that this thread wrote to the
+/// `link` stores its argument in the new item: a pointer to the item below, or null. `order` is the
+/// ordering of the push, which publishes the link and everything that this thread wrote to the
 /// item.
 #[inline]
 pub fn push<T>(

@@ -30,9 +30,9 @@
 //! # Clones
 //!
 //! allocator-api2 demands that a clone of an allocator acts as the same allocator. The standard
-//! trait does not, and with feature `nightly`, an `A: Allocator + Clone` may implement only the
-//! standard trait. Code that is generic over such an `A` must therefore not allocate a block
-//! through one clone and free it through another.
+//! trait does not demand this, and with feature `nightly`, the standard trait may be the only one
+//! that an `A: Allocator + Clone` implements. Code that is generic over such an `A` must therefore
+//! not allocate a block through one clone and free it through another.
 
 pub use allocator_api2::alloc::{AllocError, Allocator};
 
@@ -202,8 +202,8 @@ macro_rules! __impl_allocator_resizing {
     };
 }
 
-// The features and cfgs of this package select the macros below, not those of the package that
-// invokes a macro.
+// The features and cfgs of this package select the macros below. Those of the package that invokes
+// a macro have no effect.
 
 /// Implements the trait of allocator-api2 0.4.
 #[cfg(feature = "allocator-api2-04")]
@@ -242,8 +242,8 @@ macro_rules! __impl_allocator_standard {
     ($($request:tt)*) => {};
 }
 
-/// Defines the six methods of [`Allocator`](crate::traits::Allocator) by those of the allocator
-/// `$to`, which implements the trait `$api`.
+/// Defines the six methods of [`Allocator`](crate::traits::Allocator), which forward to the
+/// allocator `$to`. `$to` implements the trait `$api`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __forward_allocator {

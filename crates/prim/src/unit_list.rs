@@ -14,8 +14,8 @@
 //! ```
 //!
 //! A walker protects only two units at a time, so even a walk that never ends keeps only two units
-//! from being freed. If a walker's thread did not survive a fork, its hazard pointers have no
-//! effect in the child, because the gate counts as open there.
+//! from being freed. In a forked child without the walker's thread, the walker's hazard pointers
+//! have no effect, because the gate counts as open there.
 //!
 //! # Invariants
 //!
@@ -40,8 +40,8 @@ const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 /// after these tries take as long as a thousand spin hints.
 const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
-/// The number of further tries of [`UnitList::remove_patiently`]. This thread sleeps for [`NAP`]
-/// before each of them, because the walker may be waiting for its processor.
+/// The number of further tries of [`UnitList::remove_patiently`]. The thread sleeps for [`NAP`]
+/// before each of them, because the walker may be waiting for a processor.
 #[cfg(feature = "std")]
 const NAPS: usize = if cfg!(ephemera_loom) { 0 } else { 200 };
 
@@ -103,7 +103,7 @@ impl<U: Listed> UnitList<U> {
         // SAFETY: the caller's unit is live. Only the owner writes its links (W1), and the caller
         // is the owner.
         unsafe { link_of(unit, U::NEXT) }.set(next);
-        // SAFETY: as above.
+        // SAFETY: the unit is live, and the caller owns the list.
         unsafe { link_of(unit, U::PREV) }.set(ptr::null_mut());
         if let Some(next) = NonNull::new(next) {
             // SAFETY: units on the list are live.
@@ -120,7 +120,7 @@ impl<U: Listed> UnitList<U> {
     pub unsafe fn remove(&self, unit: NonNull<U>) -> bool {
         // SAFETY: units on the list are live.
         let next = unsafe { link_of(unit, U::NEXT) }.get();
-        // SAFETY: as above.
+        // SAFETY: units on the list are live.
         let prev = unsafe { link_of(unit, U::PREV) }.get();
         // SAFETY: the neighbours are on the list, so they are live, and the caller owns the list.
         unsafe { self.join(prev, next, next, prev) };
@@ -255,7 +255,7 @@ unsafe fn link_of<'u, U: Listed>(unit: NonNull<U>, offset: usize) -> &'u OwnerPt
     unsafe { link.as_ref() }
 }
 
-/// The hazard pointers of a walk. They are cleared when the walk ends, even by a panic.
+/// The hazard pointers of a walk. Dropping this value clears them, also if `visit` panics.
 struct Hazards<'l, U>(&'l [AtomicPtr<U>; 2]);
 
 impl<U> Drop for Hazards<'_, U> {

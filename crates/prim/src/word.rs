@@ -57,8 +57,8 @@ macro_rules! owner_word {
                 self.0.store(value, PUBLISH);
             }
 
-            /// Returns the value. The caller then sees everything that the owner wrote before it
-            /// published this value.
+            /// Returns the value. If the owner published this value, the caller then sees
+            /// everything that the owner wrote before.
             #[inline]
             #[must_use]
             pub fn observe(&self) -> $value {

@@ -1,5 +1,5 @@
-//! Tests of the newtypes for backing allocators of other traits: each method forwards to the method
-//! of the same name, and the blocks are usable.
+//! Tests the newtypes around backing allocators that implement another `Allocator` trait: each
+//! method forwards to the method of the same name, and the blocks are usable.
 #![cfg_attr(all(feature = "nightly", feature = "alloc", not(ephemera_std_allocator)), feature(allocator_api))]
 #![cfg(all(
     feature = "alloc",

@@ -1,5 +1,6 @@
-//! Tests that threads run their exit hooks by a key of the operating system, once the process has
-//! selected a key. The choice applies to the whole process, so this test is in its own program.
+//! Tests that threads run their exit hooks by a key of the operating system after the process has
+//! called `end_threads_by_key`. The call affects the whole process, so this test is in its own
+//! program.
 #![cfg(all(feature = "std", target_os = "linux", target_env = "gnu", not(any(miri, ephemera_loom))))]
 
 use core::cell::Cell;

@@ -13,7 +13,7 @@ use ephemera_testkit::errand::{Done, Errand};
 use ephemera_testkit::subject::Subject;
 use ephemera_testkit::suite::take_turn;
 
-/// The pages of the process.
+/// Makes [`Pages`] the subject of the allocator suite.
 struct Source;
 
 impl Subject for Source {
@@ -250,7 +250,8 @@ fn cached_spans_leave_while_other_blocks_come_and_go() {
     drop(blocks);
     let cached = pages::usage().bytes_cached;
     assert!(cached > 30 * SPAN.size(), "the last superblock stays: {cached}");
-    // Each round is two events. A look after every 64th event purges at most one span.
+    // Each round is two events, an allocation and a free. A look after every 64th event purges at
+    // most one span.
     for _ in 0..100 * 64 {
         drop(Owned::new(layout(64 << 10, 8)));
     }

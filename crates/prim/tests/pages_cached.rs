@@ -137,9 +137,9 @@ fn spans_that_a_sleeping_thread_kept_leave_while_others_allocate() {
     });
     is_asleep.recv().expect("the thread does not panic");
     assert!(pages::usage().bytes_cached >= before.bytes_cached + 4 * SPAN_LEN);
-    // A look visits one cache, and takes one of its spans if the cache has not been used since the
-    // previous look at it. Other tests have left caches too, and the looks visit all caches in
-    // turn. The spans that a look takes stay in the process's cache for at least 16 looks.
+    // A look visits one cache, and takes one of its spans of 64 KiB if the owner has not used these
+    // spans since the previous look at the cache. The looks visit all caches in turn, including
+    // those that other tests left. A taken span stays in the process's cache for at least 16 looks.
     for _ in 0..256 {
         sixty_four_events();
     }

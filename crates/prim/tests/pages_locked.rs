@@ -79,7 +79,7 @@ fn a_purge_unmaps_all_empty_superblocks_although_each_has_a_locked_page() {
 }
 
 /// Allocates `number` spans, and locks the first page of each one whose index `is_locked` accepts.
-/// If the system allows no locks, prints a message and returns `None`.
+/// If the system refuses a lock, prints a message, frees the spans and returns `None`.
 fn with_locked(number: usize, is_locked: impl Fn(usize) -> bool) -> Option<Vec<NonNull<u8>>> {
     let blocks: Vec<_> = (0..number).map(|_| written()).collect();
     let locked = blocks.iter().enumerate().all(|(at, block)| !is_locked(at) || lock(*block));

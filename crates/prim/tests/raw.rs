@@ -9,7 +9,7 @@ use core::ptr::{self, NonNull};
 use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::raw::{TOP_GUARD, acquire};
 
-/// An allocator that hands out blocks without memory at one address, and counts the live ones.
+/// An allocator whose blocks all have the same address and no memory. It counts the live blocks.
 #[derive(Debug)]
 struct At {
     address: usize,

@@ -125,7 +125,7 @@ fn poison_without_a_tool_leaves_the_bytes_unchanged() {
     unsafe { block.write_bytes(5, 64) };
     // SAFETY: the block belongs to this test, and has 64 bytes.
     unsafe { poison(block, 64) };
-    // SAFETY: no tool is set, so `poison` did nothing and the byte is initialised.
+    // SAFETY: no tool is selected, so `poison` did nothing and the byte is initialised.
     assert_eq!(unsafe { block.read() }, 5);
     // SAFETY: `acquire` returned the block for this layout, and it is not used again.
     unsafe { release(&Global, block, layout) };

@@ -142,13 +142,13 @@ macro_rules! methods_arrive_as_themselves {
             // SAFETY: the block is empty, and the recorder accesses no block.
             unsafe { Subject::grow(&recorder, block, small, large) }.expect("not refusing");
             assert_eq!(recorder.last.get(), (Called::Grow, small, large));
-            // SAFETY: as above.
+            // SAFETY: the block is empty, and the recorder accesses no block.
             unsafe { Subject::grow_zeroed(&recorder, block, small, large) }.expect("not refusing");
             assert_eq!(recorder.last.get(), (Called::GrowZeroed, small, large));
-            // SAFETY: as above.
+            // SAFETY: the block is empty, and the recorder accesses no block.
             unsafe { Subject::shrink(&recorder, block, large, small) }.expect("not refusing");
             assert_eq!(recorder.last.get(), (Called::Shrink, large, small));
-            // SAFETY: as above.
+            // SAFETY: the block is empty, and the recorder accesses no block.
             unsafe { Subject::deallocate(&recorder, block, small) };
             assert_eq!(recorder.last.get(), (Called::Deallocate, small, NONE));
 
@@ -157,9 +157,9 @@ macro_rules! methods_arrive_as_themselves {
             assert_eq!(Subject::allocate_zeroed(&recorder, small), Err($($error)::+));
             // SAFETY: the block is empty, and the recorder accesses no block.
             assert_eq!(unsafe { Subject::grow(&recorder, block, small, large) }, Err($($error)::+));
-            // SAFETY: as above.
+            // SAFETY: the block is empty, and the recorder accesses no block.
             assert_eq!(unsafe { Subject::grow_zeroed(&recorder, block, small, large) }, Err($($error)::+));
-            // SAFETY: as above.
+            // SAFETY: the block is empty, and the recorder accesses no block.
             assert_eq!(unsafe { Subject::shrink(&recorder, block, large, small) }, Err($($error)::+));
             assert_eq!(Subject::allocate(&Refusing, small), Err($($error)::+));
         }

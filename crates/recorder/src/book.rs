@@ -52,9 +52,10 @@ pub enum BookStep {
     },
     /// An unknown block was freed or passed to `realloc`.
     Unknown,
-    /// A freed block was freed again or passed to `realloc`.
+    /// A block that was already freed, or that is inside `realloc`, was freed or passed to
+    /// `realloc`.
     Twice,
-    /// No effect: the block is inside `realloc`, or `realloc` refused an unknown block.
+    /// No effect: a block entered `realloc`, or `realloc` refused an unknown block.
     Pending,
     /// `realloc` refused and left the block as it was.
     Refused {
@@ -115,7 +116,7 @@ impl Book {
         Self::default()
     }
 
-    /// Returns the live block with this number.
+    /// Returns the block with this number. If the block was freed, returns its last state.
     ///
     /// # Panics
     ///
@@ -192,7 +193,8 @@ impl Book {
         (self.blocks.len() - 1) as Id
     }
 
-    /// Records that block `id` lies at `address`. Returns the live block that was there before.
+    /// Records that block `id` lies at `address`. Returns the block that was live at this address,
+    /// if there was one, and frees its number.
     fn place(&mut self, address: u64, id: Id) -> Option<Id> {
         let before = self.by_address.insert(address, id).filter(|before| *before != GONE);
         if let Some(lost) = before {

@@ -4,11 +4,11 @@
 //! descriptors that it did not open. The program's next file then gets the same number, and a
 //! recorder that kept the descriptor would change that file.
 //!
-//! * The recorder extends the file with `truncate`, which takes the file's path, while it holds the
-//!   process's lock. `truncate` may also shorten a file, so no call may overtake another.
-//! * A new part is mapped from the *anchor*, the last mapped page of the file. `mremap` with an
-//!   old size of zero maps the same page again, together with the requested part of the file after
-//!   it.
+//! * The recorder extends the file with `truncate`, which takes the file's path. `truncate` can
+//!   also shorten a file, so the process's lock keeps two calls from overlapping.
+//! * The recorder maps a new part from the *anchor*, the last mapped page of the file. `mremap`
+//!   with an old size of zero maps this page again, together with the requested part of the file
+//!   after it.
 //! * Before a packet is used, `MADV_POPULATE_WRITE` reserves the packet's space on the disk. That
 //!   call reports a full disk, whereas a plain write to the mapping would raise `SIGBUS`. Kernels
 //!   before 5.14 lack the call, so there the recorder opens the file once for each packet.
@@ -22,11 +22,12 @@ use crate::error::StartError;
 use crate::format::{FILE_HEADER, PACKET, Stop};
 use crate::os::{self, errno, failed};
 
-/// The smallest and the largest step by which the file grows, in bytes. Between these limits, a
-/// step doubles the file.
+/// The smallest step by which the file grows, in bytes. Between this and [`MOST_STEP`], a step
+/// doubles the file.
 const LEAST_STEP: u64 = 128 << 10;
+/// The largest step by which the file grows, in bytes.
 const MOST_STEP: u64 = 4 << 20;
-/// The maximum number of attempts at a system call that signals interrupt.
+/// The maximum number of attempts at a system call ([`repeated`]).
 const REPEATS: usize = 100;
 
 /// The trace file of a process. In the child of a fork, all fields are zero, which means that there
@@ -40,8 +41,9 @@ pub(crate) struct TraceFile {
     window: AtomicPtr<u8>,
     /// The length of the mapped part of the file, in bytes: the header and whole packets.
     length: AtomicU64,
-    /// The address of the anchor, and its offset in the file.
+    /// The address of the anchor.
     anchor: AtomicPtr<u8>,
+    /// The offset of the anchor in the file.
     anchor_at: AtomicU64,
     /// The device and the inode of the file.
     id: [AtomicU64; 2],
@@ -262,8 +264,8 @@ fn stat_with(call: impl FnOnce(*mut libc::stat) -> i32) -> Option<FileIdentity> 
     Some(([found.st_dev, found.st_ino], found.st_size))
 }
 
-/// Repeats a call while signals interrupt it, up to [`REPEATS`] times. Returns its result or its
-/// error number.
+/// Repeats a call while it fails with `EINTR` or `EAGAIN`, up to [`REPEATS`] times. Returns the
+/// result of the last call, or its error number.
 fn repeated(call: impl Fn() -> i64) -> Result<i64, i32> {
     for _ in 0..REPEATS {
         let returned = call();
@@ -289,7 +291,8 @@ fn write_zeros(fd: i32, offset: i64, size: i64) -> Result<i64, i32> {
     Ok(done)
 }
 
-/// Maps `size` bytes of a file again, beginning with the page that is mapped at `page`.
+/// Maps `size` bytes of a file again, beginning with the page that is mapped at `page`. Returns the
+/// new address, or `None` if the kernel refuses.
 fn duplicate(page: *mut u8, size: usize) -> Option<*mut u8> {
     // SAFETY: the page belongs to a shared mapping. An old size of zero keeps that mapping and
     // creates a new one.

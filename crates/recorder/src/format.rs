@@ -18,7 +18,7 @@
 //!            3 free     address ±
 //!            4 resize   address ±           before `realloc`
 //!            5 resized  address ±, size     after `realloc`; size 0 if it refused
-//!            6 thread   number              the thread of the following events; no other number
+//!            6 thread   number              of the following events' thread; no sequence, no time
 //! note     op 7 and kind u8 | numbers by kind, no sequence number
 //!            0 clocks   time +, processor time of the thread, of the process, and of the
 //!                       recorder for the previous change of packets
@@ -85,7 +85,7 @@ pub mod header {
     pub const ORIGIN: usize = 32;
     /// The reason why the recording ended early: a [`Stop`](super::Stop), or 0.
     pub const STOP: usize = 36;
-    /// The sequence number from which events are incomplete, if the recording ended early.
+    /// The sequence number from which on events may be missing, if the recording ended early.
     pub const STOP_SEQUENCE: usize = 40;
     /// The limit of the file, in bytes.
     pub const LIMIT: usize = 48;
@@ -322,7 +322,7 @@ pub fn take(bytes: &[u8], at: &mut usize) -> Result<u64, Bad> {
     Err(Bad::Long)
 }
 
-/// The numbers of an event. The next event is encoded as its differences from them.
+/// The numbers of an event that the next event stores as differences.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Base {
     /// The sequence number.

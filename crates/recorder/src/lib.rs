@@ -7,7 +7,7 @@
 //! into unmodified programs (feature `preload`, `cargo xtask record`), or wraps the global
 //! allocator of a Rust program ([`TraceAlloc`]).
 //!
-//! This crate also reads traces. [`Trace`] merges the threads into one sequence of events,
+//! This crate also reads traces. [`Trace`] merges the events of all threads into one sequence,
 //! [`Book`] maps addresses to blocks, and [`Summary`] counts events, blocks and bytes. [`Writer`]
 //! creates traces for tests and generators.
 //!

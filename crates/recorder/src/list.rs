@@ -10,10 +10,10 @@ use Ordering::{Acquire, Relaxed};
 /// A stack of indices. Each entry has a *link*: the index of the entry below it plus one, or 0 if
 /// there is none. The caller stores the link with the entry.
 ///
-/// The lower half of the word links to the first entry. The upper half counts the changes of the
-/// word. Without the count, an interrupted `pop` could take an entry that other threads have since
-/// popped and pushed again, and leave an outdated link in the word (the ABA problem). A list of all
-/// zeros is empty.
+/// The lower half of the word is the link to the first entry. The upper half counts the changes of
+/// the word. Without the count, an interrupted `pop` could take an entry that other threads have
+/// since popped and pushed again, and leave an outdated link in the word (the ABA problem). A list
+/// of all zeros is empty.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct StreamList(AtomicU64);
@@ -24,8 +24,8 @@ const PUSH: Ordering =
     if cfg!(ephemera_weaken = "recorder_list_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 
 impl StreamList {
-    /// Pops the first entry. `link_of` must read an entry's link, even if another thread has
-    /// taken the entry since.
+    /// Pops the first entry, and returns its index, or `None` if the list is empty. `link_of` must
+    /// read an entry's link, even if another thread has taken the entry since.
     pub(crate) fn pop(&self, link_of: impl Fn(u32) -> u32) -> Option<u32> {
         // ORDERING: Acquire. Pairs with the Release in `StreamList::push`: this thread sees the
         // first entry's link.
@@ -42,7 +42,7 @@ impl StreamList {
         None
     }
 
-    /// Pushes an entry. `set_link` must store its link.
+    /// Pushes an entry. `set_link` must store its argument as the entry's link.
     pub(crate) fn push(&self, index: u32, set_link: impl Fn(u32)) {
         // Loom explores more interleavings if the first access to the word is the exchange.
         let mut head = if cfg!(ephemera_loom) { 0 } else { self.0.load(Relaxed) };

@@ -38,7 +38,7 @@ impl<'a> Lock<'a> {
                 os::futex(word, libc::FUTEX_LOCK_PI)?;
             }
             // ORDERING: Acquire. Pairs with the Release in `Lock::drop`: if the kernel passed the
-            // lock on, sees the file's length and its window.
+            // lock on, this thread sees the file's length and its window.
             word.load(Acquire);
         }
         Some(Self { word, thread, _quiet: quiet })
@@ -64,12 +64,12 @@ impl Drop for Lock<'_> {
     }
 }
 
-/// A value that keeps asynchronous signals blocked and cancellation disabled in the calling thread
+/// A guard that keeps asynchronous signals blocked and cancellation disabled in the calling thread
 /// until it is dropped.
 ///
 /// A handler may leave by `longjmp`, and a cancelled thread unwinds. Either would leave the lock
-/// held until the process ends. Signals that a faulting instruction raises stay unblocked: if
-/// they were blocked, the kernel would end the program.
+/// held until the process ends. Signals that a faulting instruction raises stay unblocked, because
+/// the kernel ends a program that raises one while it is blocked.
 pub(crate) struct Uninterrupted {
     signals: libc::sigset_t,
     cancel: c_int,

@@ -26,7 +26,7 @@ pub(crate) fn set_errno(value: i32) {
     unsafe { *place = value }
 }
 
-/// Returns the error of a call that has just failed.
+/// Returns the error of the system call `call`, which has just failed.
 pub(crate) fn failed(call: &'static str) -> StartError {
     StartError::System { call, errno: errno() }
 }
@@ -112,7 +112,8 @@ pub(crate) fn futex(word: &AtomicU32, operation: c_int) -> Option<()> {
     }
 }
 
-/// Reads the command line of this process into `out`. Returns the number of bytes read.
+/// Reads the command line of this process into `out`. Returns the number of bytes read, or 0 if the
+/// kernel refuses.
 pub(crate) fn command(out: &mut [u8]) -> usize {
     // SAFETY: the path is NUL-terminated.
     let fd = unsafe { libc::open(c"/proc/self/cmdline".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };

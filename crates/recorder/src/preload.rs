@@ -14,7 +14,7 @@ use crate::process::launch::launch;
 use crate::real::{early, early_size, is_early, real};
 use crate::{DEFAULT_LIMIT, os};
 
-/// The loader calls this function before the program's own initialisers.
+/// The pointer to [`begin`], which the loader calls before the program's own initialisers.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
@@ -80,7 +80,7 @@ fn refused() -> *mut c_void {
 pub(crate) unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(1, size).cast() };
     let mut watch = CallTimer::start();
-    // SAFETY: any size is valid.
+    // SAFETY: the pointer is the next allocator's `malloc` (I8), which accepts any size.
     let block = unsafe { (real.malloc)(size) };
     watch.lap();
     born(op::ALLOC, 0, block.cast(), size);
@@ -99,7 +99,7 @@ pub(crate) unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void
         return count.checked_mul(size).map_or_else(refused, |bytes| early(1, bytes).cast());
     };
     let mut watch = CallTimer::start();
-    // SAFETY: any sizes are valid.
+    // SAFETY: the pointer is the next allocator's `calloc` (I8), which accepts any sizes.
     let block = unsafe { (real.calloc)(count, size) };
     watch.lap();
     // If the product overflows, `block` is null, and `born` does not record it.
@@ -163,7 +163,7 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
     moved
 }
 
-/// Computes the size in bytes and calls [`realloc`].
+/// Computes the size in bytes and calls [`realloc`]. Refuses if the size overflows.
 ///
 /// # Safety
 ///

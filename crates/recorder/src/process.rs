@@ -59,7 +59,7 @@ struct Recording {
 static PROCESS: AtomicPtr<Recording> = AtomicPtr::new(core::ptr::null_mut());
 /// The sequence number of the next event.
 static SEQUENCE: AtomicU64 = AtomicU64::new(0);
-/// The number of threads that have called the allocator so far.
+/// The number of threads that the recorder has numbered so far.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 /// The monotonic clock at the start of the recording, in nanoseconds.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
@@ -131,8 +131,8 @@ pub(crate) fn record(call: &Call) {
     record_slow(unsafe { &*process }, call);
 }
 
-/// Records a call if the calling thread does not hold a stream, or if its stream has no room. Finds
-/// a stream with room and writes the call to it.
+/// Records a call of a thread that does not hold a stream, or whose stream has no room: finds a
+/// stream with room and writes the call to it.
 #[cold]
 #[inline(never)]
 fn record_slow(process: &Recording, call: &Call) {
@@ -196,8 +196,8 @@ impl Recording {
         place.fetch_max(self.dropped.load(Relaxed).to_le(), Relaxed);
     }
 
-    /// Ends the recording. Writes the reason into the header, and the sequence number from which
-    /// events are incomplete.
+    /// Ends the recording. Writes into the header the reason, and the sequence number from which on
+    /// events may be missing.
     fn stop(&self, why: Stop) {
         if self.state.swap(STOPPED, Relaxed) != RECORDING {
             return;

@@ -105,7 +105,7 @@ pub struct Trace {
     /// The reason why the recording ended before the program. `None` if the recording did not end
     /// early, or if this version does not know the reason.
     pub stop: Option<Stop>,
-    /// The sequence number from which events are incomplete.
+    /// The sequence number from which on events may be missing; `u64::MAX` if `stop` is `None`.
     stop_sequence: u64,
     /// The limit of the trace, in bytes.
     pub limit: u64,
@@ -159,8 +159,8 @@ impl Trace {
     /// # Errors
     ///
     /// Returns an error if the file cannot be read, is not a trace, or has a packet with an
-    /// invalid header. Pipes and devices are refused, because packets are not read in the file's
-    /// order.
+    /// invalid header. Also refuses pipes and devices, because the reader does not read packets in
+    /// the file's order.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         // Opening a pipe without a writer would block, so the check comes first.
         let kind = std::fs::metadata(path)?.file_type();

@@ -27,7 +27,7 @@ pub(crate) fn early(align: usize, size: usize) -> *mut u8 {
     // The check below refuses an alignment that overflows here.
     let align = align.checked_next_power_of_two().unwrap_or(usize::MAX).max(16);
     let piece = |at: usize| {
-        // The size is stored before the piece, for `realloc`.
+        // The sixteen bytes before the piece store its size, for `realloc`.
         let begin = at.checked_add(16)?.checked_next_multiple_of(align)?;
         Some((begin, begin.checked_add(size)?)).filter(|&(_, end)| align <= 4096 && end <= AREA)
     };

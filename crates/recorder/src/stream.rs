@@ -22,8 +22,8 @@ const GAP: u32 = 64;
 /// The position in a packet where a thread writes events. In the child of a fork, all fields are
 /// zero, which means that the stream has no packet.
 ///
-/// Only the holder accesses the fields (I2). While the holder writes, its thread is marked busy. A
-/// call from a signal handler then leaves the stream alone, and is dropped and counted (I6).
+/// The fields belong to the holder (I2). While the holder writes, it is marked busy. The recorder
+/// then drops and counts the calls of signal handlers, and does not touch the stream (I6).
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Stream {
@@ -159,7 +159,7 @@ impl Stream {
         true
     }
 
-    /// Copies `bytes` into the packet at offset `at`, and counts them in the packet's header.
+    /// Copies `bytes` into the packet at offset `at`, and updates `used` in the packet's header.
     #[inline]
     fn append(&self, packet: *mut u8, at: usize, bytes: &[u8]) {
         // SAFETY: `at` lies within the packet (I2).

@@ -30,10 +30,11 @@ pub struct Summary {
     pub peak_blocks: u64,
     /// Nanoseconds from the start of the recording to the last event.
     pub time: u64,
-    /// The number of frees and resizes of unknown blocks, which were allocated before the
-    /// recording.
+    /// The number of frees and resizes of unknown blocks, such as those that were allocated before
+    /// the recording.
     pub unknown: u64,
-    /// The number of frees and resizes of blocks that had been freed already.
+    /// The number of frees and resizes of blocks that had been freed already, or that were inside
+    /// `realloc`.
     pub twice: u64,
     /// The number of blocks whose free is missing from the trace: their address was allocated again
     /// while they were live.

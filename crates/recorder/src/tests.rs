@@ -140,8 +140,8 @@ fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
     grow(128 << 20).expect("holes take no space");
     let trace = file.open().expect("a file that was extended in advance");
     assert_eq!(read(&trace).expect("it is whole"), events);
-    // Some file systems do not support files of this size. The test then uses the largest size
-    // that the file system accepts.
+    // Some file systems do not support files of this size. The test then uses the largest of these
+    // sizes that the file system accepts.
     let large = [8 << 40, 4 << 40, 1 << 40, 16 << 30].into_iter().find(|&length| grow(length).is_ok());
     assert!(large.is_some(), "no file system for this test");
     match file.open() {
@@ -174,7 +174,7 @@ fn a_cut_file_is_read_up_to_the_cut() {
     }
 }
 
-/// Returns a trace of `simple(2000)` with notes among its events.
+/// Returns the trace of `simple(2000)` with notes among its events, and the events.
 fn noted() -> (Writer, Vec<TraceEvent>) {
     let (_, events) = simple(2000);
     let mut writer = Writer::new("x");

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::format::{Clocks, op};
 
-/// The shortest measured interval, in nanoseconds, in which a thread may have waited for a
-/// processor. The thread's processor time decides whether such an interval counts.
+/// The minimum length of a *long* interval, in nanoseconds. In a long interval, the thread may have
+/// waited for a processor, so the thread's processor time decides whether the interval counts.
 const LONG: u64 = 10_000;
 
 /// Sums over measured intervals, in nanoseconds.
@@ -75,7 +75,8 @@ pub struct ThreadClocks {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timing {
     kinds: [OperationTimes; 5],
-    /// The clocks of threads that noted them, by the thread's number.
+    /// The clocks of threads, by the thread's number. They are zero if the thread has not noted
+    /// them.
     pub threads: BTreeMap<u32, ThreadClocks>,
     /// The latest note of the process's processor time: its time and the processor time, in
     /// nanoseconds.
@@ -93,7 +94,7 @@ impl Timing {
         [op::ALLOC, op::ZEROED, op::FREE, op::RESIZED].into_iter().map(|op| &self.kinds[slot(op)])
     }
 
-    /// Returns all measured intervals of the recorder.
+    /// Returns the sums over all measured intervals of the recorder.
     #[must_use]
     pub fn recorder(&self) -> TimeSample {
         let mut sum = TimeSample::default();

@@ -13,14 +13,15 @@ use crate::stream::Stream;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct ThreadWords {
-    /// The thread's stream, or a value in its place: up to [`EARLY`], the number of calls without
-    /// a stream; [`ENDED`]; or [`BUSY`].
+    /// The thread's stream, or a value in its place: the number of calls for which the thread has
+    /// borrowed a stream, up to [`EARLY`]; [`ENDED`]; or [`BUSY`].
     pub(crate) stream: *const Stream,
     /// The thread's number; 0 until the thread has one.
     pub(crate) number: usize,
 }
 
-/// The value in place of a stream before the thread's first call.
+/// The value in place of a stream before the thread's first call, and after a call for which the
+/// thread got no stream.
 pub(crate) const NONE: *const Stream = null();
 
 /// The number of calls for which a thread borrows a stream before it leases one.

@@ -12,7 +12,7 @@ use crate::format::{
 };
 use crate::reader::{RunEnd, TraceEvent, What};
 
-/// The builder of a trace, which it keeps in memory.
+/// Builds a trace in memory.
 #[derive(Debug)]
 pub struct Writer {
     bytes: Vec<u8>,
@@ -125,7 +125,7 @@ impl Writer {
         self.bytes[open.offset + packet::USED..][..4].copy_from_slice(&used);
     }
 
-    /// Marks the recording as ended early: events from `sequence` on are incomplete.
+    /// Marks the recording as ended early: events from `sequence` on may be missing.
     pub fn stop(&mut self, why: Stop, sequence: u64) {
         self.bytes[header::STOP..][..4].copy_from_slice(&(why as u32).to_le_bytes());
         self.bytes[header::STOP_SEQUENCE..][..8].copy_from_slice(&sequence.to_le_bytes());
@@ -137,7 +137,7 @@ impl Writer {
         &self.bytes
     }
 
-    /// Writes the file.
+    /// Writes the trace to the file `path`, which it creates or overwrites.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ use self::support::{Dir, busy, counted, good};
 mod support;
 
 /// Returns whether the program had everything that the test needs. If not, prints a note, and the
-/// test passes.
+/// caller lets the test pass.
 fn ran(output: &Output) -> bool {
     if output.status.code() == Some(77) {
         println!("not run: {}", String::from_utf8_lossy(&output.stdout).trim());
@@ -66,8 +66,8 @@ fn filtered(command: &mut Command, mut program: Vec<libc::sock_filter>) {
     unsafe { command.pre_exec(enter) };
 }
 
-/// Runs the command under a filter with these answers. If the system refuses the filter, prints a
-/// note, and the test passes.
+/// Runs the command under a filter with these answers. If the system refuses what the test needs,
+/// prints a note and returns `None`, and the caller lets the test pass.
 fn under(command: &mut Command, answers: &[Answer]) -> Option<Output> {
     filtered(command, answering(answers));
     match command.output() {
@@ -252,7 +252,7 @@ fn an_interrupted_reservation_is_repeated() {
     }
 }
 
-/// Writes a short file without allocating.
+/// Writes `text` to the file `path` without allocating. Returns `false` if the system refuses.
 fn put(path: &CStr, text: &[u8]) -> bool {
     // SAFETY: the path is NUL-terminated.
     let fd = unsafe { libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };

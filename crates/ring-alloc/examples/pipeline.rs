@@ -1,6 +1,6 @@
-//! Messages between threads: one thread builds messages, and another thread reads and frees them.
-//! The program does not need to pass a handle of `OneRingAlloc` around, and most remote frees take
-//! one atomic addition.
+//! Compares `OneRingAlloc` with the global heap. One thread builds messages, and another thread
+//! reads and frees them. The program does not need to pass a handle of `OneRingAlloc` around, and
+//! most remote frees take one atomic addition.
 //!
 //! Run it with `cargo run --release -p ring-alloc --example pipeline`.
 

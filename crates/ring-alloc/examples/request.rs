@@ -1,5 +1,6 @@
-//! The scratch memory of a request: a server parses each request into a table of headers, collects
-//! the words of its body, and drops both with the answer.
+//! Compares `RingAlloc` with the global heap for the scratch memory of requests. A server parses
+//! each request into a table of headers, collects the words of its body, and drops both with the
+//! answer.
 //!
 //! Run it with `cargo run --release -p ring-alloc --example request`.
 

@@ -1,4 +1,4 @@
-//! Defines the header of a chunk, and [`ChunkPtr`], by which the heap accesses the chunk.
+//! Defines the header of a chunk, and [`ChunkPtr`], through which the heap accesses the chunk.
 //!
 //! ```text
 //!  base (aligned to the chunk's size)
@@ -51,10 +51,10 @@ pub(crate) struct Chunk {
 struct ChunkRemote {
     owner: OwnerPtr<()>,
     class: ChunkClass,
-    /// Whether the chunk is purged. Only a thread that dequeued or borrowed the chunk writes this.
+    /// Whether the chunk is purged. Written only by a thread that dequeued or borrowed the chunk.
     purged: AtomicBool,
     foreign: Foreign<Chunk>,
-    /// The stand-in for the memory of the blocks in models.
+    /// Represents the memory of the blocks in models.
     contents: Witness,
 }
 
@@ -106,7 +106,7 @@ impl Chunk {
     }
 }
 
-// SAFETY: the offset is that of the field. Any thread may free blocks of a chunk, and the chunk.
+// SAFETY: the offset is that of the field. Any thread may free a chunk and its blocks.
 unsafe impl ForeignHeader for Chunk {
     const FOREIGN: usize = offset_of!(Chunk, remote.foreign);
 }
@@ -242,7 +242,7 @@ impl ChunkPtr {
         self.owner_word().get()
     }
 
-    /// Returns the record to whose inbox the chunk is pushed, abandoned or not.
+    /// Returns the record whose inbox receives this chunk, even if the chunk is abandoned.
     #[inline]
     pub(crate) fn record(self) -> *const () {
         self.owner().map_addr(|addr| addr & !ABANDONED)
@@ -261,8 +261,8 @@ impl ChunkPtr {
         }
         self.set_owner(self.owner().map_addr(|addr| addr | ABANDONED));
         let live = self.taken().get().wrapping_sub(self.back().get());
-        // This fails if a remote free has arrived since the chunk was dequeued. The chunk is then
-        // in the inbox again, and the next drain handles it.
+        // `start_countdown` fails if a remote free has arrived since the chunk was dequeued. The
+        // chunk is then in the inbox again, and the next drain handles it.
         self.foreign().start_countdown(COMPLETE - live);
     }
 
@@ -280,7 +280,7 @@ impl ChunkPtr {
         unsafe { (*self.as_ptr()).first }
     }
 
-    /// Allocates a block of `size` bytes at the cursor, aligned to `align`, if it fits.
+    /// Allocates `size` bytes at the cursor, aligned to `align`. Returns `None` if they do not fit.
     #[inline]
     pub(crate) fn bump(self, size: usize, align: usize) -> Option<NonNull<u8>> {
         let place = place(self.cursor().get(), self.end(), size, align)?;
@@ -289,7 +289,8 @@ impl ChunkPtr {
         self.taken().add(LiveCount::block(size).word());
         let block = self.at(place.start);
         prefetch::for_write(self.as_ptr().cast::<u8>().with_addr(place.cursor));
-        // SAFETY: the block is in the chunk, and lies between the old cursor and the new one.
+        // SAFETY: the block is in the chunk and between the old cursor and the new one, so no live
+        // block overlaps it.
         unsafe { unpoison(block, size) };
         Some(block)
     }
@@ -311,17 +312,17 @@ impl ChunkPtr {
         }
     }
 
-    /// Books a freed block, or the bytes that a block lost, in a chunk that is not the front.
-    /// Returns whether the chunk ran empty. If so, the caller must rewind the chunk.
+    /// Books `given`: freed blocks, or the bytes that a block lost. Returns whether the chunk ran
+    /// empty. If so, the caller must rewind the chunk.
     #[inline]
     #[must_use]
     pub(crate) fn book(self, given: LiveCount) -> bool {
-        // The store publishes the accesses to the block to a thread that finds the chunk empty.
+        // The store publishes accesses to the freed memory to a thread that purges the chunk.
         let weak = cfg!(ephemera_weaken = "ring_local_free_relaxed");
         self.book_by(given, if weak { OwnerU64::set } else { OwnerU64::publish })
     }
 
-    /// Books `given`, and writes the new sum by `store`. If the chunk ran empty, returns `true`
+    /// Books `given`, and writes the new sum with `store`. If the chunk ran empty, returns `true`
     /// without writing the sum, because the caller rewinds the chunk.
     #[inline]
     fn book_by(self, given: LiveCount, store: impl FnOnce(&OwnerU64, u64)) -> bool {
@@ -364,7 +365,7 @@ impl ChunkPtr {
         }
     }
 
-    /// Grows the block at `start` from `old` to `new` bytes, if it is the top block and has room.
+    /// Grows the block at `start` if it is the top block and has room. Otherwise, returns `false`.
     #[inline]
     pub(crate) fn grow_top(self, start: usize, old: usize, new: usize) -> bool {
         if start + room_of(old) != self.cursor().get() || start + room_of(new) > self.end() {
@@ -389,7 +390,7 @@ impl ChunkPtr {
         ephemera_prim::invariant!(!emptied, "a chunk ran empty although a block in it was only shrunk");
     }
 
-    /// Returns the memory of a chunk that is about to be freed. Only this thread may access it.
+    /// Ends the use of an empty chunk and returns its memory, which only this thread may access.
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
         ephemera_prim::invariant!(self.is_empty(), "a chunk with live blocks is freed");
         self.foreign().end();

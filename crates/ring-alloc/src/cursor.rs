@@ -27,8 +27,8 @@ pub(crate) struct Placement {
     pub(crate) cursor: usize,
 }
 
-/// Returns the placement of the next block of `size` bytes aligned to `align`, if it fits before
-/// `end`.
+/// Returns the placement of the next block of `size` bytes aligned to `align`, or `None` if the
+/// block would end after `end`.
 ///
 /// The sums cannot overflow. `cursor` and `end` are at least 4 MiB below the end of the address
 /// space (R1 of `ephemera_prim::raw`). `size` and `align` are at most 1 MiB, the largest size of a

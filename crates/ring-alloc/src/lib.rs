@@ -35,8 +35,8 @@
 //!   that are larger or are aligned to more than 512 bytes. That is its only cost, but a thousand
 //!   small long-lived blocks, scattered among short-lived ones, can pin a thousand chunks (32 MB).
 //!   Allocate such blocks elsewhere.
-//! * A block can grow in place only at the top of its chunk, so two vectors that grow alternately
-//!   must move, as in any other allocator.
+//! * A block can grow in place only at the top of its chunk, so two vectors move if they grow
+//!   alternately.
 //! * A block larger than 64 KiB, or aligned to more than 4 KiB, comes from the backing allocator,
 //!   at that allocator's speed.
 //! * For memory that is freed all at once, use an arena (`bumpalo`). For long-lived objects of one
@@ -50,8 +50,8 @@
 //! * *After a hand-over*: if other threads free many blocks that a thread allocated from
 //!   [`OneRingAlloc`], the heap of that thread grows to 2 MiB of small chunks. The chunks that the
 //!   other threads emptied then rest until their cache lines have left the caches of the other
-//!   cores. Once the thread frees its blocks itself, or the program sets a limit, the thread frees
-//!   these chunks in one of its next slow paths.
+//!   cores. When the thread frees its blocks itself again, or the program sets a limit, the thread
+//!   frees these chunks in one of its next slow paths.
 //! * *On request*: [`RingAlloc::trim`], [`OneRingAlloc::trim`], [`OneRingAlloc::trim_all`].
 //! * *Under a limit*: [`Builder::limit`], [`OneRingAlloc::set_limit`].
 //!
@@ -78,7 +78,7 @@
 //! usable without a feature gate (Rust 1.100), they also implement that trait. This does not
 //! require a feature of this crate.
 //!
-//! If another crate in the build turns on `allocator-api2/nightly`, two of these traits are the
+//! If another crate in the build turns on `allocator-api2/nightly`, two of these traits become the
 //! same trait. In that case, turn on the feature `nightly` of this crate too, or build with
 //! `--cfg ephemera_no_std_allocator`. A backing allocator must implement the trait of
 //! allocator-api2 0.2. Wrap an allocator that implements only one of the other two traits in the

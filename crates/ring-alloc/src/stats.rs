@@ -48,8 +48,8 @@ pub struct Stats {
     pub limit: usize,
     /// The number of threads whose chunks this call could not read. Either another call that
     /// collects statistics held the lock of the thread's list for too long, or the thread changed
-    /// its list faster than this call could follow. The other fields do not count the chunks that
-    /// were not read.
+    /// its list faster than this call could follow. The other fields, except `bytes_held`, do not
+    /// count the chunks that were not read.
     pub unread_heaps: usize,
     /// The number of records beyond the static ones. A record is the allocator's state for one
     /// thread. A new thread takes over the record of an exited thread if there is one. Records are

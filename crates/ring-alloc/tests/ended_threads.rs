@@ -73,7 +73,7 @@ fn conc_frees_beside_the_exit_of_a_thread_with_many_chunks_free_them() {
         blocks.truncate(CHUNKS / 2);
         half.send(()).expect("the owner runs");
         // The owner frees half of the chunks during its exit. Each round frees the blocks of the
-        // other half at another moment of the exit.
+        // other half at a different moment of the exit.
         (0..500 * round).for_each(|_| core::hint::spin_loop());
         drop(blocks);
         owner.join().expect("no panic");

@@ -1,5 +1,5 @@
-//! Tests with a backing allocator that refuses each of its calls in turn. Requests then fail,
-//! blocks stay unchanged, and all memory is freed in the end.
+//! Tests with a backing allocator that refuses one of its calls, or all calls from one on. Requests
+//! then fail, blocks stay unchanged, and all memory is freed in the end.
 #![cfg(feature = "std")]
 
 extern crate alloc;

@@ -13,8 +13,8 @@ use allocator_api2::vec::Vec;
 use ephemera_testkit::backing::CountingGlobal;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// The counting global allocator. It counts blocks that are aligned to at least 32 KiB, which are
-/// chunks, separately.
+/// The global allocator, which counts its memory. It counts chunks (blocks that are aligned to at
+/// least 32 KiB) separately.
 #[global_allocator]
 static GLOBAL: CountingGlobal = CountingGlobal::new(32 << 10);
 

@@ -1,5 +1,5 @@
-//! Tests that a forked child frees the blocks and chunks of its own thread. At the fork, the
-//! parent's other threads may be in any operation.
+//! Tests that a forked child frees the blocks and chunks of its own thread. At the fork, other
+//! threads of the parent are reading statistics.
 #![cfg(all(feature = "std", target_has_atomic = "64", unix, not(miri)))]
 
 use core::sync::atomic::{AtomicBool, Ordering};

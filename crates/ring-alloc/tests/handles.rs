@@ -97,7 +97,7 @@ fn blocks_that_outlive_the_ring_stay_valid() {
     drop(dead);
     // Drop a copy for each of the three handles in the leaked boxes.
     for _ in 0..3 {
-        // SAFETY: the copy stands for the handle in a leaked box, which is never used again.
+        // SAFETY: the copy replaces the handle in a leaked box, which is never used or dropped.
         drop(unsafe { ptr::read(&raw const ring) });
     }
     drop(ring);

@@ -48,7 +48,8 @@ fn block<const WORDS: usize>(number: usize) -> Block<WORDS> {
     Box::new_in([number as u64; WORDS], OneRingAlloc)
 }
 
-/// Takes slow paths. The caller runs this on a thread that neither owns nor freed the memory.
+/// Allocates and frees blocks, so that the thread takes slow paths. The caller runs this on a
+/// thread that neither owns nor freed the memory.
 fn other_threads_work() {
     for round in 0..ROUNDS {
         let blocks: Vec<_> = (0..150).map(|number| block::<256>(round + number)).collect();
@@ -81,7 +82,8 @@ fn check<const WORDS: usize>(
             assert!(again.iter().enumerate().all(right), "a block was handed out twice");
         });
         asleep.wait();
-        // The system's allocator may have served the burst from resident pages that it kept.
+        // Compare with the peak, because the system's allocator may have served the burst from
+        // resident pages that it kept.
         let peak = resident();
         let blocks = core::mem::take(&mut *shared.lock().expect("no panic"));
         let rest = threads.spawn(move || frees(blocks)).join().expect("no panic");

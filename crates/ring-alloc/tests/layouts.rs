@@ -34,8 +34,8 @@ fn clean() -> usize {
     OneRingAlloc.stats().bytes_held
 }
 
-/// Returns sizes around the class edges, and every size up to 5,000. Under Miri, returns fewer
-/// sizes.
+/// Returns sizes around the limits of classes and chunks, and every size below 5,000. Under Miri,
+/// returns fewer sizes.
 fn sizes() -> impl Iterator<Item = usize> {
     let step = if cfg!(miri) { 1_201 } else { 1 };
     let edges = [2 << 10, 64 << 10, 256 << 10].into_iter().flat_map(|edge| edge - 2..edge + 3);
@@ -211,7 +211,7 @@ fn resizes_may_change_the_alignment() {
         for &from in &aligns {
             for &to in &aligns {
                 let mut blocks = Checked::new(&ring);
-                // This block keeps the next one from being aligned to more than its layout
+                // Without this block, the next one could be aligned to more than its layout
                 // requests.
                 blocks.allocate(layout(8, 8)).expect("served");
                 blocks.allocate(layout(120, from)).expect("served");

@@ -33,7 +33,7 @@ fn sum<A: Allocator>(boxes: &[Box<u64, A>]) -> u64 {
     boxes.iter().map(|boxed| **boxed).sum()
 }
 
-/// A struct that relies on the default type parameter and names no allocator.
+/// A struct that relies on the default type parameter and does not name an allocator.
 struct Parser {
     ring: RingAlloc,
 }
@@ -94,7 +94,7 @@ fn blocks_are_allocated_and_freed_by_hand() -> Result<(), AllocError> {
     let numbers = block.cast::<[u32; 4]>();
     // SAFETY: the block is new and has this type's layout.
     unsafe { numbers.write([1, 2, 3, 4]) };
-    // SAFETY: the line above has written the block.
+    // SAFETY: the block is live, and the line above has written it.
     assert_eq!(unsafe { numbers.read() }, [1, 2, 3, 4]);
     // SAFETY: this ring served the live block with this layout.
     unsafe { ring.deallocate(block.cast(), layout) };

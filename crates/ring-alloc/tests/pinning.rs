@@ -24,7 +24,7 @@ const TRAFFIC: usize = if cfg!(miri) {
 /// The numbers of long-lived blocks to try.
 const STUCK: &[usize] = if cfg!(miri) { &[2] } else { &[10, 100, 1_000] };
 /// The distance between two long-lived blocks, in allocations. A chunk of 32 KiB holds fewer
-/// blocks, so two long-lived blocks never share a chunk. (Under Miri, two blocks of `spike` may.)
+/// blocks, so two long-lived blocks never share a chunk. (Under Miri, two blocks of `spike` can.)
 const APART: usize = if cfg!(miri) { 270 } else { 800 };
 
 /// Returns the number of bytes that `k` long-lived blocks may keep.
@@ -67,7 +67,7 @@ fn traffic_beside_one<A: Allocator + Copy>(alloc: A, order: Order) {
     assert_eq!(stuck.as_deref(), Some(&[150; 8]));
 }
 
-/// Allocates small blocks. Every `APART`-th block is long-lived. Calls `look` at each long-lived
+/// Allocates small blocks. Every `APART`-th block is long-lived. Calls `look` after each long-lived
 /// block and at the end.
 fn spread<A: Allocator + Copy>(alloc: A, k: usize, mut look: impl FnMut()) {
     let mut rng = SplitMix::new(5);
@@ -114,7 +114,8 @@ fn one_long_lived_block_costs_one_chunk() {
         let backing = Counting::new();
         let ring = RingAlloc::new_in(&backing);
         traffic_beside_one(&ring, order);
-        // `taken` also counts chunks that were freed again, so it is stricter than the peak.
+        // `taken` also counts chunks that were freed again, so this check is stricter than a check
+        // of the peak.
         assert!(backing.held().taken < 1 << 20, "{order:?}: {:?}", backing.held());
         drop(ring);
         assert_eq!(backing.held().bytes, 0);

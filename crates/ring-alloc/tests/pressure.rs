@@ -1,6 +1,5 @@
-//! Tests of a thread under the pressure of other threads. The thread's requests can use the room
-//! that empty chunks of other threads take up. Polling the statistics neither keeps memory nor
-//! causes refusals.
+//! Tests that a thread's requests can use the room that empty chunks of other threads take up, and
+//! that polling the statistics neither keeps memory nor causes refusals.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

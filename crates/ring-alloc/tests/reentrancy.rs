@@ -42,7 +42,7 @@ impl Below {
                 self.blocks.borrow_mut().push((block.cast(), layout));
             }
         }
-        // Keeps some blocks for later calls.
+        // Keep some blocks for later calls.
         while self.blocks.borrow().len() > 7 {
             let (block, layout) = self.blocks.borrow_mut().swap_remove(1);
             // SAFETY: this ring served the live block with this layout.

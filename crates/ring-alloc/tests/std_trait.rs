@@ -1,5 +1,5 @@
-//! Tests of the standard library's containers in the rings, by the standard `Allocator` trait and
-//! without a feature gate.
+//! Tests that the rings serve the standard library's containers through the standard `Allocator`
+//! trait, without a feature gate.
 //!
 //! These tests require a compiler with that trait, 1.100 or later:
 //! `RUSTFLAGS="--cfg ephemera_std_tests"`.

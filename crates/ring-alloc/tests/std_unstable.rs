@@ -1,4 +1,4 @@
-//! Tests, in the rings, of the standard library's containers whose `_in` constructors need a
+//! Tests that the rings serve the standard library's containers whose `_in` constructors need a
 //! feature gate.
 //!
 //! These tests require a nightly compiler: `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`.

@@ -27,7 +27,8 @@ struct Ring<G> {
     limit: usize,
 }
 
-/// Returns the class edges, and the largest sizes that fit into a chunk.
+/// Returns the largest sizes and alignments of the classes, the room in an empty chunk, and the
+/// chunk sizes.
 const fn sizes<G: Geometry>() -> &'static [usize] {
     const {
         &[

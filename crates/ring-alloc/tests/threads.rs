@@ -1,4 +1,4 @@
-//! Tests with blocks that move between threads and outlive their threads. No block is lost.
+//! Tests that no block is lost if blocks move between threads or outlive their threads.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

@@ -73,7 +73,7 @@ fn trait_object_is_an_allocator() {
     }
 }
 
-/// The trait of allocator-api2 0.4.
+/// Tests of the trait of allocator-api2 0.4.
 #[cfg(feature = "allocator-api2-04")]
 mod api04 {
     use core::alloc::Layout;

@@ -1,5 +1,5 @@
-//! A log: a thread formats lines of unknown length into buffers that grow, and a writer thread
-//! receives them. A long-lived line does not stop the ring.
+//! Writes a log: a thread formats lines of unknown length into buffers that grow, and sends the
+//! lines to a writer thread. A long-lived line does not stop the ring.
 //!
 //! Run it with `cargo run --release -p ringal --example log`.
 

@@ -1,4 +1,4 @@
-//! Packets that pass through a service: a receiver fills buffers, reads the headers, and sends the
+//! Passes packets through a service: a receiver fills buffers, reads the headers, and sends the
 //! bodies to a worker thread. The header and body are two views of one buffer.
 //!
 //! Run it with `cargo run --release -p ringal --example packets`.

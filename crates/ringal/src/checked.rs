@@ -6,10 +6,9 @@
 //! ```
 //!
 //! The *mark* is the check value: a hash of the guard's address and word. A release checks the
-//! guard and margin of its own buffer, so the report of an overrun names the buffer that caused it
-//! and not a neighbour. The ring and the sweeps compare the mark whenever they load a guard. A
-//! report ends the process with a panic that cannot unwind, because code that frees memory must not
-//! unwind.
+//! guard and margin of its own buffer, so the report of an overrun names the overrun buffer and not
+//! a neighbour. The ring and the sweeps compare the mark whenever they load a guard. A report ends
+//! the process with a panic that cannot unwind, because code that frees memory must not unwind.
 //!
 //! With the mark and the requested size, a guard takes 32 bytes, and so does the granule. The
 //! margin takes another 32. A ring in caller-provided memory also loses up to 31 bytes at each end
@@ -26,11 +25,11 @@ pub(crate) use on::{Check, TAIL};
 #[cfg(not(any(feature = "checked", all(test, not(ephemera_loom)))))]
 pub(crate) use off::{Check, TAIL};
 
-/// Reports an error and ends the process.
+/// Reports an error by a panic that ends the process instead of unwinding.
 #[cold]
 #[inline(never)]
 pub(crate) fn stop(what: fmt::Arguments<'_>) -> ! {
-    /// A panic in an `extern "C"` function aborts the process instead of unwinding.
+    /// Panics. A panic in an `extern "C"` function aborts the process.
     extern "C" fn end(what: &fmt::Arguments<'_>) -> ! {
         panic!("ringal: {what}");
     }

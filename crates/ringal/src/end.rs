@@ -1,10 +1,10 @@
-//! How a store on the heap is freed: by which thread, and when.
+//! Frees a store on the heap after its ring is dropped and its last buffer is released.
 //!
 //! A ring may be dropped while buffers are live. The store then stays until the last buffer is
 //! released. Each taken region is one *share* of the store, and the thread that subtracts the last
 //! share frees the regions. A *late release* sees that the store is *closed*, so it subtracts its
-//! share. An *early release* read `closed` before the drop of the ring set it, so it subtracts no
-//! share. A *sweep* finds early releases and subtracts their shares.
+//! share. An *early release* read `closed` before the drop of the ring set it, so it does not
+//! subtract its share. A *sweep* finds early releases and subtracts their shares.
 //!
 //! ```text
 //!   drop of the ring:   closed <- true;  count the taken regions;  shares += count;  park
@@ -50,8 +50,8 @@ const HALVES: Ordering =
     if cfg!(ephemera_weaken = "header_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
 impl RingStorePtr {
-    /// Moves `swept` past the free regions at the start of the chain. Returns whether every region
-    /// is free.
+    /// Moves `swept` past the free regions at the start of the chain. Returns `true` if every
+    /// region is free.
     ///
     /// # Safety
     /// The caller is the ring, which does not allocate again.
@@ -94,8 +94,9 @@ impl RingStorePtr {
         held
     }
 
-    /// Moves `swept` to the next taken region, or to the end. Returns how many early releases this
-    /// found. Visits at most `budget` guards, and subtracts their number from `budget`.
+    /// Moves `swept` to the next taken region or to the end, but past at most `budget` guards.
+    /// Subtracts the number of visited guards from `budget`. Returns the number of early releases
+    /// that this passed.
     ///
     /// # Safety
     /// The caller holds the gate of the store's lists, and has a share.
@@ -117,8 +118,8 @@ impl RingStorePtr {
         found
     }
 
-    /// Settles the region of `len` bytes in a closed store, and subtracts its share. Returns `true`
-    /// if that was the last share. The caller must then free the regions.
+    /// Settles the region of `len` bytes in a closed store, and subtracts the region's share.
+    /// Returns `true` if that was the last share. If so, the caller must free the regions.
     ///
     /// # Safety
     /// The caller owns the region, and has seen that the store is closed.
@@ -129,13 +130,13 @@ impl RingStorePtr {
         unsafe { self.drop_shares(1) }
     }
 
-    /// Adds shares. If late releases have already subtracted theirs, the count has wrapped below
-    /// zero, and this addition wraps it back.
+    /// Adds shares. Late releases may have subtracted their shares before this call. The count has
+    /// then wrapped below zero, and the addition wraps it back.
     pub(crate) fn add_shares(self, count: usize) {
         self.shares().fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Subtracts shares. Returns `true` if these were the last shares. The caller then sees all
+    /// Subtracts shares. Returns `true` if these were the last shares. If so, the caller sees all
     /// accesses of other threads to the regions.
     ///
     /// # Safety
@@ -150,8 +151,8 @@ impl RingStorePtr {
         self.shares().load(LAST) == 0
     }
 
-    /// Adds a share for a sweep. Returns `false` if the count of shares is zero: the store is then
-    /// being freed, or is gone.
+    /// Adds a share for a sweep. Returns `false`, and adds nothing, if no shares are left. In that
+    /// case, the regions are being freed or were freed.
     pub(crate) fn hold(self) -> bool {
         let more = |shares| (shares != 0 || cfg!(ephemera_weaken = "hold_ended")).then(|| shares + 1);
         let (shares, relaxed) = (self.shares(), Ordering::Relaxed);
@@ -167,7 +168,7 @@ impl RingStorePtr {
     pub(crate) unsafe fn free_regions(self) {
         self.end_regions();
         let plan = self.plan();
-        // SAFETY: `create` made a valid layout from the same plan.
+        // SAFETY: `create` made a valid layout from the same size and alignment.
         let layout = unsafe { Layout::from_size_align_unchecked(plan.bytes(), plan.align) };
         // SAFETY: `create` acquired the block with this layout, and the caller guarantees that no
         // other code uses it.

@@ -1,4 +1,4 @@
-//! The errors of this crate.
+//! Defines the errors of this crate.
 
 use core::error::Error;
 use core::fmt;

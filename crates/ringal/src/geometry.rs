@@ -1,6 +1,6 @@
-//! The arithmetic of a ring: the sizes of regions and stores, and the intervals between checks of
-//! `low`. Also computes the *lead*, which is the number of bytes that alignment leaves free in
-//! front of a buffer.
+//! Computes the sizes of regions and stores, and the distances between checks of `low`. Also
+//! computes the *lead*, which is the number of bytes that alignment leaves free in front of a
+//! buffer.
 #![forbid(unsafe_code)]
 
 use ephemera_prim::align::align_up;
@@ -23,7 +23,8 @@ pub(crate) const LINE: usize = 64;
 /// The largest alignment of a store or a buffer, in bytes.
 pub(crate) const LARGEST_ALIGN: usize = 1 << 29;
 
-/// Returns the length of a region for a buffer of `bytes` bytes, or `None` above [`LARGEST`].
+/// Returns the length of a region for a buffer of `bytes` bytes, or `None` if `bytes` exceeds
+/// [`LARGEST`].
 #[inline]
 pub(crate) const fn region(bytes: usize) -> Option<usize> {
     if bytes > LARGEST { None } else { Some(region_of(bytes)) }
@@ -36,7 +37,8 @@ pub(crate) const fn region_of(bytes: usize) -> usize {
     (bytes.wrapping_add(GRANULE - 1) & !(GRANULE - 1)).wrapping_add(OVERHEAD)
 }
 
-/// Returns the size of the largest buffer that fits in a region of `region` bytes.
+/// Returns the size of the largest buffer that fits in a region of `region` bytes, or 0 if the
+/// region is too short for any buffer.
 #[inline]
 pub(crate) const fn room(region: usize) -> usize {
     region.saturating_sub(OVERHEAD)
@@ -131,9 +133,9 @@ impl StorePlan {
     }
 }
 
-/// Returns the interval of a chain of `end` bytes: the progress of the head after which the ring
-/// checks whether the region at `low` is free again. The interval is about a third of a first-level
-/// data cache, or an eighth of a small store.
+/// Returns the interval of a chain of `end` bytes: the basic distance that the head moves between
+/// two checks of `low`. The interval is an eighth of the chain, at least four granules, and at most
+/// 16 KiB, about a third of a first-level data cache.
 pub(crate) const fn interval(end: usize) -> usize {
     let eighth = end / 8;
     if eighth < 4 * GRANULE {
@@ -145,9 +147,10 @@ pub(crate) const fn interval(end: usize) -> usize {
     }
 }
 
-/// Returns the progress between two checks of `low` for requests of `need` bytes. A check costs as
-/// much as an allocation, so at least 16 requests run between two checks. For large requests, the
-/// cost of a check does not matter, so the progress is at most four intervals.
+/// Returns the distance in bytes that the head moves between two checks of `low`, for regions of
+/// `need` bytes. A check costs as much as an allocation, so at least 16 requests run between two
+/// checks. For large requests, the cost of a check does not matter, so the distance is at most four
+/// intervals.
 #[inline]
 pub(crate) const fn pace(interval: usize, need: usize) -> usize {
     let few = need.saturating_mul(16);
@@ -160,12 +163,12 @@ pub(crate) const fn pace(interval: usize, need: usize) -> usize {
     }
 }
 
-/// Returns the progress between two checks of `low`, for a head that is `window` bytes after `low`.
-/// The length of the window adjusts the result of [`pace`].
+/// Returns the distance in bytes that the head moves between two checks of `low`, for a window of
+/// `window` bytes. Adjusts the result of [`pace`] to the length of the window.
 ///
 /// Each check costs a mispredicted branch, so a large window has only eight checks, and grows by an
 /// eighth of its length. With 1,024 live buffers of up to 1,024 bytes, a loop takes 30 to 31 ns a
-/// buffer instead of 36. In a window of one to four intervals, the progress is half an interval, so
+/// buffer instead of 36. In a window of one to four intervals, the distance is half an interval, so
 /// a window about as large as a first-level cache grows by no more than half an interval.
 #[inline]
 pub(crate) fn pace_in(interval: usize, window: usize, need: usize) -> usize {

@@ -1,5 +1,5 @@
-//! Guards: the two words at the start of each region, and [`GuardPtr`], through which rings and
-//! buffers access them.
+//! Defines the guard, which is the two words at the start of each region, and [`GuardPtr`], through
+//! which rings and buffers access a guard.
 //!
 //! ```text
 //!  | word | count | payload ...                     | word | count | payload ...
@@ -43,8 +43,8 @@ const AFTER: Ordering =
 
 #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
 std::thread_local! {
-    /// The number of guard words that this thread has loaded. Tests use it as the cost of an
-    /// allocation.
+    /// The number of guard words that this thread has loaded. Tests take this number as the cost of
+    /// an allocation.
     pub(crate) static LOOKS: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
 }
 
@@ -53,14 +53,14 @@ std::thread_local! {
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Guard {
-    /// The check value. It is the first field so that an overrun of the previous region overwrites
-    /// it before the word.
+    /// The check value. An overrun of the previous region overwrites this first field before the
+    /// word.
     check: Check,
     word: AtomicUsize,
     /// The number of handles, if the region holds a frozen buffer. In any other region this field
     /// may be uninitialised.
     count: AtomicUsize,
-    /// Stands for the payload under loom. A buffer writes the witness at its release, and the ring
+    /// Represents the payload under loom. A buffer writes the witness at its release, and the ring
     /// writes it when it takes the region. A merge that removes the guard ends the witness.
     witness: Witness,
 }
@@ -150,8 +150,8 @@ impl GuardPtr {
     /// Creates a guard for a free region of `len` bytes.
     ///
     /// # Safety
-    /// The caller is the ring or prepares its store. The `len` bytes from this guard on are the
-    /// whole chain, or the end of a free region (C1, C2).
+    /// The caller is the ring, or creates the ring's store. The `len` bytes from this guard on are
+    /// the whole chain, or the end of a free region (C1, C2).
     #[inline]
     pub(crate) unsafe fn create(self, len: usize) {
         // SAFETY: the granule is part of a free region, which only the ring accesses (C2).
@@ -186,8 +186,8 @@ impl GuardPtr {
         word
     }
 
-    /// Loads the word for its only writer: the buffer of a taken region, or the ring for a free
-    /// region.
+    /// Loads the word. Only the thread that may write the word calls this: the owner of the buffer
+    /// in a taken region, or the ring for a free region.
     #[inline]
     pub(crate) fn held(self) -> Word {
         Word::from_bits(self.word().load(Ordering::Relaxed))
@@ -216,8 +216,8 @@ impl GuardPtr {
         self.word().store(Word::free(len).bits(), RELEASE);
     }
 
-    /// Marks a region of `len` bytes as settled in a closed store. A late release calls this before
-    /// it subtracts its share. The drop of the ring calls this for free regions.
+    /// Marks a region of `len` bytes as settled in a closed store. A late release does this before
+    /// it subtracts its share, and the drop of the ring does this to free regions.
     #[cfg(feature = "alloc")]
     pub(crate) fn settle(self, len: usize) {
         self.check().set(self.addr(), Word::settled(len));
@@ -264,7 +264,7 @@ impl GuardPtr {
         self.witness().write();
     }
 
-    /// Removes the guard of a free region that the ring merges into the previous region.
+    /// Removes the guard of a free region, which the ring is merging into the previous region.
     #[inline]
     pub(crate) fn swallow(self) {
         self.witness().end();
@@ -301,7 +301,7 @@ impl GuardPtr {
         self.count().load(LAST) == 1
     }
 
-    /// Removes a handle. Returns `true` if it was the last handle. The caller then has exclusive
+    /// Removes a handle. Returns `true` if it was the last handle. If so, the caller has exclusive
     /// use of the buffer.
     #[inline]
     pub(crate) fn drop_handle(self) -> bool {

@@ -4,7 +4,7 @@
 //! A [`RingAl`] allocates its store once, and then allocates buffers by moving along the chain of
 //! regions in the store. One thread writes a buffer, then sends it to other threads, or freezes and
 //! shares it. The last handle frees the buffer. The ring skips regions in use, so a long-lived
-//! buffer does not stop it.
+//! buffer does not stop the ring.
 //!
 //! | type | purpose |
 //! |---|---|
@@ -47,18 +47,18 @@
 //!   long-lived buffer occupies its region and splits the free space around it. If a thousand
 //!   long-lived buffers are scattered over the ring, the ring may refuse a request as small as a
 //!   thousandth of its size. Use another ring or another allocator for long-lived buffers.
-//! * If buffers are freed in bursts, as by another thread that frees batches, the ring uses up to 4
-//!   MiB of its store in turn. So the cache lines of a freed buffer leave the other core before the
-//!   ring uses them again.
+//! * If buffers are freed in bursts, for example by another thread that frees batches, the ring
+//!   cycles through up to 4 MiB of its store. The cache lines of a freed buffer then leave the
+//!   other core's caches before the ring uses them again.
 //! * A request first searches at a few positions where it is likely to find room, and then visits
 //!   each region of the ring once. The search is expensive if long-lived buffers leave several
 //!   small gaps far apart, and requests use up one gap after another.
 //! * In a ring full of small buffers, a refused request visits every buffer. An [`ExtBuf`] that
-//!   cannot grow does the same. If at most 32 live buffers block every run of the requested size,
-//!   the ring remembers them. While they are live, the ring checks only these buffers before it
-//!   refuses a request of at least that size. For requests of at least a sixteenth of the ring, 32
-//!   buffers are always enough. If a `try_` method of the ring refuses a request for lack of room,
-//!   it visits all regions to report how full the ring is.
+//!   cannot grow also visits every buffer. If at most 32 live buffers block every run of the
+//!   requested size, the ring remembers them. While they are live, the ring checks only these
+//!   buffers before it refuses a request of at least that size. For requests of at least a
+//!   sixteenth of the ring, 32 buffers are always enough. If a `try_` method of the ring refuses a
+//!   request for lack of room, it visits all regions to report how full the ring is.
 //! * Only one thread at a time can allocate from a ring. Any thread can use and free its buffers.
 //!
 //! # The end of a ring
@@ -69,12 +69,12 @@
 //! additional atomic subtraction.
 //!
 //! There is one exception: if another thread was freeing a buffer when the ring was dropped, the
-//! last buffer may not free the store. Then a *sweep* frees the store. Every creation and drop of a
-//! ring on the heap runs a sweep, and so does every buffer that frees a store. A sweep visits up to
-//! 8 parked stores, including the most recent one, and up to 1,024 of their regions. If another
-//! thread is sweeping, the call skips its sweep, and a later sweep visits more stores to make up
-//! for it. [`RingAl::trim_all`] sweeps all parked stores. The 64-byte header of a freed store stays
-//! allocated until a sweep reaches it.
+//! last buffer may not free the store. In that case, a *sweep* frees the store. Every creation and
+//! drop of a ring on the heap runs a sweep, and so does every buffer that frees a store. A sweep
+//! visits up to 8 parked stores, including the most recent one, and up to 1,024 of the regions in
+//! these stores. If another thread is sweeping, the call skips its sweep, and a later sweep visits
+//! more stores to make up for it. [`RingAl::trim_all`] sweeps all parked stores. The 64-byte header
+//! of a freed store stays allocated until a sweep reaches it.
 //!
 //! # Bytes
 //!
@@ -85,8 +85,8 @@
 //! # Coming from ringal 0.2 to 0.4
 //!
 //! Programs compile unchanged, with one exception. Buffers implement `fmt::Write` as well as
-//! `io::Write`, so `write!` is ambiguous where both traits are in scope (E0034). Name the trait
-//! there:
+//! `io::Write`, so `write!` is ambiguous where both traits are in scope (E0034). In such a place,
+//! name the trait:
 //!
 //! ```
 //! # #[cfg(feature = "std")] {

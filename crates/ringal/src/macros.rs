@@ -1,18 +1,18 @@
-//! `ringal!`: one ring per thread.
+//! Defines `ringal!`, which declares and uses one ring per thread.
 
 /// Declares one ring per thread, or allocates from the ring of the calling thread.
 ///
 /// * `ringal!(@init, bytes)` declares one ring of `bytes` bytes per thread. It may appear wherever
-///   `thread_local!` may. The other forms must be in the scope of this declaration.
+///   `thread_local!` may. The other forms of the macro must be in the scope of this declaration.
 /// * `ringal!(@fixed, n)` returns what [`RingAl::fixed`](crate::RingAl::fixed) returns.
 /// * `ringal!(@ext, n, |buffer| ...)` calls the closure with an [`ExtBuf`](crate::ExtBuf) of at
-///   least `n` bytes, and returns the closure's result in `Some`.
+///   least `n` bytes, and returns the closure's result as `Some`.
 /// * `ringal!(@generic, n)` and `ringal!(@generic::<T>, n)` return what
 ///   [`RingAl::generic`](crate::RingAl::generic) returns.
 ///
 /// A thread's ring is created when the thread first uses it. Buffers may outlive their thread.
 ///
-/// The other forms return `None` in these cases:
+/// All forms but `@init` return `None` in these cases:
 ///
 /// * The ring has no room.
 /// * The call is inside the closure of `@ext`, which borrows the ring.
@@ -81,14 +81,15 @@ use std::thread::LocalKey;
 
 use crate::{ExtBuf, RingAl};
 
-/// Calls `f` with this thread's ring. Returns `None` if the ring is already borrowed or destroyed.
+/// Calls `f` with this thread's ring. Returns the result of `f`, or `None` if the ring is already
+/// borrowed or destroyed.
 #[doc(hidden)]
 pub fn with<R>(rings: &'static LocalKey<RefCell<RingAl>>, f: impl FnOnce(&mut RingAl) -> R) -> Option<R> {
     rings.try_with(|ring| Some(f(&mut *ring.try_borrow_mut().ok()?))).ok().flatten()
 }
 
-/// Calls `f` with an extendable buffer. The signature determines the type of the closure's
-/// parameter.
+/// Calls `f` with an extendable buffer and returns its result, or `None` if the ring has no room.
+/// The signature determines the type of the closure's parameter.
 #[doc(hidden)]
 pub fn extendable<'a, R>(ring: &'a mut RingAl, bytes: usize, f: impl FnOnce(ExtBuf<'a>) -> R) -> Option<R> {
     ring.extendable(bytes).map(f)

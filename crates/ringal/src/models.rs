@@ -1,8 +1,8 @@
 //! Loom models of the real rings and buffers. Each model has its own lists of parked stores.
 //!
-//! Loom does not see accesses to the payload, so a witness in each guard stands for it (see
-//! `guard`). A buffer writes the witness of its guard at its release. The ring writes that witness
-//! when it takes the region, and ends it when it merges the region. Each store has three more
+//! Loom does not see accesses to the payload, so a witness in each guard represents the payload
+//! (see `guard`). The release of a buffer writes this witness. The ring writes the witness when it
+//! takes the region, and ends the witness when it merges the region. Each store has three more
 //! witnesses: for its header, for its regions, and for the fields that a sweep needs from the drop
 //! of the ring.
 //!
@@ -18,7 +18,7 @@ use crate::parked::ParkedStores;
 use crate::{FixedBuf, FixedBufMut, RequestError, RingAl};
 
 /// The lists that a model's stores are parked in. The threads share them through an `Arc` of the
-/// standard library, because loom's `Arc` would order the threads.
+/// standard library, because loom's `Arc` would add edges between the threads.
 #[derive(Clone)]
 struct ModelStores(Arc<ParkedStores>);
 
@@ -55,7 +55,8 @@ impl ModelStores {
         assert_eq!(self.0.count(), 0, "a store leaked");
     }
 
-    /// Asserts that the creation of another ring frees a store that an early release left parked.
+    /// Creates another ring, and asserts that this frees any store that an early release left
+    /// parked.
     fn next_ring_finds_the_rest(&self) {
         let next = self.ring(1);
         assert_eq!(self.0.count(), 0, "a store leaked");
@@ -209,7 +210,7 @@ fn loom_refused_request_reports_less_room_than_requested() {
 }
 
 /// Three threads drop handles, and two of these threads also clone handles. The ring takes the
-/// region again once the last handle is dropped.
+/// region again after the last handle is dropped.
 #[test]
 fn loom_frozen_handles_are_dropped_by_three_threads() {
     check(|| {

@@ -1,4 +1,4 @@
-//! Parked stores: the stores of dropped rings that have live buffers or wait for a sweep.
+//! Keeps the parked stores: the stores of dropped rings that have live buffers or wait for a sweep.
 //!
 //! The drop of the ring counts the taken regions, and each later release subtracts one share from
 //! that count (see `end`). The last release frees the store without a list or a lock.
@@ -9,8 +9,8 @@
 //! most one share of this kind for each thread.
 //!
 //! Every creation and drop of a ring runs a sweep, and so does every release that frees a store. A
-//! sweep alternates between stores that no sweep has completely visited and the other stores, up to
-//! the limits in [`BRIEF`].
+//! sweep alternates between stores that no sweep has finished yet and the other stores, up to the
+//! limits in [`BRIEF`].
 //!
 //! A header stays in one of the lists below from the drop of its ring until a sweep finds that its
 //! store was freed. A gate admits one sweep at a time. A thread that finds the gate shut skips its
@@ -64,15 +64,15 @@ impl Budget {
 /// The parked stores of a process, or of one test.
 #[derive(Debug)]
 pub(crate) struct ParkedStores {
-    /// Stores that were parked since a sweep last took this list. Any thread pushes to the list.
-    /// The thread that holds the gate takes all of it.
+    /// Stores that were parked since a sweep last took this list. Any thread pushes to the list,
+    /// and the thread that holds the gate takes all stores from it.
     arrivals: AtomicPtr<RingStore>,
     gate: Gate,
-    /// Stores taken from `arrivals`, and stores that a sweep has only partly visited.
+    /// Stores taken from `arrivals`, and stores in which a sweep reached its limit of guards.
     fresh: Stack,
     /// The other stores that this round of sweeps has not visited yet.
     old: Stack,
-    /// The stores that a sweep of this round has completely visited.
+    /// The stores in which a sweep of this round has reached a taken region or the end.
     seen: Stack,
     /// The number of headers in all four lists.
     queued: AtomicUsize,
@@ -104,7 +104,7 @@ impl ParkedStores {
         }
     }
 
-    /// Returns the untyped address that stores keep.
+    /// Returns the untyped address of these lists, which stores keep in their headers.
     pub(crate) fn as_ptr(&self) -> *const () {
         ptr::from_ref(self).cast()
     }
@@ -130,12 +130,12 @@ impl ParkedStores {
         self.count.fetch_add(1, Ordering::Relaxed);
         // The additional share keeps the store until this function returns.
         store.add_shares(held + 1);
-        // Sweep before the push, so a later call is the first to sweep this store. By then, the
-        // releases in progress have likely finished.
+        // Sweep before the push, so that a later call is the first to sweep this store. By then,
+        // the releases in progress have likely finished.
         self.sweep();
         self.push(store);
-        // SAFETY: this function added the share above, and does not use the regions unless this
-        // returns `true`.
+        // SAFETY: this function added the share above. It uses the regions below only if
+        // `drop_shares` returns `true`.
         if unsafe { store.drop_shares(1) } {
             // SAFETY: `drop_shares` subtracted the last share.
             unsafe { self.end(store) };
@@ -162,7 +162,7 @@ impl ParkedStores {
         self.queued.load(Ordering::Relaxed)
     }
 
-    /// Calls `during` with the gate shut, as if another thread were sweeping.
+    /// Calls `during` while the gate is shut, as if another thread were sweeping.
     #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
     pub(crate) fn shut<T>(&self, during: impl FnOnce() -> T) -> T {
         let _pass = self.gate.try_enter().expect("one thread uses the lists of a test");
@@ -177,8 +177,8 @@ impl ParkedStores {
         push(&self.arrivals, store.as_ptr(), None, PARK, link);
     }
 
-    /// Sweeps a few parked stores, unless another thread is sweeping. Returns how many stores this
-    /// freed.
+    /// Sweeps a few parked stores, unless another thread is sweeping. Returns the number of freed
+    /// stores.
     #[inline]
     pub(crate) fn sweep(&self) -> usize {
         if self.queued.load(Ordering::Relaxed) == 0 {
@@ -187,8 +187,8 @@ impl ParkedStores {
         self.sweep_within(BRIEF, false)
     }
 
-    /// Sweeps all parked stores, unless another thread is sweeping. Returns how many stores this
-    /// freed.
+    /// Sweeps all parked stores, unless another thread is sweeping. Returns the number of freed
+    /// stores.
     pub(crate) fn sweep_all(&self) -> usize {
         let all = Budget { stores: usize::MAX, ended: usize::MAX, guards: usize::MAX };
         self.sweep_within(all, true)
@@ -253,8 +253,8 @@ impl ParkedStores {
         // SAFETY: the caller holds the gate, and `hold` added a share.
         let found = unsafe { store.find_released(&mut budget.guards) };
         let whole = budget.guards != 0;
-        // SAFETY: `hold` added one share, and the early releases that were found leave their shares
-        // to the sweep (E1).
+        // SAFETY: `hold` added one share, and the `found` early releases left their shares to the
+        // sweep (E1).
         if unsafe { store.drop_shares(1 + found) } {
             self.queued.fetch_sub(1, Ordering::Relaxed);
             // SAFETY: the header was popped from its list, so the lists' half of the header belongs

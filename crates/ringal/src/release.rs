@@ -1,4 +1,4 @@
-//! The release of a buffer and the drop of a ring, which are the two events that may free memory.
+//! Releases buffers and retires the stores of dropped rings. Both operations may free a store.
 
 use core::ptr::NonNull;
 
@@ -23,8 +23,8 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
     unsafe { guard.check_release(bytes, region) };
     guard.end_use();
     if !store.is_given() {
-        // SAFETY: these bytes are the buffer's, and no code reads them before the ring hands them
-        // out again.
+        // SAFETY: the caller owns these bytes, and no code accesses them before the ring unpoisons
+        // them.
         unsafe { poison(data, bytes) };
     }
     if cfg!(ephemera_weaken = "closed_after_release") {
@@ -40,14 +40,13 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
     }
 }
 
-/// Releases a region after the drop of the ring. If this release subtracts the last share, frees
-/// the store.
+/// Releases a region of a closed store. If this release subtracts the last share, frees the store.
 ///
 /// An `extern "C"` function cannot unwind, so an inlined drop does not need a landing pad, and the
-/// compiler can keep other buffers in registers. With a third argument, the drop of a buffer would
-/// be too large for LLVM to inline into landing pads. `Vec::push` would then copy the handle
-/// through memory, by loads that wait until all earlier stores are complete. In a hand-over, that
-/// costs about 5 ns for each buffer (decision 0027).
+/// compiler can keep other buffers in registers. If this function had a third argument, the drop of
+/// a buffer would be too large for LLVM to inline into landing pads. `Vec::push` would then copy
+/// the handle through memory, by loads that wait until all earlier stores are complete. In a
+/// hand-over, that costs about 5 ns for each buffer (decision 0027).
 ///
 /// # Safety
 /// The caller owns the buffer in the region at `guard`, and does not use it again. The region lies
@@ -80,8 +79,8 @@ impl RingStorePtr {
     /// otherwise. Never blocks.
     ///
     /// # Safety
-    /// [`RingStorePtr::create`] returned the store, and the caller is its ring, which does not use
-    /// it again.
+    /// [`RingStorePtr::create`] returned the store, and the caller is the store's ring, which does
+    /// not use the store again.
     pub(crate) unsafe fn retire(self) {
         let parked = ParkedStores::of(&self);
         // SAFETY: the caller is the ring, which does not allocate again.
@@ -101,7 +100,8 @@ impl RingStorePtr {
         // SAFETY: no region is taken, and the store is not parked, so no other code uses the
         // regions.
         unsafe { self.free_regions() };
-        // SAFETY: no buffer is live, and the header is in no list.
+        // SAFETY: no buffer is live, and the header is in no list, so no other code uses the
+        // header.
         unsafe { self.free_header() };
         parked.sweep();
     }

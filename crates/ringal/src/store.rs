@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Every release of a buffer reads the header. The header is not written until the ring is dropped,
-//! so the header's cache line stays shared between processors. After that, the last buffer frees
-//! the regions. The header is freed once it has also left the lists of parked stores (see `end` and
-//! `parked`).
+//! so the header's cache line stays shared between processors. After the drop of the ring, the last
+//! buffer frees the regions. The header is freed after the regions, and after it left the lists of
+//! parked stores (see `end` and `parked`).
 //!
 //! Caller-provided memory does not contain a header, because the ring never frees that memory. All
 //! rings in caller-provided memory share one static header, which is never closed.
@@ -40,8 +40,8 @@ use crate::geometry::StorePlan;
 use crate::geometry::{region_of, room};
 use crate::guard::GuardPtr;
 
-/// The header of a store. Another thread may free the header, so code borrows its fields one by one
-/// and never the whole header.
+/// The header of a store. Another thread can free the header, so code borrows single fields, never
+/// the whole header.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct RingStore {
@@ -75,10 +75,9 @@ struct HeapFields {
     /// The offset where the next sweep continues (E3). Only the ring accesses this field until its
     /// store is parked, and only the thread that holds the gate after that.
     swept: OwnerUsize,
-    /// Stands for the regions under loom.
+    /// Lets loom check the accesses to the regions.
     regions: Witness,
-    /// Stands under loom for the fields that a sweep needs from the drop of the ring: the plan and
-    /// `swept`.
+    /// Lets loom check that a sweep sees the plan and `swept` as the drop of the ring left them.
     listed: Witness,
 }
 
@@ -120,7 +119,7 @@ static GIVEN: RingStore = RingStore {
 pub(crate) struct RingStorePtr(NonNull<RingStore>);
 
 impl RingStorePtr {
-    /// Returns the header of all rings in caller-provided memory.
+    /// Returns the static header that all rings in caller-provided memory share.
     #[cfg(not(ephemera_loom))]
     pub(crate) fn given() -> Self {
         Self(NonNull::from(&GIVEN))
@@ -301,7 +300,7 @@ impl RingStorePtr {
         // SAFETY: the caller guarantees that a guard is at this offset, so the offset is in the
         // block.
         let place = unsafe { self.block().add(self.plan().first() + at) };
-        // SAFETY: the caller guarantees that a guard is at `place`, and that its store is not freed
+        // SAFETY: the caller guarantees that a guard is at `place`, and that the store is not freed
         // (G1).
         unsafe { GuardPtr::new(place) }
     }

@@ -39,8 +39,8 @@ fn put_appends_to_a_fixed_buffer_until_it_is_full() {
 #[test]
 fn put_grows_an_extendable_buffer() {
     let mut ring = RingAl::new(4096);
-    // Each free region has room for 100 bytes, and one region near the start is taken, so the
-    // buffer must first grow and then move.
+    // The first 20 regions have room for 100 bytes each, and one of them stays taken, so the buffer
+    // must first grow and then move.
     let mut regions: Vec<_> = (0..20).map(|_| ring.fixed(100).unwrap()).collect();
     let held = regions.remove(4);
     drop(ring.fixed(2000));

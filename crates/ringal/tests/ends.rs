@@ -15,8 +15,8 @@ use ephemera_testkit::backing::CountingGlobal;
 use ephemera_testkit::suite::take_turn;
 use ringal::{FixedBuf, GenericBufMut, RingAl, ringal};
 
-/// The alignment of every store in this program, in bytes. No other block has this alignment, so it
-/// identifies the stores.
+/// The alignment of every store in this program, in bytes. No other block has this alignment, so
+/// the alignment identifies the stores.
 const STORE: usize = 1 << 13;
 
 /// The size of a store's header in bytes. The header is a separate block.
@@ -29,7 +29,7 @@ fn ring(bytes: usize) -> RingAl {
     RingAl::builder(bytes).align(STORE).build()
 }
 
-/// Returns how many stores are allocated. Does not sweep first.
+/// Returns the number of allocated stores. Does not sweep first.
 fn stores() -> usize {
     GLOBAL.aligned().blocks
 }
@@ -172,7 +172,7 @@ fn conc_ring_is_dropped_during_releases() {
             drop(shared);
             thread.join().unwrap();
         }
-        // The creation of another ring finds a release that the drop of this ring missed.
+        // The creation of another ring finds a release that the drop of the first ring missed.
         drop(self::ring(16));
         assert_eq!((stores(), RingAl::parked()), (0, 0), "round {round}");
     }

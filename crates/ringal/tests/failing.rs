@@ -8,8 +8,8 @@ use std::alloc::System;
 
 use ringal::{CreateError, RingAl};
 
-/// The alignment of every store in this program, in bytes. No other block has this alignment, so it
-/// identifies the stores.
+/// The alignment of every store in this program, in bytes. No other block has this alignment, so
+/// the alignment identifies the stores.
 const STORE: usize = 1 << 13;
 
 /// The system's heap, with a limit on the number of stores.
@@ -56,7 +56,7 @@ fn heap_without_memory_returns_an_error() {
     assert!(matches!(refused, CreateError::NoMemory { bytes, align: STORE } if bytes > 1000), "{refused}");
     assert!(refused.to_string().contains("no memory for a store of"), "{refused}");
 
-    // Parked stores make room once their last buffers are dropped.
+    // Parked stores make room after their last buffers are dropped.
     GLOBAL.room.store(12, Ordering::Relaxed);
     let late: Vec<_> = (0..12).map(|_| ring().unwrap().fixed(10).unwrap()).collect();
     assert_eq!((RingAl::parked(), ring().is_err()), (12, true));

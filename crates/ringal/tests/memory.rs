@@ -6,8 +6,7 @@ use core::ptr::NonNull;
 
 use ringal::{CreateError, RingAl};
 
-/// The maximum number of bytes that a ring loses to guards and alignment. Its capacity is the rest
-/// of the caller's memory.
+/// The maximum number of bytes of the caller's memory that a ring loses to guards and alignment.
 const MARGIN: usize = if cfg!(feature = "checked") { 128 } else { 64 };
 
 #[test]

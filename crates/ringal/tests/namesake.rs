@@ -24,8 +24,8 @@ fn fixed_buffer_writes_as_much_as_fits() -> io::Result<()> {
     buffer.flush()
 }
 
-/// This differs from ringal 0.2 to 0.4, where a buffer of 21 bytes has at least 24. The crate's
-/// documentation lists the difference.
+/// In ringal 0.2 to 0.4, `fixed(21)` returns a buffer with a capacity of at least 24 bytes. The
+/// crate's documentation lists the difference.
 #[test]
 fn fixed_buffer_has_exactly_the_requested_capacity() -> io::Result<()> {
     let mut ringal = RingAl::new(1024);
@@ -114,7 +114,7 @@ fn macro_declares_a_ring_for_each_thread() {
     });
     assert_eq!(line.unwrap().len(), 9);
 
-    // A function cannot capture variables, and still finds the ring.
+    // A nested function cannot capture variables, but still finds the ring.
     fn elsewhere() -> Option<FixedBufMut> {
         ringal!(@fixed, 944)
     }
@@ -124,7 +124,7 @@ fn macro_declares_a_ring_for_each_thread() {
     let (other, here) = (other.join().unwrap(), ringal!(@fixed, 8000));
     assert!(other.is_some() && here.is_some(), "each thread has a ring of its own");
 
-    // The macro of those versions imports these names.
+    // As in those versions, `ringal!(@init, ..)` also imports these names.
     let _ring: RefCell<RingAl> = RefCell::new(RingAl::new(64));
 }
 

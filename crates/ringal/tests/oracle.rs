@@ -12,7 +12,7 @@ use model::{Model, Program};
 use proptest::prelude::*;
 use ringal::RingAl;
 
-/// Runs a program on a ring. Returns the number of served and of refused requests.
+/// Runs a program on a ring. Returns the numbers of served and refused requests.
 fn run(store: usize, most: usize, bytes: &[u8]) -> (usize, usize) {
     let mut model = Model::new(RingAl::new(store), most);
     model.run(&mut Program(bytes));

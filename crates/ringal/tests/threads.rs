@@ -1,4 +1,4 @@
-//! Tests of buffers that one thread fills and another drops.
+//! Tests of buffers that one thread fills and another thread drops.
 #![cfg(feature = "std")]
 
 use std::io::Write;

@@ -5,7 +5,7 @@ use core::fmt::Write as _;
 
 use typed_pool::Usage;
 
-/// The costs of all requests, summed by their kind.
+/// The costs of all requests, summed by kind.
 #[derive(Debug, Default)]
 pub struct RequestCosts {
     kinds: BTreeMap<&'static str, KindCost>,
@@ -18,8 +18,8 @@ struct KindCost {
     over_limit: usize,
     peak_sum: usize,
     peak_most: usize,
-    /// The sum of the bytes that requests still held when they ended, in blocks that outlive their
-    /// request, such as those of its answer.
+    /// The bytes in blocks that outlived their requests, such as the blocks of an answer, summed
+    /// over all requests.
     escaped: usize,
 }
 

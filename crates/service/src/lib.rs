@@ -42,7 +42,7 @@ fn page(status: StatusCode, text: String) -> HtmlPage {
 }
 
 impl Service {
-    /// Creates a service in which each request may hold `limit` bytes.
+    /// Creates a service in which each request may hold at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, costs: Mutex::default(), kept: Mutex::default() })
@@ -107,7 +107,7 @@ impl Service {
     }
 }
 
-/// The kinds of requests, one for each page of the service.
+/// The kinds of requests that the service answers in a scope.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// Sorts the words of the query.

@@ -37,7 +37,7 @@ impl Job {
 }
 
 /// Makes a burst of jobs that all wait at the same time, then a steady flow of jobs. `make` moves a
-/// job into memory and returns its handle. Returns a sum over all jobs.
+/// job into memory and returns a handle to it. Returns a sum over all jobs.
 fn work<B: Deref<Target = Job> + Send>(make: impl Fn(Job) -> B) -> usize {
     let burst: Vec<B> = (0..BURST).map(|number| make(Job::new(number))).collect();
     let sum = |jobs: Vec<B>| jobs.iter().map(|job| job.run()).fold(0, usize::wrapping_add);

@@ -1,5 +1,6 @@
 //! A session table. Threads log users in and replace their sessions. Each request keeps the session
-//! that it began with. A clock holds weak handles, which do not keep a session alive.
+//! that it began with. The clock of each thread is a queue of weak handles, which do not keep a
+//! session alive.
 //!
 //! Run it with `cargo run --release -p shared_arena --example sessions`.
 

@@ -85,7 +85,7 @@ impl StoreAccount {
             Layout::array::<T>(len).map_err(|_| self.refused(usize::MAX, RefusalCause::AddressSpace))?;
         let array = self.acquire(layout)?.cast::<T>();
         for at in 0..len {
-            // SAFETY: the fresh memory has room for `len` items.
+            // SAFETY: the fresh memory has room for `len` items, and `at` is less than `len`.
             let item = unsafe { array.add(at) };
             // SAFETY: the item lies in the fresh memory.
             unsafe { item.write(make()) };
@@ -109,14 +109,15 @@ impl StoreAccount {
     /// `acquire` of this account returned `block` for this `layout`, and no code uses the block
     /// again.
     pub(crate) unsafe fn release(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: `acquire` took the block from the same allocator, with this layout.
+        // SAFETY: `acquire` allocated the block from `Global` with this layout, and the caller
+        // guarantees that no code uses the block again.
         unsafe { raw::release(&Global, block, layout) };
         self.0.release(layout.size());
     }
 }
 
-/// Bytes that an account includes although they are not allocated. Dropping this value takes the
-/// bytes off the account.
+/// Bytes that an account counts before they are allocated. Dropping this value takes the bytes off
+/// the account.
 #[derive(Debug)]
 pub(crate) struct ReservedBytes<'a> {
     account: &'a StoreAccount,

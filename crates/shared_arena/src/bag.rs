@@ -1,4 +1,5 @@
-//! Defines a **bag**: a set of items that many threads push to, and one thread at a time visits.
+//! Defines a **bag**: a set of items. Many threads push items, and one thread at a time visits
+//! them.
 //!
 //! ```text
 //!   push --> news --> fresh --.
@@ -121,7 +122,7 @@ impl<T: Linked> Bag<T> {
         push(&self.news, item.as_ptr(), None, PUSH, |below| link(item).set(below));
     }
 
-    /// Starts a visit, unless another thread is visiting.
+    /// Starts a visit. Returns `None` if another thread is visiting.
     pub(crate) fn visit(&self) -> Option<Visit<'_, T>> {
         let pass = self.gate.try_enter()?;
         if self.old.get().is_null() {
@@ -130,8 +131,9 @@ impl<T: Linked> Bag<T> {
         Some(Visit { bag: self, kept: ptr::null_mut(), _pass: pass })
     }
 
-    /// Starts a visit. If another thread is visiting, leaves the request `wish`, unless that is 0.
-    /// The visitor finds the request after it has opened the gate.
+    /// Starts a visit. If another thread is visiting, leaves the request `wish`, unless that is 0,
+    /// and tries once more. If this returns `None`, the visitor finds the request after it has
+    /// opened the gate.
     pub(crate) fn visit_or_wish(&self, wish: usize) -> Option<Visit<'_, T>> {
         let visit = self.visit();
         if visit.is_some() || wish == 0 {
@@ -160,7 +162,7 @@ pub(crate) struct Visit<'b, T: Linked> {
 }
 
 impl<T: Linked> Visit<'_, T> {
-    /// Takes out an item that no thread has visited yet.
+    /// Takes out an item that no thread has visited yet, if any.
     pub(crate) fn next_new(&mut self) -> Option<NonNull<T>> {
         if self.bag.fresh.get().is_null() && self.bag.has_news() {
             // ORDERING: `TAKE`. Pairs with `Bag::push`.
@@ -169,8 +171,8 @@ impl<T: Linked> Visit<'_, T> {
         pop(&self.bag.fresh)
     }
 
-    /// Takes out an item that an earlier visit kept. Each pass over these items takes out each item
-    /// once.
+    /// Takes out an item that an earlier visit kept, if any. Each pass over these items takes out
+    /// each item once.
     pub(crate) fn next_old(&mut self) -> Option<NonNull<T>> {
         pop(&self.bag.old).or_else(|| {
             self.bag.turn_over();

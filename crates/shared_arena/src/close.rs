@@ -7,7 +7,7 @@
 //! group, also the store.
 //!
 //! The count `out` starts at [`ALIVE`], and the closing thread takes off everything but the slots
-//! in use, so a free may count its slot before the closing thread does. Such a free may run on
+//! in use, so a free can count its slot before the closing thread does. Such a free can run on
 //! another thread, or within this module when the global allocator drops a handle.
 
 use core::ptr::{self, NonNull};
@@ -22,7 +22,7 @@ use crate::store::ArenaStore;
 /// to their slots in use. Returns the number of the other groups.
 ///
 /// With `queue`, the other groups are queued for looks and stay until the caller releases the
-/// shard's turn. Otherwise other threads may free them at once.
+/// shard's turn. Otherwise other threads can free them immediately.
 ///
 /// # Safety
 /// The caller drops the store's arena, and must call this once for each shard. Unless `queue` is
@@ -92,8 +92,8 @@ fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
 /// # Safety
 /// The caller drops the arena of the shard's store, and must call this once for each shard.
 unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
-    // SAFETY: the caller drops the arena, so no holder takes from this inbox, and it is closed
-    // once.
+    // SAFETY: the caller drops the arena, so no holder takes from this inbox, and no other call
+    // closes it.
     for (far, slots) in unsafe { shard.inbox().close() } {
         // SAFETY: slots in the inbox are not counted, so their group is not freed (G1).
         let group = unsafe { PageGroupPtr::around(far, geometry.group) };

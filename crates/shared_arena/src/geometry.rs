@@ -38,8 +38,8 @@ pub(crate) struct Sizes {
     pub(crate) rare: usize,
 }
 
-/// The largest number of slots in a page: at most 63, because the topmost bit of a page's word does
-/// not stand for a slot. Models use fewer slots and pages.
+/// The largest number of slots in a page: at most 63, because the topmost bit of a page's word says
+/// whether the page is listed. Models use fewer slots and pages.
 pub(crate) const SLOTS: usize = if cfg!(ephemera_loom) { 2 } else { 63 };
 
 /// The largest number of pages in a group.
@@ -76,7 +76,7 @@ pub(crate) struct ArenaGeometry {
     pub(crate) pages: usize,
 }
 
-/// The page and slot that an address belongs to.
+/// The page and the slot to which an address belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     /// The index of the page in its group.

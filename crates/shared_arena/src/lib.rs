@@ -51,11 +51,11 @@
 //! * **Without a request**: a thread that needs a page sometimes looks for empty groups among its
 //!   own. The thread frees the groups that two looks in a row found empty ([`Trim::Idle`]).
 //! * **After a hand-over**: if other threads drop many values of a thread, the thread's part of the
-//!   arena grows to about 2 MiB. The pages that the other threads freed then rest until their
-//!   cache lines have left the caches of the other cores. At most four parts, of all arenas
-//!   together, grow in this way at the same time. Once the thread drops its values itself, it frees
-//!   these pages as above. An arena with a limit or with [`Trim::Manual`] does not grow in this
-//!   way.
+//!   arena grows to about 2 MiB. The pages that the other threads freed then rest until their cache
+//!   lines have left the caches of the other cores. At most four parts, of all arenas together,
+//!   grow in this way at the same time. After the thread begins to drop its values itself, it frees
+//!   these pages without a request. An arena with a limit or with [`Trim::Manual`] does not grow in
+//!   this way.
 //! * **On request**: [`SharedArena::trim`] frees the empty groups of the calling thread and of
 //!   exited threads, and the groups that no thread owns. It also asks the other threads to free
 //!   their empty groups when they next need a page. A new thread may take over the pages of an

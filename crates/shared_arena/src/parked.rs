@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | the owner | in its slow path, at a free after an arena's drop, at thread exit | no local free is in progress, so the look is the last one |
 //! | a thread with the lease of the record | after the owner's thread exit | the same |
-//! | any thread | when it creates or drops an arena, or frees the last group of a parked shard | each slot whose bit it sees is free |
+//! | any thread | when it creates or drops an arena, or calls `look_at_all` | each slot whose bit it sees is free |
 //!
 //! A group of a parked shard is **queued** until the owner's look. Only the holder of the shard's
 //! turn frees a queued group (`turn`). Any other group is freed by the thread that counts its last
@@ -56,8 +56,8 @@ const FINISHED_AT_ONCE: usize =
     if cfg!(ephemera_weaken = "arena_requests_are_one") { LOOKS } else { usize::MAX };
 
 /// Closes a shard whose owner may be inside a local free, and parks it if groups are left. Returns
-/// the number of parts of the store that remain: one for each queued group, and one for the shard
-/// in its bag.
+/// the number of parts that the closing thread must leave in the store's count: one for each queued
+/// group, and one for the shard in its bag.
 ///
 /// # Safety
 /// The caller drops the arena of `store`, and parks or closes each of its shards once.
@@ -74,8 +74,8 @@ pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard:
         world.parked.fetch_add(1, Ordering::Relaxed);
         record.data().parked.push(shard.as_non_null());
     }
-    // SAFETY: a live arena has the turn at each of its shards, so the thread that drops it has this
-    // turn. The closing thread's part of the store is not taken off yet.
+    // SAFETY: a live arena has the turn at each of its shards, so the thread that drops the arena
+    // has this turn. The closing thread's part of the store is not taken off yet.
     unsafe { serve(world, store, shard, 0) };
     if waits {
         note(world, record);

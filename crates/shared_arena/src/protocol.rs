@@ -70,7 +70,7 @@ fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>, refused: 
 
 /// Frees memory after `refused`, the refusal of a page's counts. Frees the empty groups of the
 /// shards that [`shrink`] trims, and parked groups unless a limit refused. Then reserves the bytes
-/// of the counts with [`trim::reserve_counts`].
+/// of the counts with [`trim::reserve_counts`], and returns its result.
 ///
 /// # Safety
 /// If `record` is `Some`, the caller holds that record.
@@ -88,8 +88,8 @@ pub(crate) unsafe fn make_room_for_counts<'s>(
 
 /// Unbinds the empty groups of each shard whose record no thread holds, so that any shard can bind
 /// them. Unless `thorough` is set, skips shards that probably have no empty group. The record of
-/// such a shard has had no new holder since `scavenge` last trimmed the shard, and less than an
-/// eighth of the shard's pages have been booked since then.
+/// such a shard has had no new holder since `scavenge` last trimmed the shard, and remote frees of
+/// fewer than an eighth of the shard's pages have been booked since then.
 fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     for shard in store.shards() {
         with_lease(world, shard, |record| {

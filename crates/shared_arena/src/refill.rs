@@ -22,7 +22,9 @@ const AHEAD: usize = 4;
 const LOOK_EVERY: usize = 64;
 
 impl ShardOwner<'_> {
-    /// Claims a slot if the shard can find one without allocating a group.
+    /// Claims a slot from the shard's pages, remote frees, or groups that no shard has. Allocates a
+    /// group only to let pages rest. Returns `None` if the shard must allocate a group to serve the
+    /// claim.
     pub(crate) fn serve(self) -> Option<NonNull<u8>> {
         self.obey();
         loop {
@@ -59,7 +61,8 @@ impl ShardOwner<'_> {
         }
     }
 
-    /// Trims if another thread asked for a trim, or looks for idle groups if a look is due.
+    /// Decides whether pages still rest, if a decision is due. Then trims if another thread asked
+    /// for a trim, or looks for idle groups if a look is due.
     fn obey(self) {
         if self.shard.quiet().rest.note_visit() {
             self.book_and_decide();
@@ -81,7 +84,7 @@ impl ShardOwner<'_> {
     }
 
     /// Makes a page with free slots the current page: the same page again, or the first page of the
-    /// list. Returns `false` if there is none.
+    /// list. Returns `false` if no page has free slots.
     fn next_page(self) -> bool {
         let shard = self.shard;
         // SAFETY: the current page belongs to a group of this shard, so the group is live (G1).
@@ -144,7 +147,8 @@ impl ShardOwner<'_> {
         first()
     }
 
-    /// Binds or allocates a group if the shard needs more pages so that others rest.
+    /// Binds or allocates a group if the shard needs more pages so that others rest. Returns
+    /// whether it did.
     fn grow_for_rest(self) -> bool {
         self.grows_for_rest() && (self.bind_unbound() || self.grow().is_ok())
     }
@@ -185,8 +189,8 @@ impl ShardOwner<'_> {
         shard.groups().publish(group.as_ptr());
     }
 
-    /// Allocates a group with as many pages as the shard has, up to the type's maximum. If the
-    /// limit or the global allocator refuses that group, allocates a group with one page.
+    /// Allocates and binds a group with as many pages as the shard has, up to the type's maximum.
+    /// If the limit or the global allocator refuses that group, the new group has one page.
     pub(crate) fn grow(self) -> Result<(), Refused> {
         let pages = self.shard.pages().get().clamp(1, self.geometry().pages.max(1));
         let group = self.store.make_group(pages).or_else(|refused| match pages {

@@ -19,12 +19,12 @@ use crate::shard::ShardPtr;
 const LARGEST_STRIDE: usize = REST / 8 / SPACING;
 
 /// The minimum total size, in bytes, of a shard's pages at which they rest. The lines of fewer
-/// pages stay in the caches of both cores, so it is faster to reuse the pages at once.
+/// pages stay in the caches of both cores, so it is faster to reuse the pages immediately.
 const LEAST: usize = 32 << 10;
 
-/// The maximum number of pages to which a shard grows so that they rest. Without it, a shard of
-/// small slots would need thousands of pages, whose bits and handle counts take more than `REST`
-/// bytes.
+/// The maximum number of pages to which a shard grows so that they rest. Without this bound, a
+/// shard of small slots would need thousands of pages, whose bits and handle counts take more than
+/// `REST` bytes.
 const MOST_PAGES: usize = 512;
 
 /// The maximum number of shards of a process whose pages rest at the same time.
@@ -78,8 +78,8 @@ impl ShardOwner<'_> {
     }
 }
 
-/// Makes the pages of a shard rest no longer. The shard's owner calls this, or the thread that
-/// drops the arena: no `ShardOwner` exists then (O1), so the owner does not use the shard's `Rest`.
+/// Ends the rest of a shard's pages. The shard's owner calls this, or the thread that drops the
+/// arena: no `ShardOwner` exists then (O1), so the owner does not use the shard's `Rest`.
 pub(crate) fn end(shard: ShardPtr) {
     if shard.quiet().rest.end() {
         release();

@@ -5,14 +5,14 @@
 //!   hot ------> one free slot
 //!   bits, base  the current page: its free slots, all taken out of the page's word
 //!   avail ----> page with free slots --> page with free slots   (LISTED, like the current page)
-//!   groups ---> every group of the shard, wherever its pages are
+//!   groups ---> every group of the shard, whether or not its pages are listed
 //! ```
 //!
 //! A claim takes the slot in `hot`, or else one of `bits`. If both are empty, the claim takes the
-//! slow path (`refill`), which fills `bits` with up to 63 slots. A free puts its slot into `hot` if
-//! `hot` is empty. Otherwise it sets the slot's bit in the word of its page, and links the page if
-//! the page was full. A free does nothing else. Methods of the arena find empty groups, so a free
-//! need not know whether the arena is live.
+//! slow path (`refill`), which fills `bits` with up to 63 slots. A local free puts its slot into
+//! `hot` if `hot` is empty. Otherwise it sets the slot's bit in the word of the slot's page, and
+//! links the page if the page was full. Only methods of the arena look for empty groups, so a local
+//! free need not know whether the arena is live.
 
 use core::ptr::{self, NonNull};
 
@@ -56,7 +56,7 @@ pub(crate) struct Shard {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct QuietFields {
-    /// The store that this shard belongs to. `ArenaStore::of` casts this pointer to its type.
+    /// The store to which this shard belongs. `ArenaStore::of` casts this pointer back.
     store: *const (),
     /// The number of slow paths since the owner last looked for idle groups, except those while
     /// pages rest.
@@ -174,7 +174,7 @@ impl ShardPtr {
         NonNull::new(shard).map(Self)
     }
 
-    /// Returns the shard that `group` is bound to.
+    /// Returns the shard to which `group` is bound.
     ///
     /// # Safety
     /// The group is bound: one of its slots was claimed and is not freed.
@@ -208,7 +208,7 @@ impl ShardPtr {
         unsafe { &(*self.0.as_ptr()).remote.inbox }
     }
 
-    /// Returns the address of the store that the shard belongs to.
+    /// Returns the address of the store to which the shard belongs.
     pub(crate) fn store(self) -> *const () {
         // SAFETY: the shard is not freed while this pointer is used (S1), and `store` never
         // changes.
@@ -267,7 +267,7 @@ impl ShardPtr {
         }
         self.bits().set(bits & (bits - 1));
         let offset = bits.trailing_zeros() as usize * geometry.stride;
-        // SAFETY: the bits of `bits` stand for slots of the page that begins at `base` (O2).
+        // SAFETY: each bit in `bits` is that of a slot in the page that begins at `base` (O2).
         let slot = unsafe { self.base().get().add(offset) };
         prefetch::for_write(slot.wrapping_add(ahead(geometry)));
         // SAFETY: an address in a group is not null.
@@ -294,7 +294,7 @@ impl ShardPtr {
         if bits.is_unlisted() {
             return self.put_first(group, near, 1 << position.slot);
         }
-        // This write also publishes all accesses to the slot. After this write, another thread may
+        // This write also publishes all accesses to the slot. After this write, another thread can
         // free the group and the shard.
         near.local().publish(bits.and(1 << position.slot).word());
     }

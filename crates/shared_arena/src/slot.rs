@@ -20,8 +20,8 @@ use crate::store::ArenaStore;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::thread;
 
-/// A kind of arena that a handle's slot can come from. The kind determines which threads may free
-/// the slot and what a free checks.
+/// The kind of arena from which a handle's slot comes. It determines which threads may free the
+/// slot and what a free checks.
 pub(crate) trait ArenaKind {
     /// Frees a slot without dropping its value.
     ///
@@ -41,11 +41,11 @@ pub(crate) enum Threads {}
 pub(crate) enum OneThread {}
 
 /// The kind for [`ArenaRc`](crate::ArenaRc), whose slots may come from any arena. Each free checks
-/// which kind of arena the slot belongs to.
+/// the kind of the slot's arena.
 #[derive(Debug)]
 pub(crate) enum Either {}
 
-/// Returns the identity that groups of pools carry in place of a record's address.
+/// Returns the identity that groups of pools have in their headers instead of a record's address.
 #[inline]
 pub(crate) fn pool_mark() -> *const () {
     static MARK: u8 = 0;
@@ -65,10 +65,10 @@ unsafe fn leave<T>(slot: NonNull<T>) -> PageGroupPtr {
     unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) }
 }
 
-/// Frees a slot to the shard that its group is bound to.
+/// Frees a slot to the shard of its group.
 ///
 /// # Safety
-/// `slot` was claimed from `group`, and this thread owns the shard that the group is bound to. The
+/// `slot` was claimed from `group`, and this thread owns the shard to which the group is bound. The
 /// caller does not use the slot again.
 #[inline]
 unsafe fn put<T>(group: PageGroupPtr, slot: NonNull<T>) {
@@ -79,7 +79,7 @@ unsafe fn put<T>(group: PageGroupPtr, slot: NonNull<T>) {
     unsafe { shard.put(&Of::<T>::GEOMETRY, group, slot.cast()) };
 }
 
-/// Frees a slot on a thread that does not own its page, or after the arena's drop.
+/// Frees a slot on a thread that does not own the slot's page, or after the arena's drop.
 ///
 /// # Safety
 /// `slot` was claimed from `group`, which belongs to a `SharedArena` or `Arena`. The caller owns

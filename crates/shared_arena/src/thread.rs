@@ -1,5 +1,5 @@
 //! Binds threads to records in the process's only world (`ArenaWorld`), and calls `protocol` with
-//! both. The public types call this module.
+//! the world and the record. The public types call this module.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +44,8 @@ impl Tenant for ArenaRecord {
     }
 }
 
-/// Returns the identity of this thread's record, which the groups of the record carry.
+/// Returns the identity of this thread's record, which the groups of the record have in their
+/// headers.
 #[inline]
 pub(crate) fn here() -> *const () {
     identity(local::current::<ArenaRecord>())

@@ -3,7 +3,7 @@
 //!
 //! One pass over the shard's groups takes the empty groups off the shard's list, and rebuilds the
 //! list of pages with free slots. The pass runs inside the store's gate. While the arena is live,
-//! only a trim looks for empty groups. A free never does.
+//! only a trim looks for empty groups; a free never does.
 
 use core::ptr;
 
@@ -41,19 +41,20 @@ pub(crate) enum Fate {
 
 impl ShardOwner<'_> {
     /// Drains the inbox, takes the empty groups off this shard, and frees or unbinds them as `fate`
-    /// says. Returns their number, or 0 if another thread keeps the gate shut for too long.
+    /// says. Returns the number of these groups, or 0 if another thread keeps the gate shut for too
+    /// long.
     pub(crate) fn trim(self, fate: Fate) -> usize {
         self.trim_behind(ArenaStore::enter_patiently, Which::Empty, fate).unwrap_or(0)
     }
 
     /// Sorts the pages with free slots, so that the next claims take slots of partly used pages
-    /// first. Also frees idle groups.
+    /// first. Also frees idle groups. If the gate stays shut, only drains the inbox.
     pub(crate) fn prefer_used_pages(self) {
         self.trim_behind(ArenaStore::enter_patiently, Which::Idle, Fate::Release);
     }
 
-    /// Trims during a claim: frees the groups that `which` selects. Waits only briefly for the
-    /// gate, and returns `None` if the gate stays shut.
+    /// Trims during a claim: frees the groups that `which` selects, and returns their number. Waits
+    /// only briefly for the gate, and returns `None` if the gate stays shut.
     pub(crate) fn trim_in_passing(self, which: Which) -> Option<usize> {
         self.trim_behind(ArenaStore::enter, which, Fate::Release)
     }
@@ -71,7 +72,7 @@ impl ShardOwner<'_> {
             return None;
         }
         if which == Which::Empty {
-            // This trim obeys every request that was made before this point.
+            // This trim fulfils every request to trim that was made before this point.
             self.store.epoch().turned(&self.shard.quiet().epoch);
             rest::end(self.shard);
         }
@@ -127,9 +128,8 @@ impl ShardOwner<'_> {
     }
 }
 
-/// Reserves the bytes of a page's counts after `refused`, the refusal of these counts. The caller
-/// has already freed the empty groups of shards. Returns `None` if the limit does not allow the
-/// bytes.
+/// Reserves the bytes for a page's counts, whose allocation failed with `refused`. The caller has
+/// already freed the empty groups of shards. Returns `None` if the limit does not allow the bytes.
 ///
 /// Frees groups that no shard has: all of them if the global allocator refused the counts, else
 /// only as many as the limit requires.

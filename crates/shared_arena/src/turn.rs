@@ -42,7 +42,8 @@ pub(crate) struct TurnWork {
 }
 
 impl Turn {
-    /// Creates a turn that is taken: a live arena has the turns of all its shards until its drop.
+    /// Creates a turn that is taken, because a live arena holds the turns of all its shards until
+    /// its drop.
     pub(crate) fn taken() -> Self {
         Self(AtomicPtr::new(busy(ptr::null_mut())))
     }

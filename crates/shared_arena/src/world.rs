@@ -109,7 +109,7 @@ impl ArenaWorld {
     }
 }
 
-/// Returns the identity of a record, which each of its groups has in the header.
+/// Returns the address that identifies `record` in the headers of its groups.
 #[inline]
 pub(crate) fn identity(record: &Record<ArenaRecord>) -> *const () {
     ptr::from_ref(record).cast()
@@ -122,7 +122,6 @@ pub(crate) fn identity(record: &Record<ArenaRecord>) -> *const () {
 pub(crate) struct ParkedTally {
     /// The number of stores that are not freed although their arena was dropped.
     pub(crate) stores: core::sync::atomic::AtomicUsize,
-    /// The number of looks at a group.
     pub(crate) looks: core::sync::atomic::AtomicUsize,
 }
 

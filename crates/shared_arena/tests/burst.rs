@@ -41,7 +41,6 @@ fn burst(arena: &SharedArena<Job>) -> Vec<ArenaBox<Job>> {
     values
 }
 
-/// Drops values on another thread.
 fn drop_elsewhere(values: Vec<ArenaBox<Job>>) {
     thread::spawn(move || drop(values)).join().expect("no drop panics");
 }
@@ -59,7 +58,6 @@ fn hand_over(arena: &SharedArena<Job>, queue: usize) -> usize {
     arena.statistics().bytes_held
 }
 
-/// Draws a number below `bound`.
 fn draw(state: &mut u64, bound: usize) -> usize {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) as usize % bound
@@ -207,8 +205,8 @@ fn groups_of_a_sleeping_thread_are_freed_with_the_arena() {
         asleep.wait();
         let held = arena.statistics().bytes_held;
         drop_elsewhere(values.recv().expect("the owner sends"));
-        // Another thread cannot use the groups of the sleeping thread. The pages of the other
-        // thread rest.
+        // The thread of the hand-over cannot use the groups of the sleeping thread, and its own
+        // pages rest.
         let shared = Arc::clone(&arena);
         threads.spawn(move || hand_over(&shared, QUEUE)).join().expect("no panic");
         let after_work = arena.statistics().bytes_held;

@@ -32,7 +32,7 @@ fn end_one() {
 }
 
 /// A point in a free at which one thread stops until the test releases the thread. The tests take
-/// turns.
+/// turns, so they share one such point.
 struct Stop {
     reached: AtomicBool,
     released: AtomicBool,
@@ -40,7 +40,7 @@ struct Stop {
 
 static STOP: Stop = Stop { reached: AtomicBool::new(false), released: AtomicBool::new(false) };
 
-/// Stops the calling thread.
+/// Stops the calling thread until the test releases it.
 fn stop() {
     STOP.reached.store(true, SeqCst);
     while !STOP.released.load(SeqCst) {

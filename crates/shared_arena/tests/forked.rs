@@ -30,8 +30,8 @@ fn end_one() {
 fn ends_leave_nothing() -> bool {
     let (groups, bytes) = (HEAP.groups(), HEAP.held());
     (0..300).for_each(|_| end_one());
-    // The memory of the parent's other threads counts both before and after. The bounds leave room
-    // for the memory that this thread keeps.
+    // Both figures include the memory of the parent's other threads. The bounds leave room for the
+    // memory that this thread keeps.
     HEAP.groups() <= groups + (256 << 10) && HEAP.held() <= bytes + (512 << 10)
 }
 

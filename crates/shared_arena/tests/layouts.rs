@@ -12,8 +12,8 @@ use std::collections::HashSet;
 use shared_arena::{Arena, ArenaBox, Pool, SharedArena};
 use tally::Tally;
 
-/// Fills every arena with values. Asserts that the values are aligned, have different addresses,
-/// and stay intact until they are dropped in another order.
+/// Fills an arena of each kind with values. Asserts that the values are aligned, have different
+/// addresses, and stay intact until they are dropped in another order.
 fn many<T: Clone + PartialEq + Debug + Send + 'static>(count: usize, make: impl Fn(usize) -> T) {
     let check = |place: *const T, seen: &mut HashSet<usize>| {
         assert!(place.is_aligned());

@@ -1,7 +1,7 @@
 //! Tests limits: a refusal returns the value, and empty pages are used before a refusal.
 //!
 //! The tests take turns. Otherwise a thread of another test might take over the record of an exited
-//! thread. No other thread could then free the pages of that record.
+//! thread, and no other thread could then free that record's pages.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -187,8 +187,8 @@ fn limits_for_counts(check: impl Fn(usize)) {
     (6_000..14_000).step_by(if cfg!(miri) { 4_000 } else { 24 }).for_each(check);
 }
 
-/// When the last counted handle is refused, the slot at hand is the only live slot of its group,
-/// and a page with counts has free slots.
+/// When the last counted handle is refused, the slot claimed for it is the only live slot of its
+/// group, and a page with counts has free slots.
 #[test]
 fn counts_are_not_refused_while_a_trim_would_make_room() {
     take_turn();

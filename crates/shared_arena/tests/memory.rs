@@ -19,8 +19,8 @@ fn groups() -> usize {
     GLOBAL.aligned().bytes
 }
 
-/// Runs a test while no other test runs. Asserts that the process holds equally many bytes of
-/// groups before and after.
+/// Runs a test while no other test runs. Asserts that the process holds the same number of bytes in
+/// groups before and after the test.
 fn balanced(test: impl FnOnce()) {
     take_turn();
     let before = groups();
@@ -285,8 +285,8 @@ fn conc_drop_beside_the_last_values_frees_everything() {
             drop(arena);
             home.join().unwrap();
             elsewhere.join().unwrap();
-            // The owner looks at its thread exit, and counts every overtaken free. No other thread
-            // looks.
+            // The owner looks at its thread exit, and counts every free that did not see the drop
+            // of the arena. No other thread looks.
             assert_eq!(groups(), before, "in round {round}");
         }
     });

@@ -1,4 +1,5 @@
-//! Tests a program for the published shared_arena 0.8, which uses only the API of that version.
+//! Tests that code for the published shared_arena 0.8, which uses only the API of that version,
+//! works with this crate.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -163,7 +164,7 @@ fn shrinking_frees_pages() {
     assert_eq!((arena.stats(), pool.stats()), ((0, 0), (0, 0)));
 }
 
-/// A trait implemented by the handle would hide the value's method.
+/// If a handle implemented the trait of a method, it would hide the value's method.
 #[test]
 fn handles_do_not_hide_methods_of_values() {
     let (arena, pool) = (SharedArena::new(), Pool::new());

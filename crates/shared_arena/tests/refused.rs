@@ -1,5 +1,5 @@
-//! Tests arenas with a global allocator that refuses one call, or all calls from one on. Requests
-//! that get no memory fail, values stay intact, and all memory is freed.
+//! Tests arenas with a global allocator that refuses one call, or that call and all later ones.
+//! Requests that get no memory fail, values stay intact, and all memory is freed.
 #![cfg(feature = "std")]
 
 extern crate alloc;

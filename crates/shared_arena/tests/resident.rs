@@ -18,7 +18,7 @@ fn a_live_word_costs_at_most_16_resident_bytes() {
     const COUNT: usize = 126_000;
     take_turn();
     let mut values: Vec<ArenaBox<u64>> = Vec::with_capacity(COUNT);
-    // The vector's own pages are resident before the measurement.
+    // These values make the vector's own pages resident before the measurement.
     let warm = SharedArena::new();
     values.extend((0..COUNT as u64).map(|value| warm.alloc(value)));
     values.clear();

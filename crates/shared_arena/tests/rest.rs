@@ -66,7 +66,8 @@ fn pages_that_rested_are_freed_once_only_their_owner_drops_values() {
     let arena = SharedArena::new();
     grow(&arena);
     assert!(held(&arena) > RESTING / 2);
-    // The owner decides within 1,024 slow paths, and needs two looks for idle groups after that.
+    // Within 1,024 slow paths, the owner decides that its pages rest no longer. It then needs two
+    // looks for idle groups.
     for _ in 0..300 {
         drop((0..BATCH).map(|_| make(&arena)).collect::<Vec<_>>());
     }
@@ -135,15 +136,15 @@ fn at_most_four_arenas_rest_at_the_same_time() {
     let most = 4 * (RESTING + FEW) + 4 * FEW;
     let all: usize = arenas.iter().map(held).sum();
     assert!(all <= most, "{all} bytes");
-    // The drop of the arenas lets others rest.
+    // After the drop of these arenas, the pages of others can rest.
     drop(arenas);
     let arena = SharedArena::new();
     grow(&arena);
     assert!(held(&arena) > RESTING / 2);
 }
 
-/// Lets the pages of four arenas rest, calls `end` for each arena, and asserts that those of a
-/// fifth one can rest then.
+/// Lets the pages of four arenas rest, calls `end` for each arena, and asserts that the pages of a
+/// fifth arena can then rest.
 fn another_arena_rests_after(end: impl Fn(&SharedArena<Value>)) {
     take_turn();
     let arenas = [(); 4].map(|()| SharedArena::new());

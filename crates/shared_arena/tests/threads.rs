@@ -2,7 +2,7 @@
 //! time.
 //!
 //! The tests take turns. Otherwise a thread of another test might take over the record of an exited
-//! thread. No other thread could then free the pages of that record.
+//! thread, and no other thread could then free that record's pages.
 #![cfg(feature = "std")]
 
 extern crate alloc;

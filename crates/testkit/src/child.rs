@@ -29,7 +29,7 @@ const PART: &str = "EPHEMERA_TESTKIT_PART";
 /// The exit code of a child that panicked instead of ending its process.
 const UNWOUND: i32 = 3;
 
-/// Returns the name of the part that this process runs, if it is a child.
+/// Returns the name of the part that this child process runs, or `None` in the parent process.
 #[must_use]
 pub fn part() -> Option<String> {
     std::env::var(PART).ok()
@@ -79,8 +79,8 @@ pub fn command(test: &str, part: &str) -> Command {
 /// Runs a [`command`] to its end.
 ///
 /// # Panics
-/// Panics if the command cannot be started, or if this binary has no test of that name. A child
-/// without a test would succeed.
+/// Panics if the command cannot be started, or if this binary has no test of that name, because a
+/// child that runs no test succeeds.
 #[must_use]
 pub fn ended(command: &mut Command) -> Ended {
     let output = command.output().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));

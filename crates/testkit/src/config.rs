@@ -4,8 +4,8 @@
 //! operation still occur.
 #![forbid(unsafe_code)]
 
-/// Returns `miri` under Miri. Otherwise returns `here`, or a quarter of it under AddressSanitizer,
-/// whose quarantine makes blocks expensive, and with `--cfg ephemera_short`.
+/// Returns `miri` under Miri. Elsewhere, returns `here`, or a quarter of it with `--cfg
+/// ephemera_short` or under AddressSanitizer, whose quarantine makes blocks expensive.
 const fn here_or_miri(here: usize, miri: usize) -> usize {
     if cfg!(miri) {
         miri
@@ -19,8 +19,7 @@ const fn here_or_miri(here: usize, miri: usize) -> usize {
 /// Number of seeds for each profile. The environment variable [`SEEDS_VARIABLE`] overrides this
 /// number.
 pub const SEEDS: usize = here_or_miri(96, 1);
-/// The environment variable that overrides [`SEEDS`]. `cargo xtask test` sets it to a quarter of
-/// that number.
+/// The environment variable that overrides [`SEEDS`]. `cargo xtask test` sets it to 24.
 pub const SEEDS_VARIABLE: &str = "EPHEMERA_SEEDS";
 /// Number of operations in a program generated from a seed.
 pub const SEED_OPS: usize = here_or_miri(400, 24);
@@ -79,8 +78,8 @@ pub const FILLED_EDGE: usize = here_or_miri(64 << 10, 256);
 ///
 /// # Panics
 ///
-/// Panics if the variable is set to anything but a positive number. A suite that did not run any
-/// program would pass.
+/// Panics if the variable is set to anything but a positive number. Zero is refused, because a
+/// suite that does not run any program passes.
 #[must_use]
 pub fn seeds() -> u64 {
     let Some(text) = std::env::var_os(SEEDS_VARIABLE) else { return SEEDS as u64 };

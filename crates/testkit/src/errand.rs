@@ -20,7 +20,6 @@ use crate::config::{EXCHANGE_ROUNDS, EXCHANGE_THREADS};
 use crate::rng::SplitMix;
 use crate::violation::Violation;
 
-/// The kinds of errand.
 #[derive(Debug)]
 enum Work {
     /// Checks these blocks and frees them.
@@ -215,8 +214,7 @@ fn trade<A: Allocator>(
     let mut kept = Vec::new();
     let free = |block: Block| {
         block.check()?;
-        // SAFETY: all threads of an exchange share one allocator, and each block has one owner at a
-        // time.
+        // SAFETY: this allocator, which all threads of the exchange share, allocated the block.
         unsafe { block.free(alloc) };
         Ok(())
     };

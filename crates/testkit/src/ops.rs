@@ -7,7 +7,7 @@
 //! kind | extent | magnitude | align |  pick   | detail
 //! ```
 //!
-//! Every word of eight bytes decodes to an operation. Small bytes stand for simple operations, so
+//! Every word of eight bytes decodes to an operation. Smaller bytes encode simpler operations, so
 //! an operation becomes simpler when proptest shrinks its word.
 #![forbid(unsafe_code)]
 
@@ -41,8 +41,8 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// Returns the size in bytes that this extent stands for. `edges` are the subject's interesting
-    /// sizes.
+    /// Returns this extent as a size in bytes. `edges` are the subject's interesting sizes. If
+    /// there are none, 64 replaces them.
     #[must_use]
     pub fn resolve(self, edges: &[usize]) -> usize {
         match self {
@@ -70,8 +70,8 @@ impl Extent {
     }
 
     /// Returns the size that a block of `old` bytes shrinks to. [`Extent::Bytes`] is the
-    /// difference, and [`Extent::Edge`] the new size, unless `old` is smaller. [`Extent::Huge`]
-    /// stands for 0.
+    /// difference, and [`Extent::Edge`] the new size, unless `old` is smaller. For
+    /// [`Extent::Huge`], returns 0.
     #[must_use]
     pub fn shrunk(self, old: usize, edges: &[usize]) -> usize {
         match self {
@@ -104,7 +104,8 @@ impl Extent {
     }
 }
 
-/// Returns a layout of `size` bytes, or of the largest size that the alignment `align` allows.
+/// Returns a layout of `size` bytes, or of the largest size that the alignment `align` allows if
+/// `size` is larger.
 #[must_use]
 pub fn clamped(size: usize, align: usize) -> Layout {
     let largest = isize::MAX as usize - (align - 1);
@@ -227,8 +228,8 @@ pub(crate) enum OpKind {
     CheckAll,
 }
 
-/// The meaning of byte 0 of a word, modulo 32. Programs allocate slightly more blocks than they
-/// free, so the number of live blocks grows.
+/// Maps byte 0 of a word, modulo 32, to a kind of operation. Programs allocate slightly more blocks
+/// than they free, so the number of live blocks grows.
 const KINDS: [OpKind; 32] = {
     use OpKind::{
         Allocate, AllocateElsewhere, AllocateZeroed, CheckAll, Free, FreeFifo, FreeLifo, Grow, GrowAlign,
@@ -271,7 +272,7 @@ const KINDS: [OpKind; 32] = {
 };
 
 impl OpKind {
-    /// Returns a value of byte 0 that stands for this kind.
+    /// Returns the smallest value of byte 0 that encodes this kind.
     pub(crate) fn byte(self) -> u8 {
         KINDS.iter().position(|&kind| kind == self).expect("the table contains every kind") as u8
     }
@@ -290,7 +291,7 @@ fn align(selector: u8) -> usize {
 }
 
 impl Op {
-    /// Decodes the operation that a word stands for.
+    /// Decodes a word to an operation.
     #[must_use]
     pub fn decode(word: OpWord) -> Self {
         let [kind, extent, low, high, aligned, pick_low, pick_high, detail] = word;

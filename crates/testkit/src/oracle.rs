@@ -1,4 +1,4 @@
-//! The naive oracle: a plain list of all live blocks.
+//! Defines the naive oracle: a plain list of all live blocks.
 //!
 //! The oracle checks these properties, by the simplest possible code:
 //!
@@ -101,6 +101,7 @@ impl Oracle {
     /// # Errors
     ///
     /// Returns a violation if the block lacks one of the properties 1 to 4 and 6, or 7 if `zeroed`.
+    /// In that case, the oracle no longer has the block.
     ///
     /// # Panics
     ///

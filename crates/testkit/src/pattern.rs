@@ -25,11 +25,8 @@ static ZEROS: [u8; 4096] = [0; 4096];
 /// A byte that differs from its expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
-    /// The offset in the block.
     pub(crate) offset: usize,
-    /// The value found.
     pub(crate) found: u8,
-    /// The expected value.
     pub(crate) expected: u8,
 }
 
@@ -59,7 +56,7 @@ pub(crate) unsafe fn fill(start: NonNull<u8>, range: Range<usize>, seed: u8) {
 }
 
 /// Returns the first byte at the offsets `range` from `start` that differs from the pattern of
-/// `seed`.
+/// `seed`, if any.
 ///
 /// # Safety
 ///
@@ -71,7 +68,7 @@ pub(crate) unsafe fn first_change(start: NonNull<u8>, range: Range<usize>, seed:
     unsafe { first_difference(start, range, |at, end| window(at, end, seed)) }
 }
 
-/// Returns the first byte at the offsets `range` from `start` that is not zero.
+/// Returns the first byte at the offsets `range` from `start` that is not zero, if any.
 ///
 /// # Safety
 ///
@@ -91,8 +88,8 @@ fn window(at: usize, end: usize, seed: u8) -> &'static [u8] {
     &TABLE[usize::from(seed) + phase..][..len]
 }
 
-/// Returns the first byte at the offsets `range` from `start` that differs from the expected bytes.
-/// `expect` returns the expected bytes piece by piece, for an offset and an end.
+/// Returns the first byte at the offsets `range` from `start` that differs from the expected bytes,
+/// if any. `expect(at, end)` returns the expected bytes from offset `at`, up to `end` or less.
 ///
 /// # Safety
 ///

@@ -12,7 +12,7 @@ use crate::rng::SplitMix;
 /// The mix of operations in a program generated from a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// All operations.
+    /// All kinds of operation.
     Mixed,
     /// Blocks are freed in the order in which they were allocated, as from a queue.
     Fifo,
@@ -31,8 +31,8 @@ impl Profile {
     pub const ALL: [Self; 6] =
         [Self::Mixed, Self::Fifo, Self::Lifo, Self::Resize, Self::HandOver, Self::Trim];
 
-    /// Returns the kinds to draw from, with equal probability. An empty slice stands for all kinds,
-    /// as frequent as in random words.
+    /// Returns the kinds to draw from. A kind that is listed twice is drawn twice as often. If the
+    /// slice is empty, all kinds are drawn, as often as random words encode them.
     const fn kinds(self) -> &'static [OpKind] {
         use OpKind::{
             Allocate, AllocateElsewhere, AllocateZeroed, CheckAll, Free, FreeFifo, FreeLifo, Grow, GrowAlign,
@@ -105,8 +105,8 @@ impl Profile {
     }
 }
 
-/// A sequence of operations. Every byte string decodes to a program, and every part of a program is
-/// a program.
+/// A sequence of operations. Every byte string decodes to a program, and any subsequence of a
+/// program's operations is a program.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Program {
     words: Vec<OpWord>,
@@ -131,7 +131,8 @@ impl Program {
         self.words.concat()
     }
 
-    /// Generates a program of `len` operations of `profile`. Equal arguments give equal programs.
+    /// Generates a program of `len` operations with the mix `profile`. Equal arguments give equal
+    /// programs.
     #[must_use]
     pub fn from_seed(seed: u64, len: usize, profile: Profile) -> Self {
         let mut rng = SplitMix::new(seed);

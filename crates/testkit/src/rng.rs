@@ -1,11 +1,12 @@
-//! Defines a deterministic source of random draws. A seed gives the same program on every host.
+//! Defines a deterministic source of random numbers. A seed generates the same program on every
+//! host.
 #![forbid(unsafe_code)]
 
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 
-/// A stream of random draws. The algorithm of its generator is fixed, so a seed that finds a fault
-/// still finds it with later versions of `rand`.
+/// A stream of random numbers. The algorithm of its generator is fixed, so a seed that finds a
+/// fault still finds it with later versions of `rand`.
 #[derive(Clone, Debug)]
 pub struct SplitMix(SplitMix64);
 
@@ -24,8 +25,8 @@ impl SplitMix {
     /// Returns a number below `bound`, or 0 if `bound` is 0. The distribution is uneven for bounds
     /// near 2^64.
     pub fn below(&mut self, bound: usize) -> usize {
-        // This takes the remainder, because a sampler of `rand` would change the program of every
-        // seed.
+        // This takes the remainder, because a switch to a sampler of `rand` would change the
+        // program of every seed.
         if bound == 0 { 0 } else { (self.draw() % bound as u64) as usize }
     }
 }

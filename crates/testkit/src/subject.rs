@@ -10,7 +10,7 @@ use crate::errand::{Done, Errand};
 /// An allocator under test, with the facts that the suite needs.
 ///
 /// The subject usually owns the backing allocator, and the allocator under test may borrow from the
-/// subject, so `Alloc<'s>` may be `RingAlloc<&'s Hostile>`, an allocator over
+/// subject. For example, `Alloc<'s>` may be `RingAlloc<&'s Hostile>`, an allocator over
 /// [`Shared`](crate::backing::Shared), or a zero-sized type with global state.
 ///
 /// [`fresh`](Subject::fresh) and [`finish`](Subject::finish) are the only required methods. A
@@ -38,8 +38,8 @@ pub trait Subject {
     where
         Self: 's;
 
-    /// Whether [`Subject::elsewhere`] runs errands on another thread. If so, the suite checks that
-    /// it does.
+    /// Whether [`Subject::elsewhere`] runs errands on another thread. If so, the suite checks the
+    /// thread of each errand.
     const HAND_OVER: bool = false;
 
     /// Whether all subjects of this type share state. If so, the suite runs only one program at a
@@ -83,12 +83,13 @@ pub trait Subject {
         errand.run_here(alloc)
     }
 
-    /// Returns the [`Refusals`] of the backing allocator, if it has them.
+    /// Returns the [`Refusals`] of the backing allocator, or `None` if it has none, which is the
+    /// default.
     fn refusals(&self) -> Option<&Refusals> {
         None
     }
 
-    /// Ends the use of `alloc`, after all of its blocks have been freed. Returns the number of
-    /// bytes still held from the backing allocator, which should be 0.
+    /// Drops `alloc` after all of its blocks have been freed. Returns the number of bytes still
+    /// held from the backing allocator, which should be 0.
     fn finish(&self, alloc: Self::Alloc<'_>) -> usize;
 }

@@ -38,7 +38,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns the sum of two reports. Its peak is the larger of the two peaks.
+    /// Returns the sum of two reports. The peak of the sum is the larger of the two peaks.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -179,12 +179,12 @@ pub fn run_exchange<S: Subject>(subject: &S, seed: u64) {
     assert!(after <= before, "exchange with seed {seed}: {}", Violation::BytesLeft { before, after });
 }
 
-/// Returns whether every allocator must serve the layout, unless the backing allocator refuses.
+/// Returns whether the request is ordinary: every allocator must serve it, unless the backing
+/// allocator refuses a call or [`Subject::may_refuse`] allows a refusal.
 pub(crate) fn is_modest(layout: Layout) -> bool {
     layout.size() <= MODEST_SIZE && layout.align() <= MODEST_ALIGN
 }
 
-/// The ways to resize a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resize {
     Grow,

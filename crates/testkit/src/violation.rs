@@ -58,7 +58,7 @@ pub enum Violation {
         /// The byte written there.
         expected: u8,
     },
-    /// Memory that must be zero is not.
+    /// A byte that must be zero is not zero.
     NotZero {
         /// Address of the block.
         address: usize,
@@ -130,13 +130,13 @@ impl Error for Violation {}
 /// The point of a run at which the suite found a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The finish of a new allocator, before the first operation.
+    /// The call of `Subject::finish` on a new allocator, before the first operation.
     Fresh,
     /// The operation with this index.
     Op(usize, Op),
     /// The last check of all blocks, or the frees of the remaining blocks.
     Closing,
-    /// The finish of the allocator, after every block was freed.
+    /// The call of `Subject::finish` after every block was freed.
     Finish,
 }
 

@@ -1,10 +1,10 @@
-//! The advice: which blocks each of the four crates could serve, what that would save, and
+//! Computes the advice: which blocks each of the four crates could serve, what that would save, and
 //! whether the change is worth it.
 //!
-//! The rules are constants here and in `verdict`. They require a *saving* first. [`TimeShare`]
-//! estimates the allocator's share of the processor time. If even the high end of that share is
-//! small, the verdict is to keep the allocator. Otherwise, the rules check for each crate whether
-//! it can serve the blocks, and how much memory it would hold.
+//! The thresholds of the rules are constants here and in `verdict`. The rules require a *saving*
+//! first. [`TimeShare`] estimates the allocator's share of the processor time. If even the high end
+//! of that share is small, the verdict is to keep the allocator. Otherwise, the rules check which
+//! blocks each crate can serve, and how much memory `ring-alloc` would hold.
 //!
 //! The share divides the allocator's processor time by the program's, both summed over all
 //! threads. For a trace without processor times, the denominator is the wall time of the threads,
@@ -28,15 +28,15 @@ pub use super::verdict::Recommendation;
 const HOLDS: f64 = 2.0;
 const HOLDS_MORE: u64 = 4 << 20;
 /// The extra nanoseconds of an allocation and its free if neither the block nor the allocator's
-/// data are in a cache: two accesses to memory.
+/// data is in a cache: the time of two accesses to memory.
 const COLD: f64 = 200.0;
 /// The largest block in `ring-alloc`'s chunks, in bytes.
 const RING_MOST: u64 = 64 << 10;
 /// The largest object of a pool in bytes, and the maximum number of sizes that get a pool.
 const POOL_MOST: u64 = 1 << 10;
 const POOL_SIZES: usize = 8;
-/// The sizes in bytes that suit a ring of buffers: above the first and up to the second.
-/// `IN_ORDER` is the share of blocks that must be freed at once or oldest first.
+/// The sizes in bytes that suit a ring of buffers: above the first and up to the second. `IN_ORDER`
+/// is the smallest share of freed blocks that must be freed at once or oldest first.
 const BUFFERS: (u64, u64) = (64, 64 << 10);
 const IN_ORDER: f64 = 0.9;
 /// The smallest share of all blocks that a crate must serve.
@@ -57,7 +57,7 @@ pub struct Advice {
     pub run: f64,
     /// The number of threads of the trace.
     pub threads: u64,
-    /// The origin of the allocator's time.
+    /// The origin of the figure `heap_time`.
     pub source: CostSource,
     /// One offer for each crate.
     pub offers: Vec<Offer>,
@@ -157,8 +157,8 @@ impl OfferJudge<'_> {
         }
     }
 
-    /// Returns the saving and the row of one of our contenders, if the contender took part in the
-    /// replay.
+    /// Returns the saving, as a share of the run, and the row of one of our contenders. Returns
+    /// `None` if the contender did not take part in a replay.
     fn measured(&self, key: &str) -> Option<(f64, &ReplayRow)> {
         let row = self.replayed.and_then(|replayed| replayed.row(key))?;
         let less = if row.verdict == stats::Verdict::Same { 0.0 } else { 1.0 - row.ratio.mid };
@@ -206,7 +206,8 @@ impl OfferJudge<'_> {
         self.settle(offer, against, SERVES)
     }
 
-    /// Returns the most common sizes that a pool could serve, at most `most` of them.
+    /// Returns the most common sizes that a pool could serve, at most `most` of them, in the form
+    /// of [`TraceProfile::sizes`].
     fn common(&self, most: usize) -> Vec<(u64, u64, u64)> {
         let small = |&&(size, _, _): &&(u64, u64, u64)| size > 0 && size <= POOL_MOST;
         self.profile.sizes.iter().filter(small).take(most).copied().collect()

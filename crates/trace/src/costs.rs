@@ -1,9 +1,9 @@
-//! The assumed cost of a call in a trace that was not replayed. The figures are those of the
-//! harness's recorded run, which is compiled in.
+//! Defines the assumed cost of a call in a trace that was not replayed. The figures are those of
+//! the harness's recorded run, which is compiled in.
 //!
-//! The harness measured these figures in loops on another machine. Every report says that they
-//! are an assumption for the trace. A table that is marked untrusted counts only if no trusted
-//! table has the figure.
+//! The harness measured these figures in loops on another machine. Every report says that they are
+//! an assumption for the trace. A table that is marked untrusted is used only if no trusted table
+//! has the figure.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -75,7 +75,8 @@ pub(crate) struct Costs {
     pub(crate) buffers: Cost,
 }
 
-/// The names of the workloads for blocks that are freed in order, in no order, and remotely.
+/// The names of the workloads for blocks that are freed in order, in no order, and remotely. In
+/// `SYSTEM`, the first two are for blocks up to 1 KiB and for larger blocks instead.
 type Loops = [&'static [&'static str]; 3];
 
 const SYSTEM: Loops = [
@@ -101,7 +102,8 @@ const POOLS: Loops = [
     &["S3-objects/slots"],
     &["S8-objects/handoff/64x40", "S8-objects/handoff/4096x40", "S8-objects/handoff/4096x32"],
 ];
-/// The workloads of byte buffers, which the advice offers only for blocks that are freed in order.
+/// The workloads of byte buffers. The advice offers buffers only for blocks that are freed in
+/// order.
 const BUFFERS: Loops = [
     &["S1-buffers/fixed/64", "S1-buffers/fixed/4096", "S1-buffers/extend", "S7-buffers/packet/1024"],
     &["S7-buffers/packet/1024"],
@@ -144,7 +146,7 @@ impl Costs {
         READ.get_or_init(|| Self::of(RECORDED))
     }
 
-    /// Returns the costs of a recorded run. A missing figure is assumed.
+    /// Returns the costs of a recorded run, with an assumption for each missing figure.
     fn of(recorded: &str) -> Self {
         let recording = serde_json::from_str(recorded).unwrap_or(RecordedRun { workloads: Vec::new() });
         let system = SYSTEM.map(|loops| recording.mean(loops, "glibc", |row| row.ns_per_op));
@@ -162,8 +164,7 @@ impl Costs {
 mod tests {
     use super::*;
 
-    /// If a workload is renamed, this test fails. Otherwise the advice would silently use
-    /// assumptions.
+    /// Fails if a workload is renamed, because the advice would then silently use assumptions.
     #[test]
     fn the_recorded_run_has_every_figure() {
         let recording: RecordedRun = serde_json::from_str(RECORDED).expect("xtask wrote it");

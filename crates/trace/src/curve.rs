@@ -1,4 +1,4 @@
-//! The live bytes over the run, reduced to a bounded number of points.
+//! Defines [`LiveCurve`], the live bytes over the run in a bounded number of points.
 #![forbid(unsafe_code)]
 
 /// The maximum number of points of a curve.

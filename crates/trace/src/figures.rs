@@ -1,5 +1,5 @@
-//! The file with the figures of a replay. A replay writes the file beside its trace, and the advice
-//! reads it.
+//! Reads and writes the file with the figures of a replay. A replay writes the file beside its
+//! trace, and the advice reads it.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -10,7 +10,6 @@ use crate::output;
 use crate::profile::TraceProfile;
 use crate::replay::{Digest, Replayed};
 
-/// The contents of a file with figures.
 #[derive(Debug, Serialize, Deserialize)]
 struct FiguresFile {
     /// The digest of the trace's operations. Older files have none.
@@ -68,9 +67,9 @@ pub fn keep(trace: &Path, digest: Digest, figures: Replayed) -> io::Result<PathB
     Ok(out)
 }
 
-/// Returns the figures of an earlier replay of the trace at `trace` with this profile; `None` if
-/// there are none, or if their command or operations differ from the trace's. The files'
-/// modification times do not matter.
+/// Returns the figures of an earlier replay of the trace at `trace`, whose profile is `profile`;
+/// `None` if there are none. If their command or operations differ from the trace's, or if the file
+/// is damaged, prints a note and returns `None`. Modification times do not matter.
 pub fn of(trace: &Path, profile: &TraceProfile) -> Option<Replayed> {
     let figures = path(trace);
     let text = fs::read_to_string(&figures).ok()?;

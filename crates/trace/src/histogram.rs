@@ -1,4 +1,4 @@
-//! A histogram over powers of two.
+//! Defines a histogram over powers of two.
 #![forbid(unsafe_code)]
 
 /// A histogram with a bucket for each power of two. Bucket 0 counts the value 0, and bucket `b`
@@ -15,7 +15,6 @@ impl Default for LogHistogram {
 }
 
 impl LogHistogram {
-    /// Returns the bucket of a value.
     fn bucket(value: u64) -> usize {
         64 - value.leading_zeros() as usize
     }

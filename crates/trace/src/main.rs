@@ -102,7 +102,7 @@ fn check_page(out: &Path, trace: &Path) -> Result<(), Box<dyn Error>> {
 }
 
 fn advise(options: &AdviseOptions) -> Result<(), Box<dyn Error>> {
-    // The page is checked before the trace is read, which may take minutes.
+    // The page is checked first, because reading the trace may take minutes.
     options.html.as_deref().map_or(Ok(()), |out| check_page(out, &options.trace))?;
     let trace = Trace::open(&options.trace).map_err(of_trace(&options.trace))?;
     let bar = reading(&trace);

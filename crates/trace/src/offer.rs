@@ -1,4 +1,4 @@
-//! What one crate could do for the recorded program.
+//! Defines [`Offer`], the estimated effect of one crate on the recorded program.
 #![forbid(unsafe_code)]
 
 use super::costs::CostSource;
@@ -6,7 +6,7 @@ use super::costs::CostSource;
 /// The smallest saving that is worth a change, as a share of the run.
 pub(super) const WORTH: f64 = 0.02;
 
-/// The estimated effect of one crate on the program.
+/// The blocks that one crate could serve, the expected saving, and whether the crate fits.
 #[derive(Clone, Debug)]
 pub struct Offer {
     /// The name of the crate.
@@ -18,7 +18,7 @@ pub struct Offer {
     /// The expected saving, as a share of the run. If the trace has no times, it is a share of the
     /// allocator's time.
     pub saving: f64,
-    /// The origin of the crate's cost.
+    /// The origin of the figures behind `saving`.
     pub source: CostSource,
     /// Whether the crate fits the program, by the rules of the advice.
     pub fits: bool,

@@ -1,11 +1,10 @@
-//! The order in which blocks are freed, seen from the thread that allocated them.
+//! Determines the order in which blocks are freed, seen from the thread that allocated them.
 //!
-//! A block is freed *at once* if its thread has allocated no other block after it. It is freed
+//! A block is freed *at once* if its thread has not allocated another block since. It is freed
 //! *last in, first out* if it is the youngest live block of its thread. It is freed *first in,
-//! first out* if its neighbours agree: of the eight blocks allocated just before it, at most one
-//! is live, and of the eight just after it, at most one is freed. Every other free has *no
-//! order*. Because of this tolerance of one block, a queue with a long-lived block still counts
-//! as a queue.
+//! first out* if its neighbours agree: of the eight blocks allocated just before it, at most one is
+//! live, and of the eight just after it, at most one is freed. Every other free has *no order*.
+//! Because of this tolerance of one block, a queue with a long-lived block still counts as a queue.
 #![forbid(unsafe_code)]
 
 use ephemera_recorder::Id;
@@ -71,7 +70,6 @@ pub(crate) struct LiveBlocks {
 }
 
 impl LiveBlocks {
-    /// Adds an allocated block.
     pub(crate) fn born(&mut self, id: Id, thread: u32) {
         let index = thread as usize;
         if self.rows.len() <= index {

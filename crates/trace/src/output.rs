@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ephemera_recorder::format::MAGIC;
 use tempfile::{Builder, NamedTempFile};
 
-/// Prints text on the standard output. A closed pipe is not an error, because its reader wants no
+/// Prints text on the standard output. A closed pipe is not an error, because the reader needs no
 /// more text.
 ///
 /// # Errors
@@ -68,7 +68,6 @@ fn draft(target: &Path) -> io::Result<NamedTempFile> {
     })
 }
 
-/// Writes the text to a temporary file.
 fn fill(draft: &NamedTempFile, text: &str) -> io::Result<()> {
     // `NamedTempFile` would add its path to an error, and `File` does not.
     draft.as_file().write_all(text.as_bytes())

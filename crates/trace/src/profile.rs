@@ -1,4 +1,4 @@
-//! The profile of a trace: everything that the advice and the pictures need, gathered in one pass.
+//! Gathers the profile of a trace in one pass: everything that the advice and the pictures need.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;

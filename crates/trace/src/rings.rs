@@ -1,4 +1,4 @@
-//! A model of `ring-alloc` that computes how many bytes its chunks would hold for the trace.
+//! Models `ring-alloc`, to compute how many bytes its chunks would hold for the trace.
 //!
 //! The model has chunks, fronts and empty chunks, but no addresses. It has two classes of blocks.
 //! Each thread fills its front chunk of each class from the start. A chunk is reusable when all its
@@ -10,7 +10,6 @@ use ephemera_recorder::Id;
 
 /// The largest block and the chunk size of each class, in bytes.
 const GEOMETRY: [(u64, u64); 2] = [(2 << 10, 32 << 10), (64 << 10, 256 << 10)];
-/// The size of a chunk's header, in bytes.
 const HEADER: u64 = 128;
 /// The maximum number of empty chunks of each class that a thread keeps. The model ignores the
 /// 2 MiB that a thread of `OneRingAlloc` may keep in a hand-over.
@@ -46,7 +45,8 @@ pub(crate) struct RingModel {
 }
 
 impl RingModel {
-    /// Adds an allocated block to a chunk of its thread.
+    /// Adds an allocated block to a chunk of its thread. A large block only adds its size to the
+    /// held bytes.
     pub(crate) fn born(&mut self, id: Id, thread: u32, size: u64, align: u64) {
         if self.places.len() <= id as usize {
             self.places.resize(id as usize + 1, (0, 0, 0));
@@ -101,7 +101,6 @@ impl RingModel {
         (index + 1, 0, size)
     }
 
-    /// Removes a freed block.
     pub(crate) fn gone(&mut self, id: Id) {
         let (number, at, size) = self.places[id as usize];
         let Some(index) = (number as usize).checked_sub(1) else {

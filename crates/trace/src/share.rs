@@ -28,7 +28,8 @@ const FLOOR: f64 = 3.0;
 const AROUND: [f64; 3] = [1.0, 4.0, 8.0];
 /// The recorder's time in an unmeasured call, as a multiple of its time in a measured call.
 const UNMEASURED: [f64; 3] = [0.9, 1.05, 1.3];
-/// Nanoseconds that a measured call takes to write its note, in addition to three clock readings.
+/// Nanoseconds that the recorder takes to write the note of a measured call, in addition to three
+/// clock readings.
 const NOTE: f64 = 15.0;
 /// Nanoseconds that the recorder takes for an event, if the trace does not contain its cost. On
 /// one machine, the recorder took 65 ns in a loop of `malloc`.
@@ -135,13 +136,13 @@ impl TimeShare {
         Self { heap, recorder, processor, recorded, wall, source, reasons }
     }
 
-    /// Returns the allocator's share of processor time.
+    /// Returns the allocator's share of processor time; `None` if the trace has no processor times.
     #[must_use]
     pub fn of_processor(&self) -> Option<Interval> {
         self.processor.map(|whole| self.heap.share(whole))
     }
 
-    /// Returns the allocator's share of wall time.
+    /// Returns the allocator's share of wall time; `None` if the trace has no times.
     #[must_use]
     pub fn of_wall(&self) -> Option<Interval> {
         self.wall.map(|whole| self.heap.share(whole))
@@ -250,8 +251,8 @@ fn recorded(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interva
     if seen == 0 || processor <= 0.0 {
         return None;
     }
-    // The program did not exit, or the recording ended earlier. The processor time since the last
-    // note is then unknown.
+    // The program did not exit, or the recording ended earlier, so the processor time since the
+    // last note is unknown.
     let rest = profile.time.saturating_sub(seen) as f64;
     let threads = profile.threads.max(1) as f64;
     let likely = rest * (processor / seen as f64).min(threads);

@@ -50,7 +50,7 @@ pub(super) fn figures(counts: &BlockCounts, all: &BlockCounts, dash: &str) -> [S
     ]
 }
 
-/// Returns the cells of a size class.
+/// Returns the row of a size class in the table of sizes.
 fn row(name: String, counts: &BlockCounts, all: &BlockCounts) -> Vec<String> {
     let mut cells = vec![name];
     cells.extend(figures(counts, all, "-"));
@@ -203,7 +203,7 @@ pub(super) fn shares(advice: &Advice) -> Vec<String> {
     said
 }
 
-/// Returns the advice without the profile.
+/// Returns the advice as text, without the profile.
 #[must_use]
 pub fn verdict(advice: &Advice) -> String {
     let mut out = String::new();

@@ -1,4 +1,5 @@
-//! Decides on the verdict. Measured savings come before assumed ones.
+//! Decides which change of allocator the advice recommends, if any. Measured savings come before
+//! assumed ones.
 //!
 //! A replay measures general allocators and some of our crates. The verdict names the allocator
 //! that saves most. If none of these saves enough, the verdict names the crate whose saving is
@@ -39,8 +40,9 @@ pub(super) struct AdviceCase<'a> {
 }
 
 impl AdviceCase<'_> {
-    /// Returns the verdict and its reasons. Few calls or a small share mean `Keep`. Otherwise the
-    /// largest measured saving wins, then the largest assumed saving.
+    /// Returns the verdict and its reasons. Few calls or a small share mean `Keep`. Otherwise,
+    /// recommends the allocator with the largest measured saving. If no measured saving is worth a
+    /// change, recommends the crate that fits with the largest assumed saving, if any.
     pub(super) fn verdict(&self) -> (Recommendation, Vec<String>) {
         let mut reasons = Vec::new();
         if self.profile.events < FEW {
@@ -154,7 +156,6 @@ impl AdviceCase<'_> {
         verdict
     }
 
-    /// Adds the reasons of one offer.
     fn explain(&self, name: &str, reasons: &mut Vec<String>) {
         let offer = self.offers.iter().find(|offer| offer.name == name);
         reasons.extend(offer.into_iter().flat_map(|offer| offer.reasons.iter().cloned()));

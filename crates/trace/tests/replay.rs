@@ -1,4 +1,5 @@
-//! Tests of what the command `replay` refuses before it measures. The harness tests whole replays.
+//! Tests the errors that the command `replay` reports before it measures. The harness tests whole
+//! replays.
 
 mod support;
 
@@ -18,7 +19,7 @@ struct Arguments {
     options: ReplayOptions,
 }
 
-/// Runs a replay of the trace that must end before it asks for its allocators. Returns its error.
+/// Runs a replay of the trace that must fail before it calls `field`. Returns the error.
 fn refused(trace: &Path) -> String {
     let arguments = Arguments::try_parse_from([Path::new("replay"), trace]).expect("a trace suffices");
     let field = |_, _: &[String]| -> Field { panic!("the trace was read") };

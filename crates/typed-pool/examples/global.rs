@@ -1,5 +1,5 @@
-//! A program that takes all of its memory from `PooledAllocator`. One line makes it the global
-//! allocator. At its end, the program prints the memory that it holds.
+//! A program that takes all of its memory from `PooledAllocator`. One line makes this allocator the
+//! global one. At its end, the program prints how much memory it holds.
 //!
 //! Run it with `cargo run --release -p typed-pool --example global`.
 
@@ -13,7 +13,6 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// Counts the words of a text.
 fn count(text: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for word in text.split_whitespace() {

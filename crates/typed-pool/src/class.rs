@@ -6,18 +6,16 @@
 //!
 //! A layout belongs to the first class whose stride is at least its size, rounded up to its
 //! alignment. This stride is always a multiple of the alignment. Between two powers of two, the
-//! strides are the multiples of a quarter of the smaller power. An alignment below that quarter
-//! divides all of these multiples. With any other alignment, the rounded size is itself one of
-//! them.
+//! strides are the multiples of a quarter of the smaller power, or of 8 if that is more. An
+//! alignment of up to this step divides all of these strides. With a larger alignment, the rounded
+//! size is itself a stride.
 #![forbid(unsafe_code)]
 
 use core::alloc::Layout;
 
 use crate::geometry::{ALIGN_MAX, STRIDE_MAX, unit_of};
 
-/// The number of classes.
 pub(crate) const CLASSES: usize = 44;
-/// The number of small classes.
 const SMALL: usize = 24;
 /// The largest size, and the largest alignment, of a layout with a small class, in bytes.
 pub(crate) const CLASS_MAX: usize = 1_024;
@@ -134,8 +132,8 @@ pub(crate) const fn layout(class: usize) -> Layout {
     }
 }
 
-/// The alignment of the units of each class. The length is a power of two, so that a mask can
-/// replace the bounds check.
+/// The alignment of the units of each class, in bytes. The length of the table is a power of two,
+/// so that a mask can replace the bounds check.
 const UNITS: [usize; CLASSES.next_power_of_two()] = {
     let mut units = [0; CLASSES.next_power_of_two()];
     let mut class = 0;
@@ -146,11 +144,11 @@ const UNITS: [usize; CLASSES.next_power_of_two()] = {
     units
 };
 
-/// Returns the alignment of the units of a class. This alignment determines the mask that turns the
-/// address of a slot into that of its unit.
+/// Returns the alignment of the units of a class, in bytes. This alignment determines the mask that
+/// turns the address of a slot into that of its unit.
 #[inline]
 pub(crate) const fn unit_size(class: usize) -> usize {
-    // The mask never changes the index.
+    // A class is less than `CLASSES`, so the mask does not change the index.
     UNITS[class & (UNITS.len() - 1)]
 }
 

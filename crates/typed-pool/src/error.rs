@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use allocator_api2::alloc::AllocError;
 
 /// The error of an allocation that would exceed the limit, or that the backing allocator refused.
-/// The error holds the caller's argument: the value, or the initialiser of a value of type `T`.
+/// It holds the caller's argument: the value, or the initialiser of a value of type `T`.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! `forward_to_value!`: the traits that the owner of a value forwards to its value.
+//! `forward_to_value!`: implements the traits that the owner of a value forwards to that value.
 
 /// Implements the traits of a type that owns a value of type `T`, to which its field `$value`
 /// points.
@@ -9,7 +9,7 @@ macro_rules! forward_to_value {
 
             #[inline]
             fn deref(&self) -> &T {
-                // SAFETY: `self` owns its value.
+                // SAFETY: `self` owns the value and is borrowed, so the value stays live.
                 unsafe { self.$value.as_ref() }
             }
         }
@@ -17,7 +17,7 @@ macro_rules! forward_to_value {
         impl<$($generics)*> core::ops::DerefMut for $owner {
             #[inline]
             fn deref_mut(&mut self) -> &mut T {
-                // SAFETY: `self` owns its value and is borrowed exclusively.
+                // SAFETY: `self` owns the value and is borrowed exclusively.
                 unsafe { self.$value.as_mut() }
             }
         }

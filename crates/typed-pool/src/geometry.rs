@@ -34,7 +34,7 @@ pub(crate) const KEPT: usize = 4;
 /// The maximum size, in bytes, of the empty units that a heap of a family keeps at first. If one
 /// unit is larger, the heap keeps one unit.
 const KEPT_BYTES: usize = 128 << 10;
-/// The size, in bytes, of the empty units at which a heap of a family stops learning to keep more.
+/// The size, in bytes, of the kept units at which a heap of a family stops learning to keep more.
 const KEPT_MOST: usize = 4 << 20;
 
 /// The maximum number of slots that share a foreign word. The remaining bit of the word marks a
@@ -116,7 +116,7 @@ impl UnitSpec {
         }
     }
 
-    /// Returns the offset of the first slot in a unit of `slots` slots.
+    /// Returns the offset in bytes of the first slot in a unit of `slots` slots.
     pub(crate) const fn first(self, slots: usize) -> usize {
         header(self.groups(slots)).next_multiple_of(self.align as usize)
     }
@@ -126,7 +126,7 @@ impl UnitSpec {
         if self.shared { slots.div_ceil(GROUP) } else { 0 }
     }
 
-    /// Returns the bytes of one group's slots in a whole unit.
+    /// Returns the size in bytes of one group's slots in a whole unit.
     pub(crate) const fn group_bytes(self) -> usize {
         self.stride * if self.slots < GROUP { self.slots } else { GROUP }
     }
@@ -141,8 +141,8 @@ impl UnitSpec {
         }
     }
 
-    /// Returns the total size of the units for `slots` slots: whole units, and a shorter one for
-    /// the rest. Returns `None` if the sum exceeds `isize::MAX`.
+    /// Returns the total size in bytes of the units for `slots` slots: whole units, and a shorter
+    /// one for the rest. Returns `None` if the sum exceeds `isize::MAX`.
     pub(crate) const fn bytes(self, slots: usize) -> Option<usize> {
         let Some(bytes) = (slots / self.slots).checked_mul(self.layout(self.slots).size()) else {
             return None;
@@ -170,8 +170,8 @@ pub(crate) const fn is_pooled(layout: Layout) -> bool {
     layout.size().wrapping_sub(1) < STRIDE_MAX && layout.align() <= ALIGN_MAX
 }
 
-/// Returns the alignment of the units for values of this layout. These values must have units
-/// ([`is_pooled`]).
+/// Returns the alignment, in bytes, of the units for values of this layout. These values must have
+/// units ([`is_pooled`]).
 #[inline]
 pub(crate) const fn unit_of(layout: Layout) -> usize {
     let unit = (stride_of(layout) * SLOTS).next_power_of_two();

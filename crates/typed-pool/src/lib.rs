@@ -46,9 +46,9 @@
 //!   KiB for larger values, and less in pools of few values. Only values of the same type or size
 //!   class can use the rest of the unit. A thousand long-lived values that are scattered among a
 //!   million short-lived ones can keep a thousand units (32 MB).
-//! * A pool reuses a full unit once an eighth of the unit's slots are free. In a pool with 256
-//!   units or more, a 64th (at least 4 slots) suffices, but never more than an eighth is needed. Up
-//!   to an eighth of the slots may therefore stay unused.
+//! * A pool reuses a full unit when an eighth of the unit's slots are free, so up to an eighth of
+//!   the slots can stay unused. In a pool with 256 units or more, a 64th (at least 4 slots)
+//!   suffices, if that is less than an eighth.
 //! * Each thread has separate units for every type that it uses. For many types with few values
 //!   each, [`PooledAllocator`] holds less memory, because types of similar size share its classes.
 //! * A general allocator suits long-lived values of many sizes. An arena suits values that are
@@ -59,8 +59,8 @@
 //!
 //! * A pool keeps 4 empty units and the units of its initial capacity. It frees every other unit as
 //!   soon as the unit becomes empty. Each time a pool frees a unit and later requests one, it keeps
-//!   one more from then on. If the load later needs fewer units, slow paths (allocations that find
-//!   no free slot at once) free the surplus, one unit each. The pools of [`PooledBox`] and
+//!   one more from then on. If the load later needs fewer units, each slow path (an allocation that
+//!   finds no free slot at once) frees one unit of the surplus. The pools of [`PooledBox`] and
 //!   [`PooledAllocator`] keep 128 KiB instead of 4 units, but at least one unit. They never keep
 //!   more than 4 MiB in this way.
 //! * If other threads free many values of a thread, the thread's pool of a type, or one of its size
@@ -95,20 +95,19 @@
 //! neighbours in a row, these frees wait until the thread frees a slot of another group, takes a
 //! slow path, trims or ends. A thread that frees slots and then sleeps can therefore keep one unit
 //! of 32 KiB allocated. [`Stats`] counts the waiting slots as freed. Frees of slots in larger
-//! units, in scopes and of ended threads do not wait. Frees to a pool with a limit do not wait
-//! either.
+//! units, in units of scopes or of ended threads, and in a pool with a limit do not wait.
 //!
 //! If other threads free the last live slots of a unit whose owner sleeps, they also return the
 //! pages of the unit's slots to the operating system. They do so in some of their own slow paths
-//! and remote frees, once the owner has taken no slow path for 100 ms, or once other threads have
-//! freed more than 4 MiB of the owner's memory since its last slow path. The page with the unit's
-//! header stays resident, as do the units that the owner allocates from or keeps empty, and a unit
-//! whose freed slot waits for the owner's next allocation. On Linux, other threads can return pages
-//! only if the system call `membarrier` is available.
+//! and remote frees, after the owner has taken no slow path for 100 ms, or after other threads have
+//! freed more than 4 MiB of its memory since its last slow path. The page with the unit's header
+//! stays resident, as do the units that the owner allocates from or keeps empty, and a unit whose
+//! freed slot waits for the owner's next allocation. On Linux, other threads can return pages only
+//! if the system call `membarrier` is available.
 //!
-//! In a forked child, the only thread frees and trims its own memory. The units of the parent's
-//! other threads stay allocated. If one of those threads was reading statistics at the fork, up to
-//! two units of each pool may stay too.
+//! In a forked child, the surviving thread frees and trims its own memory. The units of the
+//! parent's other threads stay allocated. If one of those threads was reading statistics at the
+//! fork, up to two units of each pool may stay too.
 //!
 //! # Traits
 //!

@@ -108,8 +108,8 @@ impl SlotGroupPtr {
         }
     }
 
-    /// Returns whether the group has remote frees that the owner has not booked yet. The answer may
-    /// be out of date.
+    /// Returns whether the group is not counting down and has remote frees that the owner has not
+    /// booked yet. The answer may be out of date.
     pub(crate) fn awaits_owner(self) -> bool {
         let word = self.foreign().unbooked();
         (word != 0 || cfg!(ephemera_weaken = "booked_groups_wait")) && word & COUNTDOWN == 0
@@ -122,8 +122,8 @@ impl SlotGroupPtr {
         self.home().set(self.home().get() | slots);
     }
 
-    /// Links the free slots that these bits stand for in front of the list `free`, and returns the
-    /// new list. Only the owner may call this.
+    /// Links the free slots with these bits in front of the list `free`, and returns the first slot
+    /// of the new list. Only the owner may call this.
     pub(crate) fn link(self, mut slots: u64, spec: UnitSpec, mut free: *mut u8) -> *mut u8 {
         while let Some(last) = slots.checked_ilog2() {
             slots &= !(1 << last);
@@ -250,7 +250,8 @@ impl UnitPtr {
         self.groups().map(|group| group.freed(group.foreign().observe()).count_ones() as usize).sum()
     }
 
-    /// Returns the address of the first slot, and the bytes of all slots. Any thread may call this.
+    /// Returns the address of the first slot, and the total size of all slots in bytes. Any thread
+    /// may call this.
     pub(crate) fn slot_bytes(self, spec: UnitSpec) -> (NonNull<u8>, usize) {
         // SAFETY: the address is inside the unit, so it is not null.
         (unsafe { NonNull::new_unchecked(self.first_slot()) }, self.slots() * spec.stride)
@@ -275,8 +276,8 @@ impl UnitPtr {
         self.claim().renew();
     }
 
-    /// Links all home slots in front of the list `free`, and returns the new list. Only the owner
-    /// may call this.
+    /// Links all slots with a `home` bit in front of the list `free`, and clears the bits. Returns
+    /// the first slot of the new list. Only the owner may call this.
     pub(crate) fn link_home(self, spec: UnitSpec, free: *mut u8) -> *mut u8 {
         self.groups().rev().fold(free, |free, group| {
             let slots = group.home().get();

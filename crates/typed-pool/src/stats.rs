@@ -8,10 +8,10 @@ use crate::unit::{UnitPtr, UnitState};
 /// The memory that a pool holds from its backing allocator, and the part of it that is live.
 ///
 /// Allocations and frees do not update any counter. Instead, each call that returns statistics
-/// walks all units. The result is exact while no other thread operates on the pool. A running
-/// thread does not publish which slots of its front (the unit that it allocates from) are live, nor
-/// whether it keeps a freed slot of another unit for its next allocation. These slots count in
-/// `unsettled_slots` and not in `slots_live`.
+/// walks all units. The result is exact while no other thread operates on the pool, except for
+/// `unsettled_slots`: a running thread does not publish which slots of its front (the unit that it
+/// allocates from) are live, nor whether it keeps a freed slot of another unit for its next
+/// allocation. These slots do not count in `slots_live`.
 ///
 /// # Examples
 ///
@@ -38,7 +38,7 @@ pub struct Stats {
     /// because the owner was idle. An owner is idle if it has taken no slow path for 100 ms, or if
     /// other threads have freed more than 4 MiB of its memory since its last slow path. The pages
     /// with the headers stay resident. Purged units still count in `bytes_held` and `empty_units`.
-    /// A unit stops counting here once its owner has booked all of the unit's remote frees or
+    /// A unit no longer counts here after its owner has booked all of the unit's remote frees or
     /// allocated from the unit.
     pub purged_units: usize,
     /// The number of slots of all units, live or free.
@@ -49,8 +49,8 @@ pub struct Stats {
     /// owning thread knows: all slots of its fronts, and one slot for each of its heaps that may
     /// keep a freed slot.
     pub unsettled_slots: usize,
-    /// The number of live blocks that are too large or too strictly aligned for a unit, and so come
-    /// directly from the backing allocator.
+    /// The number of live blocks whose size or alignment is too large for a unit, and which
+    /// therefore come directly from the backing allocator.
     pub large_blocks: usize,
     /// The requested bytes of the blocks that `large_blocks` counts.
     pub large_bytes: usize,
@@ -122,8 +122,8 @@ impl Stats {
         }
     }
 
-    /// Adds the units of a heap. `owned` says whether the calling thread owns the heap and so may
-    /// count the slots of its front. `waiting` returns the number of freed slots of a unit that
+    /// Adds the units of a heap. `owned` says whether the calling thread owns the heap and may
+    /// therefore count the slots of the front. `waiting` returns how many freed slots of a unit
     /// wait in bundles.
     pub(crate) fn add_heap(&mut self, heap: &UnitHeap, owned: bool, waiting: impl Fn(UnitPtr) -> usize) {
         let guest = if owned { heap.guest() } else { None };

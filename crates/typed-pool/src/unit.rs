@@ -39,7 +39,7 @@ pub(crate) fn counted(heap: *const ()) -> *const () {
 /// birth.
 const STATE_BITS: u32 = 8;
 
-/// The place of a unit in its heap: the front, one of the owner's lists, or neither.
+/// The role of a unit in its heap: the front, an item of one of the owner's lists, or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnitState {
     /// The unit is the front. The heap links the unit's free slots, unless the front is set aside.
@@ -50,11 +50,11 @@ pub(crate) enum UnitState {
     /// A scrape took the unit off the list of full units and found no free slot in it. The unit is
     /// on none of the owner's lists, and the next free of one of its slots queues it.
     ///
-    /// A unit from which the heap may not allocate also has this state. When the unit's last live
-    /// slot is freed, the heap keeps the unit among the empties or frees it.
+    /// A unit of an earlier scope, from which the heap must not allocate, also has this state. When
+    /// the unit's last live slot is freed, the heap keeps the unit among the empties or frees it.
     Visited = 2,
-    /// The unit is in the queue of the next fronts. It may be abandoned: some of its groups then
-    /// may count down.
+    /// The unit is in the queue of the next fronts. If it is abandoned, some of its groups may
+    /// count down.
     Partial = 3,
     /// The unit is on the stack of empties. None of its slots is live.
     Empty = 4,
@@ -291,8 +291,8 @@ impl UnitPtr {
     }
 
     /// Returns the number of the scope that the unit counts for, or 0 if it counts for none. In a
-    /// counting scope, this number changes only while no slot is live, so a thread that frees a
-    /// slot reads the number of the scope that allocated the slot.
+    /// counting scope, this number changes only while no slot is live. A thread that frees a slot
+    /// there therefore reads the number of the scope that allocated the slot.
     pub(crate) fn birth(self) -> u64 {
         self.state_word().get() >> STATE_BITS
     }
@@ -336,14 +336,14 @@ impl UnitPtr {
         (self.further().get() == further).then_some(further + until)
     }
 
-    /// Links all free slots before the cursor into one list and returns it. The caller makes the
-    /// unit the front.
+    /// Links all free slots before the cursor into one list, and returns its head or null. The
+    /// caller makes the unit the front.
     pub(crate) fn take_free(self, spec: UnitSpec) -> *mut u8 {
         let free = self.free().replace(ptr::null_mut());
         if cfg!(ephemera_weaken = "home_stays") { free } else { self.link_home(spec, free) }
     }
 
-    /// Returns a pointer to a byte offset in the unit. It may access the whole unit.
+    /// Returns a pointer to a byte offset in the unit. The pointer may access the whole unit.
     #[inline]
     pub(crate) fn at(self, offset: usize) -> *mut u8 {
         self.as_ptr().cast::<u8>().wrapping_add(offset)

@@ -61,7 +61,7 @@ pub(crate) const fn header(groups: usize) -> usize {
 #[cfg(not(ephemera_loom))]
 const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
 
-/// Up to 63 slots that share a foreign word: that word, and the owner's word, `home`. The two words
+/// The two words of a group of up to 63 slots: the foreign word, and the owner's word `home`. They
 /// are adjacent because the owner writes `home` right after it takes the foreign word.
 #[derive(Debug)]
 #[repr(C)]
@@ -70,7 +70,8 @@ pub(crate) struct SlotGroup {
     pub(crate) home: OwnerU64,
 }
 
-// SAFETY: the offset is that of the field. Any thread may free slots of the group, and the unit.
+// SAFETY: `FOREIGN` is the offset of the field. Any thread may free slots of the group, and the
+// unit.
 unsafe impl foreign::ForeignHeader for SlotGroup {
     const FOREIGN: usize = offset_of!(SlotGroup, foreign);
 }
@@ -88,7 +89,7 @@ impl SlotGroup {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct SlotGroups {
-    /// The offset of the first slot in the unit.
+    /// The offset, in bytes, of the first slot in the unit.
     pub(crate) first: u32,
     pub(crate) groups: u32,
     pub(crate) stride: u32,
@@ -110,7 +111,8 @@ impl SlotGroups {
         }
     }
 
-    /// Returns the bytes from the start of this struct to the end of the last of `groups` groups.
+    /// Returns the number of bytes from the start of this struct to the end of the last of `groups`
+    /// groups.
     pub(crate) const fn bytes(groups: usize) -> usize {
         offset_of!(Self, group) + groups * size_of::<SlotGroup>()
     }

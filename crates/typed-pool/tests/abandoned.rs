@@ -37,7 +37,7 @@ fn a_pool_dropped_with_live_slots_keeps_and_reports_their_units() {
     assert_eq!(abandoned().pools, 0);
     let backing: &Hostile = ephemera_testkit::backing::immortal(Hostile::new());
 
-    // Three leaked values and a raw slot are in one unit. Another unit is freed.
+    // Three leaked values and a raw slot are in one unit. The drop frees the other unit.
     let pool = typed_pool::Builder::<[u64; 4]>::new().chunk_len(8).build_in(backing);
     let leaked: [_; 3] = core::array::from_fn(|number| TypedBox::leak(pool.alloc([number as u64; 4])));
     let raw = pool.allocate().expect("memory");
@@ -60,8 +60,8 @@ fn a_pool_dropped_with_live_slots_keeps_and_reports_their_units() {
     // SAFETY: the slot was never freed.
     unsafe { raw.write([1; 4]) };
 
-    // The pool does not panic while another panic unwinds, because a second panic would end the
-    // process.
+    // A pool that is dropped while a panic unwinds does not panic, because a second panic would end
+    // the process.
     let pool = TypedPool::<u64, _>::new_in(backing);
     let panic = catch_unwind(AssertUnwindSafe(move || {
         let pool = pool;
@@ -84,7 +84,7 @@ fn a_pool_dropped_with_live_slots_keeps_and_reports_their_units() {
             self.0.allocate(layout)
         }
         unsafe fn deallocate(&self, block: core::ptr::NonNull<u8>, layout: core::alloc::Layout) {
-            // SAFETY: the block came from the same allocator, and the contract is the same.
+            // SAFETY: the block came from `self.0`, and this method has the same contract.
             unsafe { self.0.deallocate(block, layout) };
         }
     }

@@ -1,5 +1,5 @@
 //! Tests of pools in thread-locals that are dropped with live slots. A panic would end the process,
-//! so these pools print a message.
+//! so these pools print a message instead.
 #![cfg(feature = "std")]
 
 use core::panic::AssertUnwindSafe;

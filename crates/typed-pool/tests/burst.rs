@@ -12,21 +12,23 @@ type Words = [u64; 8];
 
 const BURST: u64 = if cfg!(miri) { 24 } else { 20_000 };
 
-/// The number of values in a burst that another thread drops. They fill more units than a heap
-/// needs while its units rest.
+/// The number of values in a burst that another thread drops. These values fill more units than a
+/// heap needs while its units rest.
 const LARGE_BURST: u64 = 60_000;
 
 /// The number of bursts after which the pool has learned to keep all of a burst's units.
 const BURSTS: usize = 3;
 
-/// The number of values that are allocated after the bursts. It is large enough for two looks for
-/// unneeded units and the frees of these units.
+/// The number of values that are allocated after the bursts. This number is large enough for two
+/// looks for unneeded units, and for the frees of these units.
 const STEADY: u64 = 200_000;
 
-/// The number of units that a heap needs while units rest that another thread emptied: 2 MiB.
+/// The number of units, 2 MiB in total, that a heap needs while the units that another thread
+/// emptied rest.
 const RESTING: usize = 64;
 
-/// The maximum number of units, of at most 32 KiB each, that a few live values may hold.
+/// The maximum number of units, of at most 32 KiB each, that the pool may keep for a few live
+/// values.
 const FEW: usize = 12;
 
 #[test]

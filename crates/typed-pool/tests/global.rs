@@ -176,7 +176,7 @@ fn layouts_beyond_all_memory_are_refused_and_later_ones_served() {
 const BORDERS: &[usize] =
     &[1, 8, 64, 80, 512, 1_024, 1_280, 4_096, 20_480, 28_672, 32_768, 65_536, 262_144, 1_048_576, 2_097_152];
 
-/// Reallocates a block across all borders, and checks that its bytes stay.
+/// Reallocates a block across all borders, and checks that it keeps its bytes.
 #[test]
 fn reallocation_over_all_borders_keeps_the_bytes() {
     let mut random = 0x9E37_79B9_7F4A_7C15_u64;

@@ -84,7 +84,8 @@ fn resident_memory_returns_when_threads_end() {
         let words: Vec<String> = (0..200_000).map(|number| number.to_string().repeat(3)).collect();
         assert!(words.iter().all(|word| !word.is_empty()));
     };
-    // The number of pages in the cache depends on the tests that ran before this one.
+    // The cache is not counted, because the tests that ran before this one determine how many pages
+    // it has.
     let beside_the_cache = || {
         let cached = pages::usage().bytes_cached;
         assert!(cached <= 16 * MIB, "{cached}");

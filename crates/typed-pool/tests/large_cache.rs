@@ -1,5 +1,5 @@
-//! Tests of the freed large blocks that a thread keeps for itself: the process gets them when the
-//! thread trims or ends.
+//! Tests of the freed large blocks that a thread keeps for itself until it trims or ends. The
+//! process gets them then.
 #![cfg(all(feature = "std", any(target_os = "linux", target_os = "macos"), not(miri)))]
 
 use core::alloc::Layout;

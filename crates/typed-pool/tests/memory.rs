@@ -1,5 +1,6 @@
 //! Tests of the memory that pools hold under several loads, such as spikes, long-lived values and
-//! random replacement. The tests take turns, because resident memory belongs to the process.
+//! random replacement. The tests take turns, because the system reports resident memory for the
+//! whole process.
 #![cfg(feature = "std")]
 
 extern crate alloc;

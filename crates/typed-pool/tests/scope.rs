@@ -1,5 +1,5 @@
-//! Tests of scopes, with values that name their allocator. Miri runs these tests. `scope_global`
-//! has the tests of a whole program.
+//! Tests of scopes. The values name their allocator, so that Miri can run these tests.
+//! `scope_global` has the tests of scopes under `PooledAllocator` as the global allocator.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -106,7 +106,8 @@ fn scopes_nest_and_each_block_is_in_the_innermost_one() {
             let second = inner.run(|| block(2));
             assert_eq!(outer.usage().bytes_held, before);
             assert_eq!(inner.usage().bytes_held, held() - before);
-            // The thread enters the outer scope from the inner one, so it leases another record.
+            // The thread enters the outer scope again from the inner one, so it leases another
+            // record of the outer scope.
             let third = outer.run(|| block(3));
             (first, second, third)
         });
@@ -117,6 +118,7 @@ fn scopes_nest_and_each_block_is_in_the_innermost_one() {
 }
 
 /// Enters `scope`, which the thread is in already, `depth` times, and allocates after each return.
+/// Returns `depth`.
 fn recurse(scope: &Scope, depth: usize) -> u64 {
     if depth == 0 {
         return 0;

@@ -13,7 +13,7 @@ use typed_pool::PooledAllocator;
 
 use support::{Block, alone, block, builder};
 
-/// The size of a burst in bytes. It consists of blocks of [`BLOCK`] bytes.
+/// The size of a burst in bytes. A burst consists of blocks of [`BLOCK`] bytes.
 const BURST: usize = 64 << 20;
 const BLOCK: usize = 1_000;
 
@@ -24,7 +24,7 @@ const SMALL: usize = 2_000;
 /// The maximum number of bytes that stay in the cache of pages after small scopes.
 const FEW: usize = 2 << 20;
 
-/// Runs a scope that holds about `held` bytes at its peak. Returns a block that escapes.
+/// Runs a scope that holds about `held` bytes at its peak. Returns a block that outlives the scope.
 fn visit(held: usize) -> Block {
     let scope = builder().build();
     let escapes = scope.run(|| {

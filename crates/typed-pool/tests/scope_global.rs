@@ -1,7 +1,7 @@
 //! Tests of scopes in a program whose global allocator is `PooledAllocator`.
 //!
-//! The tests run in parallel on purpose: allocations of other threads do not count. Miri does not
-//! run them, for the reason that `tests/global.rs` gives.
+//! The tests run in parallel on purpose, because allocations of other threads must not count. Miri
+//! does not run them, for the reason that `tests/global.rs` gives.
 #![cfg(all(feature = "std", target_has_atomic = "64", not(miri)))]
 
 extern crate alloc;
@@ -22,7 +22,8 @@ fn counts(usage: &Usage) -> Counts {
     usage.counts.expect("`measure` counts")
 }
 
-/// Joins the words: the code under test in the next functions. It should allocate only once.
+/// Joins the words, with a space after each. The next functions test that this function allocates
+/// only once.
 fn join(words: &[&str], reserve: bool) -> String {
     let len = words.iter().map(|word| word.len() + 1).sum();
     let mut text = if reserve { String::with_capacity(len) } else { String::new() };
@@ -160,7 +161,7 @@ fn threads_that_a_closure_starts_are_outside_unless_they_have_a_handle() {
     let before = |scope: &Scope| counts(&scope.usage()).allocations;
     let outside = scope.run(|| {
         let started = before(&scope);
-        // The new thread may free blocks that the closure allocated for it.
+        // The new thread may free blocks that the closure allocated for that thread.
         thread::scope(|threads| {
             let thread = threads.spawn(|| black_box(vec![1_u8; 300]).len());
             let spawned = before(&scope) - started;
@@ -192,7 +193,8 @@ fn ten_thousand_scopes_are_alive_at_once_with_one_table_each() {
         let scopes: Vec<_> = (0..count).map(|_| Scope::builder().build()).collect();
         let kept: Vec<_> = scopes.iter().enumerate().map(|(at, scope)| scope.run(|| Box::new(at))).collect();
         assert!(kept.iter().enumerate().all(|(at, kept)| **kept == at));
-        // A block may be in a unit that an earlier scope left, and that unit does not count.
+        // A block may be in a unit that an earlier scope left, and that unit does not count for the
+        // new scope.
         assert!(scopes.iter().all(|scope| scope.stats().live() > 0));
         drop(kept);
         assert!(scopes.into_iter().all(|scope| scope.finish().bytes_held == 0));
@@ -210,7 +212,7 @@ fn a_child_that_is_forked_inside_a_scope_leaves_and_ends_it() {
     let (go, turns) = channel::<()>();
     let shared = Scope::builder().build();
     let handle = shared.handle();
-    // This thread is in the shared scope, and does not exist in the child.
+    // The other thread is in the shared scope, and does not exist in the child.
     let other = thread::spawn(move || {
         handle.run(|| {
             let kept = vec![1_u8; 500];

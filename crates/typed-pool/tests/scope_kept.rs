@@ -175,8 +175,8 @@ fn slots_that_a_scope_frees_and_does_not_use_count_for_the_next_one() {
         (0..MANY).for_each(|_| _ = visit_and_drop(&[32]));
         let scope = builder().build();
         let mut escaped: alloc::vec::Vec<_> = scope.run(|| (0..60).map(block).collect());
-        // This leaves free slots in the front, which the scope sets aside. If one of them were
-        // lost, the unit would never be freed.
+        // These frees leave free slots in the front, which the scope sets aside. If such a slot
+        // were lost, the unit would never be freed.
         scope.run(|| escaped.truncate(40));
         drop(scope);
         builder().build().run(|| drop(escaped));
@@ -205,7 +205,8 @@ fn a_front_that_is_set_aside_has_no_guest() {
             // The first unit is the front again, and the heap is open to guests.
             first.truncate(40);
             first.push(bytes(SIZE));
-            // The slot of this block is a guest. The thread frees the other blocks.
+            // The slot of this block is a guest. The thread frees the other blocks at the end of
+            // the closure.
             drop(others.swap_remove(70));
         });
         drop(scope);

@@ -31,8 +31,8 @@ fn scope() -> Scope {
     Scope::builder().any_global_allocator().build()
 }
 
-/// The scopes in which operations run. Each operation runs in one of the three, in two nested ones,
-/// or in none.
+/// The scopes in which operations run. Each operation runs in one of the three scopes, in two
+/// nested ones, or in none.
 struct Scopes {
     scopes: [Scope; 3],
     steps: AtomicUsize,
@@ -60,7 +60,7 @@ impl Scopes {
 #[derive(Clone, Copy)]
 struct InScopes<'s>(&'s Scopes);
 
-// SAFETY: all methods are those of `PooledAllocator`, whose values are one allocator.
+// SAFETY: each method calls that of `PooledAllocator`, whose values are all one allocator.
 unsafe impl Allocator for InScopes<'_> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.0.step(|| PooledAllocator.allocate(layout))
@@ -121,8 +121,8 @@ impl Subject for Scopes {
 
 allocator_suite!(each_operation_in_a_scope, Scopes::new());
 
-/// A block of equal bytes. The block's number determines how many there are, and its lowest byte is
-/// their value.
+/// A block of equal bytes. The block's number determines the length, and the lowest byte of the
+/// number is the value of each byte.
 type Block = PoolVec<u8, PooledAllocator>;
 
 fn block(number: usize) -> Block {

@@ -20,11 +20,12 @@ static TURN: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
 const BURST: usize = 64 * MIB;
-/// The size of each repeated burst in bytes. It is small, so that the bursts quickly follow each
-/// other.
+/// The size of each repeated burst in bytes. A small size lets the bursts follow each other
+/// quickly.
 const SHORT: usize = 16 * MIB;
 
-/// The sizes of the blocks of a burst, in words. They have many classes, with units of two lengths.
+/// The sizes of the blocks of a burst, in words. The blocks have many classes, with units of two
+/// lengths.
 const WORDS: [usize; 8] = [3, 6, 12, 20, 40, 60, 80, 120];
 
 /// The number of bytes that may stay resident in addition to the headers of the units: empty units

@@ -113,7 +113,7 @@ fn conc_a_box_is_freed_while_another_of_its_unit_is_borrowed() {
 }
 
 /// A callee that frees a box passed by value writes a link into the box's slot. The aliasing rules
-/// allow that.
+/// must allow this write.
 #[test]
 fn boxes_passed_by_value_are_freed_in_the_callee() {
     fn freed<T: Copy + Into<u64>, A: Allocator>(mut boxed: Box<[T; 3], A>) -> u64 {
@@ -152,7 +152,7 @@ fn leaked_boxes_can_be_reclaimed() {
     back[2] += *neighbour;
     assert_eq!(*back, [1, 7, 12]);
     let (raw, alloc) = Box::into_raw_with_allocator(back);
-    // SAFETY: the pointer is the box's own.
+    // SAFETY: the pointer came from a box whose value is live, and nothing else uses the value.
     unsafe { (*raw)[0] = 4 };
     drop(neighbour);
     // SAFETY: the value was just taken out of a box of this allocator.

@@ -3,8 +3,8 @@
 //!
 //! The tests need a nightly compiler and `RUSTFLAGS="--cfg ephemera_std_unstable_tests"`.
 //! Containers that clone their allocator need `AllocatorClone`. That trait is unstable, so no
-//! allocator of a stable crate can implement it. Every reference implements it, so these containers
-//! get a reference to their allocator.
+//! allocator of a stable crate can implement it. Every reference implements the trait, so these
+//! containers get a reference to their allocator.
 //!
 //! The tests take turns, because a thread of one test may hold the record that has another test's
 //! memory.

@@ -12,8 +12,8 @@ const SIZES: &[usize] = &[24, 80, 112, 320, 640, 896, 1_024, 32 << 10, 64 << 10]
 
 /// Returns the bytes held, and checks that the statistics include all heaps.
 fn at_rest(stats: Stats) -> usize {
-    // This function does not check the number of live blocks, because an earlier run that failed
-    // may have left blocks.
+    // This function does not check the number of live blocks, because an earlier failed run may
+    // have left blocks.
     assert_eq!(stats.unread_heaps, 0);
     stats.bytes_held
 }

@@ -41,7 +41,7 @@ fn check_all(all: &[Both]) {
     }
 }
 
-/// A thread-local whose destructor drops its values and makes more.
+/// The content of a thread-local. Its destructor drops the values and makes new ones.
 struct AtExit {
     values: Vec<Both>,
     to: Sender<Both>,
@@ -166,8 +166,8 @@ fn conc_a_record_is_taken_over_while_values_of_its_last_thread_are_live() {
     });
 }
 
-/// A thread-local whose destructor makes values while the next holder of the record also makes
-/// values.
+/// The content of a thread-local. Its destructor makes values while the next holder of the record
+/// also makes values.
 struct Behind {
     here: Sender<Sender<Vec<Both>>>,
 }

@@ -40,7 +40,7 @@ trait Numbered: Pooled + Send {
         PooledBox::<Self>::stats()
     }
 
-    /// Checks that no memory is held after all threads have trimmed.
+    /// Checks that no memory is held after a trim of all threads.
     fn all_is_back() {
         PooledBox::<Self>::trim_all();
         let stats = Self::stats();
@@ -283,7 +283,7 @@ fn conc_trait_objects_are_dropped_on_any_thread() {
     Value::all_is_back();
 }
 
-/// Runs threads one after another. Each thread drops the values that the last one left.
+/// Runs threads one after another. Each thread drops the values that the previous one left.
 fn one_after_another(threads: usize) {
     value!(Value);
     let mut left = Vec::new();

@@ -35,7 +35,7 @@ fn the_slot_freed_last_is_allocated_first() {
     assert!(again.iter().map(address).eq(addresses.into_iter().rev()));
     assert_eq!(pool.len(), 10);
     let raw = TypedBox::into_raw(pool.alloc(value(11)));
-    // SAFETY: the slot was just made raw.
+    // SAFETY: the slot has a live value of this pool, and no handle owns it.
     assert_eq!(*unsafe { pool.from_raw(raw) }, value(11));
     drop(again);
     assert!(pool.is_empty());
@@ -365,7 +365,8 @@ fn a_refusal_of_the_backing_allocator_at_any_call_loses_nothing() {
             let backing = Hostile::new();
             backing.refusals().arm(refusing);
             let refused = run(&backing);
-            // The pool repeats a refused request, so a single refusal need not reach its caller.
+            // The pool repeats a refused request, so a single refusal need not reach the pool's
+            // caller.
             assert!(refused > 0 || refusing == Refusing::Once(call), "call {call} was not refused");
             assert_eq!(backing.outstanding(), [], "call {call}");
         }

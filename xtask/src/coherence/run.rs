@@ -162,8 +162,8 @@ impl Traced {
     }
 }
 
-/// A pipe that waits before each read, so each read returns a large piece. valgrind writes line by
-/// line, and a reader that woke up for each line would take most of the time.
+/// A pipe whose reader sleeps before each read, so that each read returns a large piece. valgrind
+/// writes line by line, and a reader that woke up for each line would take most of the time.
 #[derive(Debug)]
 struct Patient<R>(R);
 

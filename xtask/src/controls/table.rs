@@ -17,7 +17,7 @@ const SEEDS: u32 = 16;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Control {
-    /// The value of `ephemera_weaken` that compiles the weakening in. A weakening may have one
+    /// The value of `ephemera_weaken` that compiles the weakening in. A weakening can have one
     /// control of each kind.
     pub(crate) name: String,
     /// The package whose test must fail. The weakened code may be in another package.

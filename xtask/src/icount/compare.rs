@@ -56,7 +56,6 @@ enum CountVerdict {
     Context,
 }
 
-/// A row of the table.
 #[derive(Debug, PartialEq)]
 struct CountRow<'a> {
     workload: &'a str,
@@ -205,7 +204,6 @@ fn verdict(rows: &[CountRow<'_>], gone: Vec<String>) -> Outcome {
 }
 
 impl CountRow<'_> {
-    /// Returns the change in one sentence.
     fn told(&self) -> String {
         let Self { workload, op, contender, is, .. } = self;
         let was = self.was.unwrap_or(*is);

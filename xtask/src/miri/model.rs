@@ -14,7 +14,7 @@ pub(crate) enum BorrowModel {
 }
 
 impl BorrowModel {
-    /// Returns the word that stands for the model in the name of a step.
+    /// Returns the model's name as a part of a step's name.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Stacked => "stacked",

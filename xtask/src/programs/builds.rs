@@ -12,8 +12,8 @@ use crate::workspace::Workspace;
 /// The package with the programs, which is a separate workspace.
 pub(super) const DIRECTORY: &str = "benches/programs";
 
-/// The path of an executable or library, by the allocator's key. An error says why the allocator
-/// does not build.
+/// The paths of the executables or libraries, by the allocator's key. An error says why there is no
+/// path.
 pub(super) type BuiltPaths = BTreeMap<&'static str, Result<PathBuf, String>>;
 
 /// Builds an executable for each allocator.
@@ -36,8 +36,8 @@ pub(super) fn build(
     if cargo(ws, &target, programs, allocators).quiet("building the programs")?.success {
         return Ok(paths());
     }
-    // At least one executable does not build. The loop builds each executable alone, so those that
-    // build can take part.
+    // At least one executable does not build. The loop builds each executable alone, so that the
+    // others can take part.
     let mut built: BuiltPaths = paths();
     for allocator in allocators {
         let command = cargo(ws, &target, programs, core::slice::from_ref(allocator));

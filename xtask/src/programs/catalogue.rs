@@ -86,7 +86,7 @@ pub(super) const ALLOCATORS: [GeneralAllocator; 6] = [
 /// The key of the reference's second entry.
 pub(super) const TWIN: &str = "glibc-again";
 
-/// The name of the only program that others did not write. The means leave it out.
+/// The name of our own program. The means include only the third-party programs.
 pub(super) const OWN: &str = "service";
 
 /// The programs, in the order of the tables.

@@ -17,7 +17,6 @@ pub(super) const POINTS: usize = 10;
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ProgramRun {
     pub(super) program: String,
-    /// The key of the allocator.
     pub(super) contender: &'static str,
     pub(super) round: u32,
     #[serde(flatten)]
@@ -51,7 +50,6 @@ pub(super) struct ProgramCell {
 pub(super) enum ProgramState {
     /// Every process succeeded and printed the reference's output.
     Ran(Box<CellFigures>),
-    /// A process failed.
     Failed(String),
     /// The output differs from the reference's output.
     Wrong(String),
@@ -105,7 +103,6 @@ pub(super) struct ProgramMeans {
     pub(super) mean: f64,
 }
 
-/// Returns the table of one program.
 pub(super) fn table(
     program: &str,
     allocators: &[GeneralAllocator],
@@ -146,7 +143,6 @@ impl ProgramTable {
         self.cells.iter().find(|cell| cell.allocator.key == key)?.figures()
     }
 
-    /// Returns the figures of the reference.
     pub(super) fn reference(&self) -> Option<&CellFigures> {
         self.of(ALLOCATORS[REFERENCE].key)
     }

@@ -126,7 +126,6 @@ pub(super) fn facts(ws: &Workspace, plan: &ProgramPlan, load: Option<String>) ->
 }
 
 impl ProgramReport {
-    /// Creates the report of a run.
     pub(super) fn new(plan: &ProgramPlan, facts: ProgramFacts, runs: &[ProgramRun]) -> Self {
         let table = |name| figures::table(name, &plan.allocators, plan.rounds, runs);
         let tables = plan.programs.iter().map(|program| table(program.name)).collect();
@@ -140,7 +139,6 @@ impl ProgramReport {
         self.tables.iter().flat_map(|table| &table.cells).all(|cell| cell.figures().is_some())
     }
 
-    /// Returns the report as text for a terminal.
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
         for (what, value) in &self.facts {
@@ -156,7 +154,6 @@ impl ProgramReport {
         out
     }
 
-    /// Returns the report as a Markdown page.
     pub(super) fn markdown(&self) -> String {
         let mut out = String::from(
             "# Real programs\n\n`cargo xtask bench --programs --record` writes this page. Each program is linked with each allocator, or runs over its preloaded library. \
@@ -281,7 +278,6 @@ fn summary(means: &[ProgramMeans]) -> Grid {
     grid
 }
 
-/// Returns the rows of a program's table.
 fn rows(table: &ProgramTable) -> impl Iterator<Item = Vec<String>> {
     table.cells.iter().map(|cell| {
         let label = cell.allocator.label.to_owned();

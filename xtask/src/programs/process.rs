@@ -106,8 +106,8 @@ pub(super) fn run(
 /// Returns the peak of a process in bytes. `at_end` is the kernel's figure at the end of the
 /// process, and `seen` is the largest figure that was read before.
 ///
-/// A new process inherits the kernel's figure from the process that starts it, here `floor`. So
-/// `at_end` counts only if it is above `floor`.
+/// A new process inherits the kernel's figure, here `floor`, from the process that starts it. So
+/// `at_end` is the new process's own peak only if it is above `floor`.
 fn peak(at_end: u64, seen: u64, floor: Option<u64>) -> u64 {
     if floor.is_some_and(|floor| at_end > floor) { at_end.max(seen) } else { seen }
 }

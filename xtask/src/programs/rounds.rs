@@ -92,7 +92,6 @@ pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     Ok(report.is_whole())
 }
 
-/// Returns the list of programs and allocators.
 fn list() -> String {
     let mut text = String::from("Programs:\n");
     for program in PROGRAMS {
@@ -122,7 +121,6 @@ fn progress(plan: &ProgramPlan) -> ProgressBar {
     bar(processes)
 }
 
-/// Returns a progress bar for this number of processes.
 pub(super) fn bar(processes: usize) -> ProgressBar {
     let bar = ProgressBar::new(processes as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} [{elapsed}, {eta} left]") {
@@ -220,7 +218,8 @@ impl BuiltPrograms {
         out: &Path,
     ) -> Result<(ProcessFigures, String), String> {
         // The user's variables may configure an allocator, so they are cleared. A variable of
-        // random length moves the stack, because addresses alone can reverse a comparison.
+        // random length moves the stack, because the stack's address alone can reverse a
+        // comparison.
         let clean = |program: &OsStr| {
             let mut command = Command::new(program);
             command.env_clear().env("PADDING", "x".repeat(padding)).current_dir(&ws.root);

@@ -114,7 +114,7 @@ pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
             bar.set_message(format!("{program} over {key}"));
             let checksum;
             (figures[turn], checksum) = serve(ws, SERVICES[turn], &out)?;
-            // The services with and without scopes compute the same result.
+            // The services with and without scopes must compute the same result.
             let computes = program.trim_start_matches("service-").trim_start_matches("scopes-");
             if *checksums.entry(computes).or_insert_with(|| checksum.clone()) != checksum {
                 bail!("{program} over {key} computes another result than the others");
@@ -153,7 +153,6 @@ fn command(ws: &Workspace, executable: &str) -> Command {
     command
 }
 
-/// Runs the process that samples single operations.
 fn sample(ws: &Workspace, out: &Path) -> Result<CostSamples> {
     let (_, output) = process::run(command(ws, COSTS.0), LIMIT, out).map_err(|why| anyhow!(why))?;
     serde_json::from_slice(&output).context("the samples have an unknown form")
@@ -192,7 +191,6 @@ fn told(output: &str) -> ServiceFigures {
     figures
 }
 
-/// Returns the rows of the table.
 fn rows(costs: &[CostSamples], services: &[[ServiceFigures; SERVICES.len()]]) -> Vec<ScopeBar> {
     let row = |what, unit, bar, figure| ScopeBar { what, unit, figure, bar };
     // Computes a figure from the samples of two operations, for each round of each process.

@@ -48,7 +48,6 @@ circle { fill-opacity: 0.6 }
 }
 ";
 
-/// Returns the picture as SVG.
 pub(super) fn standing(recorded: &RecordedBench, classes: &[ReadmeClass]) -> String {
     let mut body = String::new();
     let mut y = 86;

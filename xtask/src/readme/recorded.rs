@@ -114,7 +114,6 @@ impl RecordedBench {
         Ok(text.replace("],[\"", "],\n  [\"") + "\n")
     }
 
-    /// Returns the workloads of a class.
     pub(super) fn of(&self, class: &str) -> impl Iterator<Item = &SummaryTable> {
         self.workloads.iter().filter(move |workload| workload.class == class)
     }

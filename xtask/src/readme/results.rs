@@ -16,7 +16,6 @@ pub(super) const OURS: [&str; 9] =
 /// The keys of the general allocators, which serve every request of a program.
 const GENERAL: [&str; 4] = ["glibc", "mimalloc", "jemalloc", "snmalloc"];
 
-/// Returns the text of the page.
 pub(super) fn page(recorded: &RecordedBench, classes: &[ReadmeClass]) -> Result<String> {
     let RecordedBench { mode, seed, processes, rounds, document, host, .. } = recorded;
     let mut out = String::from(
@@ -147,8 +146,8 @@ fn ratio(row: &SummaryRow) -> String {
     }
 }
 
-/// Returns the peak in a readable unit, with its ratio to the live bytes if those are 64 KiB or
-/// more.
+/// Returns the peak in a readable unit, with its ratio to the live bytes if there are at least 64
+/// KiB of these.
 pub(super) fn peak(row: &SummaryRow) -> String {
     let Some(peak) = row.peak_bytes else { return "–".to_owned() };
     let bytes = match peak {

@@ -21,10 +21,10 @@ pub(super) struct ReadmeClass {
     pub(super) class: String,
     /// The heading of the class on the pages and in the picture.
     pub(super) heading: String,
-    /// The picture's row of ours: the key of a contender, and the shown name.
+    /// The picture's row for our allocator: the key of a contender, and the shown name.
     pub(super) ours: (String, String),
-    /// The picture's row of the peer: the key of a contender, and the shown name, which is also the
-    /// title of the column of peers in README.md.
+    /// The picture's row for the peer: the key of a contender, and the shown name, which is also
+    /// the title of the column of peers in README.md.
     pub(super) peer: (String, String),
     pub(super) rows: Vec<FrontRow>,
 }

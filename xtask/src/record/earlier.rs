@@ -35,8 +35,8 @@ impl EarlierTraces {
             for entry in fs::read_dir(&dir).with_context(cannot)? {
                 let entry = entry.with_context(cannot)?;
                 let (path, name) = (entry.path(), entry.file_name());
-                // Files with the figures of a replay remain. Each has the digest of its trace, so
-                // a later trace does not use it.
+                // Files with the figures of a replay remain. Each file has the digest of its trace,
+                // so its figures are not used for a later trace.
                 if path == own || name.to_string_lossy().ends_with(".replay.json") {
                     continue;
                 }
@@ -58,7 +58,7 @@ impl EarlierTraces {
         Ok(found)
     }
 
-    /// Removes the traces. Keeps a directory that contains anything else.
+    /// Removes the traces, and the directories that are empty after that.
     pub(super) fn remove(&self) -> Result<()> {
         for old in &self.traces {
             fs::remove_file(old)

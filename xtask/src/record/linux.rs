@@ -19,7 +19,6 @@ use crate::progress::Spinner;
 use crate::shell::tell;
 use crate::workspace::Workspace;
 
-/// The package of the recorder.
 const RECORDER: &str = "ephemera-recorder";
 
 /// The number of processes that the summary lists in addition to the largest.
@@ -53,8 +52,8 @@ pub(super) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
     let mut status = FAILED;
     if let Err(error) = record(ws, options, &mut status) {
         tell(&format!("error: {error:#}"));
-        // A failed program keeps its own exit status. After a program that succeeded, the status
-        // reports that no trace was kept.
+        // The tool returns the exit status of a failed program. If the program succeeded, the
+        // tool's status reports that no trace was kept.
         status = if status == 0 { FAILED } else { status };
     }
     ExitCode::from(status)

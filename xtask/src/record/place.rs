@@ -1,9 +1,9 @@
 //! Manages the output of a recording: the file TRACE, and the directory TRACE.processes next to
 //! it. A lock allows one recording at a time to write there.
 //!
-//! Each recording has its own directory in TRACE.processes, with a name that no other recording
-//! has, so a process that outlives its recording cannot write into a later one. A recording removes
-//! the traces of earlier recordings after it has moved its own trace to TRACE.
+//! Each recording has its own directory in TRACE.processes, with a unique name. A process that
+//! outlives its recording therefore cannot write into a later one. A recording removes the traces
+//! of earlier recordings after it has moved its own trace to TRACE.
 
 use core::hash::{BuildHasher, Hasher};
 use std::collections::hash_map::RandomState;
@@ -133,7 +133,6 @@ fn locked(all: &Path) -> Result<File> {
     }
 }
 
-/// Returns the error for a directory that cannot be written.
 fn unwritable(dir: &Path, error: &io::Error) -> Error {
     anyhow!("cannot write to {}: {error}. {}", dir.display(), advice(error))
 }

@@ -1,7 +1,7 @@
 //! Finds out which processes belong to a recording, and which still write to a trace.
 //!
-//! A process that ran in its own PID namespace may have another ID here than in its trace, so a
-//! process with the ID from a trace need not be the recorded process.
+//! A process that ran in its own PID namespace may have one ID here and another in its trace. A
+//! process with the ID from a trace is therefore not always the recorded process.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -2,9 +2,9 @@
 //! can be understood before the others.
 //!
 //! A file uses another file if one of its paths leads there: a path that starts with `crate`,
-//! `super` or `self`, or a `use` of one of its modules. A public `use` is a table of contents and
-//! does not count. A path through a public `use` leads to the file of the item. Tests may use every
-//! file.
+//! `super` or `self`, or a `use` of one of its modules. A public `use` is a table of contents, so
+//! the check ignores it. A path through a public `use` leads to the file of the item. The check
+//! ignores tests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,8 +14,8 @@ use super::{Finding, SourceFile};
 
 /// A path in a file.
 struct CodePath<'a> {
-    /// The parts of the path, from the root of the crate. The part `{}` stands for a module without
-    /// a file.
+    /// The parts of the path, from the root of the crate. The part `{}` is a placeholder for a
+    /// module without a file.
     parts: Vec<&'a str>,
     /// Whether the first word of the path is a name in scope, so that the path may lead to another
     /// crate.
@@ -32,7 +32,6 @@ type Name<'a> = Vec<&'a str>;
 /// The files of a crate, by module, with the paths in each file.
 type Modules<'a> = BTreeMap<Name<'a>, (&'a SourceFile, Vec<CodePath<'a>>)>;
 
-/// Checks every crate.
 pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     crates(files).values().flat_map(circles).collect()
 }
@@ -84,8 +83,8 @@ fn paths<'a>(module: &[&'a str], tokens: &[Token<'a>]) -> Vec<CodePath<'a>> {
     found
 }
 
-/// Calls `add` with each path of the tree of a `use` that starts at `at`, and the name that it
-/// brings into scope. Returns the index of the token after the tree.
+/// Calls `add` with each path of the tree of a `use` that starts at `at`, and the name that the
+/// path brings into scope. Returns the index of the token after the tree.
 fn tree<'a>(
     tokens: &[Token<'a>],
     mut at: usize,
@@ -146,7 +145,7 @@ fn target<'m, 'a>(
     let import =
         imports.iter().find(|import| import.name == *item || import.name == "*" && import.is_public_use);
     match import.filter(|import| depth < 8 && !core::ptr::eq(*import, path)) {
-        // The item may be one of the items that the star stands for.
+        // The item may be one of those that the star imports.
         Some(import) if import.name == "*" => None,
         Some(import) => target(modules, owner, import, depth + 1),
         None => Some(owner),
@@ -159,7 +158,7 @@ fn circles(modules: &Modules<'_>) -> Vec<Finding> {
     for (module, (_, paths)) in modules {
         let paths = paths.iter().filter(|path| !path.is_public_use).rev();
         let used = paths.filter_map(|path| Some((target(modules, module, path, 0)?, path.line)));
-        // A module that is defined inside a file may use that file.
+        // The check accepts a module inside a file that uses that file.
         uses.insert(module, used.filter(|(other, _)| *other != module).collect());
     }
     let (mut findings, mut reported) = (Vec::new(), BTreeSet::new());

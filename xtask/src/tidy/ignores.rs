@@ -1,5 +1,5 @@
-//! Finds ignored tests that give no reason, including tests that are ignored only under a cfg that
-//! the host does not have. Clippy does not see these.
+//! Finds ignored tests that give no reason. Unlike Clippy, the check also sees tests that are
+//! ignored only under a cfg that the host does not have.
 
 use super::source::Token;
 use super::{Finding, SourceFile};

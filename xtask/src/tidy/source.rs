@@ -13,7 +13,6 @@ use super::lexer::{SourceLine, lex};
 pub(crate) struct SourceFile {
     /// The file's path from the root, with `/`.
     pub(crate) path: String,
-    /// The file's contents.
     pub(crate) text: String,
     /// The file's lines, with code and comments separated. Empty unless the file is Rust.
     pub(crate) lines: Vec<SourceLine>,
@@ -27,7 +26,6 @@ impl SourceFile {
         Self { path, text, lines }
     }
 
-    /// Returns whether the file is Rust.
     pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
@@ -37,12 +35,10 @@ impl SourceFile {
         self.is_rust() && ["crates/", "xtask/", "benches/"].iter().any(|dir| self.path.starts_with(dir))
     }
 
-    /// Returns the last part of the path.
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Returns the code as tokens.
     pub(crate) fn tokens(&self) -> Vec<Token<'_>> {
         self.lines.iter().enumerate().flat_map(|(index, line)| tokens(&line.code, index + 1)).collect()
     }
@@ -51,7 +47,6 @@ impl SourceFile {
 /// A word, `::`, or any other single character of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
-    /// The token's text.
     pub(crate) text: &'a str,
     /// The token's line, counted from 1.
     pub(crate) line: usize,

@@ -6,7 +6,6 @@ use super::{Finding, SourceFile};
 /// The name of the job that waits for all others.
 const LAST: &str = "conclusion";
 
-/// Checks the workflows.
 pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     let workflows = files.iter().filter(|file| file.path.starts_with(".github/workflows/"));
     workflows.flat_map(check_workflow).collect()

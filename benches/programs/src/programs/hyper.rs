@@ -21,7 +21,6 @@ use crate::checksum::Checksum;
 /// An error that a task can return to another thread.
 type TaskError = Box<dyn Error + Send + Sync>;
 
-/// The number of worker threads.
 const WORKERS: usize = 2;
 /// The number of connections that are open at the same time.
 const CLIENTS: u64 = 24;
@@ -57,7 +56,8 @@ async fn accept(listener: TcpListener) -> Result<(), TaskError> {
     }
 }
 
-/// Answers an order with its total price, and with its items sorted by price.
+/// Answers an order with its total price and its items, sorted by price. Answers anything else with
+/// status 400.
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path().to_owned();
     let answer = match request.into_body().collect().await {
@@ -73,7 +73,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(response)
 }
 
-/// Returns the answer to an order, or `None` if the order has no items.
+/// Returns the answer to an order, or `None` if `order` has no array `items`.
 fn priced(path: &str, mut order: Value) -> Option<Value> {
     let mut items: Vec<Map<String, Value>> = order
         .get_mut("items")?
@@ -110,7 +110,7 @@ async fn requests(address: SocketAddr, client: u64) -> Result<Checksum, TaskErro
     Ok(checksum)
 }
 
-/// Returns an order of up to sixty items.
+/// Returns an order of one to sixty items.
 fn order(client: u64, number: u64) -> Value {
     let item = |item: u64| {
         let price = (client * 7919 + number * 104_729 + item * 1_299_709) % 10_007;

@@ -43,7 +43,7 @@ pub(crate) fn run(root: &Path) -> ProgramResult {
     Ok(checksum)
 }
 
-/// Returns a page as a value with a name and lines.
+/// Returns a page as a value with its lines and a name, which is its first line.
 fn listed(page: &str) -> Value {
     let lines: Value = page.lines().map(str::to_owned).collect();
     context! { name => page.lines().next().unwrap_or_default(), lines => lines }

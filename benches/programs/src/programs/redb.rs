@@ -19,9 +19,9 @@ const CACHE: usize = 16 << 20;
 /// The number of files that a transaction writes.
 const FILES: usize = 8;
 
-/// Writes every line and counts its words, [`FILES`] files in each transaction. A transaction also
-/// removes every third line of its first file. After each transaction, the program reads a range of
-/// lines.
+/// Stores every line and counts the words. Each transaction writes [`FILES`] files, and then
+/// removes every third line of the first of them. After each transaction, the program reads a range
+/// of lines.
 pub(crate) fn run(root: &Path) -> ProgramResult {
     let sources = files::texts(&root.join("crates"), "rs")?;
     let store = Builder::new().set_cache_size(CACHE).create_with_backend(InMemoryBackend::new())?;

@@ -34,7 +34,7 @@ const SCRIPT: &str = r#"
     out
 "#;
 
-/// The number of bytes of pages that the script reads.
+/// The maximum number of bytes of the pages that the script reads.
 const INPUT: usize = 200_000;
 
 /// Compiles the script once and runs it twice over the pages.

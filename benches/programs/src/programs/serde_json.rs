@@ -1,4 +1,4 @@
-//! A JSON library: serde_json reads the recorded measurements, changes them and writes them.
+//! A JSON library: serde_json parses the recorded measurements, changes them and serializes them.
 
 use std::fs;
 use std::path::Path;
@@ -8,13 +8,14 @@ use serde_json::Value;
 use crate::ProgramResult;
 use crate::checksum::Checksum;
 
-/// The number of times that the document is read and written.
+/// The number of times that the document is parsed and serialized.
 const PASSES: usize = 100;
 
-/// The number of documents that are live at the same time.
+/// The maximum number of documents that stay live after a pass.
 const LIVE: usize = 8;
 
-/// Reads, changes and writes the document. The trees of the last [`LIVE`] passes stay live.
+/// In each pass, parses, changes and serializes the document. The trees of the last [`LIVE`] passes
+/// stay live.
 pub(crate) fn run(root: &Path) -> ProgramResult {
     let text = fs::read_to_string(root.join("docs/benchmarks/recorded.json"))?;
     let mut checksum = Checksum::new();
@@ -32,7 +33,7 @@ pub(crate) fn run(root: &Path) -> ProgramResult {
     Ok(checksum)
 }
 
-/// Adds `ending` to every key and to every string.
+/// Appends `ending` to every key and to every string.
 fn rename(value: &mut Value, ending: &str) {
     match value {
         Value::String(text) => text.push_str(ending),
@@ -47,7 +48,7 @@ fn rename(value: &mut Value, ending: &str) {
     }
 }
 
-/// Returns the number of values in a document.
+/// Returns the number of values in a document, including nested ones.
 fn count(value: &Value) -> u64 {
     match value {
         Value::Array(values) => 1 + values.iter().map(count).sum::<u64>(),

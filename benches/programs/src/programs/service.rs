@@ -14,7 +14,7 @@ pub(crate) struct ServiceLoad {
     pub(super) requests: u64,
     /// The number of strings in the full cache.
     pub(super) cached: usize,
-    /// The number of requests from one burst to the next.
+    /// The number of requests from one burst to the next, or `None` if there are no bursts.
     pub(super) burst_every: Option<u64>,
     /// Whether the service prints its resident memory when it has answered all requests.
     pub(super) tells: bool,
@@ -28,8 +28,8 @@ pub(super) const SHORT: ServiceLoad =
 pub(super) const LONG: ServiceLoad =
     ServiceLoad { requests: 500_000, cached: 200_000, burst_every: None, tells: true };
 
-/// The load of the program `service-bursts`. It has fewer requests, because only its memory is
-/// measured.
+/// The load of the program `service-bursts`. It has fewer requests than [`LONG`], because only its
+/// memory is measured.
 pub(super) const BURSTS: ServiceLoad =
     ServiceLoad { requests: 50_000, cached: 200_000, burst_every: Some(10_000), tells: false };
 
@@ -66,8 +66,8 @@ pub(crate) fn run_bursts(_root: &Path) -> ProgramResult {
 /// The result of a request: a number for its client, and a string for the cache.
 type Answer = serde_json::Result<(u64, Option<String>)>;
 
-/// Answers the requests of `load`. Calls `around` with each request. For each burst, prints the
-/// resident memory before the burst and [`AFTER`] requests after it.
+/// Answers the requests of `load`. Each request is a closure, which `around` calls. For each burst,
+/// prints the resident memory before the burst and [`AFTER`] requests after it.
 pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> Answer) -> ProgramResult {
     let documents: Vec<String> = (0..DOCUMENTS).map(document).collect();
     let mut cache: Vec<Option<String>> = vec![None; load.cached];

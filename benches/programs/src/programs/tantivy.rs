@@ -63,8 +63,8 @@ fn indexed(sources: &[String]) -> tantivy::Result<Index> {
     Ok(index)
 }
 
-/// Adds the answers to the checksum. The checksum does not depend on which segment a document is
-/// in.
+/// Runs every query [`ROUNDS`] times, and adds the answers to the checksum. The checksum does not
+/// depend on which segment a document is in.
 fn query(index: &Index, checksum: &mut Checksum) -> tantivy::Result<()> {
     let searcher = index.reader()?.searcher();
     let (text, number) = (index.schema().get_field("text")?, index.schema().get_field("number")?);

@@ -8,7 +8,6 @@ use wasmi::{Engine, Linker, Module, Store};
 use crate::ProgramResult;
 use crate::checksum::Checksum;
 
-/// The number of modules.
 const MODULES: u64 = 30;
 /// The number of functions in each module.
 const FUNCTIONS: u64 = 400;

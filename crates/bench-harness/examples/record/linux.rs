@@ -1,4 +1,4 @@
-//! Records programs, and rewrites traces.
+//! The commands of `record`, which record programs and rewrite traces.
 
 use core::error::Error;
 use std::alloc::System;
@@ -19,7 +19,7 @@ const SEED: u64 = 4141;
 const LENGTH: usize = 80_000;
 /// The number of files to parse.
 const FILES: usize = 1;
-/// The number of requests: fifty for each page.
+/// The number of requests: fifty for each page of the server.
 const REQUESTS: u64 = 3_200;
 /// The limit on the size of a recording, in bytes.
 const LIMIT: u64 = 16 << 20;
@@ -45,7 +45,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Records `serde_json` from the parse of a text to the drop of its value.
+/// Records `serde_json` while it parses a text and drops the value.
 fn json(out: &Path) -> Result<(), Box<dyn Error>> {
     let text = Document::generated(SEED, LENGTH).text;
     let file = begin(out)?;
@@ -55,7 +55,7 @@ fn json(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(fs::remove_file(file)?)
 }
 
-/// Records `syn` from the parse of the texts to the drop of their trees.
+/// Records `syn` while it parses the texts and drops their trees.
 fn syn(out: &Path) -> Result<(), Box<dyn Error>> {
     let mut files = Corpus::load(None, FILES).files;
     files.truncate(FILES);
@@ -67,7 +67,7 @@ fn syn(out: &Path) -> Result<(), Box<dyn Error>> {
     Ok(fs::remove_file(file)?)
 }
 
-/// Records the server of R3 while it answers.
+/// Records the server of R3 while it answers [`REQUESTS`] requests.
 fn http(out: &Path) -> Result<(), Box<dyn Error>> {
     let mut file = PathBuf::new();
     answer(REQUESTS, || {
@@ -85,8 +85,9 @@ fn begin(out: &Path) -> io::Result<PathBuf> {
     Ok(format!("{}.{}", out.display(), process::id()).into())
 }
 
-/// Rewrites the calls of a trace. Addresses become small numbers, and an address that was freed is
-/// used again before a new one. Sequence numbers are consecutive, and all times are 0.
+/// Copies the calls of the trace `from` to the trace `out`, with `what` as its command line.
+/// Replaces the addresses by small numbers, and reuses freed numbers first. Makes the sequence
+/// numbers consecutive, and all times 0.
 fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
     let trace = Trace::open(from)?;
     let mut book = Book::new();
@@ -110,7 +111,8 @@ fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
                 thinned.push(What::Resize { address });
                 thinned.push(What::Resized { address, size: book.block(id).size });
             }
-            // The block is from before the recording, or the call is the first half of a resize.
+            // The block was allocated before the recording, or the call is the first half of a
+            // resize.
             BookStep::Unknown | BookStep::Pending => {}
             other => return Err(format!("{}: {other:?} cannot be thinned", from.display()).into()),
         }
@@ -120,7 +122,7 @@ fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The rewritten trace.
+/// The rewritten trace, and the addresses that it has used.
 struct Thinned {
     writer: Writer,
     /// The address of each block, indexed by its number in the book.

@@ -19,8 +19,8 @@ use crate::{tally::Counted, workloads::build};
 pub const VOID: usize = 0;
 /// The index of the reference in the registry of each class.
 pub const REFERENCE: usize = 1;
-/// The index of the reference's second entry in the registry of each class. Both entries stand for
-/// the same allocator, so the true ratio between them is 1.
+/// The index of the reference's second entry in the registry of each class. Both entries run the
+/// same allocator, so the true ratio between them is 1.
 pub const TWIN: usize = 2;
 
 /// The keys of the allocator that does nothing, the reference and its second entry, in this order.

@@ -52,7 +52,8 @@ unsafe impl<C: Contender> GlobalAlloc for PlayedContender<C> {
     }
 }
 
-/// Creates a player that runs a program over a contender.
+/// Creates a player that runs a program over a contender. `whole` determines whether the player
+/// touches every page of a block.
 ///
 /// # Panics
 ///

@@ -17,7 +17,8 @@ pub const RETURNED: u64 = 8 << 20;
 const MIB: f64 = (1 << 20) as f64;
 
 impl ReportRow {
-    /// Returns the run with this activity after the burst, if there is one.
+    /// Returns the run whose threads did `after` after the burst, or `None` if no such run was
+    /// measured. In S13, which has no burst, `after` is `None`.
     #[must_use]
     pub fn run(&self, after: Option<AfterBurst>) -> Option<&AloneRun> {
         self.runs.iter().find(|run| run.after == after)
@@ -52,7 +53,8 @@ fn mib(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / MIB)
 }
 
-/// Returns the moments that have a column: those at which any process read its memory.
+/// Returns the moments that have a column, in seconds after the burst: those at which any process
+/// read its memory.
 fn moments(table: &ReportTable) -> Vec<f64> {
     let read = |at: &f64| table.rows.iter().flat_map(|row| &row.runs).any(|run| run.taken_at(*at).is_some());
     SHOWN.into_iter().filter(read).collect()
@@ -176,8 +178,8 @@ mod tests {
     use crate::runner::{ContenderState, WorkloadOutcome};
     use crate::workloads::{ResidentAt, WorkloadSpec, catalogue};
 
-    /// Returns the table of a burst that glibc alone ran. Its processes hold these bytes one second
-    /// after the burst.
+    /// Returns the table of a burst that only glibc ran. One second after the burst, its two
+    /// processes hold `asleep` and `working` bytes.
     fn table(asleep: u64, working: u64) -> ReportTable {
         let run = |(after, taken)| AloneRun {
             contender: "glibc".to_owned(),

@@ -91,14 +91,15 @@ impl Bar {
     }
 }
 
-/// Returns all bars of `bars.json`. The file is compiled in, and tests parse it. The bars of the
-/// pools include the time of the loop, because users pay for it too.
+/// Returns all bars of `bars.json`. The compiler includes the file in the program, and tests parse
+/// it. The bars of the pools include the time of the loop, because users pay for it too.
 #[must_use]
 pub fn bars() -> Vec<Bar> {
     serde_json::from_str(include_str!("bars.json")).expect("rows of bars")
 }
 
-/// Evaluates every bar whose workload was run. The bars on memory follow those on ratios.
+/// Returns each bar whose workload was run, with its measured value. The bars on ratios precede
+/// those on memory.
 #[must_use]
 pub fn judge(bars: &[Bar], outcomes: &[WorkloadOutcome], seed: u64) -> Vec<Bar> {
     let mut judged = Vec::new();

@@ -1,9 +1,9 @@
-//! `--baseline`: compares this run with an earlier one's `summary.json`, row by row.
+//! `--baseline`: compares this run with the `summary.json` of an earlier run, row by row.
 //!
 //! Within a run, a ratio is taken between samples that are milliseconds apart. Samples of two runs
 //! do not form pairs, so the change of a ratio is the quotient of two medians. Its interval
-//! combines the intervals of the two ratios, as for independent estimates. The change includes all
-//! other differences between the runs.
+//! combines the intervals of the two ratios, as for independent estimates. The change also reflects
+//! every other difference between the runs.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(super) const LEGEND: &str = "then, now: the ratio to the reference in each r
 Two runs have no pairs, so the change includes those of the build, the load and the reference. It has a verdict if the \
 99 % interval excludes 1 and the change exceeds 1 % and three times the reference's difference from itself.";
 
-/// The part of an earlier run's `summary.json` that is compared.
+/// The part of an earlier run's `summary.json` that the comparison uses.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Baseline {
     mode: String,
@@ -46,8 +46,8 @@ pub struct Change {
     pub key: &'static str,
     /// The name of the contender.
     pub name: &'static str,
-    /// The earlier ratio. The file contains only its 95 % interval, so the 99 % interval is derived
-    /// from that one.
+    /// The earlier ratio. The file contains only the 95 % interval, from which
+    /// [`Baseline::compare`] derives the 99 % interval.
     pub then: Estimate,
     /// The present ratio.
     pub now: Estimate,
@@ -64,11 +64,11 @@ pub struct Change {
 pub struct Comparison {
     /// The commit of the earlier run.
     pub commit: String,
-    /// The differences between the runs other than the code, one sentence each.
+    /// The differences between the runs other than the code, one line of text each.
     pub differs: Vec<String>,
     /// The contenders that both runs measured.
     pub changes: Vec<Change>,
-    /// The contenders that only one of the runs measured, one sentence each.
+    /// The workloads and contenders that only one of the runs measured, one line of text each.
     pub missing: Vec<String>,
 }
 
@@ -77,7 +77,8 @@ impl Baseline {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read, or if its format is different.
+    /// Returns an error if the file cannot be read, is not a summary, or has another format than
+    /// this harness writes.
     pub fn load(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path)
             .map_err(|error| format!("the baseline {} cannot be read: {error}", path.display()))?;
@@ -148,7 +149,7 @@ impl Baseline {
     }
 }
 
-/// Returns the ratio of a row with its interval, or `None` if the row has no ratio, or if its
+/// Returns the ratio of a row with its intervals. Returns `None` if the row has no ratio, or if its
 /// numbers are not those of a valid ratio.
 fn ratio(row: &SummaryRow, wider: f64) -> Option<Estimate> {
     let (mid, (low, high)) = row.ratio.zip(row.interval)?;
@@ -156,8 +157,8 @@ fn ratio(row: &SummaryRow, wider: f64) -> Option<Estimate> {
     sound.then(|| spread(mid, mid / low, high / mid, wider))
 }
 
-/// Returns an estimate from its middle and the factors to the two ends of its 95 % interval. On
-/// logarithms, the 99 % interval is `wider` times as wide.
+/// Returns an estimate from its middle and the factors to the two ends of its 95 % interval. In
+/// logarithms, the 99 % interval is `wider` times as wide as the 95 % interval.
 fn spread(mid: f64, down: f64, up: f64, wider: f64) -> Estimate {
     Estimate {
         mid,
@@ -178,7 +179,8 @@ fn quotient(now: &Estimate, then: &Estimate, wider: f64) -> Estimate {
 }
 
 impl Comparison {
-    /// Compares the rows of a table that are in both runs.
+    /// Adds the changes of the rows that both runs measured, and names the rows that only one of
+    /// them measured.
     fn add(&mut self, old: &SummaryTable, table: &ReportTable, wider: f64) {
         let from_one = |ratio: Option<f64>| ratio.map_or(0.0, |ratio| (ratio - 1.0).abs());
         let floor = from_one(old.aa).max(from_one(table.aa.map(|aa| aa.mid)));
@@ -236,7 +238,8 @@ impl Comparison {
         grid::grid(head, rows)
     }
 
-    /// Returns the summary as one line of text.
+    /// Returns the title of the comparison: the earlier commit, and the numbers of rows that are
+    /// faster and slower.
     pub(super) fn title(&self) -> String {
         let count = |word| self.changes.iter().filter(|change| change.verdict == word).count();
         let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));

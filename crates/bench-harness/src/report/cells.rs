@@ -14,7 +14,7 @@ pub(super) fn bytes(count: u64) -> String {
     }
 }
 
-/// Returns a cost in nanoseconds as text, with its significant digits.
+/// Returns a cost in nanoseconds as text. Larger costs have fewer decimals.
 pub(super) fn ns(cost: f64) -> String {
     match cost.abs() {
         0.0..100.0 => format!("{cost:.2}"),

@@ -112,7 +112,7 @@ pub fn summary(report: &BenchReport) -> Result<Value, serde_json::Error> {
     }))
 }
 
-/// Writes every sample, including the warm-up, as one object per line.
+/// Writes every sample, including those of the warm-up, as one JSON object per line.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The matrix of a class: workloads in rows, contenders in columns, ratios to the reference, and a
-//! geometric mean.
+//! The matrix of a class: ratios to the reference, with workloads in rows and contenders in
+//! columns, and a last row of geometric means.
 
 use super::model::{BenchReport, ReportRow, ReportTable};
 use crate::card::ContenderClass;
@@ -34,7 +34,8 @@ impl<'a> Matrix<'a> {
         let cells = |table: &&'a ReportTable| shown.iter().map(|&index| &table.rows[index]).collect();
         let rows: Vec<(&ReportTable, Vec<&ReportRow>)> =
             tables.iter().map(|table| (*table, cells(table))).collect();
-        // The means cover only workloads that every contender ran, so that they are comparable.
+        // The means cover only workloads that every contender ran, so that the means of different
+        // contenders are comparable.
         let complete: Vec<&Vec<&ReportRow>> = rows
             .iter()
             .map(|(_, cells)| cells)

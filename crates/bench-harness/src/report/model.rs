@@ -9,7 +9,7 @@ use crate::runner::{AloneRun, ContenderState, HeldAt, Latencies, RefusalCount, W
 use crate::stats::{Estimate, Verdict, verdict};
 use crate::workloads::WorkloadSpec;
 
-/// A row: one contender in a table.
+/// A row of a table: one contender's results. A figure is `None` if it was not measured.
 #[derive(Clone, Debug)]
 pub struct ReportRow {
     /// The contender's key.
@@ -26,7 +26,7 @@ pub struct ReportRow {
     pub verdict: Option<Verdict>,
     /// The median cost of an operation, in nanoseconds.
     pub ns: Option<f64>,
-    /// The smallest sample, in nanoseconds per operation.
+    /// The cost in the fastest sample, in nanoseconds per operation.
     pub least_ns: Option<f64>,
     /// The median cost of an operation without that of the loop, in nanoseconds.
     pub net_ns: Option<f64>,
@@ -34,7 +34,7 @@ pub struct ReportRow {
     pub net_ratio: Option<Estimate>,
     /// The largest number of bytes that the contender held at once.
     pub peak: Option<u64>,
-    /// The largest number of bytes that the workload held at once.
+    /// The largest number of bytes that the workload had live at once.
     pub peak_live: Option<u64>,
     /// Whether a backing allocator counted the peak.
     pub peak_exact: bool,
@@ -135,7 +135,7 @@ impl ReportTable {
         }
     }
 
-    /// Returns the row of a contender.
+    /// Returns the row of the contender with this key, or `None` if the table has no such row.
     #[must_use]
     pub fn row(&self, key: &str) -> Option<&ReportRow> {
         self.rows.iter().find(|row| row.key == key)
@@ -204,8 +204,8 @@ fn row(
     }
 }
 
-/// Returns the share of a contender's requests that it refused, over all processes, or `None` if
-/// there were no refusals.
+/// Returns the share of a contender's requests that it refused, over the processes with a refusal,
+/// or `None` if there were no refusals.
 fn refused(outcome: &WorkloadOutcome, key: &str) -> Option<f64> {
     let of = |counted: fn(&RefusalCount) -> u64| -> u64 {
         outcome.refusals.iter().filter(|refusals| refusals.contender == key).map(counted).sum()

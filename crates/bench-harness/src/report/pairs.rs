@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use crate::runner::TimedSample;
 use crate::stats::{self, DRAWS, Estimate, estimate};
 
-/// The smallest number of clean rounds with which a process contributes its clean rounds only. A
-/// process with fewer clean rounds contributes its contaminated rounds too, and so does a process
-/// in which fewer than a third of the rounds are clean.
+/// The minimum number of clean rounds of a process that contributes only its clean rounds. At least
+/// a third of its rounds must also be clean. Any other process contributes its contaminated rounds,
+/// too.
 const FEW: usize = 5;
 
 /// The samples of a round, by contender.
@@ -23,7 +23,7 @@ pub enum Pairs {
     Net,
 }
 
-/// All rounds of a workload without the warm-up.
+/// All rounds of a workload except those of the warm-up, by process.
 #[derive(Debug)]
 pub struct Rounds<'a> {
     processes: Vec<Vec<Round<'a>>>,
@@ -54,8 +54,9 @@ impl<'a> Rounds<'a> {
         dirty as f64 / all().count().max(1) as f64
     }
 
-    /// Returns one number for each round of each process. `f` computes the number from the costs of
-    /// `keys`. Contaminated rounds are left out if there are enough clean ones.
+    /// Returns the numbers of each process, one for each round in which all of `keys` have a
+    /// sample. `f` computes the number from their costs. Leaves out contaminated rounds if the
+    /// process has enough clean ones.
     fn values(&self, keys: &[&str], f: impl Fn(&[f64]) -> Option<f64>) -> Vec<Vec<f64>> {
         let of = |round: &Round<'_>| {
             let samples =
@@ -73,7 +74,8 @@ impl<'a> Rounds<'a> {
     }
 
     /// Returns the ratio of the cost of `of` to the cost of `to`, or `None` if there is no round
-    /// with both, or if the net cost of `to` is not above zero.
+    /// with both. A net ratio is also `None` if the median net cost of `to` in any process is not
+    /// above zero.
     #[must_use]
     pub fn ratio(&self, of: &str, to: &str, pairs: Pairs) -> Option<Estimate> {
         match pairs {
@@ -103,7 +105,8 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Returns the median cost of an operation, in nanoseconds.
+    /// Returns the median cost of an operation, in nanoseconds, or `None` if there is no sample of
+    /// `of`.
     #[must_use]
     pub fn cost(&self, of: &str) -> Option<f64> {
         estimate(&self.values(&[of], |costs| Some(costs[0])), 0, self.seed).map(|estimate| estimate.mid)
@@ -117,8 +120,8 @@ impl<'a> Rounds<'a> {
         estimate(&values, 0, self.seed).map(|estimate| estimate.mid)
     }
 
-    /// Returns the smallest sample in nanoseconds per operation. The smallest sample is noisier
-    /// than the median, and is shown for information only.
+    /// Returns the cost in the fastest sample, in nanoseconds per operation. This cost is noisier
+    /// than the median, and reports show it for information only.
     #[must_use]
     pub fn least(&self, of: &str) -> Option<f64> {
         let all = self.values(&[of], |costs| Some(costs[0]));

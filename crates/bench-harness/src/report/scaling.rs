@@ -42,7 +42,7 @@ impl Paces<'_> {
     }
 }
 
-/// Returns the scaling of all workloads of a run.
+/// Returns the scaling of each pair of [`TABLES`] of which the run has both workloads.
 pub(super) fn scaling(report: &BenchReport) -> Vec<Scaling<'_>> {
     let find = |id: &str| report.tables.iter().find(|table| table.spec.id == id);
     let of = |(alone, together, threads): (&str, &str, usize)| {

@@ -1,5 +1,5 @@
-//! Writes pictures to files: one for each family of workloads, with a forest plot for each
-//! workload.
+//! Writes a picture for each family of workloads, with a forest plot for each workload. The names
+//! in a family are the same up to the first slash.
 
 use core::error::Error;
 use std::fs;
@@ -25,7 +25,7 @@ pub(super) fn forest(table: &ReportTable) -> Forest<'_> {
     Forest(rows.filter_map(line).map(|(name, ratio, verdict)| ForestLine { name, ratio, verdict }).collect())
 }
 
-/// Writes a picture for each family to `directory`. Returns the paths.
+/// Writes a picture for each family to `directory`. Returns the paths of the pictures.
 ///
 /// # Errors
 ///

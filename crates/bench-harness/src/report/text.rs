@@ -68,8 +68,8 @@ pub(super) fn grid(table: &ReportTable) -> Vec<Vec<String>> {
     grid::grid(HEAD, table.rows.iter().map(|row| cells(row, Some(row.key) == reference)))
 }
 
-/// Returns a line that states the load, and the latencies of a table as rows, or `None` if the
-/// table has no latencies.
+/// Returns a line that states the load, and the latencies of a table as rows. Returns `None` if the
+/// table has no latencies, or if its own rows show them.
 pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>)> {
     let measured = || table.rows.iter().filter_map(|row| Some((row.name, row.latencies.as_ref()?)));
     let (_, first) = measured().next().filter(|_| !table.spec.is_alone())?;

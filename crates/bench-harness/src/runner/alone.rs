@@ -1,5 +1,5 @@
-//! Runs the workloads that run each contender in its own process. Starts several processes at a
-//! time, and compares their checksums.
+//! Runs the workloads that run each contender in its own process, several processes at a time, and
+//! compares their checksums.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::contenders::{ALWAYS, REFERENCE, TWIN, VOID};
 use crate::workloads::{AfterBurst, AloneOrder};
 
 /// Runs each contender in its own processes. `job` returns a job, to which this function adds the
-/// contender and the order. If a process dies, the state of its contender says so.
+/// marker, the contender and the order. If a process dies, its contender's state becomes `Crashed`.
 ///
 /// # Errors
 ///
@@ -62,8 +62,8 @@ pub(super) fn run(plan: &RunPlan, outcome: &mut WorkloadOutcome, job: impl Fn() 
     Ok(())
 }
 
-/// Compares the runs with those of the reference. A contender that did different work does not get
-/// figures.
+/// Compares the runs with those of the reference. The state of a contender that did different work
+/// becomes `Wrong`, so the report does not show its figures.
 pub(super) fn compare(outcome: &mut WorkloadOutcome) {
     let find = |of: &AloneRun| {
         outcome.alone.iter().find(|run| run.contender == ALWAYS[REFERENCE] && run.after == of.after)

@@ -1,11 +1,11 @@
-//! Compares the results of checks. A contender that fails its check does not get figures.
+//! Compares the results of checks. Reports do not show figures of a contender that fails its check.
 
 use super::record::{Checked, ContenderState, WorkloadOutcome};
 use crate::card::ContenderClass;
 use crate::contenders::{ALWAYS, REFERENCE, VOID};
 
 /// Compares each check with the expected number of allocations, with the contents that were
-/// written, and with the reference's check.
+/// written, and with the reference's check. The state of a contender that differs becomes `Wrong`.
 pub(super) fn compare(outcome: &mut WorkloadOutcome) {
     let reference = outcome.checks.iter().find(|check| check.contender == ALWAYS[REFERENCE]).cloned();
     let class = outcome.spec.class;

@@ -28,7 +28,7 @@ use crate::{backing, os, tally};
 const WARM_UP: i32 = 3;
 /// The minimum number of rounds that a child runs when it reduces them to fit its budget.
 const FEWEST: i32 = 5;
-/// The share of contaminated rounds above which a child runs up to half as many rounds again.
+/// The share of contaminated rounds above which a child adds up to half as many rounds.
 const TOO_MANY: f64 = 0.2;
 /// The minimum time of the reference's sample, in nanoseconds, even if other contenders are slow.
 const SHORTEST_NS: f64 = 300_000.0;
@@ -36,7 +36,7 @@ const SHORTEST_NS: f64 = 300_000.0;
 /// The approximate number of points at which a child records memory over time.
 const POINTS: u64 = 60;
 
-/// The environment variable in which tests name the contender whose turn aborts the process.
+/// The environment variable in which tests name the contender in whose turn the process aborts.
 const FAULT: &str = "EPHEMERA_TEST_FAULT";
 
 /// Runs a job and writes the answer to `out`, one JSON object per line.
@@ -114,7 +114,7 @@ fn document(spec: &WorkloadSpec, job: &Job) -> Document {
     }
 }
 
-/// The file that names the contender of the current turn. The parent reads it if this process dies.
+/// The file that names the contender of this turn. The parent reads it if this process dies.
 struct TurnNote {
     note: File,
     /// The key of the contender in whose turn the process aborts, for tests.
@@ -169,7 +169,7 @@ impl Child<'_> {
         Ok(())
     }
 
-    /// Takes samples in rounds.
+    /// Takes samples in rounds, and adds them to `lines`.
     fn time(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         let mut rng = stream(self.job.chance, 6);
         // The order of set-up decides where each contender's memory lies, so each process draws its
@@ -244,8 +244,8 @@ impl Child<'_> {
         Ok(())
     }
 
-    /// Returns the number of rounds that fit into the rest of the budget, judged by the samples so
-    /// far.
+    /// Returns the number of rounds that fit into the rest of the budget, estimated from the
+    /// samples so far.
     fn affordable(&self, samples: &[TimedSample], order: &[usize]) -> i32 {
         let took: f64 = samples.iter().map(|sample| sample.ns).sum();
         let rounds = samples.len() as f64 / order.len() as f64;
@@ -254,9 +254,9 @@ impl Child<'_> {
     }
 
     fn sample(&self, index: usize, cell: &mut dyn Cell, units: u64, round: i32) -> TimedSample {
-        // If two threads each have their own processor, an interruption of either one spoils the
-        // sample. Threads that share processors interrupt each other by design, so only the
-        // interruptions of this thread count.
+        // If two threads each have their own processor, an interruption of either thread spoils the
+        // sample. Threads that share processors interrupt each other by design, so the sample
+        // counts only the interruptions of this thread.
         let who = if self.spec.is_of_two() { os::Who::Process } else { os::Who::Thread };
         let before = os::usage(who);
         let start = Instant::now();
@@ -278,7 +278,7 @@ impl Child<'_> {
     }
 
     /// Returns the number of units for which a sample takes the target time, averaged over the
-    /// contenders.
+    /// contenders, and at least [`SHORTEST_NS`] for the reference.
     fn sample_size(&self, cells: &mut [Box<dyn Cell>], turn: &mut TurnNote) -> io::Result<u64> {
         let mut all = 0.0;
         let mut reference: f64 = 0.0;
@@ -333,8 +333,8 @@ impl Child<'_> {
         Ok(())
     }
 
-    /// Measures the memory of the job's contender. The contender's calls are counted, and it runs
-    /// over a counting backing allocator if it accepts one.
+    /// Measures the memory of the job's contender. Counts its calls, and runs it over a counting
+    /// backing allocator if it accepts one.
     fn memory(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
         for entry in self.entries {
             turn.of(entry.key)?;
@@ -384,7 +384,7 @@ fn tail(contender: &str, rate: Option<f64>, latencies: &Histogram<u64>) -> Laten
     }
 }
 
-/// Returns the number of bytes by which the resident set exceeds `before`.
+/// Returns by how many bytes the resident set exceeds `before`, if the system reports it.
 fn grown(before: Option<u64>) -> Option<u64> {
     os::resident().zip(before).map(|(now, before)| now.saturating_sub(before))
 }

@@ -1,5 +1,5 @@
-//! The parent process: starts children, reads their answers, and turns the death of a child into a
-//! cell of the report.
+//! The parent process: starts children, reads their answers, and records the death of a child as a
+//! contender's state.
 
 use core::hash::BuildHasher;
 use core::time::Duration;
@@ -34,8 +34,8 @@ pub fn run(
 ) -> io::Result<Vec<WorkloadOutcome>> {
     let mut outcomes: Vec<WorkloadOutcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
     let steps = plan.steps();
-    // Workloads without rounds take a fixed time. It is added to the total, so the other workloads
-    // keep all of theirs.
+    // Workloads without rounds take a fixed time. The total includes it, so that the other
+    // workloads keep all of `plan.total`.
     let fixed: Duration =
         steps.iter().filter(|step| step.work == StepWork::Alone).map(|step| step.weight).sum();
     let mut clock = Clock::start(plan.total + fixed, steps.iter().map(|step| step.weight));
@@ -61,8 +61,8 @@ pub fn run(
                 super::alone::run(plan, outcome, || Job { chance: chance(), ..blank.clone() })?;
                 super::alone::compare(outcome);
             }
-            // The memory of the allocator that does nothing is only its own buffer, and the
-            // reference's second entry takes as much memory as the reference.
+            // Leaves out the allocator that does nothing, whose memory is only its own buffer, and
+            // the reference's second entry, which takes as much memory as the reference.
             StepWork::Memory => {
                 alone(plan, outcome, Mode::Memory, None, |key| ![ALWAYS[VOID], ALWAYS[TWIN]].contains(&key))?;
             }
@@ -79,8 +79,8 @@ pub fn run(
     Ok(outcomes)
 }
 
-/// Runs each contender whose key `wanted` accepts, in its own child. If a child dies, the state of
-/// its contender says so.
+/// Runs each contender whose key `wanted` accepts, in its own child. If a child dies, its
+/// contender's state becomes `Crashed`.
 fn alone(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,
@@ -122,7 +122,7 @@ fn median_cost(outcome: &WorkloadOutcome) -> f64 {
     stats::median(&mut costs).unwrap_or(0.0)
 }
 
-/// Runs every workload once with verification and without figures. Calls `watch` before each
+/// Checks every contender of every workload once, and measures nothing. Calls `watch` before each
 /// workload.
 ///
 /// # Errors
@@ -192,8 +192,8 @@ fn job(plan: &RunPlan, outcome: &WorkloadOutcome, mode: Mode, (process, budget):
     }
 }
 
-/// Runs children until one succeeds. If a child dies, the next one leaves out the contender in
-/// whose turn it died.
+/// Runs children until one succeeds. If a child dies, the state of the contender whose turn it was
+/// becomes `Crashed`, and the next child leaves out that contender.
 fn attempt(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,

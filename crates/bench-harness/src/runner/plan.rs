@@ -23,8 +23,8 @@ pub struct RunPlan {
     pub entries: Vec<Entry>,
     /// The number of processes that time each workload with rounds.
     pub processes: u32,
-    /// The number of rounds in each process. A process runs fewer if that many would exceed its
-    /// share of the time.
+    /// The planned number of rounds in each process. A process runs fewer if that many would exceed
+    /// its share of the time, and more if too many of them are contaminated.
     pub rounds: u32,
     /// The time of a sample, averaged over the contenders of its workload.
     pub target: Duration,

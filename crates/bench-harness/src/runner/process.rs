@@ -24,7 +24,7 @@ pub(super) fn child(job: &Job) -> io::Result<Result<Vec<AnswerLine>, String>> {
     let _ = fs::remove_file(&job.marker);
     let orders = serde_json::to_string(job).map_err(|error| unrun(error.into()))?;
     // The length of the environment shifts the stack, and so determines which variables share a
-    // cache line or a page. Each child draws its own length.
+    // cache line or a page. Each child gets a random length.
     let padding = stream(job.chance, 7).random_range(0..4096_u64) as usize;
     let mut child = Command::new(env::current_exe().map_err(unrun)?)
         .arg("--child")
@@ -39,7 +39,7 @@ pub(super) fn child(job: &Job) -> io::Result<Result<Vec<AnswerLine>, String>> {
     let stderr = child.stderr.take().map(reader);
     let answer = stdout.and_then(|text| text.recv_timeout(LIMIT).ok());
     if answer.is_none() {
-        // The kill fails if the child has just ended on its own.
+        // The kill fails if the child has just ended on its own, which does no harm.
         let _ = child.kill();
     }
     let status = child.wait().map_err(unrun)?;

@@ -33,7 +33,7 @@ pub struct Job {
     pub mode: Mode,
     /// The workload's name.
     pub workload: String,
-    /// The keys of the contenders that can run the workload.
+    /// The keys of the contenders that the child runs.
     pub contenders: Vec<String>,
     /// The number of the process in the plan, counted from 0.
     pub process: u32,
@@ -85,7 +85,8 @@ pub struct TimedSample {
     /// The number of times that other threads interrupted the measured ones. `None` on systems that
     /// do not count this.
     pub involuntary_switches: Option<u64>,
-    /// The number of page faults that needed no disk. `None` on systems that do not count them.
+    /// The number of page faults that the kernel served without the disk. `None` on systems that do
+    /// not count them.
     pub minor_faults: Option<u64>,
     /// The ticks that the hypervisor gave to other guests during the round, over all CPUs. `None`
     /// on systems that do not report them.
@@ -123,7 +124,7 @@ pub struct PeakMemory {
     /// once, as its backing allocator counts them. If no backing allocator counts, this is the
     /// growth of the process's resident set.
     pub peak: u64,
-    /// The largest number of bytes that the workload held at once.
+    /// The largest number of bytes that the workload had live at once.
     pub peak_live: u64,
     /// Whether a backing allocator counted the peak.
     pub exact: bool,
@@ -139,12 +140,12 @@ pub struct HeldAt {
     pub ops: u64,
     /// The bytes that the contender had taken, counted like [`PeakMemory::peak`].
     pub taken: u64,
-    /// The bytes that the workload held at that moment.
+    /// The bytes that the workload had live at that moment.
     pub live: u64,
 }
 
 /// The number of requests that a bounded contender refused, and that the heap served instead, in
-/// the timed rounds of one process.
+/// all rounds of one process, including the warm-up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusalCount {
     /// The contender's key.
@@ -206,8 +207,8 @@ impl AloneRun {
         Self { contender, after: order.after, checksum, ops, seconds, peak_live, peak, held }
     }
 
-    /// Returns the resident bytes at `seconds` after the burst, or `None` if they were not read at
-    /// that moment.
+    /// Returns the resident bytes at `seconds` after the burst, minus those before the first
+    /// allocation. Returns `None` if the process did not read them at that moment.
     #[must_use]
     pub fn taken_at(&self, seconds: f64) -> Option<u64> {
         self.held.iter().find(|held| (held.at - seconds).abs() < 1e-9).map(|held| held.taken)

@@ -27,7 +27,7 @@ impl Drop for BufferLife {
     }
 }
 
-/// A counted buffer. A frozen buffer's handles share its life in an `Arc`.
+/// A counted buffer. The handles of a frozen buffer share one [`BufferLife`].
 #[derive(Clone)]
 pub(crate) struct CountedBuffer<B, L = BufferLife> {
     inner: B,

@@ -1,5 +1,5 @@
 //! Memory over time: records the live bytes of the workload, and the bytes that the contender has
-//! taken, once every fixed number of allocations.
+//! taken, at regular numbers of allocations.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
@@ -17,8 +17,8 @@ struct MemoryWatch {
     points: Vec<HeldAt>,
 }
 
-/// Starts to watch: records a point every `every` allocations. `taken` returns the bytes that the
-/// contender has taken.
+/// Starts to watch memory: `note` then records a point every `every` allocations. `taken` returns
+/// the bytes that the contender has taken.
 pub(crate) fn begin(every: u64, taken: impl Fn() -> Option<u64> + Send + 'static) {
     if let Ok(mut watch) = WATCH.lock() {
         // The list has room for more points than expected, so it does not grow during a

@@ -1,5 +1,5 @@
-//! The catalogue has one row for each workload, with its parameters and the properties that the
-//! runner needs. `--list` prints it, and `--filter` chooses from it.
+//! The catalogue of workloads. Each row has a workload's parameters and the properties that the
+//! runner needs. `--list` prints the rows, and `--filter` selects among them.
 
 pub(crate) mod build;
 mod orders;
@@ -12,7 +12,7 @@ use super::buffers::csv::CsvTable;
 use super::slots::SizeSpread;
 use crate::card::{Caps, ContenderClass};
 
-/// The rows: one workload each.
+/// The rows of the catalogue as JSON, one for each workload.
 const ROWS: &str = include_str!("catalogue/rows.json");
 
 /// A workload and its parameters. Several classes may share a workload, and [`WorkloadSpec::class`]
@@ -33,11 +33,11 @@ pub(crate) enum Workload {
     Window(usize, u16),
     /// S3: the number of slots and the sizes.
     Slots(u16, SizeSpread),
-    /// S4.
+    /// S4, which has no parameters.
     Pareto,
     /// S5: the number of elements, and whether each element is reserved separately.
     Grow(u32, bool),
-    /// S6: one item in this many is late. 0 means that none is late.
+    /// S6: one item in this many is a straggler. 0 means that none is.
     Straggler(usize),
     /// S7: the number of live buffers, the longest length in bytes, and whether buffers grow by
     /// chunks.
@@ -62,7 +62,7 @@ pub(crate) enum Workload {
     Particles,
     /// S12: the way in which a burst is freed.
     Idle(BurstEnd),
-    /// S13.
+    /// S13, which has no parameters.
     Ageing,
     /// R1: whether the heap is littered.
     Json(bool),
@@ -179,7 +179,7 @@ impl WorkloadSpec {
     #[must_use]
     pub fn asked(&self, units: u64) -> Option<u64> {
         let (at_first, each) = match self.workload {
-            // The file is read here and not earlier, so `--list` does not open a file.
+            // Reads the file here and not earlier, so that `--list` does not open it.
             Workload::Csv(_) => (0, CsvTable::shared().fields as u64),
             Workload::Replay(recorded, _) => (0, recorded.asked()),
             _ => self.allocations?,
@@ -224,15 +224,16 @@ impl WorkloadSpec {
         matches!(self.workload, Workload::Http(_))
     }
 
-    /// Returns whether two threads do the work, each on its own processor. Threads that come and go
-    /// do not count: they are interrupted when they move to their processor.
+    /// Returns whether two threads do the work, each on its own processor. Workloads whose threads
+    /// come and go are not among them, because those threads are interrupted when they move to
+    /// their processor.
     #[must_use]
     pub fn is_of_two(&self) -> bool {
         matches!(self.workload, Workload::Handoff(..) | Workload::AtOnce(_) | Workload::Sharing(_))
     }
 
     /// Returns whether the report shows memory over time. In S6, such a picture shows how many
-    /// bytes a few late items keep allocated.
+    /// bytes a few stragglers keep allocated.
     #[must_use]
     pub fn shows_memory_over_time(&self) -> bool {
         matches!(self.workload, Workload::Straggler(_)) && self.class != ContenderClass::Buffers
@@ -246,7 +247,8 @@ impl WorkloadSpec {
 }
 
 /// Returns all workloads in the order of the report. Workloads on littered heaps come last in each
-/// class, because rows after them in the same process would run on litter too.
+/// class. `cargo bench` runs all rows of a class in one process, where later rows would run on the
+/// litter, too.
 ///
 /// # Panics
 ///

@@ -46,7 +46,7 @@ impl<C: Contender> Contender for AcrossThreads<C> {
     }
 }
 
-/// Items that travel to another thread.
+/// Items that one thread sends to another.
 #[derive(Debug)]
 pub(super) struct Travelling<H>(pub(super) Vec<H>);
 
@@ -54,8 +54,8 @@ pub(super) struct Travelling<H>(pub(super) Vec<H>);
 // thread drop them.
 unsafe impl<H> Send for Travelling<H> {}
 
-/// A barrier at which threads wait for each other before they start. They spin, so they start
-/// within a few nanoseconds of each other.
+/// A barrier at which threads wait for each other before they start. Waiting threads spin at first,
+/// so threads on different processors start within a few nanoseconds of each other.
 #[derive(Debug)]
 pub(super) struct Meeting {
     came: AtomicUsize,
@@ -83,7 +83,7 @@ impl Meeting {
     }
 }
 
-/// One thread's handle to a [`Meeting`] of two threads. It counts the meetings.
+/// One thread's handle to a [`Meeting`] of two threads. It counts the rounds.
 #[derive(Debug)]
 pub(super) struct MeetingSide {
     meeting: Arc<Meeting>,
@@ -172,7 +172,7 @@ impl Mate {
         orders.send(units).expect(GONE);
     }
 
-    /// Waits for the checksum of the last order.
+    /// Waits until the second thread has done the last order, and returns its checksum.
     pub(super) fn answer(&self) -> u64 {
         self.answers.recv().expect(GONE)
     }
@@ -200,7 +200,7 @@ pub(super) struct Twice<C> {
 }
 
 impl<C: Cell + 'static> Twice<C> {
-    /// Calls `make` once on each of the two threads.
+    /// Creates the two cells, by a call of `make` on each of the two threads.
     pub(super) fn new(make: impl FnOnce() -> C + Clone + Send + 'static) -> Self {
         let theirs = make.clone();
         let there = Mate::new(None, move || {

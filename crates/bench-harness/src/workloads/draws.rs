@@ -1,4 +1,4 @@
-//! Random draws: fills the tables that a loop reads.
+//! Draws the random tables that a loop reads.
 //!
 //! Every draw comes from a stream of a seed. The generator's output is fixed, so a seed gives the
 //! same tables on every host and with every version of `rand`.
@@ -39,7 +39,7 @@ pub(crate) fn geometric<const N: usize>(seed: u64, high: u16) -> Box<[u16; N]> {
     })
 }
 
-/// Returns `N` counts of independent events, with the given mean.
+/// Returns `N` counts from a Poisson distribution with the given mean.
 ///
 /// # Panics
 ///

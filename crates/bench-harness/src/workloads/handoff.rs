@@ -1,9 +1,9 @@
 //! S8, producer and consumer: items allocated on one thread and freed on another, in batches over a
 //! bounded channel.
 //!
-//! Batches are vectors that travel back and forth. All batches and the channel's buffer exist
-//! before the loop, so the loop itself allocates only items. Over the allocator that does nothing,
-//! the loop costs as much as the channel.
+//! Batches are vectors that the two threads send back and forth. All batches and the channel's
+//! buffer exist before the loop, so the loop itself allocates only items. Over the allocator that
+//! does nothing, the loop costs as much as the channel.
 
 use super::crew::Mate;
 use super::travel::{VecReceiver, VecSender, vec_channel};

@@ -93,7 +93,8 @@ fn is_marked(heap: TypeId) -> bool {
     })
 }
 
-/// Returns the layouts of all blocks in random order.
+/// Returns the layouts of the blocks to allocate, in random order: [`MULTIPLIER`] for each block of
+/// the histogram.
 fn drawn(histogram: &Histogram, rng: &mut SplitMix64) -> Vec<Layout> {
     let repeat = |&(layout, count): &(Layout, u64)| core::iter::repeat_n(layout, MULTIPLIER * count as usize);
     let mut layouts: Vec<Layout> = histogram.iter().flat_map(repeat).collect();

@@ -6,7 +6,7 @@ use core::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The longest latency that a histogram records. Longer latencies are recorded as this one.
+/// The longest latency that a histogram records. It records longer latencies with this value.
 const SLOWEST: Duration = Duration::from_secs(60);
 
 /// Returns an empty histogram of latencies in nanoseconds, exact to three digits.

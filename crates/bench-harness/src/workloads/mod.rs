@@ -44,17 +44,19 @@ pub struct Context {
     pub document: Arc<Document>,
     /// The sources that R4 and R5 work on.
     pub sources: Arc<Sources>,
-    /// The processor to which a second thread is pinned, if any.
+    /// The processor to which a workload pins a second thread, or `None` if the process may use
+    /// only one.
     pub second_cpu: Option<usize>,
 }
 
 /// One workload over one contender, ready to run.
 pub trait Cell {
-    /// Runs `units` units of work, each with the same number of operations. In a check run, the
-    /// result depends on everything that the workload reads back.
+    /// Runs `units` units of work, each with the same number of operations. Returns a checksum. In
+    /// a check run, the checksum depends on everything that the workload reads back.
     fn run(&mut self, units: u64) -> u64;
 
-    /// Returns the number of operations in each unit. The runner divides the time of a unit by it.
+    /// Returns the number of operations in each unit. The runner divides the time of a unit by this
+    /// number.
     fn ops_per_unit(&self) -> u64 {
         1
     }
@@ -119,13 +121,13 @@ impl<S> Cell for StateCell<S> {
     }
 }
 
-/// Calls `unit` for each of `units` units of work, and folds the checksums that it returns.
+/// Calls `unit` for each of `units` units of work, and combines the checksums that `unit` returns.
 fn each(units: u64, mut unit: impl FnMut() -> u64) -> u64 {
     (0..units).fold(0, |sum, _| mix(sum, unit()))
 }
 
-/// Calls `run` with stretches of at most `most` units, `units` in total, and folds the checksums
-/// that it returns.
+/// Splits `units` into stretches of at most `most` units, and calls `run` with each of them.
+/// Combines the checksums that `run` returns.
 fn stretches(units: u64, most: u64, mut run: impl FnMut(u64) -> u64) -> u64 {
     let mut sum = 0;
     let mut left = units;

@@ -19,12 +19,13 @@ pub(crate) enum SizeSpread {
     Fixed(u16),
     /// The sizes are uniformly distributed from the first size to the second, inclusive.
     Uniform(u16, u16),
-    /// The density of sizes falls with the square of the size, from the first size to the second.
+    /// The sizes range from the first to the second, inclusive. Their density falls with the square
+    /// of the size.
     InverseSquare(u16, u16),
 }
 
 impl SizeSpread {
-    /// Draws the table of sizes of a seed.
+    /// Draws the table of sizes from `seed`.
     pub(super) fn sizes(self, seed: u64) -> Box<[u16; SIZES]> {
         match self {
             Self::Fixed(size) => Box::new([size; SIZES]),
@@ -34,14 +35,13 @@ impl SizeSpread {
     }
 }
 
-/// A live item.
 struct LiveItem<I> {
     item: I,
     size: u16,
     tag: u32,
 }
 
-/// The live items, and the tables of the slots that are replaced and of the new sizes.
+/// The live items, the table of the slots to replace, and the table of the new sizes.
 pub(super) struct Slots<I> {
     /// Every slot has a value, except during a call of [`replace`]. A `MaybeUninit` never drops its
     /// value, so a panic in that call leaks items but does not drop any item twice.
@@ -79,15 +79,16 @@ impl<I: 'static> Slots<I> {
 
 impl<S: Stock> LiveItems<S> for Slots<S::Item> {
     unsafe fn work(&mut self, stock: &mut S, ops: u64) -> u64 {
-        // SAFETY: the caller upholds the callee's contract.
+        // SAFETY: the caller's `stock` filled the slots, and the caller does not use them after a
+        // panic.
         unsafe { replace(stock, self, ops) }
     }
 
     unsafe fn clear(self, stock: &mut S) {
         for slot in self.slots {
-            // SAFETY: every slot has a value outside of `replace`.
+            // SAFETY: every slot has a value except during `replace`.
             let live = unsafe { slot.assume_init() };
-            // SAFETY: `stock` took the item with this size, and the slots are dropped here.
+            // SAFETY: `stock` took the item with this size, and nothing else has the item.
             unsafe { stock.free(live.item, live.size) };
         }
     }

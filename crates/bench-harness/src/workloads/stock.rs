@@ -38,8 +38,8 @@ pub(super) trait Stock {
     /// This stock must have returned the item for this size.
     unsafe fn free(&mut self, item: Self::Item, size: u16);
 
-    /// Returns the number of requests that the contender has refused and the heap has served
-    /// instead.
+    /// Returns the number of requests that the contender has refused and that the global heap has
+    /// served instead.
     fn refused(&self) -> u64 {
         0
     }
@@ -47,8 +47,7 @@ pub(super) trait Stock {
 
 /// Items that live from one sample to the next.
 pub(super) trait LiveItems<S: Stock> {
-    /// Performs `ops` operations. In a check run, the result is a checksum of everything that was
-    /// read back.
+    /// Performs `ops` operations. In a check run, returns a checksum of all items that it verified.
     ///
     /// # Safety
     ///
@@ -70,7 +69,7 @@ pub(super) struct Lasting<S: Stock, L: LiveItems<S>> {
 }
 
 impl<S: Stock, L: LiveItems<S>> Lasting<S, L> {
-    /// Creates the cell. `fill` makes the items from the stock that is passed to it.
+    /// Creates a cell whose items `fill` takes from the stock.
     pub(super) fn new(mut stock: S, fill: impl FnOnce(&mut S) -> L) -> Self {
         Self { items: Some(fill(&mut stock)), stock }
     }

@@ -13,7 +13,7 @@ use super::{Cell, draws};
 
 /// The number of live items in the window, which is also the number of sizes in the table.
 pub(crate) const WINDOW: usize = 4096;
-/// The lifetime of a late item, as a multiple of that of the others.
+/// The lifetime of a late item, as a multiple of the lifetime of any other item.
 pub(crate) const LONGER: usize = 100;
 /// The smallest and the largest size, in bytes.
 pub(super) const SIZES: (u16, u16) = (64, 1024);
@@ -25,7 +25,7 @@ struct LateItem<I> {
     item: I,
 }
 
-/// The window, and the items that outlive it.
+/// The window, and the late items that have left it.
 struct Stragglers<I> {
     /// Every slot of the window has a value, except during a call of [`churn`]. A `MaybeUninit`
     /// never drops its value, so a panic in that call leaks items but does not drop any item twice.
@@ -51,14 +51,13 @@ fn until_steady(one_in: usize) -> u64 {
 }
 
 impl<I: 'static> Stragglers<I> {
-    /// Fills the window.
     fn fill<S: Stock<Item = I>>(stock: &mut S, seed: u64, one_in: usize) -> Self {
         let sizes = draws::uniform::<WINDOW>(seed, SIZES.0, SIZES.1);
-        // SAFETY: no size is zero, and the contender was made for a window.
+        // SAFETY: no size is zero, and the contender was made for at least a window of live items.
         let take = |i: usize| MaybeUninit::new(unsafe { stock.take(i as u64, sizes[i]) });
         let window: Box<[_]> = (0..WINDOW).map(take).collect();
         let window = window.try_into().unwrap_or_else(|_| unreachable!("it has this length"));
-        // The list has room for all late items, so the loop never grows it.
+        // The list has room for all late items, so `churn` never grows it.
         let late = VecDeque::with_capacity(most_late(one_in));
         let next_late = if one_in == 0 { usize::MAX } else { one_in - 1 };
         Self { window, sizes, late, next_late, one_in, next: WINDOW }
@@ -67,13 +66,15 @@ impl<I: 'static> Stragglers<I> {
 
 impl<S: Stock> LiveItems<S> for Stragglers<S::Item> {
     unsafe fn work(&mut self, stock: &mut S, ops: u64) -> u64 {
-        // SAFETY: the caller upholds the callee's contract.
+        // SAFETY: the caller's `stock` filled the window, and the caller does not use it after a
+        // panic.
         unsafe { churn(stock, self, ops) }
     }
 
     unsafe fn clear(self, stock: &mut S) {
         for (slot, &size) in self.window.iter().zip(self.sizes.iter()) {
-            // SAFETY: every slot has a value outside of `churn`, and the window is dropped here.
+            // SAFETY: every slot has a value except during `churn`, and nothing reads the slot
+            // again.
             let item = unsafe { slot.assume_init_read() };
             // SAFETY: `stock` took the item. The table has one size for each slot of the window, so
             // this is the item's size.

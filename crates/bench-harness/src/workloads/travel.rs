@@ -1,4 +1,4 @@
-//! A bounded channel for vectors of items that travel to another thread.
+//! A bounded channel that moves vectors of items to another thread.
 //!
 //! The standard library's channel is compiled for each type of message. There are hundreds of item
 //! types, so this channel carries the parts of a vector without the type of its items. Only the two
@@ -37,7 +37,7 @@ impl VecParts {
     unsafe fn into_vec<I>(self) -> Vec<I> {
         let parts = ManuallyDrop::new(self);
         // SAFETY: these are the parts of a vector with this type of items, and nothing else uses
-        // them from here on.
+        // them.
         unsafe { Vec::from_raw_parts(parts.items.cast(), parts.len, parts.capacity) }
     }
 }
@@ -45,7 +45,7 @@ impl VecParts {
 impl Drop for VecParts {
     fn drop(&mut self) {
         // SAFETY: `new` took these parts from a vector of the item type that `end` drops, and
-        // nothing uses them afterwards.
+        // nothing else uses them.
         unsafe { (self.end)(self.items, self.len, self.capacity) };
     }
 }
@@ -61,11 +61,9 @@ unsafe fn drop_vec<I>(items: *mut (), len: usize, capacity: usize) {
     drop(unsafe { Vec::<I>::from_raw_parts(items.cast(), len, capacity) });
 }
 
-/// The sending end.
 #[derive(Debug)]
 pub(super) struct VecSender<I>(SyncSender<VecParts>, PhantomData<fn(I)>);
 
-/// The receiving end.
 #[derive(Debug)]
 pub(super) struct VecReceiver<I>(Receiver<VecParts>, PhantomData<fn() -> I>);
 

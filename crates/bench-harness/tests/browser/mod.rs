@@ -12,9 +12,9 @@ use std::time::Instant;
 /// The time after which a test considers the browser hung.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Measures the page and writes the result into an attribute of the outer page. Boxes that scroll
-/// may have wider contents. Contrast follows level AA of WCAG: 4.5 for text, against the nearest
-/// background that is not transparent.
+/// A script that measures the page and writes the result into an attribute of the outer page. The
+/// contents of boxes that scroll may be wider than the page. Contrast follows level AA of WCAG: 4.5
+/// for text, against the nearest background that is not transparent.
 const PROBE: &str = r##"<script>
 const inBox = e => e.closest('.wide') && !e.matches('.wide');
 const name = e => e.tagName + '.' + (e.getAttribute('class') || '');

@@ -64,7 +64,7 @@ impl Forest<'_> {
             NAMES + (share.clamp(0.0, 1.0) * f64::from(right - NAMES)).round() as i32
         };
         let bottom = top + self.height();
-        // Not every power has a label, so the labels do not overlap.
+        // Labels only every `step`-th power, so that the labels do not overlap.
         let step = 1 + (range.1 - range.0) / 9;
         for power in range.0..=range.1 {
             let x = place(f64::from(power).exp2());

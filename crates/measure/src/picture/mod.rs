@@ -48,7 +48,7 @@ const VARIABLES: [(RGBColor, &str); 7] = [
 
 /// Returns a style for text of this height in pixels.
 pub fn text(height: i32, ink: RGBColor) -> TextStyle<'static> {
-    // Plotters divides the height of a line by 1.24 to get the size of its font.
+    // Plotters divides the height of a line by 1.24 to get the font size.
     ("sans-serif", f64::from(height) * 1.24).into_font().color(&ink)
 }
 

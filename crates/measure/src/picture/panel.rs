@@ -1,5 +1,5 @@
-//! Panels: small charts. Each panel has one curve and a second curve to compare it with, on the
-//! same scales as the neighbouring panels, so a dozen panels need neither a legend nor a dozen
+//! Panels: small charts. Each panel has one curve and a second curve to compare it with.
+//! Neighbouring panels have the same scales, so a dozen panels need neither a legend nor a dozen
 //! colours.
 
 use core::ops::Range;
@@ -28,7 +28,7 @@ pub enum Scales {
     Powers,
 }
 
-/// The scales of neighbouring panels, and the labels on them.
+/// The size, scales and labels of a panel. Neighbouring panels share them.
 #[derive(Clone, Debug)]
 pub struct Panel {
     /// Width and height in pixels.

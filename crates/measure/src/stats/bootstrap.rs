@@ -1,9 +1,9 @@
 //! Estimates a median of medians and its interval.
 //!
 //! A bootstrap over three processes can draw only the values of those three. If processes differ by
-//! more than their rounds do, its 95 % interval contains the truth only three times in four. Each
-//! end of the interval is therefore the farther of two: the bootstrap's, and the one that Student's
-//! method derives from the medians of the processes.
+//! more than their rounds do, the bootstrap's 95 % interval contains the truth only three times in
+//! four. Each end of the interval is therefore the farther of two: the bootstrap's, and the one
+//! that Student's method derives from the medians of the processes.
 #![forbid(unsafe_code)]
 
 use rand::rngs::Xoshiro256PlusPlus;
@@ -112,7 +112,7 @@ pub fn wider(processes: usize) -> f64 {
 }
 
 /// Returns the distance from the median of these medians to the ends of its 95 % and 99 %
-/// intervals, judged by the spread of the medians alone. Returns 0 for a single median, whose
+/// intervals, judged by the spread of the medians alone. Returns zeros for a single median, whose
 /// spread is unknown.
 fn reach(medians: &[f64]) -> (f64, f64) {
     let n = medians.len();

@@ -1,6 +1,6 @@
 //! Statistics: medians of paired ratios, intervals from a hierarchical bootstrap, and verdicts.
 //!
-//! Samples of one round are taken within milliseconds, so slow drifts cancel in their ratio. The
+//! The samples of a round are taken within milliseconds, so slow drifts cancel in their ratios. The
 //! estimate is the median over processes of the median over rounds. The bootstrap draws processes,
 //! then rounds within each process, because rounds of one process share its address layout. With
 //! few processes, the interval of a bootstrap is too narrow, so the spread of the processes'
@@ -53,8 +53,7 @@ impl Verdict {
     }
 }
 
-/// The smallest difference of a ratio from 1 that counts as a difference, even if the interval
-/// excludes 1.
+/// A ratio that differs from 1 by at most this much counts as 1, even if the interval excludes 1.
 const SMALLEST: f64 = 0.01;
 
 /// Returns `Faster` or `Slower` if the 99 % interval excludes 1, and if the ratio differs from 1 by

@@ -53,7 +53,8 @@ impl Plugin {
     /// closed.
     pub(crate) fn load(path: &Path) -> Self {
         let name = c_path(path);
-        // SAFETY: the plugin has no constructors that affect this program.
+        // SAFETY: the name ends with a zero byte, and the plugin has no constructors that affect
+        // this program.
         let handle = unsafe { libc::dlopen(name.as_ptr().cast(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null(), "{} cannot be loaded", path.display());
         // SAFETY: `handle` is the handle of a loaded library, and the name ends with a zero byte.
@@ -105,8 +106,8 @@ impl Plugin {
     }
 }
 
-/// Returns whether the plugin is loaded. If only threads that have ended kept it loaded, this call
-/// unloads the plugin.
+/// Returns whether the plugin is loaded. If only threads that have ended kept it loaded, returns
+/// `true` and unloads the plugin.
 pub(crate) fn is_loaded(path: &Path) -> bool {
     let name = c_path(path);
     // SAFETY: the name ends with a zero byte, and with `RTLD_NOLOAD`, the call does not load the

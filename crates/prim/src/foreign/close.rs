@@ -23,7 +23,7 @@ impl<U: ForeignHeader> Inbox<U> {
     /// the caller must continue with [`Inbox::push_or_count`], and `None` otherwise.
     ///
     /// # Safety
-    /// `unit` is live. `bits` is not zero, excludes [`CLOSED`], and stands for slots that the
+    /// `unit` is live. `bits` is not zero, excludes [`CLOSED`], and is the set of slots that the
     /// caller owned and gives up by this call. None of its bits is set in the word. The caller must
     /// pass a returned word on to [`Inbox::push_or_count`].
     #[inline]
@@ -35,7 +35,7 @@ impl<U: ForeignHeader> Inbox<U> {
         // ORDERING: `GIVE`. Pairs with `Taken::next`.
         let old = foreign.word.fetch_or(bits, GIVE);
         crate::invariant!(old & bits == 0, "a slot is freed twice");
-        // True if the old word is zero or closed, in one comparison.
+        // One comparison checks whether the old word is zero or closed.
         (old.wrapping_sub(1) >= CLOSED - 1).then_some(old)
     }
 
@@ -95,7 +95,7 @@ mod tests {
             old.map_or(0, |old| unsafe { inbox.push_or_count(NonNull::from(page), bits, old) })
         };
         assert_eq!((give(&first, 1), give(&first, 2)), (0, 0), "the holder books them");
-        // SAFETY: only this thread takes from the inbox, and only once.
+        // SAFETY: no other thread uses the inbox, and this call alone takes from it and closes it.
         let waiting: alloc::vec::Vec<_> = unsafe { inbox.close() }.collect();
         assert_eq!(waiting, [(NonNull::from(&first), 3)]);
         assert_eq!(give(&first, 4), 4, "the page was closed with the inbox");

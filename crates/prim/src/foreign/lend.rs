@@ -1,4 +1,4 @@
-//! Lent units. A thread other than the holder *borrows* all units of an inbox: it takes the units
+//! Lends units: a thread other than the holder *borrows* all units of an inbox. It takes the units
 //! out, examines them, and puts them back.
 //!
 //! While a unit is lent, its foreign word is not zero and no thread can book it, so the unit is not
@@ -47,7 +47,7 @@ impl<U> Foreign<U> {
 }
 
 impl<U: ForeignHeader> LentUnits<'_, U> {
-    /// Returns the next unit, which stays live until the list is put back.
+    /// Returns the next unit, or `None` after the last. The unit stays live until it is put back.
     pub fn look(&mut self) -> Option<NonNull<U>> {
         let unit = self.take()?;
         self.seen = Some((self.seen.map_or(unit, |(first, _)| first), unit));
@@ -67,8 +67,8 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
     /// Puts back the unit that was pushed last, unless [`LentUnits::look`] has returned a unit. The
     /// caller must still call [`LentUnits::put_back`], whose fence covers this unit too.
     pub fn put_newest_back(&mut self) {
-        // The last unit in `seen` links to the first unit of `rest`, so that unit must stay where
-        // it is.
+        // The last unit in `seen` links to the first unit of `rest`, so `rest` must not lose that
+        // unit.
         if self.seen.is_some() {
             return;
         }
@@ -102,9 +102,9 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
 }
 
 impl<U: ForeignHeader> Inbox<U> {
-    /// Takes all units out of the inbox, for a thread that looks at them and books nothing.
-    /// [`LentUnits::put_back`] puts the units that the thread looked at into `aside`, and the
-    /// others into `inbox`. Any thread may call this while others push and the holder drains.
+    /// Takes all units out of the inbox, for a thread that looks at them and does not book their
+    /// frees. [`LentUnits::put_back`] puts the units that the thread looked at into `aside`, and
+    /// the others into `inbox`. Any thread may call this while others push and the holder drains.
     ///
     /// # Safety
     /// The three inboxes belong to one record, and no thread ever closes them.

@@ -15,7 +15,7 @@ struct Chunk {
     foreign: Foreign<Chunk>,
 }
 
-// SAFETY: the offset is that of the field.
+// SAFETY: `FOREIGN` is the offset of the field `foreign`.
 unsafe impl ForeignHeader for Chunk {
     const FOREIGN: usize = offset_of!(Chunk, foreign);
 }
@@ -38,7 +38,7 @@ fn first_remote_free_pushes_and_the_holder_takes_the_sum() {
     let unit = chunk();
     for round in 1..3 {
         assert!(inbox.is_empty());
-        // SAFETY: the unit is live and belongs to this inbox; the amount stands for no block.
+        // SAFETY: the unit is live, belongs to this inbox and has no blocks.
         assert!(unsafe { inbox.give_back_add(unit, round) });
         // SAFETY: as above.
         assert!(!unsafe { inbox.give_back_add(unit, 1 << 40) });
@@ -58,10 +58,10 @@ fn take_yields_all_units_and_each_may_be_freed_at_once() {
     let inbox = Inbox::new();
     let units: Vec<_> = (0..5).map(|_| chunk()).collect();
     for (bit, unit) in units.iter().enumerate() {
-        // SAFETY: the unit is live and belongs to this inbox; the bit stands for no slot.
+        // SAFETY: the unit is live, belongs to this inbox and has no slots.
         assert!(unsafe { inbox.give_back_bits(*unit, 1 << bit) });
     }
-    // SAFETY: the unit is live and belongs to this inbox; the bit stands for no slot.
+    // SAFETY: the unit is live, belongs to this inbox and has no slots.
     assert!(!unsafe { inbox.give_back_bits(units[2], 1 << 63) });
     let mut sum = 0;
     // SAFETY: no other thread takes from this inbox.
@@ -78,7 +78,7 @@ fn units_stay_lent_once_one_of_them_was_looked_at() {
     let (inbox, seen) = (Inbox::new(), Inbox::new());
     let units: Vec<_> = (0..3).map(|_| chunk()).collect();
     for unit in &units {
-        // SAFETY: the unit is live and belongs to this inbox; the amount stands for no block.
+        // SAFETY: the unit is live, belongs to this inbox and has no blocks.
         assert!(unsafe { inbox.give_back_add(*unit, 1) });
     }
     // SAFETY: no inbox of this test is closed.
@@ -104,7 +104,7 @@ fn unit_that_was_pushed_last_is_put_back_unseen() {
     let (inbox, seen) = (Inbox::new(), Inbox::new());
     let units: Vec<_> = (0..3).map(|_| chunk()).collect();
     for unit in &units {
-        // SAFETY: the unit is live and belongs to this inbox; the amount stands for no block.
+        // SAFETY: the unit is live, belongs to this inbox and has no blocks.
         assert!(unsafe { inbox.give_back_add(*unit, 1) });
     }
     // SAFETY: no inbox of this test is closed.
@@ -128,7 +128,6 @@ fn unit_that_was_pushed_last_is_put_back_unseen() {
     }
 }
 
-/// Debug builds detect that a slot is freed twice.
 #[test]
 #[cfg_attr(
     miri,
@@ -165,8 +164,7 @@ fn conc_remote_frees_of_all_threads_are_booked_once() {
         std::thread::spawn(move || {
             for turn in 0..EACH {
                 let unit = shared.1[usize::from(turn % 2 == 1)];
-                // SAFETY: the unit is live until the threads are joined; the amount stands for no
-                // block.
+                // SAFETY: the unit is live until the threads are joined, and has no blocks.
                 unsafe { shared.0.give_back_add(unit, 1) };
             }
         })

@@ -2,9 +2,9 @@
 //!
 //! If another thread frees a burst of blocks in less than [`IDLE_MS`](super::IDLE_MS), that thread
 //! may finish before the owner counts as idle. If every thread then sleeps, no later operation
-//! purges the units of those blocks. An owner therefore also counts as idle once the bytes that
-//! other threads have pushed since its last visit to the slow path exceed a *bound*. From then on
-//! the pushes of other threads purge the owner's units.
+//! purges the units of those blocks. An owner therefore also counts as idle as soon as the bytes
+//! that other threads have pushed since its last visit to the slow path exceed a *bound*. From then
+//! on, some pushes of other threads purge the owner's units.
 //!
 //! If the owner soon reuses purged memory, it pays for the purge with page faults. The bound then
 //! doubles, so that a program with repeated bursts keeps its pages after the first few bursts. A
@@ -45,7 +45,7 @@ pub struct PushedBytes {
     /// The number of bytes that other threads have pushed since `visits` last changed.
     bytes: AtomicUsize,
     /// The number of units that threads have purged because the pushed bytes exceeded the bound,
-    /// since the count was last reset by [`Self::learn`].
+    /// since the count was last reset.
     purged: AtomicUsize,
     /// The number of the owner's visits to the slow path at the first purge that `purged` counts.
     visits_at_purge: AtomicUsize,
@@ -75,7 +75,7 @@ impl PushedBytes {
         }
     }
 
-    /// Resets the bound to the least one, for the next holder of the record.
+    /// Resets the bound to [`IDLE_BYTES`], for the next holder of the record.
     pub fn forget(&self) {
         self.bytes.store(0, Ordering::Relaxed);
         self.purged.store(0, Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl PushedBytes {
 
     /// Doubles the bound if the owner has reused purged units within [`SOON_MS`]. Each visit of the
     /// owner to the slow path counts as the use of one unit. If no unit was purged, although the
-    /// burst exceeded the least bound, the burst needed the raised bound: the bound then keeps the
+    /// burst exceeded the least bound, the burst needed the raised bound. The bound then keeps the
     /// doublings that it has at `now`, and their expiry starts again.
     fn learn(&self, visits: usize, now: usize) {
         let purged = self.purged.load(Ordering::Relaxed);

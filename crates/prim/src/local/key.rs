@@ -2,12 +2,13 @@
 //! the destructor of a thread-local.
 //!
 //! The C library registers the destructor of a thread-local under the dynamic linker's lock (in
-//! glibc, at least up to 2.36). If `dlopen` waits for a thread, that thread must not need the lock,
-//! so a `malloc` library calls [`end_threads_by_key`] when it is loaded. A thread needs neither a
-//! lock nor memory to set the value of a low key.
+//! glibc, at least up to 2.36). If `dlopen` holds this lock and waits for a thread, that thread
+//! must not need the lock. A `malloc` library therefore calls [`end_threads_by_key`] when it is
+//! loaded. A thread needs neither a lock nor memory to set the value of one of the first 32 keys,
+//! the *low* keys.
 //!
 //! In glibc, the destructor of a key runs after the destructors of thread-locals, so more of a
-//! thread's frees find its own record. The destructor of a key does not run when the main thread
+//! thread's frees are local frees. The destructor of a key does not run when the main thread
 //! returns from `main`, but then the process ends.
 
 use core::cell::Cell;
@@ -82,8 +83,8 @@ pub(super) fn at_exit(key: libc::pthread_key_t, hook: fn()) -> Result<(), Gone> 
         if unsafe { libc::pthread_setspecific(key, value) } != 0 {
             return Err(Gone);
         }
-        // If the C library allocated for the value, that allocation may have registered another
-        // hook.
+        // The search comes after the call above, because the C library may allocate for the value,
+        // and that allocation may register another hook.
         let free = keyed.hooks.iter().find(|place| place.get().is_none()).ok_or(Gone)?;
         free.set(Some(hook));
         Ok(())

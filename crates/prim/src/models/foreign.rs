@@ -18,7 +18,7 @@ pub(super) struct Chunk {
     blocks: [UnsafeCell<u32>; 3],
 }
 
-// SAFETY: the offset is that of the field.
+// SAFETY: `FOREIGN` is the offset of the field `foreign`.
 unsafe impl ForeignHeader for Chunk {
     const FOREIGN: usize = offset_of!(Chunk, foreign);
 }

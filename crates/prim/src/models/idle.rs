@@ -24,7 +24,8 @@ impl Heap {
     }
 }
 
-/// Heaps whose records do not have holders. A look visits such heaps without purging their units.
+/// The operations on heaps whose records do not have holders. A look visits such heaps without
+/// purging their units.
 struct Passer;
 
 impl IdleHeaps for Passer {

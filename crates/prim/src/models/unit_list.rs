@@ -67,7 +67,7 @@ fn loom_unit_list_walks_beside_an_owner_that_frees() {
         }
         let (theirs, kept) = (list.clone(), units.clone());
         let walker = thread::spawn(move || {
-            // SAFETY: the walk visits live units.
+            // SAFETY: `walk` passes only live units.
             theirs.get().walk(|unit| unsafe { unit.as_ref() }.read());
             drop(kept);
         });
@@ -89,7 +89,7 @@ fn loom_unit_list_publishes_the_unit_below_a_removed_head() {
         let units = [unit(), unit()];
         let (theirs, kept) = (list.clone(), units.clone());
         let walker = thread::spawn(move || {
-            // SAFETY: the walk visits live units.
+            // SAFETY: `walk` passes only live units.
             theirs.get().walk(|unit| unsafe { unit.as_ref() }.read());
             drop(kept);
         });
@@ -115,7 +115,7 @@ fn loom_unit_list_reads_a_unit_at_a_reused_address_as_it_was_made() {
         unsafe { list.get().add(unit.pointer()) };
         let (theirs, kept) = (list.clone(), unit.clone());
         let walker = thread::spawn(move || {
-            // SAFETY: the walk visits live units.
+            // SAFETY: `walk` passes only live units.
             theirs.get().walk(|unit| unsafe { unit.as_ref() }.read());
             drop(kept);
         });

@@ -22,8 +22,8 @@ unsafe impl Allocator for CachedPages {
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
-    /// Skips pages that are known to be zero. Zeroes a span of the thread's own cache, if there is
-    /// one, because that takes less time than the page faults of a fresh span.
+    /// Does not zero pages that are known to be zero. Prefers to zero a span of the thread's own
+    /// cache, because that takes less time than the page faults of a fresh span.
     fn allocate_zeroed(&self, layout: Layout) -> BlockResult {
         if layout.size() == 0 {
             return self.allocate(layout);
@@ -48,7 +48,7 @@ unsafe impl Allocator for CachedPages {
         }
     }
 
-    /// Grows the block in its span, as a mapping that may move, or by a copy.
+    /// Grows the block inside its span, resizes its mapping, which may move, or copies it.
     #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the caller passes a live block, which has memory if its size is not zero.
@@ -76,8 +76,8 @@ unsafe impl Allocator for CachedPages {
         Ok(grown)
     }
 
-    /// Moves the block to a smaller span if `new` fits one. Otherwise shrinks the block in place,
-    /// or moves it if that is impossible.
+    /// Moves the block to a smaller span if `new` fits into one. Otherwise shrinks the block in
+    /// place, or moves it if that is impossible.
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         if old.size() == 0 || new.size() == 0 {
             // SAFETY: the caller passes a live block.
@@ -146,8 +146,8 @@ impl CachedPages {
         Some(span)
     }
 
-    /// Frees a block to the thread's own cache. Returns `false`, and leaves the block live, if the
-    /// cache does not take it.
+    /// Frees a block into the thread's own cache. Returns `false`, and leaves the block live, if
+    /// the cache does not take it.
     ///
     /// # Safety
     /// `block` is a live block of this layout. If this returns `true`, nothing uses the block

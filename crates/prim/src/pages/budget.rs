@@ -95,7 +95,7 @@ pub(super) fn uncached(bytes: usize) {
     CACHED.fetch_sub(bytes, Ordering::Relaxed);
 }
 
-/// Returns bytes to the cache after the operating system refused to unmap them.
+/// Counts bytes as cached again after the operating system refused to unmap them.
 pub(super) fn cached_again(bytes: usize) {
     CACHED.fetch_add(bytes, Ordering::Relaxed);
 }
@@ -133,7 +133,7 @@ pub(super) fn any_cached() -> bool {
     CACHED.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "cache_never_decays")
 }
 
-/// Returns the least bound on the bytes that are cached.
+/// Returns the minimum of the bound on the cached bytes.
 #[inline]
 pub(super) fn least() -> usize {
     LEAST.load(Ordering::Relaxed)

@@ -24,8 +24,8 @@ pub(super) struct Directory {
     pub(super) room: AtomicU64,
     pub(super) soiled: AtomicU64,
     /// The number of the span, among the spans of all superblocks of this directory, at which the
-    /// next search for a dirty span starts. It keeps a span that the operating system refuses to
-    /// purge from blocking the purges of other spans.
+    /// next search for a dirty span starts. A span that the operating system refuses to purge
+    /// therefore does not block the purges of other spans.
     pub(super) purge_at: AtomicUsize,
     /// The number of the superblock at which the next search for an idle span starts.
     pub(super) idle_at: AtomicUsize,
@@ -108,7 +108,8 @@ impl Directory {
         }
     }
 
-    /// Claims a superblock that is not mapped, and returns its number.
+    /// Claims a superblock that is not mapped, and returns its number. Returns `None` if there is
+    /// none.
     pub(super) fn claim(&self) -> Option<u32> {
         let mut vacant = self.vacant.load(Ordering::Relaxed);
         while vacant != 0 {

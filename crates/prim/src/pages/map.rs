@@ -14,8 +14,8 @@ use super::directory::Home;
 use super::order::{ORDERS, Order};
 use super::os;
 
-/// The number of bytes for each entry of the map. Superblocks are aligned to it, and their lengths
-/// are multiples of it.
+/// The number of bytes for each entry of the map. The addresses and lengths of superblocks are
+/// multiples of it.
 pub(super) const PIECE: usize = 1 << PIECE_BITS;
 const PIECE_BITS: u32 = 21;
 

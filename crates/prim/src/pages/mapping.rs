@@ -71,7 +71,7 @@ impl Slot {
         }
     }
 
-    /// Claims the slot if it is in this state.
+    /// Claims the slot if it is in this state. Returns whether it did.
     fn claim(&self, state: usize) -> bool {
         // ORDERING: Acquire. Pairs with the Release in `Slot::leave`.
         self.state.compare_exchange(state, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -188,7 +188,8 @@ fn unmap_first(mut slots: impl Iterator<Item = &'static Slot>) -> bool {
 }
 
 /// Changes the length of a mapping from `old` to `new` bytes. The mapping may move if `may_move`
-/// allows it. The bytes after the old length are zero.
+/// allows it. The bytes after the old length are zero. Returns `None`, and leaves the mapping as it
+/// is, if the operating system refuses.
 ///
 /// # Safety
 /// The mapping came from [`allocate`] or [`resize`] with length `old` and belongs to the caller.
@@ -233,7 +234,7 @@ unsafe fn unmap(block: NonNull<u8>, len: usize) {
 ///
 /// Only one thread at a time takes mappings from the list, so the first mapping cannot leave and
 /// return between the load of its link and the exchange (the ABA problem). In a child that was
-/// forked during a retry, no mapping leaves the list.
+/// forked during a retry, no mapping ever leaves the list.
 fn retry_stuck() {
     // ORDERING: Acquire. Pairs with the Release in `retry_stuck`: the last thread that retried has
     // finished.

@@ -1,13 +1,13 @@
 //! Memory from the operating system: the backing allocator of heaps that serve a whole program.
 //!
 //! [`Pages`] implements the allocator traits for blocks of 32 KiB and more. A smaller block takes
-//! 32 KiB of addresses. `Pages` never calls the global allocator, so the global allocator can be
-//! built on it.
+//! 32 KiB of addresses. `Pages` does not call the global allocator (for an exception, see the last
+//! paragraph), so the global allocator can be built on it.
 //!
 //! ```text
 //!   size and alignment     block
 //!   up to 1 MiB            a span: 32, 64, 128, 256, 512 or 1,024 KiB, aligned to its size
-//!   beyond                 a mapping of its own, which grows by `mremap` where there is one
+//!   beyond                 a mapping of its own, which grows by `mremap` if the system has it
 //!
 //!   superblock  | span | span | span | ...      one mapping of 8 to 64 spans of one size
 //!   free       1      0      1               a bit for each span that nothing uses
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! An allocation clears a bit of `free` with a compare-exchange, and a free sets the bit with a
-//! fetch-or, so threads never wait for each other. A fork leaves every word usable at any moment.
+//! fetch-or, so threads never wait for each other. After a fork, every word is usable in the child.
 //! The child loses only the memory that other threads were allocating, freeing or purging at the
 //! fork.
 //!
@@ -23,12 +23,12 @@
 //!
 //! Freed spans and mappings keep their pages, up to a bound: the larger of [`CACHE`] and an eighth
 //! of the bytes in use. If the process allocates bytes again after they left the cache, the bound
-//! rises by these bytes, up to [`CACHE_LEARNED`]. The rise shrinks by the cached bytes that are
-//! purged or unmapped. A free that would exceed the bound purges its own span, or unmaps its own
-//! mapping. While the cache exceeds the bound, each free also purges or unmaps up to two cached
-//! spans or mappings. After every 64th allocation or free, the process *looks* for unused memory.
-//! The look purges a cached span, or unmaps a cached mapping, that no thread took during the last
-//! 16 looks.
+//! rises by the number of these bytes, up to [`CACHE_LEARNED`]. Each purge of a cached span, and
+//! each unmapping of a cached mapping, lowers the rise by the length of the span or mapping. A free
+//! that would exceed the bound purges its own span, or unmaps its own mapping. While the cache
+//! exceeds the bound, each free also purges or unmaps up to two cached spans or mappings. After
+//! every 64th allocation or free, the process *looks* for unused memory. The look purges a cached
+//! span, or unmaps a cached mapping, that no thread took during the last 16 looks.
 //!
 //! A superblock without a used span stays mapped while at least half of its spans are cached and
 //! the cache is within its bound. Of the other superblocks without a used span, only the last one
@@ -139,7 +139,7 @@ impl CachedPages {
     /// Creates the allocator. Without a cache, it behaves like [`Pages`].
     ///
     /// # Safety
-    /// The cache belongs to the calling thread as long as that thread uses this value.
+    /// A thread uses this value, or a copy of it, only while the cache belongs to that thread.
     #[inline]
     #[must_use]
     pub unsafe fn new(cache: Option<&'static SpanCache>) -> Self {
@@ -169,15 +169,6 @@ pub fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
 #[cfg(ephemera_pages)]
 pub use order::{SPAN_MAX, SPAN_MIN};
 
-/// Returns the start and the length of the span that contains this address, if there is one. If no
-/// thread owns that span, the answer may be out of date.
-#[cfg(ephemera_pages)]
-fn span_of(block: NonNull<u8>) -> Option<(NonNull<u8>, usize)> {
-    // SAFETY: the call reads only the words of the superblock, which are never freed.
-    let span = unsafe { span::Span::at(block) }?;
-    Some((span.start(), span.len()))
-}
-
 /// Returns the length of the span that contains this address, if there is one. A span is aligned to
 /// its length. If no thread owns that span, the answer may be out of date.
 #[cfg(ephemera_pages)]
@@ -188,17 +179,16 @@ pub fn span_len(block: NonNull<u8>) -> Option<usize> {
 }
 
 /// Returns the pages of all freed blocks to the operating system. Where a page has more than 32
-/// KiB, a span that is smaller than a page is returned only together with its superblock, once none
-/// of the superblock's spans is used.
+/// KiB, a span that is smaller than a page leaves only with its superblock, if no span of the
+/// superblock is used.
 pub fn purge() {
     #[cfg(ephemera_pages)]
     spans::purge();
 }
 
 /// Returns cached pages of the process to the operating system: about `bytes` bytes, or all that
-/// the call finds if there are fewer. This is for a program that will not soon allocate again what
-/// it has freed. Without the call, unused pages leave the cache only as further allocations and
-/// frees happen.
+/// the call finds if there are fewer. A program that will not soon need its freed memory again can
+/// call this. Otherwise, unused pages leave the cache only as further allocations and frees happen.
 pub fn shed(bytes: usize) {
     #[cfg(ephemera_pages)]
     spans::shed_bytes(bytes);
@@ -211,17 +201,17 @@ pub fn shed(bytes: usize) {
 /// of these pages is unknown afterwards, even if the system refuses.
 ///
 /// # Safety
-/// `start` is in a live block of [`Pages`]. Nothing needs the bytes from `start` to the end of the
-/// block, or uses them during the call.
+/// `start` is in a live block of [`Pages`]. No code needs the bytes from `start` to the end of the
+/// block, and no thread accesses them during the call.
 pub unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
     #[cfg(ephemera_pages)]
     {
         let page = os::page_size();
         let first = start.addr().get().next_multiple_of(page);
-        // A block in a span owns the whole span, so the remainder of its last page also belongs to
-        // it.
-        let end = match span_of(start) {
-            Some((span, len)) => span.addr().get() + len,
+        // A block in a span owns the whole span, including the rest of the block's last page.
+        // SAFETY: the caller owns the block that contains `start`, and so its span.
+        let end = match unsafe { span::Span::at(start) } {
+            Some(span) => span.start().addr().get() + span.len(),
             None => (start.addr().get() + len) & !(page - 1),
         };
         if first < end {
@@ -245,15 +235,15 @@ pub(crate) fn fence_all_threads() -> bool {
     os::fence_all_threads()
 }
 
-/// Returns the whole pages of a range to the operating system, whichever code mapped them. Their
-/// content is unknown afterwards, even if the system refuses.
+/// Returns the whole pages of a range to the operating system, whichever code mapped them. The
+/// content of these pages is unknown afterwards, even if the system refuses.
 ///
 /// The pages keep their addresses and stay as accessible as before. Memory that the system cannot
 /// take back, such as locked pages, keeps its content.
 ///
 /// # Safety
-/// The range is part of a live block that belongs to the caller. Nothing needs its bytes, or uses
-/// them during the call.
+/// The range is part of a live block that belongs to the caller. No code needs its bytes, and no
+/// thread accesses them during the call.
 pub unsafe fn discard(start: NonNull<u8>, len: usize) {
     #[cfg(ephemera_pages)]
     {
@@ -274,8 +264,8 @@ pub unsafe fn discard(start: NonNull<u8>, len: usize) {
     }
 }
 
-/// Returns the time of a monotonic clock in milliseconds. The time wraps, and it may be a few
-/// milliseconds late. Without pages of the operating system it is always zero.
+/// Returns the time of a monotonic clock in milliseconds. The time wraps, and may lag by a few
+/// milliseconds. On targets where the system's heap serves the blocks, it is always zero.
 #[must_use]
 pub fn now_ms() -> usize {
     #[cfg(ephemera_pages)]
@@ -336,7 +326,7 @@ pub fn usage() -> PageUsage {
     #[cfg(ephemera_pages)]
     {
         let (used, cached, mapped) = budget::now();
-        // The counters count the spans in threads' own caches as used.
+        // `used` includes the spans in the threads' own caches.
         let kept = span_cache::bytes();
         PageUsage { bytes_live: used.saturating_sub(kept), bytes_cached: cached + kept, bytes_mapped: mapped }
     }
@@ -344,9 +334,9 @@ pub fn usage() -> PageUsage {
     PageUsage::default()
 }
 
-/// Makes one of the next system calls fail, for tests: 1 stands for the next call, 0 for none, and
-/// `usize::MAX` for all. Returns the remaining count from the previous use of this function, which
-/// is 0 if that system call has failed.
+/// Makes a later system call of this module fail, for tests: with 1 the next call, with 2 the one
+/// after it, with 0 none, and with `usize::MAX` all. Returns what remains of the previous number,
+/// which each call reduces by one: 0 if that call has failed.
 #[doc(hidden)]
 pub fn refuse_call(number: usize) -> usize {
     #[cfg(ephemera_pages)]

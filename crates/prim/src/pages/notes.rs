@@ -27,7 +27,7 @@ pub struct Note {
     pub number: u64,
 }
 
-/// The number of address bits that select a byte within an entry's range, which has 32 KiB. With
+/// The number of address bits that select a byte within the 32 KiB of an entry. With
 /// `ephemera_pages`, each block takes at least 32 KiB from its first byte on.
 const ENTRY_BITS: u32 = 15;
 
@@ -55,18 +55,18 @@ type NoteBranch = [AtomicPtr<NoteLeaf>; 1 << BRANCH_BITS];
 static ROOT: [AtomicPtr<NoteBranch>; 1 << ROOT_BITS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; 1 << ROOT_BITS];
 
-/// Returns the table that a link names, if there is one.
+/// Returns the branch or leaf that a link names, or `None` if the link is null.
 #[inline]
 fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     // ORDERING: Acquire. Pairs with the Release in `follow_or_make`.
     let table = link.load(Ordering::Acquire);
-    // SAFETY: a link is null or names a table in permanent memory, which started as zeros, a valid
-    // `T`.
+    // SAFETY: a link is null or names a `T` in permanent memory, whose initial zeros are a valid
+    // value.
     unsafe { table.as_ref() }
 }
 
-/// Returns the table that a link names. Creates a table of zeros if there is none. Returns `None`
-/// if there is no memory for a table.
+/// Returns the branch or leaf that a link names. If the link is null, creates one of zeros. Returns
+/// `None` if there is no memory for it.
 ///
 /// # Safety
 /// A `T` whose bytes are all zero is valid.
@@ -77,8 +77,8 @@ unsafe fn follow_or_make<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     }
     let fresh = super::permanent(Layout::new::<T>()).ok()?.cast::<T>().as_ptr();
     // ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the zeros of the table. If
-    // another thread was faster, this table is leaked, which is acceptable because there are few
-    // tables.
+    // another thread has set the link first, this table is leaked, which is acceptable because
+    // there are few tables.
     let _ = link.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
     follow(link)
 }
@@ -116,9 +116,9 @@ pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
     true
 }
 
-/// Returns whether blocks of this layout are without an entry (G6). The fallback heap also serves
-/// small blocks of large alignment. Two of these blocks may start in the same 32 KiB, and would
-/// then share an entry.
+/// Returns `true` if blocks of this layout do not have an entry (G6). The fallback heap places
+/// small blocks close together, so two of them may start in the same 32 KiB and would share an
+/// entry.
 #[inline]
 fn has_no_entry(layout: Layout) -> bool {
     !cfg!(ephemera_pages) && layout.size() < 1 << ENTRY_BITS
@@ -146,7 +146,7 @@ pub unsafe fn has(block: NonNull<u8>, layout: Layout) -> bool {
     entry(block, layout).is_some_and(|entry| !entry.whose.load(Ordering::Relaxed).is_null())
 }
 
-/// Takes the note of a block, if it has one.
+/// Removes the note of a block and returns it, or returns `None` if the block does not have one.
 ///
 /// # Safety
 /// The caller owns the block, which has this layout, came from [`Pages`](super::Pages) and is not

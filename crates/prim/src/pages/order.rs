@@ -13,7 +13,7 @@ pub const SPAN_MAX: usize = SPAN_MIN << (ORDERS - 1);
 /// The largest length of a superblock, in bytes.
 const SUPERBLOCK_MAX: usize = 8 << 20;
 
-/// A length of spans, as the number of times that [`SPAN_MIN`] is doubled.
+/// A span length: the number of times that [`SPAN_MIN`] is doubled.
 #[derive(Clone, Copy)]
 pub(super) struct Order(usize);
 
@@ -36,7 +36,7 @@ impl Order {
         Self::ALL.get(self.0 + 1).copied()
     }
 
-    /// Returns the order with this number, which is less than [`ORDERS`].
+    /// Returns the order with this number. The number must be less than [`ORDERS`].
     pub(super) const fn of_index(index: usize) -> Self {
         Self(index)
     }

@@ -1,7 +1,7 @@
 //! Memory that is never freed, such as records and tables.
 //!
-//! Blocks are cut from a chunk, from its start to its end. If the next block does not fit, the
-//! remaining bytes of the chunk stay unused.
+//! [`allocate`] cuts blocks from a chunk, from its start to its end. If a block does not fit, a new
+//! chunk becomes the current one, and the remaining bytes of the old one stay unused.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -25,7 +25,7 @@ static CURRENT: AtomicPtr<PermanentChunk> = AtomicPtr::new(ptr::null_mut());
 pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     let with_head = size_of::<PermanentChunk>().checked_add(layout.align())?.checked_add(layout.size())?;
     if with_head > CHUNK / 2 {
-        // A mapping has at least one byte, and a block of size zero must be aligned too.
+        // A mapping cannot be empty, so a block of size zero counts as one byte.
         let len = layout.size().max(1).checked_next_multiple_of(os::GRAIN)?;
         let block = os::map(len, layout.align())?;
         budget::mapped(len);
@@ -47,7 +47,7 @@ pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
 fn cut(chunk: NonNull<PermanentChunk>, layout: Layout) -> Option<NonNull<u8>> {
     let start = chunk.addr().get();
     let place = |next: usize| (start + next).next_multiple_of(layout.align()) - start;
-    // SAFETY: chunks are complete and never unmapped.
+    // SAFETY: `CURRENT` names only initialised chunks, which are never unmapped.
     let next = unsafe { &chunk.as_ref().next };
     let step = |next: usize| Some(place(next) + layout.size()).filter(|end| *end <= CHUNK);
     // Relaxed suffices, because the bytes of a chunk are zero and blocks do not overlap.
@@ -61,7 +61,8 @@ fn cut(chunk: NonNull<PermanentChunk>, layout: Layout) -> Option<NonNull<u8>> {
     Some(unsafe { chunk.cast::<u8>().add(place(before)) })
 }
 
-/// Makes a new chunk the current one, unless another thread has already replaced `full`.
+/// Makes a new chunk the current one, unless another thread has already replaced `full`. Returns
+/// `None` if there is no memory for a chunk.
 #[cold]
 fn next_chunk(full: *mut PermanentChunk) -> Option<()> {
     let fresh = os::map(CHUNK, os::GRAIN)?.cast::<PermanentChunk>();
@@ -72,7 +73,7 @@ fn next_chunk(full: *mut PermanentChunk) -> Option<()> {
     if CURRENT.compare_exchange(full, new, Ordering::Release, relaxed).is_ok() {
         budget::mapped(CHUNK);
     } else {
-        // SAFETY: no other thread knows this mapping.
+        // SAFETY: the mapping was not published, so no other thread uses it.
         let _ = unsafe { os::unmap(fresh.cast(), CHUNK) };
     }
     Some(())

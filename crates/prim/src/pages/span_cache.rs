@@ -66,14 +66,14 @@ pub struct SpanCache {
     orders: [KeptSpans; PLACES.len()],
     /// The cache that was listed before this one, or null.
     next: AtomicPtr<Self>,
-    /// Whether the cache is on the list: zero if it is not.
+    /// 1 if the cache is on the list, else 0.
     listed: OwnerUsize,
 }
 
 /// The list of all threads' caches, the newest first. A cache never leaves the list.
 static LISTED: AtomicPtr<SpanCache> = AtomicPtr::new(ptr::null_mut());
 
-/// The cache that the next look visits. Null means the first one.
+/// The cache that the next look visits. Null means the newest one.
 static HAND: AtomicPtr<SpanCache> = AtomicPtr::new(ptr::null_mut());
 
 impl KeptSpans {
@@ -115,8 +115,8 @@ impl SpanCache {
         }
     }
 
-    /// Takes a span of this order, which may hold old bytes. Also returns whether the caller must
-    /// look for unused memory.
+    /// Takes a span of this order, which may hold old bytes. Returns the span, and whether the
+    /// caller must look for unused memory. Returns `None` if the cache has no such span.
     ///
     /// # Safety
     /// The cache belongs to the calling thread.
@@ -129,8 +129,8 @@ impl SpanCache {
     }
 
     /// Keeps a freed span of this order, and returns whether the caller must look for unused
-    /// memory. Returns `None`, without keeping the span, if all places for the order are full or
-    /// the process may cache fewer bytes than [`KEPT_MAX`].
+    /// memory. Returns `None`, without keeping the span, if the order has no empty place, or if
+    /// [`budget::least`] is less than [`KEPT_MAX`].
     ///
     /// # Safety
     /// The cache belongs to the calling thread, and the calling thread owns the span. Unless this
@@ -169,13 +169,13 @@ impl SpanCache {
         core::iter::successors(at(first), move |cache| at(cache.next.load(Ordering::Relaxed)))
     }
 
-    /// Takes spans out of the cache until it is empty. Any thread may call this.
+    /// Returns an iterator that takes all spans out of the cache. Any thread may call this.
     pub(super) fn steal_all(&self) -> impl Iterator<Item = NonNull<u8>> {
         self.orders.iter().flat_map(|kept| core::iter::from_fn(|| kept.steal()))
     }
 
-    /// Visits the cache of one thread, and takes one span of each order that the thread has not
-    /// used since the last look at its cache.
+    /// Visits the cache of one thread. Returns an iterator that takes one span of each order that
+    /// the thread has not used since the last look at its cache.
     pub(super) fn look() -> impl Iterator<Item = NonNull<u8>> {
         // SAFETY: the pointer is null or names a listed cache, which is `'static`.
         let hand = unsafe { HAND.load(Ordering::Relaxed).as_ref() };

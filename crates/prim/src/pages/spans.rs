@@ -27,8 +27,8 @@ static LOOKS: AtomicUsize = AtomicUsize::new(0);
 
 /// Allocates a block, and returns it and whether all of its bytes are zero.
 ///
-/// If the operating system refuses, the function purges and unmaps all cached memory, and repeats
-/// the request.
+/// If the operating system refuses, the function purges and unmaps all cached memory, and tries
+/// again. If that also fails, it returns `None`.
 pub(super) fn allocate(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
     let block = allocate_once(layout, zeroed).or_else(|| {
         purge();
@@ -80,13 +80,13 @@ pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
     }
 }
 
-/// Frees a span, and purges it if the cache is full.
+/// Frees a span, and purges it first if the cache does not have room for it.
 ///
 /// # Safety
 /// The caller owns the span and nothing uses it any more.
 unsafe fn free_span(span: Span) {
     let len = span.len();
-    // SAFETY: nothing uses the span.
+    // SAFETY: the caller owns the span, and nothing needs its content.
     let purged = !budget::has_room(len) && unsafe { os::purge(span.start(), len) };
     // Count before the free: as soon as the span is free, another thread may take it.
     if purged {
@@ -118,8 +118,8 @@ impl SpanCache {
     }
 }
 
-/// Looks for unused memory. Purges a span or unmaps a mapping of the process's cache, and frees
-/// unused spans of one thread's own cache.
+/// Looks for unused memory. Purges at most one span, or unmaps at most one mapping, of the
+/// process's cache. Also frees unused spans of one thread's own cache.
 #[cold]
 pub(super) fn shed_one() {
     let look = LOOKS.fetch_add(1, Ordering::Relaxed);
@@ -141,9 +141,10 @@ fn turns(look: usize) -> impl Iterator<Item = usize> {
     (0..=ORDERS).map(move |turn| look.wrapping_add(turn) % (ORDERS + 1))
 }
 
-/// Purges a cached span or unmaps a cached mapping. Returns `false` if it found none.
+/// Purges a cached span or unmaps a cached mapping. Returns `false` if it found none, or only spans
+/// that the operating system refused to purge.
 fn shed() -> bool {
-    // The number after the last table stands for the mappings.
+    // The number after that of the last table selects the mappings.
     turns(HAND.fetch_add(1, Ordering::Relaxed)).any(|turn| match TABLES.get(turn) {
         Some(table) => table.take_dirty().is_some_and(purge_span),
         None => mapping::unmap_one(),
@@ -151,8 +152,8 @@ fn shed() -> bool {
 }
 
 /// Purges cached spans and unmaps cached mappings, until the cache has shrunk by this number of
-/// bytes or a search finds no more of them. The number of steps is at most the number of smallest
-/// spans in these bytes.
+/// bytes or a call of [`shed`] returns `false`. Calls [`shed`] at most once for each [`SPAN_MIN`]
+/// bytes.
 pub(super) fn shed_bytes(bytes: usize) {
     let cached = || budget::now().1;
     let bytes = bytes.min(cached());
@@ -164,9 +165,9 @@ pub(super) fn shed_bytes(bytes: usize) {
     }
 }
 
-/// Purges a cached span that the calling thread took out of the cache. If the system refuses, frees
-/// the span unpurged, and unmaps its superblock if all spans of the superblock are free. Returns
-/// whether the purge or the unmapping worked.
+/// Purges and frees a cached span that the calling thread took out of the cache. If the system
+/// refuses, frees the span unpurged, and unmaps its superblock if all spans of the superblock are
+/// free. Returns whether the purge or the unmapping worked.
 fn purge_span(span: Span) -> bool {
     // SAFETY: the span was free, and this thread owns it now.
     let purged = unsafe { os::purge(span.start(), span.len()) };

@@ -1,9 +1,9 @@
 //! A superblock: one mapping of up to 64 spans of one size, with one word that tells which spans
-//! are free, and one that tells which are dirty.
+//! are free, and one that tells which are dirty. A dirty span may hold old bytes.
 //!
 //! # Invariants
 //!
-//! * **G1** A set bit of `free` stands for a span of the open superblock that no thread uses. A
+//! * **G1** If a bit of `free` is set, the superblock is open and no thread uses the bit's span. A
 //!   thread that clears the bit owns the span until it sets the bit again.
 //! * **G2** `base` changes only while all bits of `free` are clear and no span is owned. This is
 //!   the case before [`Superblock::open`] sets the bits, and after [`Superblock::close`] has
@@ -98,13 +98,14 @@ impl Superblock {
         self.free.load(Ordering::Relaxed) & self.dirty.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns the number of spans with old bytes. The answer may be out of date.
+    /// Returns the number of spans whose dirty bit is set. The answer may be out of date.
     #[cfg(ephemera_pages)]
     pub(crate) fn dirty_spans(&self) -> usize {
         self.dirty.load(Ordering::Relaxed).count_ones() as usize
     }
 
-    /// Opens the superblock over a fresh mapping. The spans of the bits in `all` are then free.
+    /// Opens the superblock over a fresh mapping at `base`. The spans whose bits are set in `all`
+    /// are then free, and the caller owns the others.
     ///
     /// The superblock must not be open, and no other thread may open or close it during the call.
     pub(crate) fn open(&self, base: *mut u8, all: u64) {
@@ -115,8 +116,9 @@ impl Superblock {
         self.free.store(all, Ordering::Release);
     }
 
-    /// Takes a free span, if there is one. Prefers a span that nothing has written since it was
-    /// mapped or purged if `clean`, else one with old bytes, whose pages may be resident already.
+    /// Takes a free span, if there is one. If `clean`, prefers a span that nothing has written
+    /// since it was mapped or purged. Otherwise prefers one with old bytes, whose pages may be
+    /// resident already.
     pub(crate) fn take(&self, clean: bool) -> Option<TakenSpan> {
         self.take_of(|free, dirty| {
             let wanted = if clean { free & !dirty } else { free & dirty };
@@ -168,12 +170,12 @@ impl Superblock {
             self.looked.store(look, Ordering::Relaxed);
             return None;
         }
-        // If another thread was faster, the next look finds another span.
+        // If the exchange fails, a later look tries again.
         self.take_first(free, choice).ok()
     }
 
-    /// Takes the first span of `choice`, a subset of the bits in `free`. If the exchange fails,
-    /// returns the current value of the word.
+    /// Takes the first span of `choice`, a subset of the bits in `free`. `free` is the value that
+    /// the caller loaded. If the exchange fails, returns the word's current value as the error.
     #[inline]
     fn take_first(&self, free: u64, choice: u64) -> Result<TakenSpan, u64> {
         let index = choice.trailing_zeros();
@@ -214,7 +216,8 @@ impl Superblock {
     }
 
     /// Closes the superblock if all of its spans are free. Returns the mapping and the number of
-    /// dirty spans. The caller must unmap the mapping or reopen the superblock.
+    /// dirty spans, or `None` if a span is not free. After the superblock has closed, the caller
+    /// must unmap the mapping or reopen the superblock.
     pub(crate) fn close(&self, all: u64) -> Option<(*mut u8, u32)> {
         // ORDERING: `CLOSE`. Pairs with `Superblock::give`.
         self.free.compare_exchange(all, 0, CLOSE, Ordering::Relaxed).ok()?;

@@ -34,7 +34,7 @@ pub(super) struct Table {
     spare: AtomicPtr<Home>,
 }
 
-/// A pointer to a directory of a table. Null stands for the first one.
+/// A pointer to a directory of a table. Null means the first one.
 struct DirectoryHint(AtomicPtr<Directory>);
 
 impl DirectoryHint {
@@ -59,7 +59,7 @@ impl DirectoryHint {
 }
 
 impl Directory {
-    /// Takes a free span from this directory, if possible a clean one if `clean`, else a dirty one.
+    /// Takes a free span from this directory. Prefers a clean span if `clean`, else a dirty one.
     fn take(&'static self, clean: bool) -> Option<(Span, TakenSpan)> {
         let mut left = self.room.load(Ordering::Relaxed);
         while left != 0 {
@@ -99,9 +99,9 @@ impl Directory {
         None
     }
 
-    /// Takes a span that no thread has used for a number of looks. The search starts at the
-    /// superblock of the span that the last search found. After the last superblock, the next call
-    /// starts at the first one.
+    /// Takes a span that `Superblock::take_idle` selects. The search starts at the superblock in
+    /// which the last search found a span. After a search that finds none, the next one starts at
+    /// the first superblock.
     fn take_idle(&'static self, look: usize) -> Option<Span> {
         let first = (self.idle_at.load(Ordering::Relaxed)) as u32;
         let mut left = self.soiled.load(Ordering::Relaxed) & u64::MAX.checked_shl(first).unwrap_or(0);
@@ -165,7 +165,8 @@ impl Table {
         core::iter::successors(Some(&self.first), |directory| directory.next())
     }
 
-    /// Takes a free span from this table, if possible a clean one if `clean`, else a dirty one.
+    /// Takes a free span from this table. In each directory, prefers a clean span if `clean`, else
+    /// a dirty one.
     pub(super) fn take(&'static self, clean: bool) -> Option<(Span, TakenSpan)> {
         let start = self.hint.get().unwrap_or(&self.first);
         let on = core::iter::successors(Some(start), |directory| directory.next());
@@ -179,7 +180,8 @@ impl Table {
         None
     }
 
-    /// Maps a superblock, and takes its first span, which is zero.
+    /// Maps a superblock, and takes its first span, whose bytes are zero. Returns `None` if there
+    /// is no memory.
     pub(super) fn take_fresh(&'static self) -> Option<Span> {
         let mut directory = &self.first;
         let number = loop {
@@ -219,7 +221,7 @@ impl Table {
         self.search(Directory::take_dirty)
     }
 
-    /// Takes, from the next few directories, a span that no thread has used for a number of looks.
+    /// Takes, from the next few directories, a span that `Superblock::take_idle` selects.
     pub(super) fn take_idle(&'static self, look: usize) -> Option<Span> {
         self.search(|directory| directory.take_idle(look))
     }

@@ -63,8 +63,9 @@ impl Recording {
         self.state.load(Relaxed) == RECORDING && ENTERING.load(Relaxed) == 0
     }
 
-    /// Writes a note of the calling thread's clocks. `since` is the thread's processor time when
-    /// it began to get its packet; without it, the note's recorder time is 0.
+    /// Writes a note of the calling thread's clocks if [`Self::may_call`] allows it. `since` is the
+    /// thread's processor time when it began to get its packet. If `since` is `None`, the note's
+    /// recorder time is 0.
     pub(super) fn note_clocks(&self, stream: &Stream, number: usize, since: Option<u64>, lock: &Lock<'_>) {
         if !self.may_call(lock) && !cfg!(ephemera_weaken = "recorder_clocks_in_a_sandbox") {
             return;
@@ -159,7 +160,7 @@ fn records() -> bool {
     !PROCESS.load(Relaxed).is_null()
 }
 
-/// The clock readings of one call; `begin` is 0 if the call is not measured.
+/// The clock readings of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallTimer {
     /// The time at which the call began, in nanoseconds; 0 if the call is not measured.

@@ -20,8 +20,8 @@ use crate::stream::{Call, Stream};
 use crate::tls::{self, BUSY, EARLY, ENDED, NONE, ThreadWords};
 
 impl Recording {
-    /// Writes a call of the thread `number`. Takes the thread's [`ThreadWords::stream`] as
-    /// `held`, and returns its new value.
+    /// Writes a call of the thread `number`, or counts it as dropped. `held` is the thread's
+    /// [`ThreadWords::stream`], whose new value the function returns.
     pub(super) fn write(&self, held: *const Stream, number: usize, call: &Call) -> *const Stream {
         // ORDERING: Acquire. Pairs with the Release in `restart`: this thread sees the child's
         // file.
@@ -51,7 +51,8 @@ impl Recording {
         }
     }
 
-    /// Writes one call through a stream that the thread leases until it ends.
+    /// Writes one call through a stream that the thread leases until the thread ends. Returns the
+    /// stream, or `None` if the call was not written.
     fn lend(&self, held: *const Stream, number: usize, call: &Call) -> Option<*const Stream> {
         let stream = self.stream_for(held, number)?;
         // The stream has room, so `write` fails only if the thread does not hold the stream: a
@@ -68,7 +69,7 @@ impl Recording {
     }
 
     /// Borrows a stream for one call: leases a stream, writes the call, and returns the stream to
-    /// the list.
+    /// the list. Returns `None` if the call was not written.
     fn borrow(&self, number: usize, call: &Call) -> Option<()> {
         let stream = self.with_room(self.lease(number)?, number)?;
         let written = stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
@@ -94,8 +95,8 @@ impl Recording {
         self.with_room(stream, number)
     }
 
-    /// Returns `stream`, which the thread holds, with room for an event. If no packet is left,
-    /// returns the stream to the list.
+    /// Returns `stream`, which the thread holds, after making room for an event. If the stream gets
+    /// no packet, returns it to the list, and returns `None`.
     fn with_room<'a>(&'a self, stream: &'a Stream, number: usize) -> Option<&'a Stream> {
         if stream.has_room() || self.begin(stream, number).is_some() {
             return Some(stream);
@@ -104,7 +105,7 @@ impl Recording {
         None
     }
 
-    /// Gives a stream of the thread a new packet.
+    /// Gives a stream of the thread a new packet. Returns `None` if there is none.
     ///
     /// The lock blocks signal handlers until the packet has its header. Otherwise, if a handler
     /// forked, the child would write its own header into the parent's packet.

@@ -1,5 +1,5 @@
-//! Ends the recording when the program enters a sandbox. Otherwise, a system call of the recorder
-//! could end the program.
+//! Ends the recording when the program enters a sandbox, because a later system call of the
+//! recorder could end the program.
 //!
 //! A seccomp filter allows the system calls that the program makes, but often not those of the
 //! recorder. The preloaded library therefore replaces `prctl` and `syscall`, the two functions by
@@ -16,10 +16,10 @@ use crate::format::Stop;
 use crate::lock::Lock;
 use crate::os;
 
-/// Runs `enter`, which puts the calling thread into a sandbox. Stops the recording unless `enter`
-/// returns an error.
+/// Runs `enter`, which puts the calling thread into a sandbox, and returns its result. Stops the
+/// recording unless this is an error.
 ///
-/// No thread extends the file while `enter` runs, and no thread records afterwards.
+/// No thread extends the file while `enter` runs, and no thread records after its success.
 fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
     // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the recording and
     // its settings.
@@ -35,8 +35,8 @@ fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
         return enter();
     }
     ENTERING.fetch_add(1, Relaxed);
-    // The current holder of the lock may not see the new count, so wait for its release. Every
-    // later holder sees the count.
+    // The current holder of the lock may not see the new count, so wait until it releases the
+    // lock. Every later holder sees the count.
     drop(Lock::take(&process.locked));
     let returned = enter();
     if returned >= 0 {
@@ -74,7 +74,8 @@ unsafe fn system(number: c_long, arguments: [c_ulong; 5]) -> c_long {
     returned
 }
 
-/// Converts the result of a system call into the result of a C function.
+/// Converts the result of a system call into that of a C function: for a negative error number,
+/// sets `errno` and returns -1.
 fn answered(returned: c_long) -> c_long {
     if returned < 0 {
         os::set_errno(-returned as c_int);

@@ -8,7 +8,7 @@ use crate::error::StartError;
 use crate::format::{Base, PACKET, lead, op};
 use crate::{Trace, TraceEvent};
 
-/// Locked by each test that changes or relies on the statics of a recording.
+/// The lock that each test takes before it changes, or relies on, the statics of a recording.
 static STATICS: Mutex<()> = Mutex::new(());
 
 #[test]

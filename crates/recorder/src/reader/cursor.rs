@@ -36,8 +36,8 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// Returns the next event of the stream, whose packets are at `places`. Adds the notes before
-    /// the event to `timing`.
+    /// Returns the next event of the stream, whose packets are at `places`, or `None` after the
+    /// last one. Adds the notes before the event to `timing`.
     pub(super) fn read(
         &mut self,
         trace: &Trace,

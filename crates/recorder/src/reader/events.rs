@@ -21,7 +21,8 @@ impl Trace {
     }
 }
 
-/// The events of a trace in order. The iterator ends after the first error.
+/// An iterator over the events of a trace, in the order of their sequence numbers. It ends after
+/// the first error.
 #[derive(Debug)]
 pub struct Events<'a> {
     trace: &'a Trace,
@@ -83,8 +84,8 @@ impl Events<'_> {
                 self.current = None;
             }
             let Some(Reverse((next, stream))) = self.waiting.pop() else { return Ok(None) };
-            // Either the stream's next event is in memory and is the first of all streams, or the
-            // stream's first packet has not been read yet.
+            // Either the stream's next event is in memory and precedes those of all other streams,
+            // or the stream's first packet has not been read yet.
             if let Some(event) = self.cursors[stream].ahead
                 && event.sequence == next
             {

@@ -87,8 +87,7 @@ fn a_note_beyond_the_last_time_is_refused() {
     assert!(offset == PLACE && why.contains("time"), "{why} at {offset}");
 }
 
-/// Neither call may open the pipe: opening it would wait for a writer, and the test would not
-/// end.
+/// [`Trace::open`] must not open a pipe: it would wait for a writer, and the test would not end.
 #[cfg(all(target_os = "linux", not(miri)))]
 #[test]
 fn a_pipe_or_a_device_is_refused_without_opening_it() {

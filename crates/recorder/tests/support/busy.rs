@@ -112,7 +112,8 @@ fn limit_files(bytes: u64) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
 }
 
-/// Renames the trace. A program that changes its root has the same effect.
+/// Renames the trace, so its path no longer leads to it. A change of the root directory has the
+/// same effect.
 fn renamed() {
     churn(10);
     let path = std::env::var("EPHEMERA_TRACE").expect("it is recorded");

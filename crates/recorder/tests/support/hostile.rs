@@ -137,7 +137,8 @@ fn cancelled() {
 fn priorities() {
     static KEY: AtomicU32 = AtomicU32::new(0);
     static DONE: AtomicBool = AtomicBool::new(false);
-    /// The low byte of `value` counts how often this destructor ran for the thread.
+    /// Makes the thread's calls in the third run of this destructor. The low byte of `value` counts
+    /// the earlier runs for the thread.
     unsafe extern "C" fn ends(value: *mut c_void) {
         if value.addr() & 0xff < 2 {
             // When this destructor runs again, the recorder has seen the end of the thread.
@@ -175,11 +176,11 @@ fn priorities() {
     assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, Some(ends)) }, 0);
     KEY.store(key, Relaxed);
     one_processor();
-    // At this priority, this thread starts both threads before either of them continues.
+    // At this priority, this thread starts both threads before either of them runs.
     if !be_urgent(3) {
         refused("SCHED_FIFO");
     }
-    // This signal ends a program that hangs.
+    // The signal of the alarm ends the program if it hangs.
     // SAFETY: the call takes no pointer.
     unsafe { libc::alarm(20) };
     for thread in [start(patient), start(urgent)] {

@@ -10,7 +10,7 @@ use ephemera_recorder::{Trace, What};
 /// The size of the blocks that the tests count, in bytes.
 pub(crate) const SIZE: u64 = 7777;
 
-/// Returns the path of the preloaded library, which is built once for all tests.
+/// Returns the path of the preloaded library, which the first call of the process builds.
 pub(crate) fn recorder() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {

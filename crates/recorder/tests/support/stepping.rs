@@ -36,8 +36,8 @@ fn in_recorder(context: *mut c_void) -> bool {
     (CODE[0].load(Relaxed)..CODE[1].load(Relaxed)).contains(&at)
 }
 
-/// Returns whether the thread of `context` has blocked its signals. If so, no handler of another
-/// signal runs.
+/// Returns whether the thread of `context` has blocked its asynchronous signals, so that only the
+/// handler of the trap runs there.
 fn is_quiet(context: *mut c_void) -> bool {
     let context: *const libc::ucontext_t = context.cast();
     // SAFETY: the kernel passes a valid context to the handler.
@@ -81,7 +81,7 @@ pub(super) fn allocates() {
 }
 
 /// Runs a handler that forks at every 13th instruction that the recorder executes with signals
-/// unblocked. Each child continues at its instruction, allocates and ends.
+/// unblocked. Each child continues at the interrupted instruction, allocates and ends.
 ///
 /// The instructions belong to a thread's first six calls, each of which borrows a stream.
 pub(super) fn forks() {

@@ -1,9 +1,9 @@
 //! Imitates a `closefrom` of another thread at the critical moment: right after the recorder has
 //! opened a file.
 //!
-//! With a filter, the kernel sends `SIGSYS` instead of opening a file. The signal handler opens
-//! the file. If the file is the trace, the handler acts as a second thread might: it closes the
-//! descriptor and opens a file of the program.
+//! A seccomp filter makes the kernel send `SIGSYS` instead of opening a file. The signal handler
+//! opens the file. If the file is the trace, the handler acts as a second thread might: it closes
+//! the descriptor and opens a file of the program.
 
 use core::arch::asm;
 use core::ffi::{CStr, c_void};
@@ -19,8 +19,8 @@ static OWN: AtomicPtr<libc::c_char> = AtomicPtr::new(null_mut());
 
 extern "C" fn opens(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
     let context: *mut libc::ucontext_t = context.cast();
-    // SAFETY: the kernel passes a valid context to the handler. Its registers hold the arguments
-    // of the call.
+    // SAFETY: the kernel passes a valid context to the handler, and only the handler accesses this
+    // context while it runs. The registers hold the arguments of the call.
     let registers = unsafe { &mut (*context).uc_mcontext.gregs };
     let path = registers[libc::REG_RSI as usize] as *const libc::c_char;
     let open = |path: *const libc::c_char, flags: i64| {
@@ -43,7 +43,8 @@ pub(super) fn closefrom() {
     let name = std::ffi::CString::new(own.as_str()).expect("no zero within");
     std::fs::write(&own, "").expect("it can be written");
     OWN.store(name.as_ptr().cast_mut(), Relaxed);
-    // SAFETY: the structure has only integers, for which zeros are valid.
+    // SAFETY: zeros are valid for the integers and for the optional function pointer of the
+    // structure.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = opens as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO;

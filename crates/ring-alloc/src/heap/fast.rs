@@ -119,9 +119,9 @@ unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layou
 /// Books a free if `env` owns the chunk, and otherwise frees remotely.
 ///
 /// # Safety
-/// `given` stands for a block of `chunk` that the caller owned and gives up. `chunk` is not the
-/// front of `env`'s heap, so it joins the empty chunks if it runs empty (H4). The caller does not
-/// use `chunk` afterwards, because this call may free the chunk.
+/// `given` counts a block of `chunk` that the caller owned and gives up. `chunk` is not the front
+/// of `env`'s heap, so it joins the empty chunks if it runs empty (H4). The caller does not use
+/// `chunk` afterwards, because this call may free the chunk.
 #[inline]
 unsafe fn book<E: RingEnv>(env: E, chunk: ChunkPtr, given: LiveCount, class: ChunkClass) {
     if !env.owns(chunk) {

@@ -44,7 +44,8 @@ impl ChunkHeap {
 
     /// Calls `visit` for every chunk. Only the owner may call this method.
     pub(super) fn for_each(&self, mut visit: impl FnMut(ChunkPtr)) {
-        // SAFETY: chunks on the list are live, and the owner frees none during the walk (C1).
+        // SAFETY: chunks on the list are live, and the owner does not free any during the walk
+        // (C1).
         let mut visit = |chunk| visit(unsafe { ChunkPtr::new(chunk) });
         for chunks in &self.chunks {
             // SAFETY: the caller owns the heap (H1).
@@ -58,7 +59,7 @@ impl ChunkHeap {
     }
 }
 
-/// Whether the owner waits for a walker that protects the chunk that it is about to free.
+/// Whether the owner, before it frees a chunk, waits for a walker that protects the chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     /// The owner does not wait. It keeps the chunk, and tries again when the next chunk runs empty.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   front[class] --> the chunk being allocated from
-//!   empties[class] --> empty chunk --> empty chunk  (`retain` at most, a few more while walked)
+//!   empties[class] --> empty chunk --> empty chunk  (`rest::kept` at most, more while walked)
 //!   chunks[class] <-> every chunk of the class, in any state
 //! ```
 //!
@@ -136,9 +136,9 @@ fn full_chunk() -> *mut Chunk {
 ///
 /// # Safety
 /// * `heap` returns a heap that was entered and whose chunks all came from `backing`. The calling
-///   thread owns it (H1), or it is unowned and never written (H6).
-/// * While `refill` or the backing allocator runs, the thread may be bound to a record, whose heap
-///   then replaces an unowned heap. An owned heap stays the same until the call returns.
+///   thread owns the heap (H1), or the heap is unowned and never written (H6).
+/// * While `refill` or the backing allocator runs, the thread can become bound to a record, whose
+///   heap then replaces an unowned heap. An owned heap stays the same until the call returns.
 /// * Whenever code of this crate calls `front`, the result is the front of `heap`. `front_changed`
 ///   restores this after a change (H7).
 /// * `owns` returns `true` if and only if the owner of `heap` may write the chunk's words.
@@ -169,8 +169,8 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Returns the number of empty chunks of each class that the heap keeps besides the front, if
     /// no chunks rest.
     fn retain(&self) -> usize;
-    /// Returns whether the heap may grow so that chunks rest (see `rest`). Heaps under a limit do
-    /// not.
+    /// Returns whether the heap may grow so that chunks rest (see `rest`). Returns `false` under a
+    /// limit.
     fn may_rest(&self) -> bool;
     /// Counts a slow path of a heap that this thread owns. Some calls also look for idle owners.
     fn visit(&self) {}

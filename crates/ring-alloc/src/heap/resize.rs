@@ -1,8 +1,8 @@
 //! Grows and shrinks blocks, and allocates zeroed blocks.
 //!
 //! A block can stay in place only if its class stays the same and its address fits the new
-//! alignment. If so, it can always shrink in place. It can grow in place if it is the top block of
-//! a front that the caller owns, and there is room after it.
+//! alignment. If so, the block can always shrink in place. It can grow in place if it is also the
+//! top block of a front that the caller owns, and there is room after it.
 //!
 //! When a block shrinks in the middle of a chunk, its tail stays unused until the chunk runs empty.
 //! If the block moved instead, all of its old bytes would stay unused until then.
@@ -192,8 +192,9 @@ fn is_large<E: RingEnv>(layout: Layout) -> bool {
     layout.size() != 0 && ChunkClass::of::<E::Geometry>(layout).is_none()
 }
 
-/// Moves a block: allocates a new one, copies `keep` bytes and frees the old one. If the allocation
-/// fails, the old block is unchanged.
+/// Moves a block: allocates a new one, copies `keep` bytes and frees the old one. If `limit` is
+/// [`Limit::Lifted`], the new block may exceed the limit. If the allocation fails, the old block is
+/// unchanged.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`. Both layouts have at least

@@ -7,12 +7,12 @@ use super::RingEnv;
 use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
 
-/// The minimum number of small chunks of a heap whose chunks rest. The lines of fewer chunks stay
-/// in the caches of both cores, so it is faster to reuse the chunks at once.
+/// The minimum number of small chunks of a heap whose chunks rest. The cache lines of fewer chunks
+/// stay in the caches of both cores, so it is faster to reuse the chunks at once.
 const LEAST: usize = 3;
 
-/// Decides whether small chunks rest from now on. Returns `true` if they rested and do so no
-/// longer. The heap may then have more empty chunks than it keeps.
+/// Decides whether small chunks rest from now on. Returns `true` if they rested and now stop. The
+/// heap may then have more empty chunks than it should keep.
 pub(super) fn ends<E: RingEnv>(env: E) -> bool {
     let heap = env.heap();
     let may_rest = env.may_rest() && heap.small.get() >= LEAST;

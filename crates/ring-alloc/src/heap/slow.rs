@@ -48,9 +48,9 @@ pub(crate) fn refill<E: RingEnv>(
         }
     };
     // The check of the geometry ensures that the largest block fits into an empty chunk. Allocate
-    // before the chunk becomes the front. `install` may free the previous front, and the backing
-    // allocator may then trim this same heap, which would free the new front if it were still
-    // empty.
+    // before the chunk becomes the front, because `install` may free the previous front. The
+    // backing allocator may then trim this same heap, which would free the new front if it were
+    // still empty.
     let block = chunk.bump(layout.size(), layout.align());
     install(env, class, chunk);
     block.ok_or(AllocError)
@@ -108,8 +108,8 @@ fn request<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkP
     Ok(chunk)
 }
 
-/// Frees the empty chunks of this thread and of the records that no thread has leased. The caller
-/// calls this after the limit or the backing allocator refused a request, and then repeats the
+/// Frees the empty chunks of this thread and of the records that no thread has leased. The slow
+/// paths call this after the limit or the backing allocator refused a request, and then repeat the
 /// request.
 #[cold]
 #[inline(never)]

@@ -3,9 +3,9 @@
 //!
 //! General allocators keep freed chunks, and few of them return pages while other blocks are live
 //! at higher addresses. After a thread frees a burst of its own blocks, the process would therefore
-//! keep all of that memory. Threads count the bytes of the chunks that they have freed and not
-//! requested again. If the count would exceed a *bound*, a thread returns the pages of a chunk
-//! before it frees the chunk.
+//! keep all of that memory. Threads count the bytes of freed chunks that kept their pages and were
+//! not requested again. If the count would exceed a *bound*, a thread returns the pages of the next
+//! chunk before it frees that chunk.
 //!
 //! Returned bytes that the process soon requests again raise the bound, so a load that swings
 //! between two sizes pays for page faults only in its first few swings. The raise halves with each
@@ -21,7 +21,7 @@ use ephemera_prim::pages;
 /// The lowest bound, in bytes.
 const KEPT: usize = 4 << 20;
 
-/// The maximum of the raise of the bound, in bytes.
+/// The largest number of bytes by which the bound can be raised.
 const LEARNED_MAX: usize = 64 << 20;
 
 /// The number of milliseconds after the last return of pages during which requests for the returned

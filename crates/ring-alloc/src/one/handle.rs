@@ -15,9 +15,9 @@ use crate::stats::Stats;
 /// The handle has size zero, so it does not enlarge containers. A thread allocates from its own
 /// chunks and frees to them without an atomic read-modify-write. A remote free takes one
 /// read-modify-write. The first remote free to a chunk since its owner last booked remote frees
-/// takes two and a fence. If the owner has exited, that free may also clean up for the owner.
-/// Blocks may be freed after the allocating thread has exited, and destructors of thread-locals may
-/// allocate and free.
+/// takes two and a fence. If the owner has exited, that free may also free chunks that the owner
+/// left. Blocks may be freed after the allocating thread has exited, and destructors of
+/// thread-locals may allocate and free.
 ///
 /// `OneRingAlloc` cannot be the `#[global_allocator]`, because its chunks come from the global
 /// heap. This is deliberate: one long-lived block pins its chunk, and a whole program has
@@ -183,8 +183,8 @@ impl OneRingAlloc {
     /// Before a request that would exceed the limit fails with [`AllocError`], this thread frees
     /// its empty chunks and those of exited threads. Every other thread frees its own empty chunks
     /// when it next fills a chunk, so a later attempt may succeed. Lowering the limit does not free
-    /// memory. Each thread that handed over blocks without a limit may hold 2 MiB of empty chunks
-    /// until then.
+    /// memory. A thread that handed over blocks without a limit may hold 2 MiB of empty chunks
+    /// until it next fills a chunk.
     ///
     /// A [`shrink`](OneRingAlloc::shrink) is never refused because of the limit: if it must move
     /// its block, it may take a chunk that exceeds the limit.
@@ -193,7 +193,7 @@ impl OneRingAlloc {
         WORLD.account.set_limit(bytes);
     }
 
-    /// Returns the statistics of all threads. Walks the chunks of all threads.
+    /// Returns the statistics of all threads, by a walk over the chunks of all threads.
     ///
     /// The result is exact while no thread runs an operation. Join the threads first:
     /// `std::thread::scope` may return before the destructors of their thread-locals have run.

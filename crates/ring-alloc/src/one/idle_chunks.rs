@@ -18,9 +18,10 @@ const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
 /// The largest number of chunks that one look purges.
 const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
 
-/// Purges chunks of this heap that are without live blocks, but have unbooked remote frees. The
-/// caller must then check whether the heap's record is free, and drain its mail if it is. Only one
-/// thread at a time may call this function.
+/// Purges chunks of this heap without live blocks, but with unbooked remote frees. Returns the
+/// number of purged chunks, and whether another look may find more. The caller must then check
+/// whether the heap's record is free, and drain its mail if it is. Only one thread at a time may
+/// call this function.
 pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleBy) -> Purged {
     if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
         return Purged::default();
@@ -52,7 +53,7 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
     Purged { units: empties, more: empties != 0 && (empties == PURGES || chunks == CHUNKS) }
 }
 
-/// Returns the next lent chunk.
+/// Returns the next lent chunk, or `None` if there are no more.
 fn look(lent: &mut LentUnits<'_, Chunk>) -> Option<ChunkPtr> {
     let chunk = lent.look()?;
     // SAFETY: the chunk is lent, so no thread books its frees, and it is not freed (C1).

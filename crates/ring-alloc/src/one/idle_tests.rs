@@ -10,7 +10,7 @@ use std::thread;
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use ephemera_prim::account::Account;
-// Serialises the tests, because they count the chunks of all threads.
+// This function serialises the tests, because they count the chunks of all threads.
 use ephemera_testkit::suite::take_turn;
 
 use super::record::IdleRings;
@@ -212,7 +212,7 @@ fn conc_owner_that_exits_while_its_chunks_are_lent_leaves_none_behind() {
             let (dropped, wait) = sync_channel::<()>(1);
             let owner = thread::spawn(move || {
                 send.send((0..EACH).map(value).collect()).expect("the test receives");
-                // Returns an error once the test drops the other end.
+                // Returns an error after the test has dropped the sender.
                 let _ = wait.recv();
             });
             drop(values.recv().expect("the owner sends"));

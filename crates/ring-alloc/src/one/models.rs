@@ -58,7 +58,7 @@ impl Realm for ModelRealm<'_> {
 /// A block that another thread may free.
 struct Sent(NonNull<u8>);
 
-// SAFETY: any thread may free a block, and only the owner of the `Sent` uses it.
+// SAFETY: any thread may free a block, and only the thread that has the `Sent` uses the block.
 unsafe impl Send for Sent {}
 
 /// A thread that holds a record. In `thread.rs`, a thread-local binds the record instead.
@@ -254,7 +254,7 @@ fn loom_statistics_walk_beside_the_owner() {
             let stats = stats(ModelRealm(&there.0));
             assert!(stats.blocks_live() <= 3);
         });
-        // Fills one chunk, takes a second chunk, and frees the first.
+        // The owner fills one chunk, takes a second chunk, and frees the first.
         let (first, second) = (thread.allocate(), thread.allocate());
         let third = thread.allocate();
         thread.free(first);

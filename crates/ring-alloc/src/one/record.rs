@@ -166,7 +166,7 @@ pub(crate) fn clean<R: Realm>(realm: R) {
     world.registry.records().for_each(|record| look_after(realm, record));
 }
 
-/// Drains the inbox of a record and frees its empty chunks, if no thread has leased it.
+/// If no thread has leased the record, drains its inbox and frees its empty chunks.
 fn look_after<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
     record.look_after(has_mail, |record| drain(realm, record));
 }
@@ -212,8 +212,8 @@ pub(crate) struct RecordOwner<'w, R: Realm> {
 }
 
 impl<R: Realm> RecordOwner<'_, R> {
-    /// Books all remote frees in the inbox, and calls `left` for each chunk that still has live
-    /// blocks.
+    /// Books all remote frees in the record's mail. Calls `left` for each chunk in the mail that
+    /// still has live blocks.
     fn book(self, left: impl Fn(ChunkPtr)) {
         // SAFETY: this thread holds the record, as `RingEnv` demands, or no chunk names the record
         // and its inbox stays empty (H6).
@@ -322,9 +322,8 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         let inbox = &record.data().mail.inbox;
         #[cfg(not(ephemera_loom))]
         let bytes = chunk.class().chunk_size::<R::Geometry>();
-        // SAFETY: the chunk belongs to that record, and is live because of the block or bytes that
-        // `given` counts. The caller owned that block or those bytes, and frees them with this
-        // call.
+        // SAFETY: the chunk belongs to that record. It is not freed yet, because the caller owned
+        // the block or bytes that `given` counts, and frees them only with this call.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
         if pushed {
             drain_free_record(self.realm, record);

@@ -66,7 +66,7 @@ impl Realm for ProcessRealm {
 }
 
 /// The calling thread as the owner of its record's heap. Each method reads the record again,
-/// because the thread may be bound to a record in the middle of an operation.
+/// because the thread can become bound to a record in the middle of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct This;
 
@@ -202,8 +202,8 @@ mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
     use allocator_api2::boxed::Box;
-    // Serialises the tests, because each of them assumes that threads of other tests do not hold
-    // records.
+    // This function serialises the tests, because each of them assumes that threads of other tests
+    // do not hold records.
     use ephemera_testkit::suite::take_turn;
 
     use super::{ChunkClass, ProcessRealm, Record, RingEnv, This, WORLD, bound, heap, near, release};

@@ -96,8 +96,8 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         // uses it again.
         unsafe { raw::release(&*backing, this.cast(), Self::LAYOUT) };
         // Drop the backing allocator only if no block is live, because its drop may free the memory
-        // of the blocks. It is not dropped either if it unwinds from `release`, against its
-        // contract.
+        // of the blocks. If the backing allocator unwinds from `release`, against its contract, it
+        // is not dropped either.
         if left.0 == 0 {
             drop(ManuallyDrop::into_inner(backing));
         } else {

@@ -260,7 +260,7 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         self.trim();
     }
 
-    /// Returns the statistics of this ring. Walks all chunks.
+    /// Returns the statistics of this ring, by a walk over all of its chunks.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.inner().stats()

@@ -19,7 +19,7 @@ pub(crate) const KEPT: usize = 6 * MIB;
 pub(crate) type Block = Box<[u64; 128], OneRingAlloc>;
 pub(crate) type Burst = Vec<Option<Block>>;
 
-/// Allocates blocks of `bytes` bytes in total.
+/// Allocates blocks of 1 KiB each and `bytes` bytes in total.
 pub(crate) fn burst(bytes: usize) -> Burst {
     (0..bytes / 1_024).map(|number| Some(Box::new_in([number as u64; 128], OneRingAlloc))).collect()
 }
@@ -28,8 +28,8 @@ pub(crate) fn in_order(blocks: &mut Burst) {
     blocks.iter_mut().for_each(|block| *block = None);
 }
 
-/// Returns how many bytes of a burst of [`BURST`] bytes stay resident. The system's allocator may
-/// have served the burst from resident pages that it kept, so those pages count too.
+/// Returns how many bytes of a burst of [`BURST`] bytes stay resident. Compares with the peak,
+/// because the system's allocator may have served the burst from resident pages that it kept.
 pub(crate) fn left(memory: BurstMemory) -> usize {
     (memory.after + BURST).saturating_sub(memory.peak)
 }

@@ -1,4 +1,4 @@
-//! `FixedBufMut`: a buffer of a fixed size, with one handle.
+//! Defines [`FixedBufMut`], a buffer of a fixed size with one handle.
 
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ops::{Deref, DerefMut};
@@ -84,7 +84,7 @@ impl FixedBufMut {
         Self { data, cap, len, store }
     }
 
-    /// Returns the size of the buffer in bytes, written or not.
+    /// Returns the number of bytes that the buffer can hold, including the written ones.
     #[inline]
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -157,8 +157,8 @@ impl FixedBufMut {
         Ok(())
     }
 
-    /// Returns the address, the number of written bytes, and the store of this buffer. The region
-    /// then belongs to the caller.
+    /// Converts the handle to the buffer's address, its number of written bytes, and its store. The
+    /// region then belongs to the caller.
     #[inline]
     pub(super) fn into_parts(self) -> (NonNull<u8>, usize, RingStorePtr) {
         let this = ManuallyDrop::new(self);

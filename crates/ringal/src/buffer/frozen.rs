@@ -1,4 +1,5 @@
-//! `FixedBuf`: a read-only buffer with any number of handles.
+//! Defines [`FixedBuf`], a handle to a read-only buffer. A buffer may have any number of these
+//! handles.
 
 use core::mem::ManuallyDrop;
 use core::ops::{Bound, Deref, RangeBounds};
@@ -49,8 +50,8 @@ unsafe impl Send for FixedBuf {}
 unsafe impl Sync for FixedBuf {}
 
 impl FixedBufMut {
-    /// Makes the buffer read-only, and its handle cloneable. The count of handles is in the
-    /// buffer's guard, so this neither allocates nor copies.
+    /// Makes the buffer read-only, and its handle cloneable. Does not allocate or copy, because the
+    /// count of handles is in the buffer's guard.
     #[inline]
     #[must_use]
     pub fn freeze(self) -> FixedBuf {
@@ -123,7 +124,7 @@ impl FixedBuf {
     /// a multiple of 16 unless feature `checked` is enabled.
     ///
     /// # Errors
-    /// Returns this handle if it is not the only one.
+    /// Returns this handle unchanged if the buffer has other handles.
     #[inline]
     pub fn try_mut(self) -> Result<FixedBufMut, Self> {
         if !self.is_unique() {
@@ -165,7 +166,7 @@ impl Drop for FixedBuf {
         if self.guard.drop_handle() {
             let region = self.guard.held().len();
             let bytes = self.guard.asked(room(region));
-            // SAFETY: that was the last handle, so no code uses the region after this drop (B1).
+            // SAFETY: that was the last handle, so no other code uses the region (B1).
             unsafe { release(self.store, self.guard.payload(), bytes, region) };
         }
     }

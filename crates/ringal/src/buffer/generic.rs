@@ -1,4 +1,4 @@
-//! `GenericBufMut`: a buffer of elements of any type.
+//! Defines [`GenericBufMut`], a buffer of elements of any type.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -63,7 +63,7 @@ impl<T> GenericBufMut<T> {
         self.cap
     }
 
-    /// Appends an element. If the buffer is full, returns the element.
+    /// Appends an element and returns `None`. If the buffer is full, returns the element instead.
     #[inline]
     pub fn push(&mut self, value: T) -> Option<T> {
         if self.len == self.cap {
@@ -78,8 +78,8 @@ impl<T> GenericBufMut<T> {
         None
     }
 
-    /// Inserts an element at `index` and shifts all elements after it. Returns the element if the
-    /// buffer is full or `index` is above the length.
+    /// Inserts an element at `index`, shifts the elements from `index` on to the right, and returns
+    /// `None`. If the buffer is full or `index` is above the length, returns the element instead.
     #[inline]
     pub fn insert(&mut self, value: T, index: usize) -> Option<T> {
         if self.len == self.cap || index > self.len {
@@ -87,7 +87,7 @@ impl<T> GenericBufMut<T> {
         }
         // SAFETY: `index` is at most `len`, which is less than `cap` (B1).
         let place = unsafe { self.data.add(index) };
-        // SAFETY: `index` is less than `cap`, so `next` is in the buffer or at its end.
+        // SAFETY: `index` is less than `cap` (B1), so `next` is in the buffer or at its end.
         let next = unsafe { place.add(1) };
         // SAFETY: `len - index` elements move up by one, and `len` is less than `cap`, so they stay
         // in the buffer.
@@ -118,8 +118,8 @@ impl<T> GenericBufMut<T> {
         }
         // SAFETY: `index` is below the length (B1).
         let place = unsafe { self.data.add(index) };
-        // SAFETY: the element is initialised. The copy below overwrites its old place, or the new
-        // length does not include that place.
+        // SAFETY: the element is initialised. It is not read again, because the copy below
+        // overwrites its place, or the new length excludes that place.
         let value = unsafe { place.read() };
         // SAFETY: `index` is less than the length, so `next` is in the buffer or at its end.
         let next = unsafe { place.add(1) };

@@ -1,4 +1,4 @@
-//! The settings of a ring over the global heap.
+//! Defines [`Builder`], the settings of a ring over the global heap.
 
 #[cfg(not(ephemera_loom))]
 use core::alloc::Layout;

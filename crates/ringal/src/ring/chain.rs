@@ -1,4 +1,4 @@
-//! The chain of regions in a store, and the fast path of an allocation.
+//! Defines the chain of regions in a store, and the fast path of an allocation.
 //!
 //! The ring allocates from the region at the *head* and moves the head along. When the region at
 //! *low*, where the current pass began, is free again, the head *restarts* there. The *frontier* is
@@ -49,7 +49,7 @@ pub(super) struct Chain {
     /// the next check of `low` is due.
     pub(super) stop: usize,
     pub(super) end: usize,
-    /// The offset where the head restarts once the region there is free. This is the first region
+    /// The offset where the head restarts when the region there is free. This is the first region
     /// placed in this pass, or a later one if that region stayed taken for long. 0 in a new chain,
     /// and [`NOWHERE`] from a wrap until the pass places a region.
     pub(super) low: usize,
@@ -57,10 +57,10 @@ pub(super) struct Chain {
     /// again. [`NOWHERE`] if not set.
     pub(super) frontier: usize,
     /// The offset of a region that was placed long after the one at `low` (see `window`), or `end`
-    /// if that region was freed first. [`NOWHERE`] if not set.
+    /// if the region of the probe was freed before the one at `low`. [`NOWHERE`] if not set.
     pub(super) probe: usize,
-    /// The first region of the run that is placed at this offset or later becomes `probe`.
-    /// [`NOWHERE`] after that, until the next run.
+    /// The next region that is placed at this offset or later becomes `probe`. [`NOWHERE`] after
+    /// that, until a new run starts (see `window`).
     pub(super) probe_from: usize,
     /// The number of checks in a row that have found `low` taken.
     pub(super) misses: u32,
@@ -109,7 +109,8 @@ impl Chain {
         guard.addr() - self.base.addr().get()
     }
 
-    /// Allocates a region of `need` bytes. Its payload is aligned to the granule.
+    /// Allocates a region of `need` bytes, whose payload is aligned to the granule. Returns `None`
+    /// if no free run has `need` bytes.
     #[inline]
     pub(super) fn take(&mut self, need: usize) -> Option<GuardPtr> {
         let at = self.head;
@@ -138,8 +139,9 @@ impl Chain {
         prefetch::for_write(self.base.as_ptr().wrapping_add(next));
     }
 
-    /// Returns the region at the head and its length, if the region is free and has `need` bytes.
-    /// Writes nothing. Only the creation of extendable buffers uses this.
+    /// Returns the region at the head and its length in bytes, or `None` if the head is at `stop`,
+    /// or the region is taken or shorter than `need` bytes. Writes nothing. Only the creation of
+    /// extendable buffers uses this.
     #[inline]
     pub(super) fn peek(&self, need: usize) -> Option<(GuardPtr, usize)> {
         if self.head >= self.stop {

@@ -1,4 +1,4 @@
-//! `ExtBuf`: a buffer that grows while it is written.
+//! Defines [`ExtBuf`], a buffer that grows while it is written.
 
 use core::fmt;
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -26,10 +26,10 @@ struct OpenRegion {
 /// A buffer that grows while it is written. It borrows its ring until [`ExtBuf::finalize`].
 ///
 /// The buffer starts with all of one free region and grows into the free regions after it. If those
-/// have too little room, the buffer moves to another run of free regions. It prefers the start of
-/// the ring's current pass, if the run there has twice the room that the buffer needs. Otherwise
-/// the buffer moves to the longest run. If the buffer is dropped without [`ExtBuf::finalize`], its
-/// memory stays free.
+/// have too little room, the buffer moves to another run of free regions. The buffer prefers the
+/// start of the ring's current pass, if the run there has twice the room that the buffer needs.
+/// Otherwise the buffer moves to the longest run. If the buffer is dropped without
+/// [`ExtBuf::finalize`], its memory stays free.
 ///
 /// # Examples
 ///
@@ -183,8 +183,8 @@ impl<'a> ExtBuf<'a> {
 }
 
 /// Makes room for `more` bytes after the first `len` bytes of the open region. Returns the new open
-/// region, which may be elsewhere. The arguments are passed by value, so the fields of an inlined
-/// buffer stay in registers.
+/// region, which may be elsewhere, or `None` if the ring has no room. The arguments are passed by
+/// value, so the fields of an inlined buffer stay in registers.
 #[cold]
 #[inline(never)]
 fn grow(ring: &mut RingAl, open: OpenRegion, len: usize, more: usize) -> Option<OpenRegion> {
@@ -218,7 +218,7 @@ impl RingAl {
         Ok(unsafe { ExtBuf::new(self, open, bytes) })
     }
 
-    /// Returns an open region with room for `bytes` bytes.
+    /// Returns an open region with room for `bytes` bytes, or `None` if the ring has no room.
     #[inline]
     fn open(&mut self, bytes: usize) -> Option<OpenRegion> {
         let need = region(bytes)?;
@@ -239,8 +239,8 @@ impl RingAl {
         room(self.chain.extend(guard, least))
     }
 
-    /// Moves the first `len` bytes of the open region to a free run with room for `least` bytes, if
-    /// there is one. That run becomes the open region. Returns the new open region.
+    /// Moves the first `len` bytes of the open region to a free run with room for `least` bytes,
+    /// and returns that run as the new open region. Returns `None` if there is no such run.
     fn relocate(&mut self, from: OpenRegion, len: usize, least: usize) -> Option<OpenRegion> {
         self.used(len);
         let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
@@ -293,14 +293,14 @@ impl RingAl {
         room(self.chain.longest().1)
     }
 
-    /// Records that `bytes` bytes of the open region were used. The finalized buffer may be
+    /// Records that `bytes` bytes of the open region were used, because the finalized buffer may be
     /// smaller.
     #[inline]
     fn used(&mut self, bytes: usize) {
         self.chain.note_open(region_of(bytes));
     }
 
-    /// Poisons the open region when its buffer leaves it. The region stays free.
+    /// Poisons the open region, which the buffer no longer uses. The region stays free.
     #[inline]
     fn abandon(&mut self, open: OpenRegion) {
         Chain::abandon(open.data, open.room);

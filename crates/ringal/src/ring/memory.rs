@@ -1,7 +1,7 @@
 //! Rings in memory that the caller provides.
 //!
-//! These rings write only to that memory and never free it. They share a static header that their
-//! buffers read and that is never written.
+//! These rings write only to that memory and never free it. They share one static header, which
+//! their buffers read and no thread writes.
 #![cfg(not(ephemera_loom))]
 
 use core::mem::MaybeUninit;
@@ -14,10 +14,10 @@ use crate::geometry::{GRANULE, LARGEST, OVERHEAD};
 use crate::store::{RingStorePtr, format};
 
 impl RingAl {
-    /// Creates a ring in memory that is never freed: a static, or a leaked block. In `n` bytes of
-    /// memory, the ring can serve one buffer of at least `n - 64` bytes. The ring may leave bytes
-    /// at both ends unused to align its regions to 16. With feature `checked`, the regions are
-    /// aligned to 32, and the ring can serve at least `n - 128` bytes.
+    /// Creates a ring in memory that is never freed, such as a static or a leaked block. In `n`
+    /// bytes of memory, the ring can serve one buffer of at least `n - 64` bytes. The ring may
+    /// leave bytes at both ends unused to align its regions to 16. With feature `checked`, the
+    /// regions are aligned to 32, and the ring can serve at least `n - 128` bytes.
     ///
     /// # Errors
     /// Returns [`CreateError::TooSmall`] if the memory is too small for one region.
@@ -54,8 +54,9 @@ impl RingAl {
     /// [`CreateError::TooLarge`] if the memory is more than half of the address space.
     ///
     /// # Safety
-    /// The memory is in one allocation and valid for reads and writes. No other code uses it until
-    /// the ring and all its buffers are dropped. [`RingAl::stats`] shows whether buffers are live.
+    /// The memory is in one allocation and valid for reads and writes. No other code uses the
+    /// memory until the ring and all its buffers are dropped. [`RingAl::stats`] shows whether
+    /// buffers are live.
     pub unsafe fn from_raw_parts(memory: NonNull<u8>, bytes: usize) -> Result<Self, CreateError> {
         let too_small = CreateError::TooSmall { bytes, least: GRANULE + OVERHEAD };
         let lead = memory.as_ptr().align_offset(GRANULE);

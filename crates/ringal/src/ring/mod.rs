@@ -117,13 +117,13 @@ impl RingAl {
     ///
     /// # Errors
     /// Returns [`CreateError`](crate::CreateError) if the heap refuses the memory for the store, or
-    /// if `bytes` is above the limit.
+    /// if `bytes` exceeds the largest possible size.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     pub fn try_new(bytes: usize) -> Result<Self, crate::CreateError> {
         Builder::new(bytes).try_build()
     }
 
-    /// Returns the settings of a ring over `bytes` bytes of the global heap.
+    /// Returns a [`Builder`] for a ring over `bytes` bytes of the global heap.
     #[cfg(feature = "alloc")]
     pub const fn builder(bytes: usize) -> Builder {
         Builder::new(bytes)
@@ -208,8 +208,8 @@ impl RingAl {
         }
     }
 
-    /// Returns the size in bytes of the largest buffer that this ring can serve when no buffer is
-    /// live.
+    /// Returns the size, in bytes, of the largest buffer that this ring can serve while no buffer
+    /// is live.
     #[inline]
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -232,8 +232,8 @@ impl RingAl {
         stats
     }
 
-    /// Returns how many stores of dropped rings are not freed yet. Each of these stores has a live
-    /// buffer or waits for a sweep (see [the end of a ring](crate#the-end-of-a-ring)).
+    /// Returns the number of stores of dropped rings that are not freed yet. Each of these stores
+    /// has a live buffer or waits for a sweep (see [the end of a ring](crate#the-end-of-a-ring)).
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     #[must_use]
     pub fn parked() -> usize {
@@ -244,7 +244,7 @@ impl RingAl {
     ///
     /// The last buffer frees its store without this call, unless another thread was freeing a
     /// buffer when the ring was dropped (see [the end of a ring](crate#the-end-of-a-ring)). If
-    /// another thread is sweeping, this returns zero at once. A single ring cannot be trimmed,
+    /// another thread is sweeping, this returns 0 immediately. A single ring cannot be trimmed,
     /// because its store has a fixed size.
     #[cfg(all(feature = "alloc", not(ephemera_loom)))]
     pub fn trim_all() -> usize {
@@ -257,8 +257,8 @@ impl RingAl {
         Self::trim_all()
     }
 
-    /// Returns the error for a request for which `search` found no room. If another thread has
-    /// freed a buffer since then and the request fits, calls `search` once more.
+    /// Returns the error for a request that `search` could not serve. If another thread has freed a
+    /// buffer since then and the request now fits, returns the result of a second `search` instead.
     #[cold]
     #[inline(never)]
     fn refused<T>(
@@ -315,10 +315,10 @@ impl Drop for RingAl {
     fn drop(&mut self) {
         match self.memory {
             #[cfg(feature = "alloc")]
-            // SAFETY: the store is on the heap, and the ring does not use it again.
+            // SAFETY: the builder created this store for this ring, which does not use it again.
             RingMemory::Heap => unsafe { self.store.retire() },
-            // The caller gets this memory back, so no sanitizer mark may remain in it. Taken
-            // regions are not marked, and their release does not mark them.
+            // The caller gets this memory back, so no sanitizer mark may remain in it. Only free
+            // regions are marked: a release in caller-provided memory does not mark its region.
             RingMemory::Given => self.chain.walk(|at, word| {
                 if !word.is_taken() {
                     // SAFETY: the region is free, so only the ring accesses it (C2).

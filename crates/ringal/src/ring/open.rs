@@ -1,4 +1,4 @@
-//! The open region: the free region at the head that an extendable buffer writes into.
+//! The open region: the free region at the head into which an extendable buffer writes.
 //!
 //! The open region is not marked as taken: the buffer borrows the ring, so no other code can
 //! allocate from the region. A dropped or leaked buffer therefore never leaves a region taken.
@@ -21,7 +21,7 @@ impl Chain {
         let aim = least.max(len.saturating_mul(2));
         let longer = self.merge(self.offset(guard), len, |_, len| len >= aim);
         if longer != len {
-            // SAFETY: the region has grown to `longer` bytes, so the result is in it or at its end.
+            // SAFETY: the region has grown to `longer` bytes, so this address is in the region.
             let fresh = unsafe { guard.payload().add(len - GRANULE) };
             // SAFETY: these bytes were just merged into the open region, which only the ring
             // accesses, and do not hold data (C2).
@@ -30,7 +30,8 @@ impl Chain {
         longer
     }
 
-    /// Returns the offset and length of the longest free run. Does not merge its regions.
+    /// Returns the offset and length of the longest free run, or zeros if no region is free. Does
+    /// not merge the regions.
     pub(super) fn longest(&self) -> (usize, usize) {
         let (mut start, mut run) = (0, 0);
         let mut longest = (0, 0);
@@ -68,8 +69,9 @@ impl Chain {
 
     /// Finds a free run of at least `least` bytes for an extendable buffer that must move. Uses the
     /// run at `low` if that run has twice this length. Otherwise loads every guard and uses the
-    /// longest run. Merges the regions of the run into one and moves the head there. If even the
-    /// longest run is too short, only remembers the refusal.
+    /// longest run. Merges the regions of the run into one, moves the head there, and returns the
+    /// guard and the length of the region. If even the longest run is too short, remembers the
+    /// refusal and returns `None`.
     pub(super) fn open_elsewhere(&mut self, least: usize) -> Option<(GuardPtr, usize)> {
         if least > self.end || self.refusal_stands(least) {
             return None;
@@ -117,8 +119,8 @@ impl Chain {
         }
     }
 
-    /// Records that the first `need` bytes of the open region at the head were used. Called before
-    /// the buffer shrinks or leaves the region.
+    /// Records that the first `need` bytes of the open region at the head were used. The buffer
+    /// calls this before it shrinks or leaves the region.
     pub(super) fn note_open(&mut self, need: usize) {
         self.high = self.high.max(self.head + need);
     }

@@ -1,11 +1,11 @@
 //! A remembered refusal: the guards of a few taken regions, which prove that the ring has no room
 //! for a request.
 //!
-//! The ring remembers a search of the whole chain that found no room for `need` bytes. It keeps a
-//! few guards of taken regions, which split the chain into stretches shorter than `need` bytes.
-//! While the words of these guards are unchanged, no other release can make room, so a few loads
-//! show that the ring still has no room for the request. If a word has changed, the next request
-//! searches again.
+//! After a search of the whole chain finds no room for `need` bytes, the ring keeps a few guards of
+//! taken regions. These regions split the chain into stretches shorter than `need` bytes. While the
+//! words of these guards are unchanged, no other release can make room, so a few loads show that
+//! the ring still has no room for the request. If a word has changed, the next request searches
+//! again.
 //!
 //! The check must be exact, because the ring must serve a request if an earlier release made room
 //! for it. A release writes only to its own guard, so the ring learns of it only from the guards.
@@ -75,9 +75,11 @@ struct Blockers {
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
-    /// The number of bytes since the end of the last chosen region.
+    /// The number of bytes since the end of the last chosen region, or since the start of the
+    /// chain.
     open: usize,
-    /// The last taken region after the last chosen region, if any. It may still be chosen.
+    /// The last taken region after the last chosen region, if any. The walk can still choose this
+    /// region.
     last: Option<(usize, Word)>,
     /// The number of bytes since the end of the last taken region.
     since_last: usize,

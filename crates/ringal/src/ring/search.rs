@@ -1,5 +1,5 @@
-//! The slow path of an allocation: the search for a free region when the region at the head does
-//! not fit.
+//! The slow path of an allocation: the search for a free region when the fast path cannot use the
+//! region at the head.
 //!
 //! A search makes at most one full round. It goes from the head to the end, then from the start to
 //! where the round began, and on to the end of the free run there. The search therefore finds every
@@ -52,8 +52,8 @@ impl Chain {
         }
     }
 
-    /// Handles the two common cases: a head at `stop`, and a merge at the head. Returns the region
-    /// at the head if it is free and has `need` bytes.
+    /// Handles the two common cases: a head at `stop`, and a merge at the head. Returns the guard
+    /// and the length of the region at the head, if that region is free and has `need` bytes.
     #[inline]
     fn head_or_merge(&mut self, need: usize) -> Option<(GuardPtr, usize)> {
         if need > self.end {
@@ -76,11 +76,12 @@ impl Chain {
         Some((guard, len))
     }
 
-    /// Allocates a region for `want`.
+    /// Allocates a region for `want`. Returns `None` if no free run serves it.
     pub(super) fn take_wanted(&mut self, want: Want) -> Option<GuardPtr> {
         let found = self.search(want)?;
         let (guard, at, len) = self.place(found);
-        // Under Miri, `align_offset` also promises the alignment of this address.
+        // Under Miri, `align_offset` also tells the symbolic alignment check that this address is
+        // aligned.
         let off = guard.payload().as_ptr().align_offset(want.align);
         ephemera_prim::invariant!(off == 0, "the lead aligns the buffer");
         self.note_jump(at);
@@ -89,8 +90,8 @@ impl Chain {
         Some(guard)
     }
 
-    /// Finds a free region of at least `need` bytes and moves the head there. Does not take the
-    /// region.
+    /// Finds a free region of at least `need` bytes, moves the head there, and returns the guard
+    /// and the length. Does not take the region.
     #[cold]
     #[inline(never)]
     pub(super) fn open_slow(&mut self, need: usize) -> Option<(GuardPtr, usize)> {
@@ -119,7 +120,8 @@ impl Chain {
         (guard, at + lead, len - lead)
     }
 
-    /// Finds a free region that serves `want`. Makes at most one full round.
+    /// Finds a free region that serves `want`. Makes at most one full round. Remembers the refusal
+    /// if there is no such region.
     fn search(&mut self, want: Want) -> Option<FreeRegion> {
         if want.need > self.end || self.refusal_stands(want.need) {
             return None;

@@ -14,9 +14,10 @@
 //! after a thread that is still releasing those regions.
 //!
 //! A window of 256 KiB or more **rests** if its buffers are freed in bursts, for example by another
-//! thread that frees batches: the head does not restart at `low` until the window is 4 MiB long or
-//! reaches the end of the store. The other thread's core has modified the cache lines of the freed
-//! guards. Until that core evicts a line, the allocation that uses the line again must wait for it.
+//! thread that frees batches. While the window rests, the head does not restart at `low`. The rest
+//! ends when the window is 4 MiB long or reaches the end of the store. The other thread's core has
+//! modified the cache lines of the freed guards. Until that core evicts a line, the allocation that
+//! uses the line again must wait for it.
 //!
 //! A release does not tell the ring which thread it runs on. So the ring compares two regions of a
 //! window: the one at `low`, and a later one at **`probe`**. The head has placed at least 128 KiB
@@ -35,8 +36,8 @@ const PATIENCE: u32 = 16;
 
 /// The number of checks in a row that must find `low` taken before the region where the head
 /// restarts becomes `low`. Buffers placed at the frontier before a restart are often freed shortly
-/// before the buffer at `low`, so with a smaller number, `low` and the window would climb to the
-/// end of the store.
+/// before the buffer at `low`. With a smaller number, `low` and the window would therefore climb to
+/// the end of the store.
 const FAREWELL: u32 = 16 * PATIENCE;
 
 /// The number of regions that the ring visits from `low` on, to find another region for a restart
@@ -110,8 +111,8 @@ impl Chain {
     }
 
     /// Returns whether the window rests: whether its length is in [`RESTING`] and a burst freed its
-    /// buffers. The caller has found the region at `low` free. No window rests at the end of the
-    /// store, because a wrap would forget `low`.
+    /// buffers. The caller has found the region at `low` free. A window at the end of the store
+    /// does not rest, because the wrap would forget `low`.
     fn rests(&self) -> bool {
         let at_end = self.head >= self.end && !cfg!(ephemera_weaken = "windows_rest_at_the_end");
         if self.probe >= self.head || at_end {
@@ -169,8 +170,9 @@ impl Chain {
         self.stop = self.end.min(self.frontier).min(self.head + pace);
     }
 
-    /// Notes that a region is placed at `at`, in a slow path. Sets `low`, if this is the first
-    /// region of a pass, or `probe`, if the window has none and the head has placed enough bytes.
+    /// Records that a slow path places a region at `at`. Sets `low` if this is the first region of
+    /// a pass. Sets `probe` if the run has none and `at` is [`BURST`] bytes or more after its
+    /// start.
     pub(super) fn note_placed(&mut self, at: usize) {
         if self.low == NOWHERE {
             self.low = at;

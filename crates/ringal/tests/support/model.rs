@@ -165,12 +165,12 @@ impl Model {
         len.checked_sub(lead + OVERHEAD)
     }
 
-    /// Returns the size of the largest buffer, aligned to `align`, that fits in a gap.
+    /// Returns the size of the largest buffer, aligned to `align`, that fits in any gap.
     fn largest(&self, align: usize) -> Option<usize> {
         self.gaps().into_iter().filter_map(|gap| self.room(gap, align)).max()
     }
 
-    /// Returns whether a gap has room for a buffer of `bytes` bytes aligned to `align`.
+    /// Returns whether any gap has room for a buffer of `bytes` bytes aligned to `align`.
     fn has_room(&self, bytes: usize, align: usize) -> bool {
         self.largest(align) >= Some(bytes)
     }

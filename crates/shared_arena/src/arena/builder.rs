@@ -29,7 +29,7 @@ pub enum Trim {
     /// between. A thread claims from empty groups last, no matter which threads free its slots, so
     /// the memory of a burst is freed while the arena stays in use.
     ///
-    /// A thread counts how often it runs out of slots at hand (up to 63). It looks when the count
+    /// A thread counts how often it runs out of slots at hand (up to 64). It looks when the count
     /// reaches the number of its pages, or 64 if it has fewer pages. The cost of a look is thus
     /// spread over many values, and pages in steady use stay allocated. A thread that never runs
     /// out of slots, such as one that repeatedly replaces a single value, never looks.
@@ -74,8 +74,8 @@ impl<A: Build> Builder<A> {
         Self { settings, capacity: 0, arena: PhantomData }
     }
 
-    /// Sets the number of slots to allocate in advance, rounded up to whole pages. If all these
-    /// slots exceed the limit or the address space, [`Builder::try_build`] fails before it
+    /// Sets the number of slots to allocate in advance, rounded up to whole pages. If these slots
+    /// together exceed the limit or the address space, [`Builder::try_build`] fails before it
     /// allocates a slot.
     ///
     /// The thread that builds the arena can then claim all of these slots, even if the limit has no

@@ -14,7 +14,7 @@ use crate::stats::Stats;
 use crate::store::ArenaSettings;
 use crate::thread;
 
-/// A pool of values of one type that one thread at a time uses. Any thread may drop its values.
+/// A pool of values of one type, for one thread at a time. Any thread may drop the values.
 ///
 /// An `Arena` is a [`SharedArena`](crate::SharedArena) that is not `Sync`, and is equally fast. It
 /// may be sent to another thread, but its pages stay with the threads that claimed from them.

@@ -54,9 +54,9 @@ macro_rules! arena_methods {
                 try_alloc_rc_with
             );
 
-            /// Returns the number of live slots and the number of free slots, as the published
-            /// crate does. A slot is live while it has a value or a weak handle. Walks all pages.
-            /// The result is exact while no other thread uses the arena.
+            /// Returns the number of live slots and the number of free slots, as shared_arena 0.8
+            /// does. A slot is live while it has a value or a weak handle. Walks all pages. The
+            /// result is exact while no other thread uses the arena.
             ///
             /// The result is `(0, 0)` if the call could not read the pages, because another thread
             /// held the arena's internal lock for too long. To distinguish this case from an arena
@@ -72,8 +72,8 @@ macro_rules! arena_methods {
             /// Returns the memory that the arena holds, and how much of it is in use. Walks all
             /// pages. The result is exact while no other thread uses the arena.
             ///
-            /// The other crates of this workspace call this method `stats`. The published crate
-            /// gives that name to the pair of slot counts.
+            /// The other crates of this workspace call this method `stats`. In shared_arena 0.8,
+            /// `stats` returns the pair of slot counts.
             #[must_use]
             pub fn statistics(&self) -> Stats {
                 Stats::of(self.core.store(), size_of::<T>())
@@ -242,7 +242,7 @@ macro_rules! sendable_methods {
 
             /// Alias of
             #[doc = concat!("[`", stringify!($name), "::trim`],")]
-            /// under its name in the published crate.
+            /// under its name in shared_arena 0.8.
             pub fn shrink_to_fit(&self) -> bool {
                 self.trim()
             }

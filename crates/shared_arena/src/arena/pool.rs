@@ -69,7 +69,7 @@ struct PoolCore<T> {
 impl<T> PoolCore<T> {
     fn create(settings: ArenaSettings) -> Result<Self, Refused> {
         let store = ArenaStore::create(Of::<T>::GEOMETRY, settings, true)?;
-        // SAFETY: the store was just made.
+        // SAFETY: the store was just made, and this function does not use `this` after `dissolve`.
         let this = unsafe { store.as_ref() };
         // SAFETY: this thread is the pool's only thread.
         match unsafe { this.make_shard(SEAT, pool_mark()) } {
@@ -152,7 +152,8 @@ impl<T> Drop for PoolCore<T> {
         // SAFETY: the store is live, and this thread is the pool's only one, so it owns the only
         // shard (A1).
         let left = unsafe { close::close_shard(self.store(), self.shard, false) };
-        // SAFETY: the only shard was closed, and the pool is not used again.
+        // SAFETY: the only shard was closed, `left` of its groups remain, and the pool is not used
+        // again.
         unsafe { close::close_store(self.store, left) };
     }
 }
@@ -169,7 +170,7 @@ impl<T> Pool<T> {
         self.core.free_empty() != 0
     }
 
-    /// Alias of [`Pool::trim`], under its name in the published crate.
+    /// Alias of [`Pool::trim`], under its name in shared_arena 0.8.
     pub fn shrink_to_fit(&self) {
         self.trim();
     }

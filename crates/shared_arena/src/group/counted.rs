@@ -32,7 +32,8 @@ impl PageCounts {
         // SAFETY: the caller guarantees that `make` stored the array, which has an element for each
         // slot.
         let count = unsafe { self.0.load(Ordering::Relaxed).add(slot) };
-        // SAFETY: the array lives as long as the group.
+        // SAFETY: `make` initialised the array, which lives as long as the group that contains
+        // `self`.
         unsafe { &*count }
     }
 
@@ -55,7 +56,7 @@ impl PageCounts {
     /// Frees the array, if the page has one.
     ///
     /// # Safety
-    /// No slot of the page has a handle, and `make` was called with the same arguments.
+    /// No slot of the page has a handle, and earlier calls of `make` had the same arguments.
     pub(super) unsafe fn release(&self, account: &StoreAccount, geometry: &ArenaGeometry) {
         if let Some(counts) = NonNull::new(self.0.load(Ordering::Relaxed)) {
             // SAFETY: `make` acquired the array with this layout, and no code uses it.

@@ -43,8 +43,8 @@ pub(crate) struct PageGroup {
     /// first owner and after the arena's drop. In a group that was left for the turn-holder, this
     /// word links to the next group that was left (`turn`).
     record: OwnerPtr<()>,
-    /// The shard that the group was last bound to, or null. `ShardPtr::of` casts this pointer to
-    /// its type.
+    /// The last shard to which the group was bound, or null. `ShardPtr::of` casts this pointer to a
+    /// pointer to a `Shard`.
     shard: OwnerPtr<()>,
     pages: usize,
     /// The next group in the list that has this group: the list of a shard, or the store's list of
@@ -368,7 +368,8 @@ impl PageGroupPtr {
         let pages = self.pages();
         for page in 0..pages {
             self.foreign(geometry, page).end_closable();
-            // SAFETY: no slot of the page has a handle, and `make_counts` had the same arguments.
+            // SAFETY: no slot of the page has a handle, and `make_counts` passed the same arguments
+            // to `make`.
             unsafe { self.counts(geometry, page).release(account, geometry) };
         }
         if let Some(layout) = layout(geometry, pages) {

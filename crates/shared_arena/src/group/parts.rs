@@ -85,8 +85,8 @@ impl NearPtr {
     }
 }
 
-/// The part of a page that other threads write. In the shard's inbox, the address of this part
-/// stands for the page.
+/// The part of a page that other threads write. The shard's inbox identifies the page by the
+/// address of this part.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Far {
@@ -100,13 +100,13 @@ impl Far {
     }
 }
 
-// SAFETY: the offset is that of the field. Any thread may free a slot of the page, and may free the
-// group.
+// SAFETY: `FOREIGN` is the offset of the field `foreign`. Any thread may free a slot of the page,
+// and can then free the group.
 unsafe impl ForeignHeader for Far {
     const FOREIGN: usize = offset_of!(Far, foreign);
 }
 
-/// The part of a page that is rarely written.
+/// The part of a page that threads write rarely.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Rare {

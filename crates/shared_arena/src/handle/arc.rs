@@ -10,9 +10,9 @@ handle! {
     /// A handle that shares a value in a [`SharedArena`](crate::SharedArena) or
     /// [`Arena`](crate::Arena) with other handles, like an `Arc`.
     ///
-    /// The last handle drops the value, and may be on any thread. Handles may outlive the arena.
-    /// The counts lie outside of the slots, in an array that is allocated with the first counted
-    /// handle of a page. More than 2<sup>31</sup> handles to one value abort the process.
+    /// The last handle drops the value, on any thread. Handles may outlive the arena. The counts
+    /// lie outside of the slots, in an array that is allocated with the first counted handle of a
+    /// page. More than 2<sup>31</sup> handles to one value abort the process.
     ///
     /// # Examples
     ///
@@ -66,7 +66,7 @@ impl<T> ArenaArc<T> {
         unsafe { Weak::adopt(this.place) }
     }
 
-    /// Returns a mutable reference to the value if there is no other handle, neither strong nor
+    /// Returns a mutable reference to the value, or `None` if there is another handle, strong or
     /// [`Weak`].
     #[inline]
     pub fn get_mut(this: &mut Self) -> Option<&mut T> {
@@ -178,8 +178,9 @@ impl<T> Drop for ArenaArc<T> {
 impl<T: RefUnwindSafe> UnwindSafe for ArenaArc<T> {}
 impl<T: RefUnwindSafe> RefUnwindSafe for ArenaArc<T> {}
 
-// SAFETY: the last handle drops the value on its thread (`Send`), and all handles give shared
-// references to it (`Sync`). The counts are atomic, and any thread may free the slot.
+// SAFETY: the last handle drops the value, on any thread (so `T: Send`), and all handles give
+// shared references to the value (so `T: Sync`). The counts are atomic, and any thread may free the
+// slot.
 unsafe impl<T: Send + Sync> Send for ArenaArc<T> {}
 // SAFETY: a thread can clone a handle that another thread shares with it, so the bounds are those
 // of `Send`.

@@ -47,7 +47,7 @@ handle! {
 counted!(ArenaRc);
 
 impl<T> ArenaRc<T> {
-    /// Returns a mutable reference to the value if no other handle shares it.
+    /// Returns a mutable reference to the value, or `None` if another handle shares the value.
     #[inline]
     pub fn get_mut(this: &mut Self) -> Option<&mut T> {
         if Self::strong_count(this) != 1 {
@@ -86,7 +86,7 @@ impl<T> ArenaRc<T> {
         let place = ManuallyDrop::new(this).place;
         // SAFETY: `this` was the only handle and is forgotten, so this guard owns the slot.
         let slot: ClaimedSlot<T, Either> = unsafe { ClaimedSlot::adopt(place) };
-        // SAFETY: the slot has a value, which is read once.
+        // SAFETY: the slot has a value. No handle is left, and `slot` does not drop the value.
         let value = unsafe { place.read() };
         drop(slot);
         Ok(value)

@@ -2,8 +2,8 @@
 //!
 //! Handles do not implement `AsRef`, `AsMut`, `PartialOrd` or `Ord`. With these traits,
 //! `handle.as_ref()` or `handle.cmp(&value)` would call the handle's method instead of the value's.
-//! Programs written for the published crate call the value's methods, for example those of an
-//! `Option` or a number.
+//! Programs written for shared_arena 0.8 call the value's methods, for example those of an `Option`
+//! or a number.
 
 /// Implements the traits of a handle that dereferences to its value through `place`.
 macro_rules! as_value {
@@ -175,7 +175,7 @@ macro_rules! boxed {
             pub fn into_inner(this: Self) -> T {
                 let place = this.place;
                 let slot = Self::into_slot(this);
-                // SAFETY: the slot has a value, which is read once (H1).
+                // SAFETY: the slot has a value (H1), and the guard `slot` does not drop it.
                 let value = unsafe { place.read() };
                 drop(slot);
                 value
@@ -207,7 +207,7 @@ macro_rules! boxed {
         impl<T> core::ops::DerefMut for $name<T> {
             #[inline]
             fn deref_mut(&mut self) -> &mut T {
-                // SAFETY: this handle owns the slot alone (H1).
+                // SAFETY: the slot has a value, and this handle owns the slot alone (H1).
                 unsafe { self.place.as_mut() }
             }
         }

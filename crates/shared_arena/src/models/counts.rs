@@ -70,7 +70,7 @@ impl SharedCounts {
     /// Acts like the drop of a `Weak`.
     fn drop_weak(&self) {
         if self.count.drop_weak() {
-            // The slot may be reused from here on.
+            // Another thread can reuse the slot from here on.
             self.value.with_mut(|value| {
                 // SAFETY: loom reports a race before this access.
                 assert!(unsafe { &*value } == &ModelValue::Gone, "the slot was freed with a value in it");

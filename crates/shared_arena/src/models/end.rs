@@ -4,8 +4,8 @@ use loom::thread;
 
 use super::{Model, check, check_exactly};
 
-/// The owner frees a slot of a full page. The owner links the page first, because a look may free
-/// the group right after the slot is free. Then the owner exits, possibly during the drop.
+/// The owner frees a slot of a full page. The owner links the page first, because a look can free
+/// the group as soon as the slot is free. Then the owner exits, possibly during the drop.
 #[test]
 fn loom_drop_beside_local_frees_loses_no_slot() {
     check(3, || {

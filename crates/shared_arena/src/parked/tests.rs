@@ -115,8 +115,8 @@ fn finish_free(world: &ArenaWorld, slot: ClaimedSlot, local: bool) {
 }
 
 /// Drops an arena with `slots` live slots during the free of slot number `overtaken`. A remote free
-/// counts its slot itself. The next creation of an arena counts the slot of a local free, even if
-/// many other arenas are parked.
+/// counts its slot itself. The look at the next creation of an arena counts the slot of a local
+/// free, even if many other arenas are parked.
 fn overtake_a_free(local: bool, slots: usize, overtaken: usize) {
     let world = new_world();
     let lease = lease(&world);
@@ -124,7 +124,7 @@ fn overtake_a_free(local: bool, slots: usize, overtaken: usize) {
     let values: Vec<_> = (0..slots).map(|_| claim(&world, arena, &lease)).collect();
     let lasting = park(&world, &lease, OTHERS);
     close(&world, arena);
-    // The overtaken free comes before, between or after the frees that count.
+    // The overtaken free comes before, between or after the frees of the other slots.
     for (number, slot) in values.into_iter().enumerate() {
         if number == overtaken { finish_free(&world, slot, local) } else { free_remote(&world, slot) }
     }

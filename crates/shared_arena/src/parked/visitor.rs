@@ -22,8 +22,7 @@ pub(crate) enum Visitor {
 }
 
 impl Visitor {
-    /// Returns the role at the bag of `record` for a thread that holds `mine`, or no record if
-    /// `mine` is `None`.
+    /// Returns the role at the bag of `record` for a thread that holds the record `mine`, if any.
     pub(super) fn of(record: &Record<ArenaRecord>, mine: Option<&Record<ArenaRecord>>) -> Self {
         if mine.is_some_and(|mine| ptr::eq(mine, record)) { Self::Holder } else { Self::Passer }
     }

@@ -1,4 +1,4 @@
-//! Allocates the groups of a requested capacity.
+//! Allocates groups in advance for a requested capacity.
 
 use core::alloc::Layout;
 
@@ -6,9 +6,9 @@ use super::ArenaStore;
 use crate::error::{RefusalCause, Refused};
 
 /// The size in bytes above which the arena tests a requested capacity before it allocates groups.
-/// For the test, it requests one block as large as all groups of the capacity, and frees the block
-/// at once. A global allocator without that much memory refuses the block, so the arena does not
-/// fill the memory with groups before it fails.
+/// For the test, it allocates one block as large as all groups of the capacity, and frees the block
+/// immediately. A global allocator without that much memory refuses the block, so the arena does
+/// not fill the memory with groups before it fails.
 const ENORMOUS: usize = match 1_usize.checked_shl(40) {
     Some(bytes) => bytes,
     None => usize::MAX,
@@ -36,8 +36,8 @@ impl ArenaStore {
         self.account.reserve(bytes).map(|_| layout)
     }
 
-    /// Allocates groups for `slots` values, for any shard to bind. Returns an error before it
-    /// allocates a group if all the groups together exceed the limit.
+    /// Allocates groups for `slots` values, for any shard to bind. If all these groups together
+    /// exceed the limit, returns an error before it allocates any of them.
     pub(crate) fn reserve(&self, slots: usize) -> Result<(), Refused> {
         let mut pages = self.geometry.pages_for(slots);
         self.check_limit(pages)?;

@@ -154,8 +154,8 @@ impl ArenaStore {
         unsafe { (*store.as_ptr()).copy = ptr::null() };
     }
 
-    /// Passes the gate. Returns `None` if another thread keeps it shut for longer than a short
-    /// wait.
+    /// Passes the gate. Returns `None` if another thread keeps the gate shut for longer than a
+    /// short wait.
     pub(crate) fn enter(&self) -> Option<Pass<'_>> {
         self.gate.enter()
     }
@@ -198,7 +198,7 @@ impl ArenaStore {
         self.segments.shard(seat)
     }
 
-    /// Returns the shard in this seat, and makes it if necessary.
+    /// Returns the shard in this seat. Makes the shard first if there is none.
     ///
     /// # Safety
     /// The caller has the seat: it holds the record, or it is the pool's only thread.
@@ -213,7 +213,7 @@ impl ArenaStore {
         self.segments.shards()
     }
 
-    /// Returns the store that a shard belongs to.
+    /// Returns the store to which a shard belongs.
     #[inline]
     pub(crate) fn of(shard: ShardPtr) -> NonNull<Self> {
         // SAFETY: a shard is made with the pointer to its live store, which is not null.

@@ -1,5 +1,5 @@
-//! Keeps the shards of a store in segments that double in size and never move. A thread finds its
-//! shard with two loads, even while other threads add their shards.
+//! Keeps the shards of a store in segments. Each segment is twice as large as the one before, and
+//! never moves. A thread finds its shard with two loads, even while other threads add their shards.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -139,7 +139,7 @@ impl Segments {
         places.filter_map(|place| unsafe { ShardPtr::from_raw(place.shard.observe()) })
     }
 
-    /// Tells loom that the cells of this segment are about to be freed.
+    /// Tells loom that this thread is about to free the cells of this segment.
     fn end_places(&self, number: usize) {
         let segment = self.0[number].load(Ordering::Relaxed);
         let places = if segment.is_null() { 0 } else { FIRST << number };

@@ -1,4 +1,4 @@
-//! The system's allocator with refusals: a test chooses the calls of its thread that fail.
+//! A global allocator over the system's allocator. A test chooses which calls of its thread fail.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;

@@ -3,7 +3,6 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts live values.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally(Arc<AtomicUsize>);
 

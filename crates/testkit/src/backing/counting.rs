@@ -98,7 +98,7 @@ impl<A> Counting<A> {
     }
 
     /// Counts a call and, if the inner allocator served it, the block. `old` is the old size of a
-    /// resized block, and `None` for a new block.
+    /// resized block, and `None` for a new block. Returns `given`.
     fn count(
         &self,
         kind: &AtomicUsize,
@@ -116,7 +116,7 @@ impl<A> Counting<A> {
     }
 }
 
-// SAFETY: every call goes to `inner`, which meets the contract. The counters do not affect its
+// SAFETY: every call goes to `inner`, which meets the contract. The counters do not affect the
 // blocks.
 unsafe impl<A: Allocator> Allocator for Counting<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {

@@ -12,8 +12,8 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 pub const LARGEST_SHIFTED_ALIGN: usize = 1 << 20;
 
 /// An allocator that returns blocks at odd multiples of the requested alignment, in slices of
-/// exactly the requested size. Blocks aligned to more than [`LARGEST_SHIFTED_ALIGN`] are an
-/// exception.
+/// exactly the requested size. A block aligned to more than [`LARGEST_SHIFTED_ALIGN`] may be at any
+/// multiple.
 ///
 /// These blocks reveal code that relies on accidental alignment or on additional bytes. Every
 /// resize moves the block.
@@ -24,7 +24,6 @@ pub struct Disaligning<A = Global> {
     homes: Mutex<HashMap<usize, InnerBlock>>,
 }
 
-/// A block of the inner allocator.
 #[derive(Debug)]
 struct InnerBlock {
     start: NonNull<u8>,

@@ -8,9 +8,8 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 
 use crate::violation::Refusing;
 
-/// The control of the refusals of a [`FailNth`]. It selects the allocating calls to refuse, and
-/// counts the allocating calls and the refused calls. Use its methods only while no call of the
-/// allocator is in progress.
+/// Selects the allocating calls that a [`FailNth`] refuses. Also counts the allocating calls and
+/// the refused calls. Use the methods only while no call of the allocator is in progress.
 ///
 /// The allocating calls are `allocate`, `allocate_zeroed`, `grow`, `grow_zeroed` and `shrink`. One
 /// count numbers the calls of all five kinds, from 1.
@@ -26,7 +25,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Creates a control that does not refuse any call until it is armed.
+    /// Creates a value that does not select any call until [`Refusals::arm`] is called.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -126,7 +125,7 @@ impl<A> FailNth<A> {
         &self.inner
     }
 
-    /// Returns the control of this allocator's refusals.
+    /// Returns the [`Refusals`] of this allocator.
     #[must_use]
     pub const fn refusals(&self) -> &Refusals {
         &self.refusals

@@ -6,15 +6,15 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// The bytes and blocks held at one moment. The numbers are exact if no call is in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
-    /// Bytes held, as requested.
+    /// The sum of the requested sizes of all blocks held, in bytes.
     pub bytes: usize,
     /// The largest number of bytes held at one time since the start, or since the peak was last
     /// reset.
     pub peak: usize,
-    /// Blocks held, zero-sized ones included.
+    /// The number of blocks held, including zero-sized ones.
     pub blocks: usize,
-    /// Bytes ever allocated: the sizes of all new blocks, and the bytes that resizes added. Modulo
-    /// 2^32 on 32-bit targets.
+    /// Bytes ever allocated: the sizes of all new blocks, and the bytes that resizes added. Wraps
+    /// at 2^32 on 32-bit targets.
     pub taken: u64,
 }
 

@@ -38,7 +38,7 @@ impl Hostile {
         self.stack.calls()
     }
 
-    /// Returns the control of this allocator's refusals.
+    /// Returns the [`Refusals`] of this allocator.
     #[must_use]
     pub const fn refusals(&self) -> &Refusals {
         self.stack.inner().refusals()

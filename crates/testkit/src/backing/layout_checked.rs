@@ -17,7 +17,7 @@ pub const FREED: u8 = 0xdb;
 
 /// An allocator that records each live block with its layout.
 ///
-/// A call that frees or resizes a block with another layout **panics** with both layouts in the
+/// A call that frees or resizes a block with the wrong layout **panics** with both layouts in the
 /// message. A call with a block that is not live panics too. An allocator must not panic, but in a
 /// test the alternative is undefined behaviour.
 ///

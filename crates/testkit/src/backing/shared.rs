@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use allocator_api2::alloc::Allocator;
 
-/// A backing allocator with several owners. All clones are the same allocator.
+/// A backing allocator with several owners. All clones refer to the same allocator.
 #[derive(Debug, Default)]
 pub struct Shared<A>(Arc<A>);
 

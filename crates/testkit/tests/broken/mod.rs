@@ -12,7 +12,6 @@ use ephemera_testkit::backing::{FailNth, Refusals};
 use ephemera_testkit::errand::{Done, Errand};
 use ephemera_testkit::subject::Subject;
 
-/// The fault of an allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// No fault, as a control.
@@ -49,7 +48,6 @@ pub(crate) enum Fault {
     StaysHere,
 }
 
-/// A block of the backing allocator.
 struct Home {
     start: NonNull<u8>,
     layout: Layout,
@@ -61,7 +59,6 @@ thread_local! {
     static STATE: Box<u8> = Box::new(0);
 }
 
-/// The allocator with a fault.
 pub(crate) struct Broken {
     fault: Fault,
     backing: FailNth,
@@ -133,8 +130,9 @@ impl Broken {
         if self.fault == Fault::LosesBytes {
             kept = kept.saturating_sub(1);
         }
-        // SAFETY: both blocks have at least `kept` bytes, and they are different blocks.
-        unsafe { given.cast().copy_from_nonoverlapping(ptr, kept) };
+        // SAFETY: both blocks have at least `kept` bytes. With `Fault::Overlaps` they may be the
+        // same block.
+        unsafe { given.cast().copy_from(ptr, kept) };
         // SAFETY: the caller of `grow` or `shrink` guarantees that the block is live with layout
         // `old`.
         unsafe { self.deallocate(ptr, old) };

@@ -12,7 +12,6 @@ const ALLOCATOR: [&str; 8] =
 /// The allocator's shares in the process that executes the most instructions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shares {
-    /// The share of instructions.
     pub(crate) instructions: f64,
     /// The share of the processor time in system calls.
     pub(crate) system: f64,
@@ -46,8 +45,8 @@ pub(crate) fn run(command: &Command, dir: &Path) -> Result<Shares, Box<dyn Error
     best.map(|(_, shares)| shares).ok_or_else(|| "callgrind left no profile with a main function".into())
 }
 
-/// Reads a profile. Returns the instructions of the process and its shares; `None` if the process
-/// has no main function.
+/// Reads a profile. Returns the number of instructions of the process and the shares of its
+/// allocator; `None` if the process has no main function.
 fn read(path: &Path) -> Result<Option<(u64, Shares)>, Box<dyn Error>> {
     let output = Command::new("callgrind_annotate")
         .args(["--inclusive=yes", "--threshold=100", "--show-percs=no"])

@@ -1,4 +1,4 @@
-//! Runs the six programs and prints a row of the table for each.
+//! Runs six programs, and prints a row of a table for each.
 
 use core::error::Error;
 use core::fmt::Write as _;
@@ -11,10 +11,10 @@ use ephemera_trace::{PATH_VARIABLE, Trace, TraceProfile};
 
 use crate::{callgrind, perf};
 
-/// The number of runs of a program without the recorder. The fastest run counts.
+/// The number of runs of a program without the recorder. Only the fastest run is used.
 const RUNS: u32 = 3;
-/// The number of recordings of a program. The recording with the median share counts, since an
-/// interrupt in a measured call can distort a single recording.
+/// The number of recordings of a program. Only the recording with the median share is used, because
+/// an interrupt in a measured call can distort a single recording.
 const RECORDINGS: u32 = 5;
 
 const LOOP: &str = "#include <stdlib.h>
@@ -30,7 +30,7 @@ for turn in range(3):
     order = sorted(read, key=lambda key: read[key][1])
 ";
 
-/// Checks all programs, or runs as one of them.
+/// Checks the programs that the argument selects, or runs as one of them.
 pub(crate) fn main() -> ExitCode {
     let done = match env::args().nth(1).as_deref() {
         Some("work") => work().map(|()| true),
@@ -216,7 +216,7 @@ fn times() -> [f64; 2] {
     // SAFETY: the structure has only integers, for which zeros are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     (usage.ru_utime, usage.ru_stime) = (zero, zero);
-    // SAFETY: the pointer refers to a structure of the right type.
+    // SAFETY: the pointer is valid for writes of a `rusage`.
     unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
     [usage.ru_utime, usage.ru_stime].map(|time| time.tv_sec as f64 + time.tv_usec as f64 / 1e6)
 }

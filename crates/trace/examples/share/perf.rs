@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The number of runs of a program, whose samples are added up.
+/// The number of runs of a program. The samples of all runs are added up.
 const RUNS: u32 = 5;
 /// The number of samples in a second.
 const FREQUENCY: u32 = 20_000;

@@ -1,4 +1,4 @@
-//! The pictures of the page, as inline SVG. The title of each bar contains its figures.
+//! Draws the pictures of the page as inline SVG. The title of each bar contains its figures.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write as _;

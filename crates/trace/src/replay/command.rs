@@ -16,7 +16,8 @@ use super::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
 use super::room::{self, needs};
 use super::{Field, ReplayProgram, parent, rounds};
 
-/// The size of a trace, in bytes, from which the replay says that it is reading the trace.
+/// The size in bytes of the smallest trace for which the replay prints that it is reading the
+/// trace.
 const LARGE: u64 = 64 << 20;
 
 /// The maximum number of rounds, about a thousand times the default.
@@ -62,8 +63,8 @@ pub fn run(
         Trace::open(&options.trace).map_err(|error| format!("{}: {error}", options.trace.display()))?;
     if let Some(key) = &options.child.memory_of {
         let program = program(&options.trace, &trace)?;
-        // The parent process names only allocators that may play. Passing the key admits this
-        // one.
+        // The parent process names only an allocator that can play, and `field` includes every
+        // allocator that is named.
         let field = field(program.is_threaded(), core::slice::from_ref(key));
         return memory::measure_this_process(&program, key, &field, options.child.sparse);
     }
@@ -95,7 +96,8 @@ pub fn run(
     Ok(())
 }
 
-/// Lists the allocators that the user named and that are not in the field, with the reason.
+/// Adds the allocators that the user named, and that are not in the field, to the ones left out,
+/// with the reason.
 fn list_missing(field: &mut Field, peers: &[String]) {
     for peer in peers {
         let takes_part = field.candidates.iter().any(|candidate| candidate.key == peer);
@@ -106,8 +108,7 @@ fn list_missing(field: &mut Field, peers: &[String]) {
     }
 }
 
-/// Measures memory, then time. A candidate that crashes does so in a child process, and is not
-/// timed.
+/// Measures memory, then time. A candidate that crashes in its child process is not timed.
 fn measure(
     options: &ReplayOptions,
     program: &ReplayProgram,
@@ -117,8 +118,8 @@ fn measure(
 ) -> Result<Replayed, Box<dyn Error>> {
     let Field { candidates, mut left_out } = field;
     let too_large = room::too_large(program, available);
-    // Up to half of the available bytes may be live, and an allocator takes more than it hands
-    // out.
+    // The limit is three quarters, because up to half of the available bytes may be live, and an
+    // allocator takes more than it hands out.
     let limit = available.map(|bytes| bytes / 4 * 3);
     let meter = MemoryMeter { trace: &options.trace, limit, sparse: too_large.is_some() };
     let bar = progress(candidates.len() as u64 + u64::from(options.rounds) + 1, STEPS);
@@ -179,7 +180,7 @@ fn program(path: &Path, trace: &Trace) -> Result<ReplayProgram, Box<dyn Error>> 
 }
 
 /// Prints how much memory and disk space the replay needs, before the replay takes most of it.
-/// Returns an error if too little is available.
+/// Returns an error if too little memory is available.
 fn announce(program: &ReplayProgram, players: usize, available: Option<u64>) -> Result<(), String> {
     let needed = needs(program, players);
     let free = available.map_or_else(String::new, |free| format!("; {} are free here", bytes(free)));
@@ -201,7 +202,6 @@ fn announce(program: &ReplayProgram, players: usize, available: Option<u64>) -> 
     }
 }
 
-/// Returns the message for a reference that failed.
 fn no_reference(why: &str) -> String {
     format!(
         "{REFERENCE} cannot replay this trace, and all others are compared with it: {why}. Most often memory is short: free \

@@ -12,7 +12,6 @@ use ephemera_recorder::{TraceEvent, What};
 pub struct Digest(u64);
 
 impl Digest {
-    /// Adds the next operation.
     pub(crate) fn add(&mut self, event: &TraceEvent) {
         let (kind, address, size) = match event.what {
             What::Alloc { address, size, align_log2, zeroed } => {

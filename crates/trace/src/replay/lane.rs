@@ -1,5 +1,5 @@
-//! The operations of one lane, which replays one or more recorded threads. The last operations
-//! are in memory. The earlier ones are packed on the [`Tape`], which all lanes share.
+//! Stores the operations of one lane, which replays one or more recorded threads. The last
+//! operations are in memory. The earlier ones are packed on the [`Tape`], which all lanes share.
 //!
 //! ```text
 //! segment 0      segment 1      ...    tail, at most 32,768 operations
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A long trace has hundreds of millions of operations. Only the tail of each lane and the segment
-//! that the lane plays are unpacked in memory. [`pack`] has the encoding.
+//! that the lane plays are unpacked in memory. [`pack`] does the encoding.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -47,7 +47,6 @@ impl Lane {
         Self { tape: Arc::clone(tape), segments: Vec::new(), published: Vec::new(), tail: Vec::new() }
     }
 
-    /// Returns the number of packed operations.
     fn packed(&self) -> u64 {
         (self.segments.len() * SEGMENT) as u64
     }
@@ -79,7 +78,7 @@ impl Lane {
         }
     }
 
-    /// Keeps the operations of the tail for which `keep` returns true.
+    /// Removes the operations of the tail for which `keep` returns `false`.
     pub(super) fn retain(&mut self, keep: impl FnMut(&ProgramOp) -> bool) {
         self.tail.retain(keep);
     }
@@ -122,7 +121,7 @@ impl Lane {
         }
     }
 
-    /// Returns the bytes of memory that the lane takes without its tape.
+    /// Returns the bytes of memory that the lane takes, without the tape.
     pub(super) fn resident(&self) -> u64 {
         let tail = self.tail.capacity() * size_of::<ProgramOp>();
         let segments = self.segments.capacity() * size_of::<TapeSegment>();
@@ -170,7 +169,6 @@ impl SegmentBuffer {
     }
 }
 
-/// Sets a bit. Extends the vector if necessary.
 fn set(bits: &mut Vec<u64>, at: u64) {
     let word = (at / 64) as usize;
     if bits.len() <= word {

@@ -35,8 +35,8 @@ pub(super) struct ChildOptions {
     pub(super) room: Option<u64>,
 }
 
-/// Plays once over one candidate, and prints how many bytes the resident set of this process grew.
-/// Prints nothing if the system does not report that.
+/// Plays once over one candidate, and prints by how many bytes the resident set of this process
+/// grew. Prints nothing if the system does not report the resident set.
 pub(super) fn measure_this_process(
     program: &ReplayProgram,
     key: &str,
@@ -66,7 +66,7 @@ pub(super) type MeasuredPeak = (Option<u64>, Option<String>);
 pub(super) struct MemoryMeter<'a> {
     pub(super) trace: &'a Path,
     /// The maximum memory of a child process, in bytes. The meter kills a child process that
-    /// exceeds it, before the system must choose a process to kill.
+    /// exceeds this limit, before the system must choose a process to kill.
     pub(super) limit: Option<u64>,
     /// Whether a play leaves most pages untouched. If so, the meter does not measure memory, and
     /// only checks that each candidate can play.
@@ -82,8 +82,9 @@ struct ChildEnd {
 
 impl MemoryMeter<'_> {
     /// Plays the trace over a candidate in a child process, and returns the growth of the child's
-    /// resident set. If `sparse` is set, or if the child was killed, only checks that the
-    /// candidate can play. The error says why the candidate cannot play.
+    /// resident set. If `sparse` is set, only checks that the candidate can play. If the child was
+    /// killed, a second, sparse child makes this check. The error says why the candidate cannot
+    /// play.
     pub(super) fn peak_of(&self, key: &str) -> Result<MeasuredPeak, String> {
         let ended = self.run(key, self.sparse).map_err(|error| error.to_string())?;
         if ended.output.status.success() {
@@ -112,7 +113,7 @@ impl MemoryMeter<'_> {
         Ok(command)
     }
 
-    /// Runs a child process until it ends or exceeds the limit.
+    /// Runs a child process until it ends, and kills it if it exceeds the limit.
     fn run(&self, key: &str, sparse: bool) -> io::Result<ChildEnd> {
         let mut child = self.command(key, sparse)?.spawn()?;
         let mut too_much = false;

@@ -1,4 +1,5 @@
-//! One operation of a program. The module `program` explains slots, generations and epochs.
+//! Defines [`ProgramOp`], one operation of a program. The module `program` explains slots,
+//! generations and epochs.
 
 use core::alloc::Layout;
 
@@ -29,7 +30,7 @@ pub struct ProgramOp {
     /// The size of the block after the operation, in bytes; for a free, the size of the freed
     /// block.
     pub size: u32,
-    /// The size of the block before a resize, in bytes.
+    /// The size of the block before a resize, in bytes; 0 for other actions.
     pub old: u32,
     /// The generation of the slot to wait for; 0 means none.
     pub wait: u32,
@@ -58,12 +59,15 @@ impl ProgramOp {
     }
 }
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("a replay needs a 64-bit target, because a recorded block may have up to 4 GiB");
+
 /// Returns the layout for a size and an alignment that come from a trace.
 #[inline(always)]
 fn layout(size: u32, align_log2: u8) -> Layout {
     debug_assert!(Layout::from_size_align(size as usize, 1 << align_log2).is_ok());
     // SAFETY: the trace format has five bits for `align_log2`, so the alignment is a power of two
-    // of at most 2^31. A size below 2^32 does not overflow `isize` when it is rounded up to such an
-    // alignment.
+    // of at most 2^31. On a 64-bit target, a size below 2^32 does not overflow `isize` when it is
+    // rounded up to such an alignment.
     unsafe { Layout::from_size_align_unchecked(size as usize, 1 << align_log2) }
 }

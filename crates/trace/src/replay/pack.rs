@@ -1,5 +1,5 @@
-//! Packs operations. A packed operation is a byte for action and alignment, then varints, as in
-//! the format of traces.
+//! Packs and unpacks operations. A packed operation is a byte for action and alignment, then
+//! varints, as in the format of traces.
 //!
 //! ```text
 //! action and alignment u8 | slot ± | size | resize: size before | waits: generation
@@ -27,7 +27,7 @@ const KINDS: [Action; 7] = [
 /// The first code of operations that wait.
 const WAITING: usize = 5;
 
-/// Clears `out` and packs operations into it. The flag `publish` is not packed, since it may
+/// Clears `out` and packs operations into it. The flag `publish` is not packed, because it may
 /// change later.
 pub(super) fn pack(ops: &[ProgramOp], out: &mut Vec<u8>) {
     out.clear();
@@ -78,7 +78,6 @@ pub(super) mod tests {
     use rand::rngs::Xoshiro256PlusPlus;
     use rand::{RngExt, SeedableRng};
 
-    /// Returns a random operation.
     pub(in super::super) fn op(rng: &mut Xoshiro256PlusPlus) -> ProgramOp {
         let action = KINDS[rng.random_range(0..KINDS.len())];
         let mut number = |wanted: bool| {

@@ -39,7 +39,8 @@ mod tests {
     /// The variable with the ID that a child process of these tests passes to [`end_with`].
     const PARENT: &str = "EPHEMERA_TEST_PARENT";
 
-    /// The child process of the other tests. This test does nothing if the test harness runs it.
+    /// Acts as the child process of the other tests. Does nothing in an ordinary run of the tests,
+    /// where [`PARENT`] is not set.
     #[test]
     fn a_child_process_of_these_tests_waits() {
         let Ok(parent) = std::env::var(PARENT) else { return };

@@ -23,9 +23,10 @@ const PAGE: usize = 4096;
 /// The time that a play took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Played {
-    /// Nanoseconds of processor time of all threads together, without waiting.
+    /// Nanoseconds of processor time of all threads together, without the time spent waiting or
+    /// reading operations.
     pub busy: u64,
-    /// Nanoseconds spent waiting for other threads.
+    /// Nanoseconds of processor time spent waiting for other threads.
     pub waited: u64,
 }
 
@@ -63,12 +64,10 @@ fn thread_time() -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// Processor time of a lane outside the allocator, in nanoseconds.
+/// The parts of a lane's processor time that [`Played::busy`] leaves out, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Untimed {
-    /// The time spent waiting for other lanes.
     waited: u64,
-    /// The time spent reading operations.
     read: u64,
 }
 
@@ -191,7 +190,7 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         let run = &run;
         let this = &*self;
         // The first lane stays on this thread, so a program with one lane does not start a thread.
-        // That matters because allocators are faster in a single-threaded process.
+        // Allocators are faster in a single-threaded process.
         let mut lanes = this.program.lanes.iter().zip(&mut room);
         if let Some((first, buffer)) = lanes.next() {
             if this.program.is_threaded() {
@@ -227,7 +226,7 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         self.end(epoch);
     }
 
-    /// Plays operations of a lane.
+    /// Plays operations of a lane. `epoch` is the lane's current epoch.
     #[inline(never)]
     fn ops(&self, ops: &[ProgramOp], epoch: &mut Option<usize>, waited: &mut u64) {
         for op in ops {

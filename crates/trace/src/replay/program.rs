@@ -1,4 +1,4 @@
-//! A trace as a program: the operations of each thread, with slots instead of addresses.
+//! Turns a trace into a program: the operations of each thread, with slots instead of addresses.
 //!
 //! ```text
 //! events   thread 1: alloc 0x10, 64   thread 2: free 0x10   thread 1: alloc 0x10, 32
@@ -15,9 +15,9 @@
 //! Threads that ran one after another therefore do so in the replay too, and the same blocks are
 //! live together as in the recorded run, to within two epochs.
 //!
-//! The trace is read once, and most operations leave memory ([`Lane`]). The memory that remains
-//! grows with the live blocks and with the addresses that the program used. It does not grow with
-//! the length of the trace.
+//! The trace is read once, and most operations are moved to a file ([`Lane`]). The memory that a
+//! program takes grows with the live blocks and with the addresses that the trace used. With the
+//! length of the trace, it grows only by about one bit for each operation.
 #![forbid(unsafe_code)]
 
 use core::error::Error;
@@ -39,8 +39,9 @@ const LANES: usize = 64;
 
 /// A trace, ready to be replayed.
 ///
-/// The operations are private because a [`Player`](super::Player) relies on them. Every slot is
-/// filled before it is emptied, and every operation has the layout that its block has at that time.
+/// The operations are private because a [`Player`](super::Player) relies on two properties: every
+/// slot is filled before it is emptied, and every operation has the layout that its block has at
+/// that time.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayProgram {
     /// The operations of each lane.
@@ -133,7 +134,7 @@ impl ReplayProgram {
         })
     }
 
-    /// Creates a program. `failed` converts the error of a file.
+    /// Creates a program. `failed` converts the error of a write to the file.
     fn made<E: From<TraceError>>(
         trace: &Trace,
         directory: Option<&Path>,
@@ -273,7 +274,8 @@ impl ProgramMaker {
     }
 
     /// Returns the generation that `lane` must wait for before it uses the block; 0 if the lane
-    /// used the block last.
+    /// itself allocated or resized the block last. If another lane did, marks that operation as one
+    /// that publishes.
     fn wait(&mut self, live: &ReplayedBlock, lane: usize) -> u32 {
         if live.lane as usize == lane {
             return 0;

@@ -1,4 +1,4 @@
-//! The figures of a replay.
+//! Defines [`Replayed`], the figures of a replay.
 #![forbid(unsafe_code)]
 
 use ephemera_measure::stats::{Estimate, Verdict};
@@ -77,7 +77,8 @@ impl Replayed {
         faster.min_by(|a, b| a.ratio.mid.total_cmp(&b.ratio.mid))
     }
 
-    /// Returns whether the reference differs from itself. If so, no figure can be trusted.
+    /// Returns whether the time of the reference's second entry differs from the reference's. If
+    /// so, no figure can be trusted.
     #[must_use]
     pub fn untrusted(&self) -> bool {
         self.row(TWIN).is_some_and(|row| row.ratio.excludes_one())

@@ -24,7 +24,8 @@ pub(super) fn available() -> Option<u64> {
     Some(group_limit().unwrap_or(u64::MAX).min(reported("/proc/meminfo", "MemAvailable:")?))
 }
 
-/// Returns the bytes that a file of the system reports in KiB, in the line with this name.
+/// Returns the number of bytes that a file of the system reports, in KiB, in the line that begins
+/// with `name`; `None` if there is no such file or line.
 pub(super) fn reported(file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -32,7 +33,8 @@ pub(super) fn reported(file: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Returns the smallest memory limit of this process's control groups (version 2), in bytes.
+/// Returns the smallest memory limit of this process's control groups (version 2), in bytes; `None`
+/// if there is no limit.
 fn group_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
@@ -48,8 +50,8 @@ pub(super) fn needs(program: &ReplayProgram, players: usize) -> u64 {
     program.resident() + players as u64 * player::resident(program)
 }
 
-/// Returns the reason why the memory of a program cannot be measured within `room` bytes; `None`
-/// if it can be measured. The replay's own memory counts.
+/// Returns the reason why the memory of a program cannot be measured within `room` bytes; `None` if
+/// it can be measured. The replay's own memory must fit too.
 pub(super) fn too_large(program: &ReplayProgram, room: Option<u64>) -> Option<String> {
     let wanted = program.peak_live.saturating_add(needs(program, 1));
     let room = room.filter(|room| wanted > room / PART)?;

@@ -12,7 +12,7 @@ use super::replayed::{REFERENCE, TWIN};
 use super::timed::{Timed, ratio};
 use super::{Candidate, ReplayProgram};
 
-/// A player over any allocator.
+/// The interface of a [`Player`], without the type of its allocator.
 pub trait Play {
     /// Plays the program once.
     fn play(&mut self) -> Played;
@@ -25,8 +25,8 @@ impl<A: GlobalAlloc + Sync> Play for Player<'_, A> {
 }
 
 /// Plays the program over all candidates in rounds, and returns the figures of each candidate.
-/// Round 0 warms up and does not count; `rounds` further rounds count. After each round, calls
-/// `step` with the round's number. `seed` determines the order of turns.
+/// Discards the times of round 0, which is a warm-up, and measures `rounds` further rounds. After
+/// each round, calls `step` with the round's number. `seed` determines the order of turns.
 ///
 /// # Errors
 ///

@@ -26,7 +26,7 @@ struct TapeContents {
 }
 
 impl Tape {
-    /// Creates a tape in a directory, or in memory.
+    /// Creates a tape in a file in `directory`; `None` means in memory.
     pub(super) fn new(directory: Option<&Path>) -> Self {
         Self { directory: directory.map(Path::to_owned), kept: Mutex::default() }
     }

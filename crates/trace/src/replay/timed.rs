@@ -53,7 +53,7 @@ impl Timed {
     }
 }
 
-/// The number of rounds for each possible outlier. Of nine rounds, two may be outliers.
+/// The number of rounds for each outlier that may be removed: of nine rounds, two.
 const OUTLYING: usize = 4;
 /// The distance from the median above which a round is an outlier, as a multiple of the median
 /// distance.

@@ -113,7 +113,7 @@ fn the_largest_measured_saving_wins() {
     let profile = slots(50_000, 500, 64).profile();
     let advise = |ratios: &[(&str, f64)]| Advice::of(&profile, Some(&replayed(&profile, ratios)));
 
-    // All four crates fit by assumption, and a general allocator was measured.
+    // At least one crate fits by assumption, and a general allocator was measured.
     let advice = advise(&[("snmalloc", 0.9)]);
     assert!(advice.offers.iter().any(|offer| offer.fits && !offer.source.is_measured()));
     assert_eq!(advice.verdict, Recommendation::General("snmalloc".to_owned(), 0.9), "{:?}", advice.reasons);

@@ -1,4 +1,4 @@
-//! `pooled_allocator!`: the macro that declares a pooled allocator.
+//! Defines `pooled_allocator!`, the macro that declares a pooled allocator.
 
 /// Declares an allocator like [`PooledAllocator`](crate::PooledAllocator) with its own pools: a
 /// zero-sized type that is `Copy` and `Default`.
@@ -233,8 +233,8 @@ macro_rules! __allocator_of_family {
     };
 }
 
-/// Defines the methods of a zero-sized type that stands for a family: trims, limit and statistics.
-/// Not public API: [`pooled!`](crate::pooled) and [`pooled_allocator!`] expand to this macro.
+/// Defines the methods of the zero-sized type of a family: trims, limit and statistics. Not public
+/// API: [`pooled!`](crate::pooled) and [`pooled_allocator!`] expand to this macro.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __family_methods {
@@ -249,7 +249,7 @@ macro_rules! __family_methods {
             /// but at least one unit, and frees other units as they become empty. Each time it
             /// frees a unit and later requests one, it keeps one more, up to 4 MiB. While it hands
             /// over blocks, one class keeps up to 2 MiB. The thread frees these additional units
-            /// once its load no longer needs them, and all empty units when it ends.
+            /// once it no longer needs them, and all empty units when it ends.
             pub fn trim(&self) {
                 $family.trim();
             }

@@ -50,7 +50,7 @@ pub(super) unsafe fn allocate_zeroed(
     };
     // SAFETY: the caller passes the thread's heaps of the family, and the class is the layout's.
     let slot = unsafe { allocate_in(heaps, family, layout, class) }?;
-    // SAFETY: the block is fresh and has this number of bytes.
+    // SAFETY: `allocate_in` returned a new block of at least `layout.size()` bytes.
     unsafe { slot.write_bytes(0, layout.size()) };
     Ok(slot)
 }

@@ -112,7 +112,8 @@ unsafe fn shrink_at_the_limit(
         }
     }
     let moved = threads::allocate_beyond(family, new)?;
-    // SAFETY: the old block is live, and the fresh one has the new size, which is the smaller one.
+    // SAFETY: the old block is live, and the new one is another live block. The new size is the
+    // smaller one, so both blocks have at least `new.size()` bytes.
     unsafe { move_to(cell, family, moved, (block, old), new.size()) };
     Ok(moved)
 }
@@ -220,8 +221,8 @@ unsafe fn shrink_elsewhere(
 /// allocation fails, the old block is unchanged.
 ///
 /// # Safety
-/// `block` is a live block of this family, and `old` fits it. Both layouts have at least `keep`
-/// bytes.
+/// `block` is a live block of this family, and `old` fits it. `keep` is not larger than either
+/// size.
 #[inline(never)]
 unsafe fn relocate(
     cell: ThisCell,

@@ -1,5 +1,5 @@
-//! The operations of a pooled allocator. They serve a layout from a slot of its small class, or
-//! call `medium`.
+//! Allocates and frees the blocks of a pooled allocator: in slots of the layout's small class, or
+//! by a call of `medium`.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -47,7 +47,7 @@ pub unsafe fn allocate_zeroed(cell: ThisCell, family: &'static Family, layout: L
     };
     // SAFETY: `cell` and `family` belong to one allocator, and the class is the layout's.
     let slot = unsafe { allocate_in(cell.heaps(), family, layout, class) }?;
-    // SAFETY: the block is fresh and has this number of bytes.
+    // SAFETY: `allocate_in` returned a new block of at least `layout.size()` bytes.
     unsafe { slot.write_bytes(0, layout.size()) };
     Ok(block_of(slot, layout))
 }

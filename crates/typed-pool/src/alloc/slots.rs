@@ -17,7 +17,7 @@ pub(super) fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(slot, layout.size())
 }
 
-/// Allocates a slot of a class.
+/// Allocates a slot of a class: from this thread's heap, or by the slow path.
 ///
 /// # Safety
 /// The heaps are those that this thread's cell of the family names, and the class is the layout's.

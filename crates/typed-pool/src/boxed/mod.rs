@@ -141,18 +141,19 @@ impl<T: Pooled> PooledBox<T> {
     /// `usize::MAX`, the initial value, means no limit.
     ///
     /// Before the limit refuses a request, the requesting thread trims itself and the records of
-    /// ended threads. A new limit does not free memory that is already held.
+    /// ended threads, and asks running threads to trim. A new limit does not free memory that is
+    /// already held.
     pub fn set_limit(bytes: usize) {
         T::__family().set_limit(bytes);
     }
 
-    /// Publishes the remote frees that this thread made, books the remote frees of its own slots,
-    /// then frees all of its empty units.
+    /// Publishes the remote frees that wait in this thread's bundle, books those of the thread's
+    /// own slots, then frees all of its empty units.
     ///
     /// Without a trim, a thread keeps 4 empty units of each type (fewer, but at least one, if a
     /// unit exceeds 32 KiB) and frees others as they become empty. Each time it frees a unit and
     /// later requests one, it keeps one more, up to 4 MiB, until its load no longer needs it. While
-    /// it hands over values, it keeps up to 2 MiB. It frees all empty units when it ends.
+    /// other threads free its values, it keeps up to 2 MiB. It frees all empty units when it ends.
     pub fn trim() {
         T::__family().trim();
     }
@@ -275,7 +276,7 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
 }
 
 impl<T, P: BoxPool> PooledBox<T, P> {
-    /// Returns the value and frees its slot.
+    /// Consumes the box, frees its slot, and returns the value.
     #[inline]
     #[must_use]
     pub fn into_inner(this: Self) -> T {
@@ -376,5 +377,5 @@ impl<T: ?Sized, P: BoxPool> Drop for SlotGuard<T, P> {
     }
 }
 
-/// The value does not move with its box.
+/// A box is `Unpin` for every `T`, because moving the box does not move its value.
 impl<T: ?Sized, P: BoxPool> Unpin for PooledBox<T, P> {}

@@ -27,7 +27,8 @@ pub unsafe trait BoxPool: Sized + 'static {
     #[doc(hidden)]
     unsafe fn __give(slot: NonNull<u8>, layout: Layout);
 
-    /// Updates the account for a box of this layout that becomes a box of [`AnyPool`].
+    /// Removes a large block from the account when its box, of this layout, becomes a box of
+    /// [`AnyPool`].
     ///
     /// # Safety
     /// The box is of this pool, and this function is called once for the box.
@@ -108,15 +109,15 @@ unsafe impl<T: Pooled> PoolOf<T> for OfType<T> {
     }
 }
 
-/// Stands for the pool of a value that is not known statically: the box finds the pool when it is
-/// dropped. Such a drop takes two loads more than that of a box that names its pool.
+/// The pool of a box whose type does not name a pool. Such a box finds its pool when it is dropped,
+/// with two loads more than a box that names its pool.
 ///
 /// If the value of a box of `AnyPool` is too large for a unit, no account counts the value, so
 /// limits and statistics do not include it.
 #[derive(Debug)]
 pub enum AnyPool {}
 
-// SAFETY: the layout of a slot leads to its unit, and the unit to its heap.
+// SAFETY: the layout of a slot leads to its unit, and the unit names the slot's own heap.
 unsafe impl BoxPool for AnyPool {
     #[inline]
     unsafe fn __give(slot: NonNull<u8>, layout: Layout) {
@@ -124,7 +125,7 @@ unsafe impl BoxPool for AnyPool {
             // SAFETY: the caller frees a live slot of a family's heap.
             unsafe { threads::give_erased(threads::this_record(), slot, layout) };
         } else if layout.size() != 0 {
-            // SAFETY: a value without units and of a size other than zero is a block of pages.
+            // SAFETY: a live value that has no unit and is not of size zero is a block of pages.
             unsafe { free_unbooked(slot, layout) };
         }
     }
@@ -135,7 +136,8 @@ unsafe impl BoxPool for AnyPool {
 /// Frees a block of pages that no account counts.
 ///
 /// # Safety
-/// `block` is a live block of pages of this layout, which is not of size zero.
+/// `block` is a live block of pages of this layout, whose size is not zero. Nothing uses the block
+/// after this call.
 #[cold]
 #[inline(never)]
 unsafe fn free_unbooked(block: NonNull<u8>, layout: Layout) {

@@ -11,8 +11,8 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
     #[inline]
     #[must_use]
     pub fn erase(this: Self) -> PooledBox<T, AnyPool> {
-        // SAFETY: the box is of this pool. It becomes a box of `AnyPool`, so this function is
-        // called once for it.
+        // SAFETY: the box is of this pool. It becomes a box of `AnyPool`, so this pool's `__erase`
+        // is called only once for it.
         unsafe { P::__erase(core::alloc::Layout::for_value::<T>(&*this)) };
         let value = Self::into_raw(this);
         // SAFETY: the box owned the value, and the value's layout leads from its slot to its pool.

@@ -2,8 +2,8 @@
 //!
 //! Without a countdown, each remote free to such a unit would push the slot's group, and the
 //! freeing thread would lease the record to drain the inbox. Instead, the first drain of a group
-//! makes the group's unit *abandoned* and starts the group's countdown. The frees during the
-//! countdown only set a bit, and the free that completes it pushes the group again.
+//! makes the group's unit *abandoned* and starts the group's countdown. Frees during the countdown
+//! only set a bit each, and the free that completes the countdown pushes the group again.
 //!
 //! The free slots of an abandoned unit are bits in its groups; none of these slots is linked. The
 //! unit waits in the queue until the next holder of the record *adopts* it: that thread stops the
@@ -31,7 +31,7 @@ impl UnitHeap {
     /// Abandons the unit of a group that was just booked, and starts the group's countdown.
     ///
     /// If another thread has claimed the unit's slots, the unit is only queued. All of its slots
-    /// are probably free, so it becomes empty once all of its groups are drained.
+    /// are probably free, so the unit becomes empty when all of its groups are drained.
     fn abandon(&self, group: SlotGroupPtr) {
         let (unit, live) = (group.unit(), group.unit().live());
         if !unit.is_abandoned() {

@@ -16,7 +16,8 @@ use crate::unit::{Unit, UnitPtr};
 
 impl UnitHeap {
     /// Takes a free slot for a value of `size` bytes: the guest, or the slot of the front that was
-    /// freed last. If neither exists, takes a slot of the front that was never used.
+    /// freed last. If neither exists, takes a slot of the front that was never used. Returns `None`
+    /// if there is no such slot either.
     #[inline]
     pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
         let slot = self.local.free.get();
@@ -50,7 +51,8 @@ fn hand_out(slot: NonNull<u8>, size: usize) -> NonNull<u8> {
 ///
 /// # Safety
 /// `block` is a live slot for a value of `size` bytes, in a unit of `env`'s pool or family that is
-/// aligned to `unit_size`. `reach` describes the pointer.
+/// aligned to `unit_size`. `reach` describes the pointer `block`. Nothing uses the slot after this
+/// call.
 #[inline]
 pub(crate) unsafe fn give<E: AllocEnv>(
     env: E,

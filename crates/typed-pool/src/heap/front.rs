@@ -16,9 +16,8 @@ use super::{FrontScope, PoolEnv, UnitHeap};
 use crate::local_frees::{linked, write_link};
 use crate::unit::{UnitPtr, UnitState};
 
-/// The divisor that gives the share of a full unit's slots, 1/`SHARE`, that must be free before the
-/// unit is queued. A front therefore usually serves at least that share of its slots before the
-/// heap needs another front.
+/// The divisor for full units: a full unit is queued when 1/`SHARE` of its slots are free. So a
+/// front usually serves at least that share of its slots before the heap needs another front.
 const SHARE: usize = 8;
 
 /// The number of units that makes a heap large. A large heap reuses the free slots of full units
@@ -26,8 +25,8 @@ const SHARE: usize = 8;
 /// the caches anyway.
 const LARGE_HEAP: usize = 256;
 
-/// The counterpart of [`SHARE`] in a large heap. The number of slots that must be free is at least
-/// `LEAST_FREES`, and at most that of a small heap.
+/// The [`SHARE`] of a large heap. The number of slots that must be free is at least `LEAST_FREES`,
+/// but not more than in a small heap.
 const LARGE_HEAP_SHARE: usize = 64;
 const LEAST_FREES: usize = 4;
 
@@ -36,9 +35,8 @@ impl UnitHeap {
     /// must be on no list but that of all units.
     #[inline]
     pub(super) fn install<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
-        // A caller that requested `unit` gave up the front before the request, but the backing
-        // allocator may have allocated from this heap during the request and so have installed
-        // another front.
+        // There may be a front even if the caller gave up the front before it requested `unit`: the
+        // backing allocator may have allocated from this heap during the request.
         self.give_up_front(env);
         env.sub_live(unit.live());
         unit.set_state(UnitState::Front);
@@ -77,7 +75,7 @@ impl UnitHeap {
     }
 
     /// Sets the front aside, unless it is aside already or has more than `most` bytes. Returns the
-    /// size of the front, or `None` if this call did not set it aside.
+    /// size of the front in bytes, or `None` if this call did not set it aside.
     pub(super) fn set_front_aside(&self, most: usize) -> Option<usize> {
         let unit = self.front()?;
         let bytes = self.front_bytes(unit);
@@ -92,7 +90,7 @@ impl UnitHeap {
 
     /// Keeps the front aside if the current scope has not inherited the front and the front has at
     /// most `most` bytes. Also sets aside the slots that were freed while the front was aside.
-    /// Returns the size of the front, or `None` if the front may not stay aside.
+    /// Returns the size of the front in bytes, or `None` if the front does not stay aside.
     pub(super) fn leave_front_aside(&self, most: usize) -> Option<usize> {
         let unit = self.front_aside()?;
         if !self.local.free.get().is_null() && !cfg!(ephemera_weaken = "freed_slots_are_not_set_aside") {
@@ -133,8 +131,8 @@ impl UnitHeap {
         }
     }
 
-    /// Subtracts an inherited front from the bytes of the scope that ends. All live slots of the
-    /// unit may belong to earlier scopes.
+    /// Subtracts an inherited front from the bytes of the scope that ends, because all live slots
+    /// of the unit may belong to earlier scopes.
     pub(super) fn disown_front<E: PoolEnv>(&self, env: E) {
         if let Some(unit) = self.front().filter(|_| self.scope_of_front.get() == FrontScope::Earlier) {
             env.uncount_unit(self.front_bytes(unit), unit.birth());
@@ -186,9 +184,9 @@ impl UnitHeap {
 
     /// Queues every full unit that has a free slot.
     ///
-    /// Each visit takes a unit off the list of full units, and only a unit that becomes full is
-    /// added to it. So scrapes visit at most as many units as became full. The next free of a slot
-    /// queues a visited unit that had no free slot.
+    /// Each visit takes a unit off the list of full units, and only units that become full join
+    /// this list, so scrapes visit at most as many units as became full. If a visited unit has no
+    /// free slot, the next free of one of its slots queues the unit.
     #[inline]
     pub(super) fn scrape(&self) {
         while let Some(unit) = self.pop_full() {

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! While the heap hosts, the free list has at most one guest, because a free adds a guest only to
-//! an empty list. The list may also have slots of the front that were freed after the guest. The
-//! unit of a guest counts it as live.
+//! an empty list. The list may also have slots of the front that were freed after the guest. A
+//! guest's unit counts the guest as live.
 //!
 //! `install` opens a heap. `give_up_front`, `take_scraped` and `trim_keeping` dismiss the guest
 //! before the front changes or is set aside, without a call of the backing allocator in between.
@@ -36,7 +36,7 @@ use crate::local_frees::{LINK, Reach, link_of, linked, write_link};
 use crate::unit::{Unit, UnitPtr};
 
 /// The size, in bytes, of the largest unit from which a heap hosts a slot. A guest pins its unit
-/// until the next allocation of its class or the next trim.
+/// until the next allocation of its class, or until the next trim.
 const LARGEST_UNIT: usize = if cfg!(ephemera_weaken = "guests_of_any_size") { usize::MAX } else { 64 << 10 };
 
 /// The divisor that defines sparse units: less than 1/`SPARSE` of their slots are live.
@@ -56,7 +56,8 @@ impl UnitHeap {
         !self.direct.get().is_null()
     }
 
-    /// Returns whether the heap hosts and so may have a guest. Any thread may call this.
+    /// Returns whether the heap hosts, and may therefore have a guest. Any thread may call this
+    /// function.
     pub(crate) fn is_hosting(&self) -> bool {
         !self.behind.get().is_null()
     }
@@ -181,7 +182,7 @@ impl UnitHeap {
         self.close_to_guests();
         let Some(guest) = guest.filter(|_| !cfg!(ephemera_weaken = "guests_are_lost")) else { return };
         // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they
-        // were created. The unit of a guest counts it as live, so it is not freed (H4).
+        // were created. The unit counts its guest as live, so the unit is not freed (H4).
         let header = unsafe { header_of::<Unit>(guest, self.spec.unit) };
         // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
         let unit = unsafe { UnitPtr::new(header) };

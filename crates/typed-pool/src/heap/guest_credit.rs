@@ -8,11 +8,11 @@ use core::cell::Cell;
 const MISS: u16 = 16;
 /// The maximum number of credits that remain after a miss, unless the miss makes an inspection due.
 const MOST: u16 = 3 * MISS;
-/// The number of credits that makes a miss count as a success: the next pause is then short again.
+/// The number of credits that makes a miss a success, after which the next pause is short again.
 const SUCCESS: u16 = 4 * MISS;
 /// The number of credits that makes an inspection due: the heap then inspects the unit of the next
-/// slot that is freed outside the front. A miss also makes an inspection due once `taken` stands
-/// for this number of credits. Under Miri the number is smaller, so that the tests reach an
+/// slot that is freed outside the front. A miss also makes an inspection due when `taken` ×
+/// [`SUCCESS`] reaches this number. Under Miri the number is smaller, so that the tests reach an
 /// inspection.
 const INSPECTION: u16 = if cfg!(miri) { 2 * SUCCESS } else { 4096 };
 /// The number of pauses in a row after which pauses stop doubling. The longest pause lasts for
@@ -51,7 +51,6 @@ impl GuestCredit {
         left == 0
     }
 
-    /// Counts a guest.
     #[inline]
     pub(super) fn earn(&self) {
         self.credit.set(self.credit.get().saturating_add(1));

@@ -14,7 +14,7 @@ use crate::{TypedBox, TypedPool};
 /// A value of a type whose units have 63 slots.
 type Value = [u64; 64];
 
-/// The values of a pool whose front has no slot that was never used, but some free slots. The other
+/// The values of a pool whose front has freed slots, but no slot that was never used. The other
 /// units are full at first.
 struct Replacing<'p, T, A: Allocator = Global> {
     pool: &'p TypedPool<T, A>,
@@ -226,7 +226,6 @@ unsafe impl Allocator for Refuses {
     }
 }
 
-/// Allocates slots and writes a value to each.
 fn fill(pool: &Above, slots: &mut Vec<NonNull<Value>>, count: usize) {
     for _ in 0..count {
         let slot = pool.allocate().expect("memory");
@@ -245,9 +244,9 @@ fn free(pool: &Above, slots: impl Iterator<Item = NonNull<Value>>) {
     }
 }
 
-/// During a request, the backing allocator makes the heap host a guest whose unit is the next one
-/// in the queue. If the heap dismissed the guest only after it chose that unit, the unit would
-/// become the front and an empty unit at the same time.
+/// During a request, the backing allocator makes the heap host a guest whose unit is the first in
+/// the queue. If the heap chose that unit before it dismissed the guest, the unit would become the
+/// front and an empty unit at the same time.
 #[test]
 fn a_unit_that_has_a_guest_alone_is_the_next_front_after_a_refused_request() {
     let (above, slots) = (Rc::new(Cell::new(None)), Rc::new(RefCell::new(Vec::new())));

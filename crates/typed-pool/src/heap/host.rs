@@ -1,6 +1,6 @@
-//! Frees and allocations of a heap that is open to guests. `AllocEnv::give_back` calls
-//! [`UnitHeap::host_or_give`] for each local free to a unit other than the front. The slow paths
-//! first call [`UnitHeap::take_from_behind`], which returns `None` unless the heap hosts.
+//! Frees and allocations of a heap that is open to guests. In such a heap, `AllocEnv::give_back`
+//! calls [`UnitHeap::host_or_give`] for each local free to a unit other than the front. The slow
+//! paths first call [`UnitHeap::take_from_behind`], which returns `None` unless the heap hosts.
 
 use core::ptr::NonNull;
 
@@ -78,8 +78,8 @@ impl UnitHeap {
         }
     }
 
-    /// Takes a slot of the front for a value of `size` bytes, after a miss. Returns `None` if the
-    /// heap does not host.
+    /// Takes a slot for a value of `size` bytes from a heap that hosts. After a miss, this is a
+    /// slot of the front. Returns `None` if the heap does not host.
     #[inline]
     pub(crate) fn take_from_behind(&self, size: usize) -> Option<NonNull<u8>> {
         let first = self.behind.get();

@@ -1,9 +1,9 @@
 //! Finds the empty units that a heap learned to keep and no longer needs.
 //!
 //! Each time a heap frees a unit and later requests one, it keeps one more empty unit, so it must
-//! keep fewer once the load has changed. Over a number of new fronts, the heap notes the lowest
-//! number of empty units that it had: the load did not need that many. Each further new front frees
-//! one of the unneeded units.
+//! keep fewer when the load changes. Over a number of new fronts, the heap notes the lowest number
+//! of empty units that it had: the load did not need that many. With each further new front, the
+//! heap frees one of the unneeded units.
 
 use core::cell::Cell;
 
@@ -42,19 +42,17 @@ impl KeptUnits {
         }
     }
 
-    /// Returns the number of units that the heap keeps because it freed units and later requested
-    /// some.
     #[inline]
     pub(super) fn learned(&self) -> usize {
         if cfg!(ephemera_weaken = "learned_units_first") { 0 } else { self.learned.get() }
     }
 
-    /// Notes that the heap keeps one more unit.
+    /// Counts one more unit that the heap learned to keep.
     pub(super) fn learn(&self) {
         self.learned.set(self.learned.get() + 1);
     }
 
-    /// Resets the counts after the heap has stopped keeping any learned units.
+    /// Resets the numbers of learned, surplus and emptied units, and notes that no units rest.
     pub(super) fn forget_all(&self) {
         self.unlearn_all();
         self.emptied.set(0);
@@ -73,7 +71,6 @@ impl KeptUnits {
         self.fronts.set(self.fronts.get().saturating_add(1));
     }
 
-    /// Counts a unit that another thread emptied.
     #[inline]
     pub(super) fn note_emptied(&self) {
         self.emptied.set(self.emptied.get().saturating_add(1));
@@ -84,7 +81,6 @@ impl KeptUnits {
         self.emptied.replace(0)
     }
 
-    /// Returns whether units of the heap rest.
     #[inline]
     pub(super) fn has_resting(&self) -> bool {
         self.rests.get()
@@ -106,9 +102,9 @@ impl KeptUnits {
         self.fronts.get() >= LOOK_EVERY
     }
 
-    /// Computes how many units the load does not need, once the heap has had twice as many new
-    /// fronts as it has `units`. A load that repeatedly rises to all units reaches its peak in that
-    /// time.
+    /// Computes how many units the load does not need, if the heap has had twice as many new fronts
+    /// since the last look as it has `units`. Otherwise does nothing. A load that repeatedly rises
+    /// to all units reaches its peak in that time.
     ///
     /// The heap keeps up to `keep` empty units and has `empties` of them. While units rest, it
     /// needs `resting` units in total.

@@ -23,7 +23,6 @@ unsafe fn listed(unit: *mut Unit) -> Option<UnitPtr> {
 pub(super) struct UnlistedUnits(Option<UnitPtr>);
 
 impl UnlistedUnits {
-    /// Pushes an empty unit that is on none of the owner's lists.
     pub(super) fn push(&mut self, unit: UnitPtr) {
         unit.after().set(self.0.map_or(ptr::null_mut(), UnitPtr::as_ptr));
         self.0 = Some(unit);
@@ -44,7 +43,6 @@ impl UnlistedUnits {
 }
 
 impl UnitHeap {
-    /// Pushes an empty unit to the stack of empties.
     #[inline]
     pub(super) fn push_empty(&self, unit: UnitPtr) {
         unit.set_state(UnitState::Empty);
@@ -53,8 +51,8 @@ impl UnitHeap {
         self.empties_len.set(self.empties_len.get() + 1);
     }
 
-    /// Pops the empty unit that was pushed last. If the owner emptied it, it is the most likely to
-    /// be in the caches.
+    /// Pops the empty unit that was pushed last. If the owner emptied this unit, it is the one most
+    /// likely to be in the caches.
     #[inline]
     pub(super) fn pop_empty(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is among the empties.
@@ -67,7 +65,7 @@ impl UnitHeap {
     }
 
     /// Sets the counts of a unit with `live` live slots and at least one free slot. Queues the
-    /// unit, unless it is in the queue.
+    /// unit, unless it is in the queue already.
     #[inline]
     pub(super) fn enqueue(&self, unit: UnitPtr, live: usize) {
         unit.set_live(live, live);
@@ -110,7 +108,8 @@ impl UnitHeap {
         self.queue.set(unit.as_ptr());
     }
 
-    /// Removes a unit from the list of full units or from the queue, in constant time.
+    /// Removes a unit from the list of full units or from the queue, in constant time. Does nothing
+    /// for a unit that is on neither.
     #[inline]
     pub(super) fn unlist(&self, unit: UnitPtr) {
         match unit.state() {

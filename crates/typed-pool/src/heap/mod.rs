@@ -130,8 +130,8 @@ pub(crate) struct UnitHeap {
     /// The number of full units that scrapes have visited.
     #[cfg(test)]
     pub(crate) scraped: Cell<usize>,
-    /// The witness that stands for the words above in models. A model fails if an owner's writes
-    /// are not ordered after those of the previous owner.
+    /// The witness of the words above: a model fails if an owner's writes are not ordered after
+    /// those of the previous owner.
     owned: Witness,
 }
 
@@ -169,8 +169,9 @@ impl UnitHeap {
         }
     }
 
-    /// Calls `visit` for every unit. Any thread may call this. Returns `false` if the walk missed
-    /// some units, because another walker blocked it for too long or the list changed too fast.
+    /// Calls `visit` for every unit. Any thread may call this function. Returns `false` if the walk
+    /// missed some units, because another walker blocked it for too long or the list changed too
+    /// fast.
     pub(crate) fn walk(&self, mut visit: impl FnMut(UnitPtr)) -> bool {
         // SAFETY: U1: the walk protects the unit that it visits, so that unit is not freed (W2).
         self.units.walk(|unit| visit(unsafe { UnitPtr::new(unit) }))
@@ -187,7 +188,6 @@ impl UnitHeap {
         self.front().map_or(0, |unit| unit.slots() - self.free_in_front())
     }
 
-    /// Returns the layout of the heap's units.
     pub(crate) fn spec(&self) -> UnitSpec {
         self.spec
     }
@@ -233,8 +233,8 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn account(&self) -> &Self::Account;
     /// Returns the owner word of this heap's units.
     fn identity(&self) -> *const ();
-    /// Counts a unit of this size for the heap's scope, if the heap has one. Returns the number of
-    /// that scope, which becomes the unit's birth.
+    /// Counts a unit of this size for the heap's scope. Returns the number of that scope, which
+    /// becomes the unit's birth, or 0 if the heap has no scope.
     fn count_unit(&self, _bytes: usize) -> u64 {
         0
     }
@@ -296,8 +296,8 @@ pub(crate) trait AllocEnv: PoolEnv {
     /// heap is open to guests.
     ///
     /// # Safety
-    /// `block` is a live slot of `unit`, for a value of `freed.0` bytes, and `freed.1` describes
-    /// its pointer. `mark_free` has poisoned the slot, and nothing uses it after this call. The
+    /// `block` is a live slot of `unit`, for a value of `freed.0` bytes, and `freed.1` is the reach
+    /// of this pointer. `mark_free` has poisoned the slot, and nothing uses it after this call. The
     /// unit is not the front, and `frees_to(unit)` is false.
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach));
 }

@@ -3,8 +3,8 @@
 use super::PoolEnv;
 use crate::unit::{UnitPtr, UnitState};
 
-/// Takes the first unit of the queue. If the queue is empty, takes the first of the empty units,
-/// provided that the heap has more than `stay` of them.
+/// Takes the first unit of the queue from which the heap may allocate. If there is none, takes the
+/// first of the empty units, provided that the heap has more than `stay` of them.
 #[inline]
 pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     let heap = env.heap();

@@ -11,7 +11,6 @@ use ephemera_prim::rest::REST;
 use super::{PoolEnv, UnitHeap};
 
 impl UnitHeap {
-    /// Returns whether units of this heap rest.
     pub(crate) fn has_resting(&self) -> bool {
         self.kept.has_resting()
     }

@@ -19,8 +19,8 @@ use crate::unit::UnitPtr;
 /// only after the booking, because the heap would otherwise rotate through them, and `kept` would
 /// find all of them needed. Finally, `refill` requests a unit from the backing allocator.
 ///
-/// While units rest (`rest`), the heap uses all of its empty units before it books, and requests
-/// another unit at once if it has too few of them.
+/// While units rest (`rest`), the heap first requests a new unit if it has fewer units than
+/// [`UnitHeap::units_for_rest`], and uses all of its empty units before it books.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
@@ -59,7 +59,8 @@ fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     heap.take(size).ok_or(AllocError)
 }
 
-/// Installs the next front of the heap and takes a slot of it. Leaves the last `stay` empty units.
+/// Installs the next front of the heap and takes a slot of it. Leaves at least `stay` empty units.
+/// Returns `None` if no unit can become the front.
 #[inline]
 fn install_next<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNull<u8>> {
     let heap = env.heap();

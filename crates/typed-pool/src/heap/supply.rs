@@ -90,7 +90,7 @@ pub(super) fn keep_empty<E: PoolEnv>(env: E, unit: UnitPtr) {
     env.account().spare();
 }
 
-/// A function that removes a unit from the list of all units, and returns `false` if a walker
+/// A function that removes a unit from the list of all units, or returns `false` if a walker
 /// protects the unit.
 type Remove = unsafe fn(&UnitList<Unit>, NonNull<Unit>) -> bool;
 
@@ -165,8 +165,8 @@ fn forget_kept(heap: &UnitHeap) {
     heap.kept.forget_all();
 }
 
-/// Books the remote frees of one group. `given` is the foreign word that the inbox yielded for it.
-/// Returns whether the unit is the front or has a live slot.
+/// Books the remote frees of one group. `given` is the foreign word that the inbox yielded for the
+/// group. Returns whether the unit is the front or has a live slot.
 pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool {
     let (heap, unit) = (env.heap(), group.unit());
     heap.owned.write();
@@ -194,8 +194,8 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
 }
 
 /// Sets whether units of the heap rest from now on. If they no longer rest, frees the empty units
-/// that the heap learned to keep, unless it has more units than a heap whose units rest: then
-/// bursts taught it to keep them.
+/// that the heap learned to keep, unless the heap has more units than it grows to for rest, because
+/// it then learned them from bursts.
 pub(crate) fn set_resting<E: PoolEnv>(env: E, rests: bool) {
     let heap = env.heap();
     heap.kept.set_resting(rests);
@@ -245,7 +245,7 @@ fn free_unneeded<E: PoolEnv>(env: E) {
     }
 }
 
-/// Which units a heap leaves for the next scope when its scope ends.
+/// The units that a heap leaves for the next scope when its scope ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeftUnits {
     /// Whether the heap sets its front aside without counting it. A finished scope counts its
@@ -284,7 +284,8 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
     }
     // After a dropped scope, the heap continues to request units of the length that it grew to and
     // does not keep shorter ones, so the next scope needs fewer units. This does not apply after a
-    // finished scope: it counts the slots of its fronts, which takes longer for long units.
+    // finished scope, because a finished scope counts the slots of its fronts, which takes longer
+    // for long units.
     let units = heap.units_len.get();
     if units == 0 && !cfg!(ephemera_weaken = "unused_classes_stay_grown") {
         heap.grown.set(0);

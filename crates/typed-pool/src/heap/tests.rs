@@ -76,8 +76,8 @@ fn a_large_heap_reuses_a_full_unit_after_a_few_frees() {
 fn a_full_unit_whose_slots_are_all_freed_leaves_the_list_of_full_units() {
     let pool = TypedPool::<Value>::with_chunk_len(2);
     let mut all: Vec<_> = (0..8).map(|number| pool.alloc([number; 128])).collect();
-    // Free the middle, the first, and the last of the three full units. The fourth unit is the
-    // front.
+    // Free the values of the middle, the first, and the last of the three full units. The fourth
+    // unit is the front.
     for pair in [2, 0, 0] {
         drop(all.drain(pair..pair + 2));
     }
@@ -114,7 +114,8 @@ fn the_count_of_a_front_restarts_when_it_ends() {
         // SAFETY: the slot is a live slot of the front.
         let is_free = unsafe { give_known(&pool.heap, unit, slot) };
         if !is_free {
-            // SAFETY: the slot was not freed.
+            // SAFETY: the slot was not freed, so it still has its value, and only this handle uses
+            // it.
             drop(unsafe { pool.from_raw(slot.cast()) });
         }
         is_free

@@ -38,9 +38,10 @@ impl<T> Builder<T> {
         Self { chunk_len: ChunkLen::Grows, capacity: 0, limit: UNLIMITED, marker: PhantomData }
     }
 
-    /// Sets the number of slots that the pool reserves when it is built. The pool keeps them until
-    /// a [`trim`](TypedPool::trim). For values without units (see [`chunk_len`](Self::chunk_len)),
-    /// the pool does not reserve anything, so no limit is too small.
+    /// Sets the number of slots that the pool reserves when it is built. The pool keeps their units
+    /// until a [`trim`](TypedPool::trim). For values without units (see
+    /// [`chunk_len`](Self::chunk_len)), the pool does not reserve anything, so no limit is too
+    /// small.
     pub const fn capacity(self, slots: usize) -> Self {
         Self { capacity: slots, ..self }
     }
@@ -86,7 +87,7 @@ impl<T> Builder<T> {
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the limit or the backing allocator has no room for the
-    /// capacity. Without the feature `alloc`, it panics instead.
+    /// capacity. Without the feature `alloc`, this method panics instead.
     #[must_use]
     pub fn build_in<A: Allocator>(self, backing: A) -> TypedPool<T, A> {
         match self.try_build_in(backing) {

@@ -1,4 +1,4 @@
-//! `TypedPool` as the owner of its heap: the origin of its units, and its drop.
+//! `TypedPool` as the owner of its heap: the environment of the heap, and the drop of the pool.
 
 use core::alloc::Layout;
 use core::mem::ManuallyDrop;
@@ -50,8 +50,8 @@ impl<T, A: Allocator> TypedPool<T, A> {
     }
 }
 
-// SAFETY: a borrowed pool stays on its thread. It owns its one heap, whose units all come from
-// `backing`.
+// SAFETY: a borrowed pool stays on its thread, which owns the pool's one heap (H1). All units of
+// the heap come from `backing`, and `frees_to` is asked only about these units.
 unsafe impl<T, A: Allocator> PoolEnv for &TypedPool<T, A> {
     type Backing = A;
     type Account = LocalAccount;

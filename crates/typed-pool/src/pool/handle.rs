@@ -60,7 +60,8 @@ impl<'p, T, A: Allocator> Claim<'p, T, A> {
 impl<T, A: Allocator> Drop for Claim<'_, T, A> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the creator of the claim passed a live slot of this pool.
+        // SAFETY: the creator of the claim passed a live slot of this pool, which only this claim
+        // frees.
         unsafe { self.pool.deallocate(self.slot) };
     }
 }
@@ -80,7 +81,8 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
     #[must_use]
     pub fn into_inner(this: Self) -> T {
         let (pool, slot) = (this.pool, Self::into_raw(this));
-        // SAFETY: the handle owned the value, which is not used again.
+        // SAFETY: the handle owned the value, and nothing reads or drops the copy in the slot
+        // again.
         let value = unsafe { slot.read() };
         drop(Claim::new(pool, slot));
         value
@@ -91,7 +93,7 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
     #[inline]
     #[must_use]
     pub fn leak(this: Self) -> &'p mut T {
-        // SAFETY: the handle owned the value, and nothing frees it.
+        // SAFETY: the handle owned the value, and nothing drops the value or frees its slot.
         unsafe { Self::into_raw(this).as_mut() }
     }
 
@@ -137,7 +139,7 @@ where
 {
     fn from(this: TypedBox<'p, T, A>) -> Self {
         // SAFETY: the value stays in its slot until it is dropped. A leaked value stays there
-        // permanently, because neither its unit nor the backing allocator is ever freed.
+        // permanently, because its unit is never freed and the backing allocator is never dropped.
         unsafe { Pin::new_unchecked(this) }
     }
 }

@@ -159,8 +159,8 @@ impl<T> TypedPool<T> {
         Self::builder().chunk_len(slots).build()
     }
 
-    /// Returns the settings of a new pool: the limit, the slots per request, and the initial
-    /// capacity.
+    /// Returns a builder that sets the limit, the slots per request, and the initial capacity of a
+    /// pool.
     pub const fn builder() -> Builder<T> {
         Builder::new()
     }

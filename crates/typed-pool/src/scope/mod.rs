@@ -12,8 +12,8 @@ pub use usage::{OverLimit, Usage, measure};
 use crate::Stats;
 use crate::threads::ScopeRef;
 
-/// A heap for one request: everything that [`PooledAllocator`](crate::PooledAllocator) allocates
-/// while a thread runs a closure, or polls a future, in the scope.
+/// A heap for one request. It serves everything that [`PooledAllocator`](crate::PooledAllocator)
+/// allocates while a thread runs a closure, or polls a future, in the scope.
 ///
 /// The code that runs in a scope does not need any change. A scope reports the bytes that the
 /// request holds, records whether they exceeded a limit, and frees its empty units when the request
@@ -113,8 +113,8 @@ pub struct Scope {
     handle: ScopeHandle,
 }
 
-/// A reference to a [`Scope`] for other tasks and threads. The scope ends once the [`Scope`] value
-/// and all of its handles have been dropped.
+/// A reference to a [`Scope`] for other tasks and threads. The scope ends when the [`Scope`] value
+/// and all of the scope's handles have been dropped.
 ///
 /// # Examples
 ///

@@ -11,9 +11,9 @@ use crate::threads::{Counts, Ledger};
 /// The bytes are those of the scope's own units and large blocks, no matter which thread frees a
 /// block, or in which scope.
 ///
-/// Units count as a whole. The first block of a size class adds a new unit of up to 64 slots, or an
-/// empty unit of up to 256 KiB that an earlier scope left. A unit with blocks of an earlier scope
-/// does not count, and freeing that unit does not change any figure.
+/// Units count as a whole. The first block of a size class adds a new unit, usually of up to 64
+/// slots, or an empty unit of up to 256 KiB that an earlier scope left. A unit with blocks of an
+/// earlier scope does not count, and freeing that unit does not change any figure.
 ///
 /// There is one exception in each class. The unit that a dropped scope allocated from last counts
 /// for the next scope that takes the slow path in that class. When that scope finishes, the unit

@@ -32,7 +32,7 @@ impl LargeTally {
         self.bytes.set(changed(self.bytes.get(), bytes, adds));
     }
 
-    /// Returns a number of blocks and their bytes, plus this tally.
+    /// Returns the sums of the given blocks and bytes and those of this tally.
     pub(super) fn add_to(&self, (blocks, bytes): (usize, usize)) -> (usize, usize) {
         (blocks.wrapping_add(self.blocks.get()), bytes.wrapping_add(self.bytes.get()))
     }

@@ -5,9 +5,9 @@
 //! one read-modify-write.
 //!
 //! Until the thread publishes its bundle, the slots in the bundle count as live in their unit, so
-//! whatever the owner does, the unit is not freed. A bundle is therefore as sound as a program that
-//! frees the slots a little later. In this example, a thread frees three slots of group A, then two
-//! of group B. Each column shows the state after one free:
+//! whatever the owner does, the unit is not freed. To the owner, it is as if the program freed the
+//! slots a little later. In this example, a thread frees three slots of group A, then two of group
+//! B. Each column shows the state after one free:
 //!
 //! ```text
 //!   free of       A1      A2      A3       B1        B2
@@ -21,8 +21,8 @@
 //! A thread publishes its bundle with its first free to another group, in its slow path, when it
 //! trims, and when it ends.
 //!
-//! Bundles have their own records. The holder of a record with heaps must drain the inboxes of
-//! these heaps, but a thread that only frees never takes the slow path that drains.
+//! Bundles have their own records, because the holder of a record with heaps must drain the inboxes
+//! of these heaps, and a thread that only frees never takes the slow path that does so.
 
 use core::ptr::{self, NonNull};
 
@@ -103,7 +103,8 @@ impl Bundle {
         self.group.set(group.as_ptr());
     }
 
-    /// Closes the bundle and returns its slots. The bundle must be that of the calling thread.
+    /// Closes the bundle and returns its slots, or `None` if it is closed already. The bundle must
+    /// be that of the calling thread.
     #[inline]
     pub(super) fn take(&self) -> Option<TakenSlots> {
         let group = NonNull::new(self.group.get())?;

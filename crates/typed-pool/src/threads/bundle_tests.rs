@@ -6,8 +6,8 @@ use std::thread;
 use std_alloc::vec::Vec;
 
 use allocator_api2::boxed::Box;
-// The tests run one at a time, because they share a pool. Also, a thread of one test may hold the
-// record that has the heaps of another test.
+// The tests run one at a time, because they share a pool, and because a thread of one test may hold
+// the record that has the heaps of another test.
 use ephemera_testkit::suite::take_turn;
 
 use super::bundle;
@@ -37,8 +37,8 @@ fn is_open() -> bool {
     bundle::current().is_some_and(bundle::Bundle::is_open)
 }
 
-/// Calls `work` with the values that another thread makes. That thread sleeps during the call, then
-/// calls `later` and ends.
+/// Calls `work` with the values that another thread, the owner, makes. The owner sleeps during the
+/// call, then calls `later` and ends.
 fn while_owner_sleeps<V: Send>(
     make: impl FnOnce() -> Vec<V> + Send,
     work: impl FnOnce(Vec<V>),

@@ -15,14 +15,14 @@ use crate::class::CLASSES;
 /// are never written.
 static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
 
-/// The address of [`NO_HEAPS`], the heaps of threads that own nothing.
+/// The address of [`NO_HEAPS`].
 pub(super) const NOTHING: *const ThreadHeap = (&raw const NO_HEAPS).cast();
 
-/// The bit of a cell's `table` that marks the table of a counting scope. The heaps of a table are
-/// aligned to more than one byte.
+/// The bit of a cell's `table` that marks the table of a counting scope. No address of a table has
+/// this bit, because heaps are aligned to more than one byte.
 const COUNTING: usize = 1;
 
-/// Returns the table that the word `table` of a cell names, if any.
+/// Returns the table that `word`, the `table` of a cell, names, or `None` if there is none.
 #[inline]
 fn table_of(word: *const ThreadHeap) -> Option<Heaps<'static>> {
     let first = word.map_addr(|addr| addr & !COUNTING);
@@ -33,8 +33,8 @@ fn table_of(word: *const ThreadHeap) -> Option<Heaps<'static>> {
 
 impl PoolRecord {
     /// Returns the record that the holder allocated from before it entered the scope of this
-    /// record, if any. That record belongs to the outer scope, or is the thread's own. The calling
-    /// thread holds both records.
+    /// record, if any: the record of the outer scope, or the thread's own. The calling thread holds
+    /// both records.
     pub(super) fn outer(&self) -> Option<&Record<Self>> {
         self.ledger()?;
         Some(table_of(self.outer.get())?.first().record())
@@ -48,7 +48,8 @@ impl FamilyCell {
         Self { heaps: Cell::new(NOTHING), table: Cell::new(ptr::null()), last: Cell::new(ptr::null()) }
     }
 
-    /// Stores the word `table` and the heaps that follow from it, and returns the former word.
+    /// Stores the word `table`, and in `heaps` what T2 requires for this word. Returns the former
+    /// word.
     #[inline]
     fn replace(&self, table: *const ThreadHeap) -> *const ThreadHeap {
         let is_plain = !table.is_null() && table.addr() & COUNTING == 0;

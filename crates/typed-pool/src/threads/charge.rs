@@ -25,7 +25,7 @@ impl Charge {
         Some(Self(Note { whose: NonNull::from(ledger).cast(), number: ledger.birth() }))
     }
 
-    /// Removes the charge of a block and returns it, if the block has one.
+    /// Removes and returns the charge of a block, or returns `None` if the block has none.
     ///
     /// # Safety
     /// The caller owns the block. It has this layout, came from the operating system's pages and is
@@ -51,8 +51,8 @@ impl Charge {
         unsafe { self.0.whose.cast().as_ref() }
     }
 
-    /// Counts a new block for this scope, unless it is of size zero. If there is no memory for the
-    /// note, the block does not count for any scope.
+    /// Counts a new block for this scope, unless the block is of size zero. If there is no memory
+    /// for the note, the block does not count for any scope.
     ///
     /// # Safety
     /// The caller owns the block. It has this layout and came from the operating system's pages.

@@ -19,8 +19,8 @@ use crate::heap::ChunkLen;
 
 #[cfg(not(ephemera_loom))]
 impl Family {
-    /// Creates the family of one type. If `chunk_len` is empty, the number of slots in a request
-    /// grows.
+    /// Creates the family of one type. `chunk_len` has the number of slots in a request, or is
+    /// empty if that number grows.
     ///
     /// # Safety
     /// The thread-local that `cell` reads belongs to this family alone.
@@ -57,7 +57,7 @@ impl Family {
 
 #[cfg(all(test, ephemera_loom))]
 impl Family {
-    /// Creates the family of a model, over a registry that outlives it.
+    /// Creates the family of a model. The registry must outlive the family.
     pub(super) fn of_model(layout: Layout, slots: usize, registry: *const Registry<PoolRecord>) -> Self {
         let (kind, chunk_len) = (FamilyKind::Type(layout), ChunkLen::Fixed(slots));
         Self {
@@ -79,7 +79,7 @@ impl Family {
         }
     }
 
-    /// Returns the layout of the slots of the heap with this index.
+    /// Returns the layout of the units of the heap with this index.
     pub(super) fn spec(&self, heap: usize) -> UnitSpec {
         let layout = match self.kind {
             FamilyKind::Type(layout) => layout,

@@ -52,7 +52,6 @@ fn replaced() -> Vec<Value> {
     values
 }
 
-/// Frees values until the heap of this thread has a guest.
 fn free_until_guest(values: &mut Vec<Value>) {
     while ask_heap(UnitHeap::guests) == 0 {
         drop(values.swap_remove(0));

@@ -1,4 +1,4 @@
-//! The queue of this crate's heaps that may have idle owners. A thread that *looks* at the queue
+//! The queue of this crate's heaps whose owners may be idle. A thread that *looks* at the queue
 //! purges those units of idle owners that have no live slot.
 
 use ephemera_prim::idle::{self, IdleBy, IdleHeaps, IdleQueue, Purged, PushedBytes};

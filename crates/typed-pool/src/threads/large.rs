@@ -59,9 +59,8 @@ fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonN
 }
 
 /// Allocates a block of a layout without units. If that fails, frees empty units and tries again.
-/// Each call counts as a slow-path visit, because a thread that allocates only large blocks would
-/// otherwise never book the remote frees of its small ones. Returns an error if there is no memory
-/// for a record or a table of the thread.
+/// On a thread with a table, each call counts as a slow-path visit, because a thread that allocates
+/// only large blocks would otherwise never book the remote frees of its small ones.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_large(
@@ -124,8 +123,8 @@ pub(super) fn allocate_or_make_room(
 /// register pressure to the fast path of other layouts.
 ///
 /// # Safety
-/// `block` is a live block of this layout from the operating system's pages and on the family's
-/// account.
+/// `block` is a live block of this layout. Unless its size is zero, it came from the operating
+/// system's pages and is on the family's account.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8>, layout: Layout) {
@@ -160,12 +159,12 @@ pub(crate) unsafe fn grow_large(
         unsafe { trim_at_limit(heaps, new.size() - old.size()) };
     }
     let (pages, books) = (own_pages(), books(family));
-    // Take the note of the old address first: once the block has moved, another thread may have a
-    // block at that address.
+    // Take the note of the old address first, because after the block has moved, another thread may
+    // have a block at that address.
     // SAFETY: the caller owns the block, which came from pages and is not of size zero.
     let before = unsafe { Charge::take(block, old) };
     // SAFETY: the block is live and came from pages, and `Charge::take` removed its note (G6). If
-    // it does not grow, it is unchanged.
+    // the call fails, the block is unchanged.
     let grow = || unsafe { large::grow(&pages, &books, block, layouts, zeroed) };
     let grown = grow().or_else(|AllocError| {
         make_room_for_thread(family);

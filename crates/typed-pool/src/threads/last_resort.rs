@@ -53,7 +53,7 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     }
     looked.set(spares.unwrap_or(0));
     make_room_elsewhere(family);
-    // The raised epoch also asks this thread to trim, but it has just done so.
+    // The raised epoch also asks this thread to trim, which it has just done.
     heaps.take_trim_request();
 }
 
@@ -74,7 +74,7 @@ fn heap_that_remembers(heaps: Heaps<'_>) -> &ThreadHeap {
 /// one millisecond.
 const WALKER_WAITS: usize = if cfg!(any(ephemera_loom, miri)) { 1 } else { 50 };
 
-/// Gives walkers time to move on, then trims again. Returns the result of `trim`.
+/// Gives walkers time to move on, then trims again. Returns `false` if some units stayed.
 #[cold]
 fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
     #[cfg(not(ephemera_loom))]

@@ -27,7 +27,8 @@ pub(super) fn release(lease: Lease<'_, PoolRecord>) {
     }
 }
 
-/// Releases the record of a scope that this thread leaves. The record keeps its empty units.
+/// Releases the record of a scope that this thread leaves. Heaps without remote frees to drain keep
+/// their empty units.
 #[inline]
 pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
     if !cfg!(ephemera_weaken = "scope_is_left_without_a_look") {
@@ -87,7 +88,8 @@ pub(super) fn trim_rest(record: &Record<PoolRecord>) {
 }
 
 /// Frees the empty units of a scope's record at the end of the scope. Keeps up to `bytes` bytes of
-/// units, which the next scope on the same heaps probably needs. Returns the rest of `bytes`.
+/// units, which the next scope on the same heaps probably needs. Returns how many of these bytes
+/// are left for other records.
 ///
 /// If another thread holds the record, that thread frees all empty units when it releases the
 /// record.
@@ -110,8 +112,7 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, l
     bytes
 }
 
-/// Returns whether the record's scope has ended and no thread has freed the record's empty units
-/// since.
+/// Returns whether the record's scope has ended and no thread has trimmed the record since then.
 #[inline]
 fn has_ended(data: &PoolRecord) -> bool {
     data.ended.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "ended_scope_is_not_trimmed")
@@ -168,8 +169,8 @@ fn mark_mail(data: &PoolRecord) {
     }
 }
 
-/// Frees the empty units that an earlier scope left on a record that this thread has just leased.
-/// The thread that held the record when that scope ended may not have freed them.
+/// Frees the empty units that an earlier scope left on a record that this thread has just leased,
+/// if the thread that held the record when that scope ended has not freed them.
 #[inline]
 pub(super) fn trim_ended(record: &Record<PoolRecord>) {
     if has_ended(record.data()) {
@@ -188,8 +189,8 @@ fn any_has_mail(data: &PoolRecord) -> bool {
     Heaps::of_data(data).flat_map(Heaps::used).any(ThreadHeap::has_mail)
 }
 
-/// Drains the inboxes of a record that this thread leases only for that. A unit that still has a
-/// live slot becomes abandoned, because no thread allocates from it.
+/// Drains the inboxes of a record that this thread leases only for that. A unit with a live slot
+/// after a drain of its remote frees becomes abandoned, because no thread allocates from it.
 pub(super) fn drain(record: &Record<PoolRecord>) {
     let mailed = &record.data().mailed;
     if mailed.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "mail_is_unmarked_last") {

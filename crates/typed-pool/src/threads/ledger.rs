@@ -52,7 +52,7 @@ pub(crate) struct Ledger {
     limit: AtomicUsize,
     /// Not zero if the scope has held more than its limit.
     over: AtomicUsize,
-    /// The number of scopes that ended on these heaps since the last `forget_streak`. Once this
+    /// The number of scopes that ended on these heaps since the last `forget_streak`. While this
     /// number exceeds `STREAK`, the heaps keep units for the next scope.
     streak: AtomicUsize,
     /// The usual peak in bytes: a moving average of the peaks of the scopes on these heaps.
@@ -121,7 +121,6 @@ impl Ledger {
         }
     }
 
-    /// Returns whether the scope counts each allocation and each free.
     pub(crate) fn is_counting(&self) -> bool {
         self.counting
     }
@@ -153,8 +152,8 @@ impl Ledger {
     }
 
     /// Compares the peak of the scope that ends with the usual peak, then updates the usual peak.
-    /// Returns the peak if the scope is a burst: the next scopes probably do not need that much
-    /// memory.
+    /// Returns the peak in bytes if the scope is a burst, because the next scopes probably do not
+    /// need that much memory. Returns `None` for any other scope.
     pub(crate) fn note_peak(&self) -> Option<usize> {
         let (peak, usual) = (self.peak(), self.usual.load(Ordering::Relaxed));
         let next = match peak.checked_sub(usual) {
@@ -195,7 +194,8 @@ impl Ledger {
         !self.is_over() && self.trims.fetch_add(1, Ordering::Relaxed) < trims
     }
 
-    /// Subtracts bytes of a unit or block with this birth. Any thread may call this.
+    /// Subtracts the bytes of a unit or block, unless this birth is that of an earlier scope. Any
+    /// thread may call this.
     pub(crate) fn sub(&self, bytes: usize, birth: u64) {
         if self.is_current(birth) {
             self.held.sub_for(bytes, birth);
@@ -260,7 +260,6 @@ impl Ledger {
         }
     }
 
-    /// Returns the bytes that the scope holds.
     pub(crate) fn held(&self) -> usize {
         self.held.get()
     }
@@ -279,7 +278,6 @@ impl Ledger {
         self.over.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns the counts of a counting scope.
     pub(crate) fn counts(&self) -> Counts {
         Counts {
             allocations: self.allocations.load(Ordering::Relaxed),

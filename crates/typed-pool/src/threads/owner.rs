@@ -13,7 +13,7 @@ use crate::heap::{self, PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{self, UnitPtr};
 
-/// A thread as the owner of one heap.
+/// The calling thread as the owner of one heap.
 ///
 /// # Invariant
 /// The thread holds the heap's record, or the heap is one of those for threads that own nothing.
@@ -45,9 +45,9 @@ impl<'w> Heaps<'w> {
     /// heaps of threads that own nothing.
     #[inline]
     pub(crate) unsafe fn owner(self, heap: usize) -> HeapOwner<'w> {
-        // SAFETY: the family has more than `heap` heaps.
+        // SAFETY: the caller passes the index of one of the family's heaps.
         let heap = unsafe { self.heap(heap) };
-        // SAFETY: the calling thread holds the record, or the heap is one of threads that own
+        // SAFETY: the calling thread holds the record, or the heap is one for threads that own
         // nothing.
         unsafe { HeapOwner::new(heap) }
     }
@@ -69,7 +69,8 @@ impl<'w> Heaps<'w> {
         }
         // SAFETY: T1: the address is that of a heap of this table, which is never freed.
         let heap = unsafe { &*heap };
-        // SAFETY: the caller holds the record.
+        // SAFETY: the caller holds the record of this table, or the heap is one for threads that
+        // own nothing.
         Some(unsafe { HeapOwner::new(heap) })
     }
 
@@ -130,9 +131,9 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         self.heap.ledger().is_none_or(|ledger| ledger.is_current(birth))
     }
 
-    /// Returns `false` for the units of other scopes if the heap's scope counts. A slot has no
-    /// birth, so a counting scope allocates only from its own units, whose birth tells which scope
-    /// a freed slot counts for.
+    /// Returns `false` for the units of other scopes if the heap belongs to a counting scope. A
+    /// slot has no birth, so a counting scope allocates only from its own units, whose birth tells
+    /// which scope a freed slot counts for.
     #[inline]
     fn serves(&self, birth: u64) -> bool {
         let shared = cfg!(ephemera_weaken = "counting_scopes_share_units");
@@ -170,8 +171,8 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)> {
         // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
         let taken = unsafe { self.heap.mail.take() };
-        // SAFETY: U1: the inboxes have groups of this heap only, and a unit with unbooked remote
-        // frees is not freed (F3).
+        // SAFETY: U1: the mail of this heap has only groups of its units, and a unit with unbooked
+        // remote frees is not freed (F3).
         taken.map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
     }
 }

@@ -9,13 +9,11 @@ std::thread_local! {
 // SAFETY: the thread-local belongs to this family alone.
 static FAMILY: Family = unsafe { Family::of_classes(pooled_cell) };
 
-/// Returns the calling thread's cell of `PooledAllocator`.
 #[inline]
 pub(crate) fn pooled_cell() -> ThisCell {
     ThisCell::of(&CELL)
 }
 
-/// Returns the family of `PooledAllocator`.
 #[inline]
 pub(crate) fn pooled_family() -> &'static Family {
     &FAMILY

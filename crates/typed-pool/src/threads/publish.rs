@@ -22,8 +22,8 @@ use crate::unit_header::SlotGroup;
 /// The slots belong to a group of this heap. The program freed each of them once, and no foreign
 /// word and no bundle has them, so they still pin their unit (F3).
 pub(super) unsafe fn publish_bits(heap: &ThreadHeap, group: NonNull<SlotGroup>, bits: u64) {
-    // SAFETY: the unit is not freed, because these slots pin it (F3). No other free sets their
-    // bits.
+    // SAFETY: the unit is not freed during the call, because these slots pin it (F3). No other free
+    // sets their bits.
     let pushed = unsafe { heap.mail.inbox.give_back_bits(group, bits) };
     if pushed {
         lease_end::drain_free_record(heap);

@@ -56,7 +56,7 @@ fn publish_bundle_of_this_thread() {
 }
 
 /// The owner allocates values and drops those that `keeps` does not select. The test's thread drops
-/// the selected values and purges the units. Then the owner allocates again, and no slot may have
+/// the selected values and purges the units. Then the owner allocates again, and no slot must have
 /// two users.
 fn purged_after(keeps: fn(usize) -> bool) {
     take_turn();

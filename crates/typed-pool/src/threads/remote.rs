@@ -52,7 +52,7 @@ impl AllocEnv for HeapOwner<'_> {
             // caller frees a live slot of this unit, which is not the front.
             return unsafe { self.heap().host_or_give(self, unit, block, freed) };
         }
-        // SAFETY: the caller frees a slot of this unit.
+        // SAFETY: the caller frees a live slot of this unit, which belongs to a heap of a table.
         unsafe { give_to_owner(unit, block) };
     }
 }
@@ -68,7 +68,7 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     if bundle::current().is_some_and(|bundle| bundle.add(group.as_non_null(), bit)) {
         return;
     }
-    // SAFETY: the caller frees the slot, and the bundle has not taken it.
+    // SAFETY: the caller frees a live slot of this group, and the bundle has not taken the slot.
     unsafe { give_past_bundle(group, bit) };
 }
 
@@ -115,7 +115,7 @@ fn may_wait(heap: &ThreadHeap, group: SlotGroupPtr) -> bool {
         && (is_unwatched || cfg!(ephemera_weaken = "limited_slots_wait"))
 }
 
-/// Counts a free of a counting scope's slot.
+/// Counts a free of a counting scope's slot in a unit with this birth.
 #[cold]
 #[inline(never)]
 fn count_free(heap: &ThreadHeap, birth: u64) {
@@ -141,15 +141,15 @@ pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<
     // SAFETY: T1: a unit's owner word names its heap, which is never freed.
     let heap = unsafe { &*unit.owner().cast::<ThreadHeap>() };
     if ptr::eq(heap.record, own) {
-        // SAFETY: the calling thread holds the record.
+        // SAFETY: `own` is the heap's record, so the calling thread holds that record.
         let owner = unsafe { HeapOwner::new(heap) };
         // SAFETY: the caller frees a live slot of this heap, and the calling thread holds the
         // record.
         unsafe { heap::give(owner, block, unit_size, layout.size(), Reach::Slot) };
         return;
     }
-    // SAFETY: the caller frees the slot, which is on no list yet.
+    // SAFETY: the caller frees the slot, which is on no list yet, so nothing else uses it.
     unsafe { heap::fast::mark_free(block, layout.size()) };
-    // SAFETY: the caller frees a live slot of this unit.
+    // SAFETY: the caller frees a live slot of this unit, whose heap is in a table.
     unsafe { give_to_owner(unit, block) };
 }

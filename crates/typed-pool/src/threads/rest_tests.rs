@@ -37,8 +37,8 @@ fn value<const SIZE: usize>() -> Bytes<SIZE, RestPool> {
     Box::new_uninit_in(RestPool)
 }
 
-/// Makes values in batches with `make`, and lets another thread free each batch before it makes the
-/// next one.
+/// Makes values in batches with `make`. Another thread frees each batch before this thread makes
+/// the next one.
 fn hand_over<V: Send>(batches: usize, make: impl FnMut() -> V) {
     handover::hand_over(batches, BATCH, make);
 }
@@ -52,7 +52,6 @@ fn held() -> usize {
     RestPool.stats().bytes_held
 }
 
-/// Asserts that the heap has grown.
 fn assert_grown() {
     assert!(held() > (RESTING + FEW) / 2 * UNIT, "{} bytes", held());
 }
@@ -118,7 +117,7 @@ fn a_heap_of_which_another_thread_empties_few_units_does_not_grow() {
     let mut most = 0;
     for _ in 0..5 {
         hand_over(1, new);
-        // Each batch takes the slow path at least once, so these are two rounds of slow paths.
+        // Each batch takes the slow path at least once, so 150 batches take at least two rounds.
         for _ in 0..150 {
             drop((0..BATCH).map(|_| new()).collect::<Vec<_>>());
             most = most.max(NewPool.stats().bytes_held);

@@ -1,4 +1,4 @@
-//! `ScopeRef` and `Entered`: counted references to a scope, and the guard of a thread that is in a
+//! `ScopeRef`, a counted reference to a scope, and `Entered`, the guard that keeps a thread in a
 //! scope.
 
 use core::alloc::Layout;
@@ -68,8 +68,9 @@ impl ScopeRef {
     /// already allocates from the scope, the call has no effect, or makes the thread use another
     /// record of the scope.
     ///
-    /// Returns `None` if the thread-local is being destroyed and cannot be written. That happens
-    /// only on targets that build thread-locals on keys of the operating system.
+    /// Returns `Ok(None)`, without entering, if the thread-local is being destroyed and cannot be
+    /// written. That happens only on targets that build thread-locals on keys of the operating
+    /// system.
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory for the scope's heaps. The thread then does not
@@ -106,13 +107,13 @@ impl ScopeRef {
     }
 
     /// Frees the scope's empty units, then calls `read` with the ledger. A thread that still holds
-    /// a record of the scope frees that record's units when it leaves the scope. If this is the
-    /// only reference, the scope ends, and some empty units may stay for the next scope.
+    /// a record of the scope frees that record's empty units when it leaves the scope. If this is
+    /// the only reference, the scope ends, and some empty units may stay for the next scope.
     pub(crate) fn finish<R>(self, read: impl FnOnce(&Ledger) -> R) -> R {
         let heaps = self.0;
         if heaps.users.is_one() {
             mem::forget(self);
-            // The only user is also the last one.
+            // Only a user can add a user, so no thread has become one since `is_one` returned.
             let last = heaps.users.remove();
             ephemera_prim::invariant!(last, "a scope got a second user while its only user ended it");
             return heaps.end(false, read);
@@ -128,7 +129,8 @@ impl ScopeRef {
     }
 }
 
-/// A guard that keeps a thread in a scope until it is dropped. It never leaves its thread.
+/// A guard that keeps a thread in a scope until the guard is dropped. It cannot move to another
+/// thread.
 ///
 /// # Aborts
 /// Dropping the guard ends the process if the thread is still in a scope that it entered later.
@@ -136,7 +138,7 @@ impl ScopeRef {
 pub(crate) struct Entered {
     /// The lease of the scope's record, or `None` if the thread was in the scope already.
     lease: Option<Lease<'static, PoolRecord>>,
-    /// A marker that makes the guard neither `Send` nor `Sync`, like a pointer.
+    /// Makes the guard neither `Send` nor `Sync`, because a pointer is neither.
     thread: PhantomData<NonNull<()>>,
 }
 

@@ -26,8 +26,8 @@ fn enter(scope: &ScopeRef) -> Entered {
     scope.enter().expect("the cell is alive")
 }
 
-/// Runs `act` in a child process. The process must fail without unwinding, and its output must
-/// contain `said`.
+/// Runs `act` in a child process, and checks that the child fails without unwinding and prints
+/// `said`.
 fn ends_the_process(test: &str, said: &str, act: impl FnOnce() + core::panic::UnwindSafe) {
     if child::part().is_some() {
         child::end_unless_it_ends(act);
@@ -171,7 +171,8 @@ fn a_thread_returns_to_its_own_record_of_a_scope_that_others_are_in() {
         told.recv().expect("the other thread answers")
     };
     let theirs = ask();
-    // A search tries this thread's record first. From here on that record is free.
+    // From here on, this thread's own record is free. Each thread still tries its own record before
+    // that of the other thread.
     let own = ptr::from_ref(first.record()).addr();
     drop(first);
     assert_ne!(own, theirs);
@@ -210,7 +211,7 @@ fn a_refused_thread_finds_an_empty_front_that_was_set_aside_since() {
     // This allocation gives the thread its own table.
     drop(Box::new_in(1_u8, PooledAllocator));
     PooledAllocator.trim_all();
-    // After this number of scopes, each scope leaves its front to the next one.
+    // After `STREAK` scopes, each scope leaves its front to the next one.
     for _ in 0..if cfg!(miri) { 6 } else { 300 } {
         let scope = start();
         let inside = enter(&scope);

@@ -1,4 +1,5 @@
-//! The heaps of scopes, and how a thread enters and leaves them.
+//! The heaps of scopes: how a scope obtains and leaves them, and how a thread leases one of their
+//! records.
 //!
 //! ```text
 //!   ScopeHeaps --> ledger                       used by one scope at a time
@@ -7,13 +8,13 @@
 //!
 //! A thread that enters a scope leases one of the scope's records and stores that record's table in
 //! the thread-local of `PooledAllocator`. When the thread leaves the scope, it restores the former
-//! table and releases the lease. The fast path is therefore the same in a scope, and a block of a
-//! scope is an ordinary block.
+//! table and releases the lease. Unless the scope counts, the fast path is therefore the same as
+//! outside of scopes. A block of a scope is an ordinary block.
 //!
 //! Heaps of scopes are never freed. When a scope ends, its heaps go to a pool, together with the
-//! units that escaped blocks pin. The next scope on these heaps allocates from the free slots of
-//! those units. The pool has 64 places. Each thread uses one of the places, so a scope usually gets
-//! the heaps that its thread used last.
+//! units that blocks of the scope still pin. The next scope on these heaps allocates from the free
+//! slots of those units. Each thread uses one of the pool's 64 places, so a scope usually gets the
+//! heaps that its thread used last.
 
 use core::alloc::Layout;
 use core::ptr;
@@ -49,8 +50,8 @@ pub(crate) struct ScopeHeaps {
     listing: Listing<ScopeHeaps>,
 }
 
-/// A record of a scope, with its link in the scope's list of records. It is not in a registry, so
-/// no thread takes it as its own.
+/// A record of a scope, with its link in the scope's list of records. The record is not in a
+/// registry, so no thread takes it as its own.
 #[derive(Debug)]
 #[repr(C)]
 struct ScopeRecord {
@@ -64,7 +65,8 @@ static ALL: AtomicPtr<ScopeHeaps> = AtomicPtr::new(ptr::null_mut());
 /// The number of places for unused heaps.
 const PLACES: usize = 64;
 
-/// The places: the unused heaps that threads used last, by a hash of the thread.
+/// The places for unused heaps. A hash of the address of a thread's cell selects the thread's
+/// place.
 static PLACE: [CachePadded<UnusedPlace<ScopeHeaps>>; PLACES] =
     [const { CachePadded::new(UnusedPlace::new()) }; PLACES];
 
@@ -80,8 +82,8 @@ const STREAK: usize = if cfg!(miri) { 4 } else { 256 };
 /// classes.
 const UNUSED_EVERY: u64 = 16;
 
-/// The maximum size, in bytes, of the units that the heaps in a thread's place keep, starting with
-/// the small classes.
+/// The maximum total size, in bytes, of the units that the heaps in a thread's place keep. Heaps of
+/// small classes keep their units first.
 const KEPT_BYTES: usize = 2 << 20;
 
 /// The number of times that a thread waits for a record before it makes another one. A wait costs
@@ -92,16 +94,16 @@ const WAITS: usize = if cfg!(miri) { 2 } else { 50 };
 // to it.
 const PUSH: Ordering = Ordering::Release;
 
-/// Returns the item that the head or a link of a list of permanent items names.
+/// Returns the permanent item that the head or a link of a list points to, or `None` at the end of
+/// the list.
 #[inline]
 fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
     // ORDERING: Acquire. Pairs with the Release in `add_to`: this thread sees the item complete.
     let item = link.load(Ordering::Acquire);
-    // SAFETY: the pointer is null or points to an item of a list, which is never freed (S1).
+    // SAFETY: the pointer is null or points to a complete item, which is never freed (S1).
     unsafe { item.as_ref() }
 }
 
-/// Pushes a permanent item to a list.
 fn add_to<T>(head: &AtomicPtr<T>, item: &'static T, link: &AtomicPtr<T>) {
     let set = |below| link.store(below, Ordering::Relaxed);
     // ORDERING: `PUSH`. Pairs with the Acquire in `follow`. Publishes: the item.
@@ -117,7 +119,8 @@ fn permanent<T>(value: T) -> Option<&'static T> {
     Some(unsafe { place.as_ref() })
 }
 
-/// Returns the records of all scopes if scopes have heaps of `family`; otherwise returns none.
+/// Returns the records of all scopes if `family` is that of `PooledAllocator`. Returns no records
+/// for any other family, because scopes have no heaps of it.
 pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Record<PoolRecord>> + use<> {
     let mut at = if ptr::eq(family, pooled_family()) { follow(&ALL) } else { None };
     core::iter::from_fn(move || {
@@ -128,7 +131,6 @@ pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Recor
     .flat_map(ScopeHeaps::records)
 }
 
-/// Returns the place of the calling thread.
 fn place() -> &'static UnusedPlace<ScopeHeaps> {
     let thread = pooled_cell().addr() as u64;
     let hash = thread.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
@@ -136,7 +138,7 @@ fn place() -> &'static UnusedPlace<ScopeHeaps> {
 }
 
 /// Frees the units that the heaps in the calling thread's place keep for the thread's next scope.
-/// If the thread `ends`, moves the heaps from the place to the list.
+/// If the thread `ends`, moves the heaps from the place to the list of unused heaps.
 pub(super) fn trim_place(ends: bool) {
     if let Some(heaps) = place().take() {
         heaps.free_kept_units();
@@ -165,8 +167,8 @@ impl ScopeHeaps {
         if counting {
             return UNUSED[1].take();
         }
-        // Heaps in the places of other threads may be taken too, because those threads may never
-        // start another scope.
+        // The search includes the places of other threads, because those threads may never start
+        // another scope.
         let full = |place: &&CachePadded<UnusedPlace<Self>>| !place.is_empty();
         let of_others = || PLACE.iter().filter(full).find_map(|place| place.take());
         place().take().or_else(|| UNUSED[0].take()).or_else(of_others)
@@ -199,7 +201,7 @@ impl ScopeHeaps {
 
     /// Leases a record that no thread holds. If threads hold all records, waits for a moment and
     /// then makes another record, which is never freed. Returns `None` if there is no memory for
-    /// that record.
+    /// the new record.
     pub(super) fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
         self.lease_or_wait(core::hint::spin_loop)
     }
@@ -284,8 +286,8 @@ impl ScopeHeaps {
     /// the pool.
     ///
     /// If many scopes have ended on these heaps and the thread's place is empty, the heaps keep up
-    /// to `KEPT_BYTES` of units for the next scope. `aside` says whether they also set their fronts
-    /// aside.
+    /// to `KEPT_BYTES` of units for the next scope. `aside` says whether these heaps also set their
+    /// fronts aside.
     pub(super) fn end<R>(&'static self, aside: bool, read: impl FnOnce(&Ledger) -> R) -> R {
         let counting = self.ledger.is_counting();
         // The exit hook of a thread frees the units that the heaps in its place keep. A thread

@@ -1,8 +1,9 @@
-//! The spans that a thread keeps for its next large blocks, and the short paths of such blocks.
+//! The spans that a thread keeps for its next large blocks, and the short paths that use these
+//! spans.
 //!
 //! The spans are on the thread's own record, even while the thread is in a scope. The short paths
-//! serve threads outside of scopes, and blocks that do not count for a scope. They allocate from
-//! the thread's own spans, free to these spans, and grow a block in its span. In all other cases
+//! serve threads outside of scopes, and blocks that do not count for a scope. These paths allocate
+//! from the thread's own spans, free to them, and grow a block in its span. In all other cases,
 //! they call the functions of `large`.
 
 use core::alloc::Layout;
@@ -24,7 +25,7 @@ use super::visit::visit;
 /// has no table or is in a scope.
 ///
 /// # Safety
-/// `heaps` are those that this thread's cell of the family names.
+/// `heaps` is the value of this thread's cell of the family.
 #[inline]
 unsafe fn pages_outside_scopes(heaps: Heaps<'static>) -> Option<CachedPages> {
     if ptr::eq(heaps.as_ptr(), NOTHING) {
@@ -34,17 +35,17 @@ unsafe fn pages_outside_scopes(heaps: Heaps<'static>) -> Option<CachedPages> {
     if data.ledger().is_some() {
         return None;
     }
-    // SAFETY: T2: the thread holds the table's record, which no scope has, so it is the thread's
-    // own. The value does not leave the calling function.
+    // SAFETY: T2: the thread holds the table's record, which belongs to no scope, so it is the
+    // thread's own record. The value does not leave the calling function.
     Some(unsafe { CachedPages::new(Some(&data.spans)) })
 }
 
-/// Grows a large block in its span. Returns whether the block grew.
+/// Grows a large block in its span. Returns whether the block grew; if not, the block is unchanged.
 ///
 /// # Safety
 /// `block` is a live block of the first layout, from the process's pages and on the family's
-/// account. The second layout is not smaller. `heaps` are those that this thread's cell of the
-/// family names.
+/// account. The first layout is not of size zero, and the second one is not smaller. `heaps` is the
+/// value of this thread's cell of the family.
 #[inline]
 unsafe fn grow_in_span(
     heaps: Heaps<'static>,
@@ -52,13 +53,13 @@ unsafe fn grow_in_span(
     block: NonNull<u8>,
     (old, new): (Layout, Layout),
 ) -> bool {
-    // SAFETY: `heaps` are those that this thread's cell names.
+    // SAFETY: the caller passes the heaps that this thread's cell names.
     let outside = unsafe { pages_outside_scopes(heaps) }.is_some();
-    // SAFETY: the caller passes a live block, which is not of size zero.
+    // SAFETY: the caller passes a live block of pages. Its size is not zero.
     if !outside || unsafe { Charge::is_noted(block, old) } {
         return false;
     }
-    // SAFETY: the caller passes a live block, which is not of size zero.
+    // SAFETY: the caller passes a live block of pages. Its size is not zero.
     if !unsafe { CachedPages::has_room(block, new) } {
         return false;
     }
@@ -70,11 +71,11 @@ unsafe fn grow_in_span(
     is_within
 }
 
-/// Allocates a block of a layout without units, like [`allocate_large`]. If `grows`, the block
-/// replaces a smaller one, as in [`CachedPages::take`].
+/// Allocates a block of a layout without units, like [`allocate_large`]. `grows` says whether the
+/// block replaces a smaller one, as in [`CachedPages::take`].
 ///
 /// # Safety
-/// `heaps` are those that this thread's cell of the family names.
+/// `heaps` is the value of this thread's cell of the family.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn allocate_block(
@@ -83,7 +84,7 @@ pub(crate) unsafe fn allocate_block(
     layout: Layout,
     grows: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: `heaps` are those that this thread's cell names.
+    // SAFETY: the caller passes the heaps that this thread's cell names.
     let Some(pages) = (unsafe { pages_outside_scopes(heaps) }) else {
         return allocate_large(family, layout, false);
     };
@@ -96,7 +97,7 @@ pub(crate) unsafe fn allocate_block(
         heaps.books().large(1, layout.size(), true);
         return Ok(block);
     }
-    // SAFETY: the block was just allocated with this layout, and nothing uses it.
+    // SAFETY: `take` returned the block for this layout, and nothing uses it.
     unsafe { pages.deallocate(block, layout) };
     allocate_large(family, layout, false)
 }
@@ -105,7 +106,7 @@ pub(crate) unsafe fn allocate_block(
 ///
 /// # Safety
 /// `block` is a live block of this layout, from the process's pages and on the family's account.
-/// `heaps` are those that this thread's cell of the family names.
+/// `heaps` is the value of this thread's cell of the family.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn deallocate_block(
@@ -114,7 +115,7 @@ pub(crate) unsafe fn deallocate_block(
     block: NonNull<u8>,
     layout: Layout,
 ) {
-    // SAFETY: `heaps` are those that this thread's cell names.
+    // SAFETY: the caller passes the heaps that this thread's cell names.
     let pages = unsafe { pages_outside_scopes(heaps) };
     // SAFETY: the caller passes a live block of the process's pages, and its size is not zero.
     let Some(pages) = pages.filter(|_| layout.size() == 0 || !unsafe { Charge::is_noted(block, layout) })
@@ -134,8 +135,7 @@ pub(crate) unsafe fn deallocate_block(
 /// Grows a block of a layout without units, like [`grow_large`].
 ///
 /// # Safety
-/// The contract of [`grow_large`] holds. `heaps` are those that this thread's cell of the family
-/// names.
+/// The contract of [`grow_large`] holds. `heaps` is the value of this thread's cell of the family.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn grow_block(

@@ -41,13 +41,13 @@ use crate::unit_header::SlotGroup;
 pub(crate) struct PoolRecord {
     /// The newest table, or null. Each table has a link to the table made before it.
     pub(super) tables: OwnerPtr<ThreadHeap>,
-    /// The number of times that holders of the record have taken the slow path.
+    /// The number of visits to the slow path by holders of the record.
     pub(super) visits: OwnerUsize,
     /// Not zero if a holder of the record may have left empty units, for example because a walker
     /// protected them. The next release of the record frees them.
     pub(super) rest: OwnerUsize,
-    /// The number of walks for statistics over this record's heaps while another thread held the
-    /// record.
+    /// The number of walks over this record's heaps, for statistics, during which another thread
+    /// held the record.
     pub(super) walks: AtomicUsize,
     /// The ledger of the scope that has this record, or null in a record for threads. Never changes
     /// after the record has been made.
@@ -57,7 +57,7 @@ pub(crate) struct PoolRecord {
     /// long as it holds this record.
     pub(super) outer: OwnerPtr<ThreadHeap>,
     /// Not zero if the record's scope ended while another thread held the record. That thread trims
-    /// the record when it releases it.
+    /// the record at its release.
     pub(super) ended: AtomicUsize,
     /// Not zero if another thread pushed to a heap of this record since the last drain. Only
     /// records of scopes use this mark. With the mark, a thread that leaves a scope need not check
@@ -101,14 +101,13 @@ impl PoolRecord {
         Self { ledger: OwnerPtr::new(ledger.cast_mut()), ..Self::new() }
     }
 
-    /// Returns the ledger of the scope that has this record.
+    /// Returns the ledger of the scope that has this record, or `None` in a record for threads.
     #[inline]
     pub(super) fn ledger(&self) -> Option<&Ledger> {
         // SAFETY: S1: the ledger of a scope's record outlives the record.
         unsafe { self.ledger.get().as_ref() }
     }
 
-    /// Returns whether this is the record of a scope.
     #[inline]
     pub(super) fn is_of_scope(&self) -> bool {
         !self.ledger.get().is_null()
@@ -117,7 +116,7 @@ impl PoolRecord {
 
 // `UnitHeap::frees_to` treats the address of a `UnitHeap` as that of its `ThreadHeap`.
 const _: () = assert!(core::mem::offset_of!(ThreadHeap, heap) == 0);
-// With a power of two, a shift turns an index into an offset in the table.
+// The size is a power of two so that a shift turns an index into an offset in the table.
 #[cfg(all(target_arch = "x86_64", not(test), not(ephemera_loom)))]
 const _: () = assert!(size_of::<ThreadHeap>().is_power_of_two());
 
@@ -137,11 +136,11 @@ pub(crate) struct ThreadHeap {
     pub(super) later: OwnerPtr<ThreadHeap>,
     /// The trim epoch that the table's holder last obeyed. Only the first heap of a table uses it.
     pub(super) epoch_seen: OwnerUsize,
-    /// The value of the account's `spares` at the last search for room outside this table, or zero
-    /// before the first search. Only the first heap of a table uses it.
+    /// The value of the account's `spares` at the holder's last search for room in other tables, or
+    /// zero before the first search. Only the first heap of a table uses it.
     pub(super) looked: OwnerUsize,
-    /// Not zero if an empty unit stayed before the last refusal, because a walker protected it.
-    /// Only the first heap of a table uses it.
+    /// Not zero if an empty unit stayed at the holder's last search for room, because a walker
+    /// protected the unit. Only the first heap of a table uses it.
     pub(super) waited: OwnerUsize,
     /// The counts of large blocks by the record's holders. Only the first heap of a table uses
     /// them.
@@ -158,8 +157,8 @@ pub(crate) struct ThreadHeap {
 }
 
 // SAFETY: only the owner uses the cells (H1). There is one owner at a time, and the record's lease
-// orders it after the previous owner (L2). Other threads only use atomics and fields that never
-// change.
+// orders its accesses after those of the previous owner (L2). Other threads only use atomics and
+// fields that never change.
 unsafe impl Sync for ThreadHeap {}
 
 impl ThreadHeap {
@@ -209,22 +208,22 @@ impl ThreadHeap {
         ptr::eq(self.family, family)
     }
 
-    /// Returns the ledger of the scope that has this heap.
+    /// Returns the ledger of the scope that has this heap, or `None` in a heap of a thread's own
+    /// record.
     #[inline]
     pub(super) fn ledger(&self) -> Option<&Ledger> {
         self.record().data().ledger()
     }
 }
 
-/// The unbooked remote frees of a heap.
 pub(super) type HeapMail = Mail<SlotGroup, ThreadHeap>;
 
 /// A function that returns the calling thread's cell of a family.
 #[cfg(not(ephemera_loom))]
 pub(super) type FamilyKey = fn() -> ThisCell;
 
-/// A family: the pools of one type, or the size classes of one allocator, on all threads. This is
-/// the state that all threads share; the macros of this crate define it as a `static`.
+/// A family: the pools of one type, or the size classes of one allocator, on all threads. All
+/// threads share this state, which the macros of this crate define as a `static`.
 ///
 /// Not public API: the macros expand to its name.
 #[doc(hidden)]

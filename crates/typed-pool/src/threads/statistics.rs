@@ -10,8 +10,8 @@ use super::state::{Family, PoolRecord, ThreadHeap};
 use super::table::Heaps;
 use crate::stats::Stats;
 
-/// Returns the bytes that a family holds, and its live slots. `holds` returns whether the calling
-/// thread holds a record.
+/// Returns the bytes that a family holds, and its units, live slots and large blocks. `holds`
+/// returns whether the calling thread holds a record.
 pub(super) fn stats_of(family: &Family, holds: impl Fn(&Record<PoolRecord>) -> bool) -> Stats {
     let mut stats = Stats::of_account(family.account().now());
     for record in family.records() {
@@ -26,8 +26,8 @@ pub(super) fn stats_of(family: &Family, holds: impl Fn(&Record<PoolRecord>) -> b
     stats
 }
 
-/// Adds the units and live slots of a table. `owned` says whether the calling thread holds the
-/// table's record. If no thread holds that record, this function leases it for the walk.
+/// Adds the units and live slots of a table to `stats`. `owned` says whether the calling thread
+/// holds the table's record. If no thread holds that record, this function leases it for the walk.
 fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
     let record = heaps.first().record();
     let lease = if owned { None } else { record.try_lease() };

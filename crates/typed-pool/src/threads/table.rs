@@ -56,22 +56,21 @@ impl<'w> Heaps<'w> {
         unsafe { self.heap(0) }
     }
 
-    /// Returns the family's account, together with the tally of these heaps. They must be a table
-    /// on a record that the calling thread holds.
+    /// Returns the family's account, together with the tally of these heaps. The heaps must be a
+    /// table on a record that the calling thread holds.
     #[inline]
     pub(super) fn books(self) -> Books<'w> {
         Books { account: self.family().account(), tally: Some(&self.first().tally) }
     }
 
-    /// Returns all heaps of the table.
     #[cfg(test)]
     pub(super) fn all(self) -> impl Iterator<Item = &'w ThreadHeap> {
         // SAFETY: the index is less than the number of the family's heaps.
         (0..self.first().family().heaps()).map(move |heap| unsafe { self.heap(heap) })
     }
 
-    /// Returns the heaps that may have units, in ascending order of their slot sizes. The others
-    /// never had a unit, so they have no mail.
+    /// Returns the heaps that may have units, in ascending order of their slot sizes. The other
+    /// heaps never had a unit, so they have no mail.
     pub(super) fn used(self) -> impl Iterator<Item = &'w ThreadHeap> {
         let mut used = self.first().used.get();
         core::iter::from_fn(move || {
@@ -104,7 +103,6 @@ impl<'w> Heaps<'w> {
         Self::of_data(record.data())
     }
 
-    /// Returns the tables of a record, given its data.
     #[inline]
     pub(super) fn of_data(data: &'w PoolRecord) -> impl Iterator<Item = Self> {
         let mut at = data.tables.observe().cast_const();
@@ -112,7 +110,7 @@ impl<'w> Heaps<'w> {
             if at.is_null() {
                 return None;
             }
-            // SAFETY: T1: the links of a record's data lead to tables.
+            // SAFETY: T1: the links of a record's data point to tables, and this one is not null.
             let heaps = unsafe { Self::new(at) };
             at = heaps.first().later.get().cast_const();
             Some(heaps)
@@ -175,14 +173,15 @@ impl<'w> Heaps<'w> {
         sum
     }
 
-    /// Adds the large blocks that the holders of this table allocated, minus those that they freed.
+    /// Adds to `stats` the large blocks that the holders of the record allocated, minus those that
+    /// they freed.
     pub(super) fn gather_large(self, stats: &mut Stats) {
         let large = (stats.large_blocks, stats.large_bytes);
         (stats.large_blocks, stats.large_bytes) = self.first().tally.add_to(large);
     }
 
-    /// Adds the units and live slots of these heaps. `owned` says whether the calling thread holds
-    /// the record, and so may count the slots of fronts.
+    /// Adds the units and live slots of these heaps to `stats`. `owned` says whether the calling
+    /// thread holds the record. Only then can it count the live slots of fronts.
     pub(super) fn gather(self, stats: &mut Stats, owned: bool) {
         self.used().for_each(|heap| {
             let bundles = || bundle::all().filter(|bundle| bundle.is_open_for(heap));

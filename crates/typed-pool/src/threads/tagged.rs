@@ -1,9 +1,9 @@
 //! `TaggedSum`: a sum that belongs to one scope at a time.
 //!
-//! Scopes that use the same heaps one after the other use the same word. When the next scope
-//! begins, other threads may still free blocks of the earlier scope, and these frees must not
-//! subtract from the new sum. The word therefore also has the low bits of the scope's number, and
-//! each subtraction compares these bits in the same atomic operation.
+//! Scopes that use the same heaps, one after another, share one word. When the next scope begins,
+//! other threads may still free blocks of the earlier scope, and these frees must not subtract from
+//! the new sum. The word therefore also holds the low bits of the current scope's number, and each
+//! subtraction compares these bits in the same atomic operation.
 
 use ephemera_prim::sync::{AtomicU64, Ordering, change_if};
 
@@ -61,7 +61,6 @@ impl TaggedSum {
         change_if(self.0.load(Ordering::Relaxed), exchange, |word| is_of(word).then(|| new(word)));
     }
 
-    /// Returns the sum.
     pub(super) fn get(&self) -> usize {
         (self.0.load(Ordering::Relaxed) >> TAG_BITS) as usize
     }

@@ -1,4 +1,4 @@
-//! The exit hook of a thread, trims of all its heaps, and statistics of a family.
+//! The exit hook of a thread, and the methods of a family: trims, the limit and statistics.
 
 use core::ptr;
 
@@ -71,7 +71,8 @@ impl Family {
         self.account().set_limit(bytes);
     }
 
-    /// Returns the bytes that all threads hold for this family, and the live slots.
+    /// Returns the bytes that all threads hold for this family, and its units, live slots and large
+    /// blocks.
     #[must_use]
     pub fn stats(&'static self) -> Stats {
         statistics::stats_of(self, |record| this_thread::holds(self, record))

@@ -21,7 +21,7 @@ use crate::pooled_allocator;
 
 const SMALL: Layout = Layout::new::<[u8; 32]>();
 const LARGE: Layout = Layout::new::<[u8; 60_000]>();
-/// A block of a class with units of 64 KiB, in which 63 of these blocks fit.
+/// A block of 1 KiB. A unit of its class has 64 KiB and room for 63 such blocks.
 type Medium = [u8; 1_024];
 
 fn looks(family: &Family) -> usize {
@@ -69,7 +69,7 @@ fn an_empty_unit_kept_by_another_thread_allows_another_search() {
         let mut held: Vec<_> = (0..200).map(|_| Box::new_in([1_u8; 1_024], Limited)).collect();
         done.send(()).expect("the test waits");
         turns.recv().expect("the test asks");
-        // Two units that are not the front become empty and are kept.
+        // Two units other than the front become empty, and the heap keeps them.
         held.drain(..140);
         done.send(()).expect("the test waits");
         turns.recv().expect("the test asks");
@@ -93,7 +93,7 @@ fn an_empty_unit_kept_by_another_thread_allows_another_search() {
     assert_eq!(Limited.stats().bytes_held, 0);
 }
 
-// A 32-bit target may have memory for any layout, and Miri has memory for this one.
+// A 32-bit target may have memory for the largest layout, and Miri serves even this one.
 #[cfg(all(target_pointer_width = "64", not(miri)))]
 #[test]
 fn a_refusal_without_a_limit_is_not_remembered() {

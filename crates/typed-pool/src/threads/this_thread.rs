@@ -16,7 +16,7 @@ pub(super) fn record() -> Option<&'static Record<PoolRecord>> {
     local::bound::<PoolRecord>()
 }
 
-/// Stores the thread's own table in the family's cell. The thread must be in no scope.
+/// Stores the thread's own table in the family's cell. The thread must not be in a scope.
 pub(super) fn remember(heaps: Heaps<'static>) {
     (heaps.family().cell)().set(Some(heaps));
 }
@@ -67,8 +67,7 @@ pub(super) fn trim_outside(family: &Family) {
     }
 }
 
-/// Returns the family's account, together with the tally of this thread's table, if the thread has
-/// a table.
+/// Returns the family's account and, if this thread has a table, that table's tally.
 pub(super) fn books(family: &'static Family) -> Books<'static> {
     let shared = Books { account: family.account(), tally: None };
     (family.cell)().table().map_or(shared, Heaps::books)

@@ -1,6 +1,6 @@
-//! Keeps the heaps of ended scopes for later scopes, on a list or in places. Also counts the users
-//! of a scope. An *item* is the heaps of one scope, in permanent memory. An item without a user is
-//! *unused*. A *place* holds one item.
+//! The lists and places that keep the heaps of ended scopes for later scopes, and the count of a
+//! scope's users. An *item* is the heaps of one scope, in permanent memory. An item without a user
+//! is *unused*. A *place* holds one item.
 //!
 //! ```text
 //!               put                             take, at the gate
@@ -95,8 +95,8 @@ impl<T> Listing<T> {
         self.word.compare_exchange(LISTED, LISTED_IN_USE, TAKE_LISTED, Ordering::Relaxed).is_ok()
     }
 
-    /// Marks the item as not being on the list. Returns whether the item was unused. If so, this
-    /// thread is its user from now on.
+    /// Marks an item that the caller has removed from the list. Returns whether the item was
+    /// unused. If so, the caller is its user from now on.
     fn unlist(&self) -> bool {
         // ORDERING: `UNLIST`. Pairs with `Listing::mark_unused`.
         self.word.swap(UNLISTED, UNLIST) == LISTED
@@ -111,7 +111,6 @@ pub(super) struct UnusedList<T> {
 
 impl<T: ListedItem + 'static> UnusedList<T> {
     ephemera_prim::const_unless_loom! {
-        /// Creates an empty list.
         pub(super) fn new() -> Self {
             Self { first: AtomicPtr::new(ptr::null_mut()), gate: Gate::new() }
         }
@@ -135,7 +134,8 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         }
     }
 
-    /// Takes the unused item that was pushed last.
+    /// Takes an unused item, usually the one that was pushed last. Returns `None` if it finds no
+    /// unused item.
     pub(super) fn take(&self) -> Option<&'static T> {
         match self.gate.enter() {
             Some(pass) => self.take_at_gate(&pass),
@@ -143,7 +143,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         }
     }
 
-    /// Takes an item like [`take`](Self::take), on the thread at the gate.
+    /// Takes an item like [`take`](Self::take). The caller is at the gate.
     pub(super) fn take_at_gate(&self, _pass: &Pass<'_>) -> Option<&'static T> {
         loop {
             let item = self.first()?;
@@ -164,9 +164,10 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         self.first.compare_exchange(item, below, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes one of the first items without the gate, and leaves it on the list. The thread at the
-    /// gate may remove items from the list at the same time, so this function may follow old links.
-    /// Each old link still points to an item, because items are never freed.
+    /// Takes one of the first [`LOOKS`] items without the gate, and leaves it on the list. Returns
+    /// `None` if none of these items is unused. The thread at the gate may remove items from the
+    /// list at the same time, so this function may follow old links. Each old link still points to
+    /// an item, because items are never freed.
     #[cold]
     pub(super) fn take_beside_gate(&self) -> Option<&'static T> {
         if cfg!(ephemera_weaken = "shut_gate_hides_unused_heaps") {
@@ -197,7 +198,6 @@ pub(super) struct UnusedPlace<T>(AtomicPtr<T>);
 
 impl<T: 'static> UnusedPlace<T> {
     ephemera_prim::const_unless_loom! {
-        /// Creates an empty place.
         pub(super) fn new() -> Self {
             Self(AtomicPtr::new(ptr::null_mut()))
         }
@@ -215,7 +215,7 @@ impl<T: 'static> UnusedPlace<T> {
         self.0.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes the item out of the place.
+    /// Takes the item, if there is one, out of the place.
     pub(super) fn take(&self) -> Option<&'static T> {
         // ORDERING: `TAKE`. Pairs with `UnusedPlace::put`.
         let item = self.0.swap(ptr::null_mut(), TAKE);
@@ -230,13 +230,12 @@ pub(super) struct Users(AtomicUsize);
 
 impl Users {
     ephemera_prim::const_unless_loom! {
-        /// Creates a count of zero users.
         pub(super) fn new() -> Self {
             Self(AtomicUsize::new(0))
         }
     }
 
-    /// Sets the number of users while no other thread may change it.
+    /// Sets the number of users. No other thread may change the number during the call.
     pub(super) fn set(&self, users: usize) {
         self.0.store(users, Ordering::Relaxed);
     }

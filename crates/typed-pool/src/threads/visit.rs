@@ -19,16 +19,15 @@ use crate::heap::{self, PoolEnv};
 /// remote frees of all heaps of its record.
 const ROUND: usize = 64;
 
-/// Allocates a slot from the heap with this index by the slow path, on a thread that holds the
-/// table's record.
+/// Allocates a slot from the heap with this index by the slow path.
 ///
 /// # Safety
 /// The calling thread holds the record, and the family has more than `heap` heaps.
 pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the caller holds the record, and the index is in the table.
     let owner = unsafe { heaps.owner(heap) };
-    // A miss of a heap that hosts does not count as a visit: the thread works for other threads at
-    // inspections instead.
+    // A miss of a heap that hosts does not count as a visit, because the heap's inspections count
+    // instead.
     if let Some(slot) = owner.heap().take_from_behind(size) {
         return Ok(slot);
     }
@@ -77,7 +76,7 @@ unsafe fn trim_on_request(heaps: Heaps<'_>) {
 }
 
 /// Allocates a slot like [`refill`], for a block that shrinks. If the limit refuses the request,
-/// allocates from a new unit that exceeds the limit.
+/// allocates from a new unit even beyond the limit.
 ///
 /// # Safety
 /// The calling thread holds the record, and the family has more than `heap` heaps.
@@ -97,8 +96,8 @@ pub(super) unsafe fn refill_beyond(
 const OUTER: usize = 8;
 
 /// Books the remote frees of all heaps of the record. For the record of a scope, also books the
-/// remote frees of the next [`OUTER`] outer scopes and of the thread's own record, because a thread
-/// never takes the slow path of those heaps while it is in an inner scope.
+/// remote frees of the next [`OUTER`] outer scopes and of the thread's own record. While the thread
+/// is in an inner scope, it never takes the slow path of those heaps.
 #[cold]
 pub(super) fn look_after_all(record: &Record<PoolRecord>) {
     look_after(record);
@@ -114,14 +113,14 @@ pub(super) fn look_after_all(record: &Record<PoolRecord>) {
     }
 }
 
-/// The minimum number of a heap's units that other threads must empty during a round so that the
-/// heap's units rest. If one thread hands all of its blocks over to another, that number is 7 or
-/// more, even if queued units become fronts too. If all threads free random blocks, it is 1.
+/// The number of a heap's units that other threads must empty during a round for the heap's units
+/// to rest. If one thread hands all of its blocks over to another, that number is 7 or more, even
+/// if queued units become fronts too. If all threads free random blocks, it is 1.
 const LEAST_EMPTIED: u16 = if cfg!(ephemera_weaken = "units_rest_at_once") { 1 } else { 4 };
 
-/// Decides which heap of a table lets its units rest during the next round. A heap that does so
-/// continues while other threads empty enough of its units. After that, the choice falls on the
-/// heap whose units other threads emptied most often.
+/// Decides which heap of a table lets its units rest during the next round. A heap whose units rest
+/// stays the chosen one while other threads empty at least [`LEAST_EMPTIED`] of its units in each
+/// round. After that, the next one is the heap with the most emptied units, if they are enough.
 ///
 /// # Safety
 /// The calling thread holds the table's record.

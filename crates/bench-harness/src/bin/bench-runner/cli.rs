@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `bench-runner`.
 
 use core::error::Error;
 use core::time::Duration;
@@ -109,8 +109,8 @@ impl RunnerArguments {
         catalogue().into_iter().filter(|spec| spec.scale == Scale::Full).map(|spec| spec.id).collect()
     }
 
-    /// Returns the chosen contenders. The allocator that does nothing, the reference and its second
-    /// entry are always among them.
+    /// Returns the chosen contenders, or an error if `--peers` has an unknown name. The allocator
+    /// that does nothing, the reference and its second entry are always among them.
     pub(crate) fn entries(&self) -> Result<Vec<Entry>, Box<dyn Error>> {
         let known = contenders::all();
         for peer in &self.peers {
@@ -126,7 +126,7 @@ impl RunnerArguments {
         Ok(known.into_iter().filter(|entry| ALWAYS.contains(&entry.key) || wanted(entry.key)).collect())
     }
 
-    /// Returns the plan of the run.
+    /// Returns the plan of the run, and creates its scratch directory.
     pub(crate) fn plan(&self) -> Result<RunPlan, Box<dyn Error>> {
         let (processes, rounds, target, total) =
             if self.full { (7, 40, 2000, FULL) } else { (3, 15, 1300, QUICK) };

@@ -2,9 +2,9 @@
 //! valgrind.
 //!
 //! A process for each workload and contender runs N units without counting, then N and 2N with
-//! counting. The difference is the cost of N units once everything is warm, without the cost of a
-//! call. Nothing is random: the environment is minimal, tables come from the seed, and inputs are
-//! generated, so two runs give the same figures.
+//! counting. The difference between the two counts is the cost of N units after the warm-up,
+//! without the cost of a call. Nothing is random: the environment is minimal, tables come from the
+//! seed, and inputs are generated, so two runs give the same figures.
 
 #![expect(clippy::std_instead_of_alloc, reason = "a program of a host")]
 
@@ -69,8 +69,8 @@ struct CountedWorkload {
 }
 
 /// Returns whether a workload's count depends only on the program: the workload has one thread, and
-/// the seed decides its input. R2, R4 and R5 read files of the host. S12 and S13 measure whole
-/// processes.
+/// the seed decides its input. This excludes R2, R4 and R5, which read files of the host, R3, which
+/// serves requests, and S12 and S13, which measure whole processes.
 fn counted(spec: &WorkloadSpec) -> bool {
     let threads = matches!(spec.need, Need::OtherThread | Need::Shared | Need::ThreadsEnd);
     !threads && !spec.is_served() && !spec.reads_host() && !spec.is_alone()
@@ -89,8 +89,9 @@ fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
     contenders::of(spec.class).into_iter().filter(|entry| chosen(entry.key) && able(entry)).collect()
 }
 
-/// Counts all workloads that can be counted, and writes `icount.json`. Before each of them, calls
-/// `step` with their number and the name of that workload.
+/// Counts each workload of `specs` that can be counted. Writes `icount.json` into `out`, and
+/// returns its path. Before each workload, calls `step` with the number of these workloads and the
+/// name of this one.
 pub(crate) fn run(
     specs: &[WorkloadSpec],
     peers: &[String],
@@ -214,7 +215,8 @@ fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result
     Ok((slope as f64 / (units * ops_per_unit) as f64 * 1000.0).round() / 1000.0)
 }
 
-/// Returns the number that the measured process printed.
+/// Returns the number that the measured process printed: the operations per unit. If the process
+/// failed, the error has the last line of its standard error that valgrind did not write.
 fn said(output: &Output) -> Result<u64, Box<dyn Error>> {
     let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {
@@ -224,13 +226,13 @@ fn said(output: &Output) -> Result<u64, Box<dyn Error>> {
     Ok(said.trim().parse()?)
 }
 
-/// Returns the total count that a callgrind file states.
+/// Returns the total count that a callgrind file states, or `None` if the file does not state one.
 fn totals(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("totals: "))?.trim().parse().ok()
 }
 
-/// Runs the measured process. Its arguments are a workload, a contender, a number of units and the
-/// seed.
+/// Does the work of the measured process, and prints the number of operations per unit. The
+/// arguments are a workload, a contender, a number of units and the seed.
 pub(crate) fn region(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let [workload, contender, units, seed] = arguments else {
         return Err("--region takes a workload, a contender, units and a seed".into());

@@ -1,5 +1,5 @@
-//! `bench-runner`: runs the comparison and writes its report, or replays a trace. The program is
-//! also its own measuring process.
+//! `bench-runner`: runs the comparison and writes its report, or replays a trace. The measuring
+//! processes run this program, too.
 
 mod cli;
 mod icount;
@@ -36,7 +36,8 @@ fn main() -> ExitCode {
 }
 
 impl RunnerArguments {
-    /// Runs the command. Returns `true` if the command did not find a fault.
+    /// Runs the command. Returns `false` only if a smoke run found a contender that crashed or gave
+    /// wrong results.
     fn run(&self) -> Result<bool, Box<dyn Error>> {
         if let Some(job) = &self.child {
             runner::serve(&serde_json::from_str(job)?, &mut BufWriter::new(stdout().lock()))?;
@@ -171,8 +172,8 @@ impl RunnerArguments {
             measured.as_secs_f64(),
             self.out.display()
         );
-        // A contender that crashed or gave wrong results has a cell in the report. It fails the run
-        // only with `--smoke`.
+        // Contenders that crashed or gave wrong results are in the report. They fail a run only
+        // with `--smoke`.
         for outcome in &outcomes {
             complain(outcome);
         }

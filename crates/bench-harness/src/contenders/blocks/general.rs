@@ -1,5 +1,5 @@
-//! General allocators: zero-sized contenders, which the harness calls directly. None of them is the
-//! global allocator of the process.
+//! General allocators: zero-sized contenders, which the harness calls directly. The process does
+//! not set a global allocator, so its own allocations are in the system's heap.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::marker::PhantomData;
@@ -23,14 +23,15 @@ pub(crate) trait Library: Copy + 'static {
 pub(crate) struct Global<L>(PhantomData<L>);
 
 impl<L: Library> Global<L> {
-    /// Moves a block to a layout with a different alignment, which `realloc` cannot do.
+    /// Moves a block to a layout with a different alignment, which `realloc` cannot do. Returns
+    /// null and keeps the old block if the allocator refuses.
     ///
     /// # Safety
     ///
     /// The contract of `raw_resize` applies.
     #[cold]
     unsafe fn realign(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
-        // SAFETY: `new` is not empty.
+        // SAFETY: `new` is not empty, by the contract of `raw_resize`.
         let moved = unsafe { L::ALLOC.alloc(new) };
         if !moved.is_null() {
             // SAFETY: both blocks have at least this length, and a new block does not overlap a
@@ -116,7 +117,7 @@ macro_rules! library {
 }
 
 /// Defines a contender for a general allocator that implements `Allocator` of allocator-api2 0.2.
-/// The heap that is littered for it is the system's.
+/// Before a workload on a littered heap, the harness litters the system's heap.
 macro_rules! chunked {
     ($(#[$doc:meta])* $name:ident = $alloc:path, $info:expr) => {
         stateless! { $(#[$doc])* $name: Api02<$alloc> = Api02($alloc), over System, $info }

@@ -1,6 +1,6 @@
 //! Allocators for one thread: rings, multitude, and bump arenas, which free all their blocks at
-//! once in a reset. Most of them accept a backing allocator. In the memory pass, they run over one
-//! that counts the bytes they hold.
+//! once in a reset. Most of them accept a backing allocator. In the memory pass, they run over a
+//! backing allocator that counts the bytes they hold.
 
 use allocator_api2::alloc::{Allocator, Global};
 use allocator_api2_04::alloc as v04;

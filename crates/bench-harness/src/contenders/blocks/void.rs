@@ -2,7 +2,7 @@
 //! its `dealloc` is empty.
 //!
 //! A workload over this allocator costs as much as the workload's own loop, which the "net" columns
-//! subtract. Blocks overlap once the cursor has wrapped around, so no workload that reads its
+//! subtract. Blocks overlap after the cursor has wrapped around, so no workload that reads its
 //! memory back uses this allocator.
 
 use core::alloc::Layout;

@@ -6,7 +6,7 @@ use crate::buffers::{Buffer, Demand, Readable, Source, growing};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
-/// The granularity of the cursor, in bytes.
+/// The unit in which the cursor moves, in bytes.
 const STEP: usize = 16;
 
 /// The source that does nothing: a store and a cursor.

@@ -9,8 +9,8 @@ use crate::buffers::{Buffer, Demand, Source, growing, readable};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
-/// A pool of vectors, which starts empty. If it is empty, a new vector comes from the heap and
-/// enters the pool when it is dropped.
+/// A pool of vectors, which starts empty. If the pool is empty, a request creates a vector on the
+/// heap. The vector enters the pool when it is dropped.
 pub(crate) struct RecycledVectors(Arc<Pool<Vec<u8>>>);
 
 /// A vector that returns to the pool when it is dropped.

@@ -9,8 +9,7 @@ use crate::contenders::Entry;
 use crate::workloads::Workload;
 use crate::workloads::{Cell, Context, WorkloadSpec};
 
-/// The reason, as the build script states it, why the C++ set is not part of this program. `None`
-/// if it is.
+/// The build script's reason why the C++ set is not part of this program, or `None` if it is.
 const ABSENT: Option<&str> = option_env!("EPHEMERA_CPP_ABSENT");
 
 /// Returns the entries of the three allocators.
@@ -80,7 +79,8 @@ mod linked {
 
     impl CppSet {
         pub(super) fn new(allocator: i32, keys: &[i32], again: bool, counted: bool) -> Self {
-            // SAFETY: the call copies the keys before it returns.
+            // SAFETY: the pointer and the length are those of the slice `keys`, which the call
+            // copies before it returns.
             let set = unsafe { ephemera_set_new(allocator, keys.as_ptr(), keys.len(), again, counted) };
             let set = NonNull::new(set).expect("there is memory for a set");
             Self { set, elements: keys.len() as u64, counted }

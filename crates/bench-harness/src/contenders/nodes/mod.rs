@@ -1,5 +1,5 @@
-//! Contenders that hold the nodes of a data structure: allocators of blocks and pools of objects,
-//! side by side.
+//! Contenders that hand out the nodes of data structures: allocators of blocks, and pools of
+//! objects.
 
 mod cpp;
 mod heap;

@@ -30,9 +30,9 @@ objects! {
 /// Implements `RawPool` for a slab. `$read` and `$write` borrow or lock it.
 macro_rules! slab {
     ($slab:ty, $this:ident => $read:expr, $write:expr) => {
-        // SAFETY: a key names one object until the object is removed. The slab is used on one
-        // thread, or by all threads that take the lock. Objects move when the slab grows. That is
-        // sound here, because workloads of this class access objects only through their keys.
+        // SAFETY: a key names one object until the object is removed. Only one thread uses the
+        // slab, or each thread that uses it holds the lock. Objects move when the slab grows. That
+        // is sound here, because workloads of this class access objects only through their keys.
         unsafe impl<T: Object> RawPool<T> for $slab {
             type Handle = usize;
 

@@ -1,5 +1,6 @@
-//! Pools of any type whose handles dereference to their values. The handles are smart pointers that
-//! drop the values, or raw slots. The pools hold objects and the nodes of data structures.
+//! Pools for values of any type, whose handles dereference to the values. A handle is a smart
+//! pointer that drops its value, or a raw slot. The pools hold objects and the nodes of data
+//! structures.
 
 use core::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
@@ -139,7 +140,8 @@ contender! {
     Info::new("TypedPool", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::LOCAL, "one thread")
 }
 
-// SAFETY: a value does not move until the arena is dropped or reset.
+// SAFETY: the arena hands out each slot once, and a value does not move until the arena is dropped
+// or reset.
 unsafe impl<T: 'static> RawPool<T> for Bump<T> {
     type Handle = Owned<T>;
 

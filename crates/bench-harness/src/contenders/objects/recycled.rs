@@ -55,7 +55,7 @@ impl<T: Object> PoolAllocator<Box<T>> for Fresh {
     }
 }
 
-/// The capacity of a pool that was made without a number of objects.
+/// The capacity of a pool that [`Maker::make`] creates.
 const DEFAULT: usize = 1024;
 
 /// A boxed pool of `opool`. It must not move, because guards point to it.

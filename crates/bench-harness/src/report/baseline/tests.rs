@@ -1,5 +1,5 @@
-//! Tests of compared runs: the rows that count as changed, the rows that are missing, and the
-//! refused files.
+//! Tests of the comparison with an earlier run: which rows changed, which rows are missing, and
+//! which files are refused.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::workloads::catalogue;
 /// distribution.
 const WIDER: f64 = 2.576 / 1.960;
 
-/// Returns an estimate with an interval of this many per cent to either side.
+/// Returns an estimate whose 95 % interval extends by `percent` per cent to either side.
 fn within(mid: f64, percent: f64) -> Estimate {
     spread(mid, 1.0 + percent / 100.0, 1.0 + percent / 100.0, WIDER)
 }
@@ -85,7 +85,8 @@ fn compared(then: Vec<SummaryRow>, now: Vec<ReportRow>, aa: f64) -> Comparison {
     comparison
 }
 
-/// Returns the verdict on an earlier and a present ratio.
+/// Returns the verdict on the change from the ratio `then` to the ratio `now`. `aa` is the ratio of
+/// the reference to itself in the earlier run.
 fn word(then: Estimate, now: Estimate, aa: f64) -> Verdict {
     let rows = vec![row("ring", Some(now), ContenderState::Ran)];
     compared(vec![old("ring", Some(then))], rows, aa).changes[0].verdict

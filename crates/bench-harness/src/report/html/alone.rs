@@ -48,7 +48,7 @@ fn most(of: &ReportTable, get: fn(&ResidentAt) -> u64) -> f64 {
     runs.flat_map(|run| &run.held).map(get).max().unwrap_or(0).max(1 << 21) as f64
 }
 
-/// Returns the position of a moment on the axis of a burst, which is logarithmic.
+/// Returns the position of a moment on the logarithmic axis of the time after a burst.
 fn place(seconds: f64) -> f64 {
     seconds.log10()
 }

@@ -6,7 +6,7 @@ use ephemera_measure::page::{elements, escaped, table};
 use super::Section;
 use crate::report::baseline::{Comparison, LEGEND};
 
-/// Returns the comparison with a baseline.
+/// Returns the section: how the runs differ, the table of changes, and the rows that one run lacks.
 pub(super) fn changes(comparison: &Comparison) -> Section {
     let mut out = String::new();
     let differs = comparison.differs.iter().map(|line| format!("The runs differ in {line}"));

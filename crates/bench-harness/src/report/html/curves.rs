@@ -46,7 +46,8 @@ fn count(value: f64) -> String {
     }
 }
 
-/// Draws the bytes that each contender took over time, and the live bytes below them.
+/// Returns the section that shows the bytes that each contender took over time, and the live bytes.
+/// Returns `None` if no workload recorded them.
 pub(super) fn memory(report: &BenchReport) -> Option<Section> {
     let watched = |table: &&ReportTable| table.rows.iter().any(|row| !row.over_time.is_empty());
     let tables: Vec<&ReportTable> = report.tables.iter().filter(watched).collect();
@@ -65,8 +66,8 @@ pub(super) fn memory(report: &BenchReport) -> Option<Section> {
         );
         let points = || of.rows.iter().flat_map(|row| &row.over_time);
         let most = |get: fn(&HeldAt) -> u64| points().map(get).max().unwrap_or(0).max(1) as f64;
-        // The first readings of a resident set may be zero, so the scale starts below the live
-        // bytes.
+        // The first readings of a resident set can be zero, so the scale starts below the smallest
+        // number of live bytes instead.
         let least = points().map(|at| at.live / 2).min().unwrap_or(0).max(1) as f64;
         let most_bytes = most(|at| at.taken.max(at.live)).max(least * 4.0);
         let scale = Panel {
@@ -96,7 +97,8 @@ fn held(out: &mut String, of: &ReportTable, row: &ReportRow, scale: &Panel) {
     panel(out, row.name, &figures, &picture);
 }
 
-/// Draws, for each time, the share of the requests or frames that took longer.
+/// Returns the section that shows, for each time, the share of the requests or frames that took
+/// longer. Returns `None` if no workload has such latencies.
 pub(super) fn tails(report: &BenchReport) -> Option<Section> {
     let measured = |table: &ReportTable| -> Vec<(&'static str, Latencies)> {
         let of = |(_, row): (usize, &ReportRow)| Some((row.name, row.latencies.clone()?));
@@ -146,13 +148,14 @@ pub(super) fn tails(report: &BenchReport) -> Option<Section> {
     })
 }
 
-/// Returns the shortest text for a number.
+/// Returns a number as text, with at most four decimals and without trailing zeros.
 fn trimmed(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Draws how much threads slow each other down.
+/// Returns the section that shows how much threads slow each other down, or `None` if the run does
+/// not have both workloads of any pair.
 pub(super) fn scaling(report: &BenchReport) -> Option<Section> {
     let about = (
         "scaling",

@@ -35,7 +35,7 @@ const HEAVY: usize = 16 * GARBAGE;
 const HEAVY_ONE_IN: u64 = 64;
 /// The number of entries that a request replaces.
 const REPLACED: usize = 2;
-/// The number of entries in the table of the sizes of short-lived blocks.
+/// The number of sizes in the table for short-lived blocks.
 const TABLE: usize = 8000;
 /// The number of calls from one timed call to the next. It shares no factor with the number of
 /// calls in a request.
@@ -97,7 +97,8 @@ impl<C: Contender> AgeingHeap<C> {
         AgedBlock { at, size, tag }
     }
 
-    /// Reads a block and frees it.
+    /// Adds the first byte of a block to the checksum, verifies the block in a check run, and frees
+    /// it.
     ///
     /// # Safety
     ///
@@ -126,7 +127,7 @@ struct AgeingCell<C: Contender> {
     heap: AgeingHeap<C>,
 }
 
-/// Returns the centre of the sizes of new entries when this share of the requests is done.
+/// Returns the centre of the sizes of new entries, in bytes, after `share` of the requests.
 fn centre(share: f64) -> u64 {
     let phase = (share * DRIFTS).fract();
     let up = 1.0 - (2.0 * phase - 1.0).abs();
@@ -246,7 +247,7 @@ impl<C: Contender> Drop for AgeingCell<C> {
     }
 }
 
-/// Builds a cell before its first request.
+/// Builds a cell whose cache is empty until its first run.
 pub(crate) fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
     Box::new(AgeingCell::<C>::new(context))
 }

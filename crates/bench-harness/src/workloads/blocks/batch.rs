@@ -8,7 +8,7 @@ use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
 use crate::workloads::{Cell, StateCell, each, mix};
 
-/// Runs one batch of `blocks.len()` blocks.
+/// Runs one batch of `blocks.len()` blocks. Returns a checksum, which is 0 in a timed run.
 #[inline(never)]
 pub(crate) fn batch<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, blocks: &mut [*mut u8]) -> u64 {
     let layout = layout(SIZE, 8);
@@ -40,7 +40,7 @@ pub(crate) fn batch<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, blocks: &mu
 /// # Safety
 ///
 /// `alloc` must have returned `block` for this workload's layout, and all its bytes must be `tag`.
-/// The caller must not use it afterwards.
+/// The caller must not use the block afterwards.
 #[inline(always)]
 unsafe fn free<R: RawAlloc, const SIZE: usize>(alloc: R, block: *mut u8, tag: u8, sum: &mut u64) {
     if R::CHECKED {

@@ -3,8 +3,8 @@
 //! twenty lives two or three frames longer. In addition, a list grows to tens of kilobytes, is
 //! read, and is dropped with the frame.
 //!
-//! An arena that cannot free block by block is used as in real programs: each of the last four
-//! frames has its own arena, and an arena is reset before a new frame uses it.
+//! The workload uses an arena that cannot free block by block as real programs do. Each of the last
+//! four frames has its own arena, which is reset before a new frame uses it.
 
 use core::hint::black_box;
 use std::time::Instant;
@@ -90,8 +90,8 @@ impl Frames {
 ///
 /// # Safety
 ///
-/// This allocator must have returned the block, which must have been touched with its tag. The
-/// caller must not use it again.
+/// `alloc` must have returned the block, and [`touch`] must have written the block's tag. The
+/// caller must not use the block again.
 #[inline(always)]
 unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: FrameBlock, sum: &mut u64) {
     let size = usize::from(block.size);
@@ -101,11 +101,11 @@ unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: FrameBlock, sum: &mut u64) {
     unsafe { alloc.dealloc(block.at, layout(size, 8)) };
 }
 
-/// Runs one frame, and allocates its blocks from `allocs[frame % TURNS]`.
+/// Runs one frame, which allocates its blocks from `allocs[frame % TURNS]`. Returns a checksum.
 ///
 /// # Safety
 ///
-/// The caller must have passed the same allocators for all earlier frames.
+/// The caller must pass the same allocators in every call with this state.
 #[inline(never)]
 pub(crate) unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut Frames) -> u64 {
     let mut sum = 0;
@@ -203,7 +203,7 @@ impl<C: Contender> Drop for Loop<C> {
     }
 }
 
-/// Builds a cell before its first frame.
+/// Builds a cell that has not run a frame yet.
 pub(crate) fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
     let turns = if C::INFO.caps.free_individually { 1 } else { TURNS };
     let allocs = core::iter::repeat_with(C::create).take(turns).collect();

@@ -8,7 +8,7 @@ use crate::blocks::{BlockHandle, Contender, RawAlloc};
 use crate::tally;
 use crate::workloads::{Cell, StateCell, mix};
 
-/// The number of elements after which an arena is reset, once the current vector is dropped.
+/// The approximate number of elements that are pushed between two resets of an arena.
 const BETWEEN_RESETS: u64 = 4096;
 
 /// Pushes `n` numbers onto an empty vector and drops it.

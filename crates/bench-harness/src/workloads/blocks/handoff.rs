@@ -1,4 +1,4 @@
-//! S8 over blocks of 64 bytes.
+//! S8, hand-off, over blocks of 64 bytes.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::workloads::{Cell, Context};
 /// The size of a block, in bytes.
 const SIZE: usize = 64;
 
-/// Hands over blocks with their tag in the first word.
+/// Creates a cell that hands over blocks, each with its tag in the first word.
 fn hand_over<C: Contender>(n: usize, in_flight: usize, cpu: Option<usize>) -> impl Cell + 'static {
     let mut alloc = C::create();
     alloc.expect_live((in_flight + 2) * n * SIZE);
@@ -48,7 +48,8 @@ pub(crate) fn cell<C: Contender>(n: usize, in_flight: usize, context: &Context) 
     Box::new(hand_over::<C>(n, in_flight, context.second_cpu))
 }
 
-/// Builds a cell of two pairs, the producers on one processor and the consumers on the other.
+/// Builds a cell of two pairs of threads, with the producers on one processor and the consumers on
+/// another.
 pub(crate) fn pairs<C: Contender>(n: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
     let cpu = context.second_cpu;
     Box::new(Twice::new(move || hand_over::<C>(n, in_flight, cpu)))

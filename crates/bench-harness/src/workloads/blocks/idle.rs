@@ -46,13 +46,14 @@ pub(crate) enum BurstEnd {
 /// The blocks of a burst, by number. The pointer of a freed block is null.
 type BurstBlocks = Arc<Mutex<Travelling<*mut u8>>>;
 
-/// The order with which the second thread frees the burst. Any other order is a number of
-/// milliseconds: the thread then calls [`work`] for that time.
+/// The order to free the burst. Any other order is a time in milliseconds, for which the second
+/// thread calls [`work`].
 const FREE: u64 = 0;
 
 /// A burst and the threads that take part.
 struct BurstCell<C: Contender> {
-    /// The second thread, if it frees the burst. It ends before the other fields are dropped.
+    /// The second thread, if it frees the burst. `drop` ends this thread before the other fields
+    /// are dropped.
     other: Option<Mate>,
     blocks: BurstBlocks,
     sizes: Arc<[u16; TABLE]>,
@@ -66,8 +67,8 @@ struct BurstCell<C: Contender> {
 ///
 /// # Safety
 ///
-/// `alloc` must have returned the block for this size, and it must have been touched with the tag.
-/// The caller must not use it again.
+/// `alloc` must have returned the block for this size, and [`touch`] must have written the tag. The
+/// caller must not use the block again.
 #[inline(always)]
 unsafe fn finish<R: RawAlloc>(alloc: R, block: *mut u8, size: usize, tag: u8, sum: &mut u64) {
     // SAFETY: the block is not empty, and its first byte was written.
@@ -88,8 +89,8 @@ unsafe fn finish<R: RawAlloc>(alloc: R, block: *mut u8, size: usize, tag: u8, su
 ///
 /// # Safety
 ///
-/// `alloc` must have returned the blocks for the sizes of the table, and each must have been
-/// touched with its number.
+/// `alloc` must have returned the blocks for the sizes of the table, and [`touch`] must have
+/// written the number of each block.
 unsafe fn free_burst<R: RawAlloc + Copy>(
     alloc: R,
     blocks: &mut [*mut u8],
@@ -104,8 +105,8 @@ unsafe fn free_burst<R: RawAlloc + Copy>(
         }
         let block = core::mem::replace(&mut blocks[index], null_mut());
         if !block.is_null() {
-            // SAFETY: `alloc` returned the block for this size, it was touched with its number, and
-            // the list no longer has it.
+            // SAFETY: `alloc` returned the block for this size, `touch` wrote its number, and the
+            // list no longer has it.
             unsafe { finish(alloc, block, usize::from(sizes[index % TABLE]), index as u8, &mut sum) };
         }
     }
@@ -182,7 +183,8 @@ impl<C: Contender> BurstCell<C> {
         live
     }
 
-    /// Frees the burst on the thread that the variant of [`BurstEnd`] names.
+    /// Frees the burst on the thread that the variant of [`BurstEnd`] names, and returns a
+    /// checksum.
     fn free(&mut self) -> u64 {
         if let Some(other) = &self.other {
             other.order(FREE);
@@ -233,7 +235,7 @@ impl<C: Contender> BurstCell<C> {
         }
     }
 
-    /// Frees the survivors on this thread.
+    /// Frees the survivors on this thread, and returns a checksum.
     fn clear(&mut self) -> u64 {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: `burst` filled the list from this contender, and the other thread waits for an

@@ -21,7 +21,7 @@ use super::{Cell, Context, mix, stragglers};
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
 
-/// Returns a layout whose parts are known to be valid.
+/// Returns the layout of a block, without a check in release builds.
 #[inline(always)]
 fn layout(size: usize, align: usize) -> Layout {
     debug_assert!(Layout::from_size_align(size, align).is_ok(), "size {size}, alignment {align}");
@@ -36,16 +36,16 @@ fn layout(size: usize, align: usize) -> Layout {
 /// The block must have `size` bytes, `size` must be above zero, and the caller must own the block.
 #[inline(always)]
 unsafe fn touch(block: *mut u8, size: usize, tag: u8) {
-    // SAFETY: the block is not empty.
+    // SAFETY: the caller owns the block, which has at least one byte.
     unsafe { block.write(tag) };
     // SAFETY: `size - 1` is within the block.
     let last = unsafe { block.add(size - 1) };
-    // SAFETY: as above.
+    // SAFETY: the caller owns the block, and `last` is within it.
     unsafe { last.write(tag) };
 }
 
-/// In a check run, reads the first and the last byte, reports a wrong one, and folds both into
-/// `sum`.
+/// In a check run, reads the first and the last byte, counts the block as damaged if either is
+/// wrong, and folds both into `sum`.
 ///
 /// # Safety
 ///
@@ -66,7 +66,7 @@ unsafe fn verify<R: RawAlloc>(block: *mut u8, size: usize, tag: u8, sum: &mut u6
     }
 }
 
-/// A contender whose blocks a generic workload uses.
+/// A contender as the stock of a workload that is generic over stocks.
 pub(super) struct BlockStock<C>(pub(super) C);
 
 impl<C: Contender> Stock for BlockStock<C> {
@@ -102,7 +102,7 @@ pub(crate) fn slots<C: Contender>(count: u16, spread: SizeSpread, context: &Cont
     Box::new(Lasting::new(BlockStock(C::create()), fill))
 }
 
-/// Builds a cell of S6. One block in `one_in` is late, or none if `one_in` is 0.
+/// Builds a cell of S6. One block in `one_in` is a straggler, or none if `one_in` is 0.
 pub(crate) fn stragglers<C: Contender>(one_in: usize, context: &Context) -> Box<dyn Cell> {
     stragglers::cell(BlockStock(C::create()), context.seed, one_in)
 }

@@ -63,7 +63,7 @@ fn draw(rng: &mut SplitMix64) -> u32 {
 }
 
 impl ParetoSlots {
-    /// Fills every other slot.
+    /// Creates the slots and tables, and fills every other slot.
     fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64) -> Self {
         let mut rng = stream(seed, 11);
         let mut order: Vec<u32> = (0..SLOTS as u32).collect();
@@ -118,7 +118,8 @@ unsafe fn fresh<R: RawAlloc + Copy>(alloc: R, size: u16, tag: u8) -> ParetoSlot 
     ParetoSlot { block, size, tag }
 }
 
-/// Draws `ops` slots, and fills or empties each.
+/// Draws `ops` slots, and fills or empties each. Returns a checksum of the bytes of the freed
+/// blocks.
 ///
 /// # Safety
 ///

@@ -2,9 +2,10 @@
 //! and on one thread. The traces are part of the harness, so everybody replays the same calls.
 //! `data/README.md` describes the traces and how they were made.
 //!
-//! A block is written as in every replay of a trace: the first byte of each cache line in its first
-//! 256 bytes. A counted run, such as that of the memory pass, also writes one byte of every page,
-//! so the whole block becomes resident. Blocks that the program never freed are freed at the end.
+//! The cell writes to a block as every replay of a trace does: the first byte of each cache line in
+//! its first 256 bytes. A counted run, such as that of the memory pass, also writes one byte of
+//! every page, so the whole block becomes resident. Blocks that the program never freed are freed
+//! at the end.
 
 use core::alloc::Layout;
 use core::hint::black_box;
@@ -50,7 +51,7 @@ impl RecordedHeap {
     /// All traces.
     pub(crate) const ALL: [Self; 6] = [Self::Json, Self::Syn, Self::Sqlite, Self::Git, Self::Gcc, Self::Http];
 
-    /// Returns the name of the file and of the workload.
+    /// Returns the name of the trace, which is part of the names of its file and its workload.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Json => "serde_json",
@@ -103,7 +104,7 @@ unsafe fn touch<R: RawAlloc>(block: *mut u8, from: u32, size: u32, tag: u8) {
     let write = |at| {
         // SAFETY: the offsets of both loops are below the size.
         let place = unsafe { block.add(at) };
-        // SAFETY: as above, and the caller owns the block.
+        // SAFETY: `place` is within the block, which the caller owns.
         unsafe { place.write(tag) };
     };
     let (from, size) = (from as usize, size as usize);
@@ -125,7 +126,8 @@ unsafe fn verify<R: RawAlloc>(block: *mut u8, size: u32, tag: u8, sum: &mut u64)
         for at in (0..(size as usize).min(TOUCHED)).step_by(LINE) {
             // SAFETY: the offset is below the size.
             let place = unsafe { block.add(at) };
-            // SAFETY: as above, and the byte was written.
+            // SAFETY: `place` is within the block, which the caller owns, and `touch` wrote this
+            // byte.
             let found = unsafe { place.read() };
             if found != tag {
                 tally::damaged();
@@ -135,11 +137,12 @@ unsafe fn verify<R: RawAlloc>(block: *mut u8, size: u32, tag: u8, sum: &mut u64)
     }
 }
 
-/// Runs a program once.
+/// Replays the calls of a program once. Returns a checksum, which is 0 in a timed run.
 ///
 /// # Safety
 ///
-/// There must be as many slots as the program has, and all must be empty.
+/// `slots` must have as many elements as the program has slots, and none of them may be a live
+/// block.
 ///
 /// # Panics
 ///
@@ -203,11 +206,12 @@ unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mu
 ///
 /// # Safety
 ///
-/// This allocator must have returned the block for this layout, and it must have been touched with
-/// its tag. The caller must not use it again.
+/// This allocator must have returned the block for this layout, and [`touch`] must have written its
+/// tag. The caller must not use the block again.
 #[inline(always)]
 unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: *mut u8, layout: Layout, tag: u8, sum: &mut u64) {
-    // SAFETY: the block was touched when it was allocated and when it grew.
+    // SAFETY: the caller owns the block, and `touch` wrote the tag when the block was allocated and
+    // when it grew.
     unsafe { verify::<R>(block, layout.size() as u32, tag, sum) };
     // SAFETY: the caller upholds the callee's contract.
     unsafe { alloc.dealloc(block, layout) };
@@ -219,7 +223,8 @@ fn came(block: *mut u8, layout: Layout) -> *mut u8 {
     if block.is_null() { refused(layout) } else { block }
 }
 
-/// Returns the layouts that are live when the program holds the largest number of blocks.
+/// Returns the layouts that are live when the program holds the largest number of blocks, each with
+/// the number of its blocks.
 fn most(program: &ReplayProgram) -> Histogram {
     let change = |op: &ProgramOp| match op.action {
         Action::Alloc | Action::Zeroed => 1,
@@ -256,7 +261,7 @@ pub(crate) fn cell<C: Contender>(recorded: RecordedHeap, littered: bool, context
     }
     let state = (C::create(), program, vec![null_mut(); program.slots]);
     StateCell::boxed(program.ops as usize, state, |(alloc, program, slots), units| {
-        // SAFETY: there are as many slots as the program has, and each run leaves them empty.
+        // SAFETY: there are as many slots as the program has, and each run frees all of its blocks.
         each(units, || unsafe { play(alloc.by_ref(), program, slots) })
     })
 }

@@ -19,7 +19,7 @@ pub(crate) const BLOCKS: u16 = 5000;
 /// The number of replacements in the life of a thread.
 pub(crate) const LIFE: u64 = 10 * BLOCKS as u64;
 
-/// An array that travels to a thread.
+/// An array of blocks that one thread sends to another.
 struct Array(Slots<*mut u8>);
 
 // SAFETY: the `Need` of this workload admits only contenders that free on any thread. The array
@@ -33,8 +33,8 @@ struct BlockGenerations<C: Contender> {
 }
 
 impl<C: Contender> BlockGenerations<C> {
-    /// Runs one thread for each array, all at the same time. The next call passes each array to a
-    /// new thread.
+    /// Runs one thread for each array, all at the same time, and returns a checksum. The next call
+    /// passes each array to a new thread.
     fn next(&mut self) -> u64 {
         let meeting = Arc::new(Meeting::new(self.arrays.len()));
         let start = |(index, array): (usize, Array)| {

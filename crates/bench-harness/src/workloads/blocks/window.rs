@@ -54,7 +54,8 @@ impl<C: Contender, const W: usize> LiveItems<BlockStock<C>> for Window<W> {
     }
 }
 
-/// Replaces the oldest block of a window, `ops` times.
+/// Replaces the oldest block of a window, `ops` times. Returns a checksum, which is 0 in a timed
+/// run.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! S8 over buffers.
+//! S8, hand-off, over buffers.
 //!
 //! The consumer reads only the first and the last byte in a timed run. If it read all bytes, the
 //! table would compare how fast a processor fetches another processor's writes.

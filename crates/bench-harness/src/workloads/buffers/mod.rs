@@ -20,7 +20,7 @@ use crate::workloads::draws::stream;
 /// offsets, so they differ.
 const PLACES: usize = 32;
 
-/// The bytes that are written to buffers. They exist before the loop.
+/// The bytes that a workload writes to buffers, created before its loop starts.
 pub(crate) struct Payload(Box<[u8]>);
 
 impl Payload {
@@ -42,8 +42,8 @@ impl Payload {
 /// all bytes.
 const SUMMED: usize = 64;
 
-/// In a check run, compares all bytes of a buffer with those written, reports a difference, and
-/// folds the first bytes into `sum`.
+/// In a check run, compares all bytes of a buffer with those written, counts a difference as
+/// damage, and folds the first bytes into `sum`.
 #[inline(always)]
 fn verify<S: Source>(buffer: &impl Readable, written: &[u8], sum: &mut u64) {
     if S::CHECKED {
@@ -71,7 +71,7 @@ fn digest(buffer: &impl Readable) -> u64 {
     sum
 }
 
-/// A source whose buffers a generic workload uses.
+/// A source as the stock of a workload that is generic over stocks.
 struct BufferStock<S> {
     payload: Payload,
     source: S,
@@ -142,7 +142,7 @@ pub(crate) fn slots<S: Source>(context: &Context) -> Box<dyn Cell> {
     Box::new(Lasting::new(stock, |stock| Slots::fill(stock, context.seed, SLOTS, SPREAD, count)))
 }
 
-/// Builds a cell of S6. One buffer in `one_in` is late, or none if `one_in` is 0.
+/// Builds a cell of S6. One buffer in `one_in` is a straggler, or none if `one_in` is 0.
 pub(crate) fn stragglers<S: Source>(one_in: usize, context: &Context) -> Box<dyn Cell> {
     let demand = Demand::of(WINDOW + 1 + most_late(one_in), usize::from(stragglers::SIZES.1));
     stragglers::cell(BufferStock::<S>::new(&demand, context.seed), context.seed, one_in)

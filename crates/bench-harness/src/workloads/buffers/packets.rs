@@ -43,7 +43,7 @@ impl<B> Packets<B> {
     }
 }
 
-/// Replaces the oldest buffer, `ops` times.
+/// Replaces the oldest buffer, `ops` times. Returns a checksum, which is 0 in a timed run.
 #[inline(never)]
 fn packets<S: Source, const CHUNKED: bool>(source: &mut S, state: &mut Packets<S::Buf>, ops: u64) -> u64 {
     let mut sum = 0;

@@ -13,14 +13,14 @@ const LINE: usize = 64;
 /// The number of writes into an extendable buffer.
 const LINES: usize = 16;
 
-/// Returns bytes that differ from buffer to buffer.
+/// Returns the bytes to write to a buffer. Each tag gives different bytes.
 #[inline(always)]
 fn mark(tag: u64) -> [u8; WRITTEN] {
     let (low, high) = (u128::from(tag), u128::from(!tag));
     (high << 64 | low).to_le_bytes()
 }
 
-/// Returns a buffer from the heap, after a refusal.
+/// Returns an empty vector with this capacity, for a buffer that the source refused.
 #[cold]
 #[inline(never)]
 fn heap(capacity: usize) -> Vec<u8> {
@@ -76,8 +76,8 @@ fn extend<S: Source>(source: &mut S, ops: u64) -> u64 {
 
 /// Writes into a buffer, freezes it, clones its handle four times and drops all handles.
 ///
-/// The clones are not in an array. In some builds the compiler would copy that array from place to
-/// place on the stack, which costs as much as the clones.
+/// The clones are not in an array, because in some builds the compiler would copy the array on the
+/// stack, which costs as much as the clones.
 #[inline(always)]
 fn share_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
     buffer.write(&mark(tag));

@@ -32,14 +32,14 @@ pub struct Corpus {
 
 impl Corpus {
     /// Returns the directory of the sources below the active toolchain, or else below any other
-    /// toolchain that has them.
+    /// toolchain that has them. Returns `None` if none has them.
     #[must_use]
     pub fn find() -> Option<PathBuf> {
         toolchains().iter().map(|root| root.join(SOURCES)).find(|path| path.is_dir())
     }
 
-    /// Reads `files` files below `root`. Returns the sample instead if the directory does not exist
-    /// or contains no Rust files.
+    /// Reads at most `files` files below `root`. Returns the sample instead if the directory does
+    /// not exist or contains no Rust files.
     #[must_use]
     pub fn load(root: Option<&Path>, files: usize) -> Self {
         let mut found = Vec::new();
@@ -70,8 +70,8 @@ pub(super) fn fingerprint(sum: u64, bytes: &[u8]) -> u64 {
     workloads::fingerprint(sum ^ FINGERPRINT, bytes)
 }
 
-/// Collects the Rust files below a directory, each with a hash of its path from the root. The hash
-/// decides which files are chosen.
+/// Collects the Rust files below a directory, each with a hash of its path from the root.
+/// [`Corpus::load`] takes the files with the smallest hashes.
 fn collect(root: &Path, directory: &Path, found: &mut Vec<(u64, PathBuf)>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {

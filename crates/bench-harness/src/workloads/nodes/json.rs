@@ -60,7 +60,7 @@ impl<F: NodeFamily> NodeStorage<F> {
         let node = mem::replace(&mut *boxed, JsonNode::Null);
         // SAFETY: the caller upholds the callee's contract.
         unsafe { self.release(node) };
-        // SAFETY: as above.
+        // SAFETY: the caller passes a node of this pool, and nothing uses it after this call.
         unsafe { self.0.take(boxed) };
     }
 }
@@ -82,7 +82,7 @@ impl<F: NodeFamily> Storage for NodeStorage<F> {
     }
 }
 
-/// Parses, walks and drops a document. The checksum is that of the walk.
+/// Parses, walks and drops a document, and returns the checksum of the walk.
 #[inline(never)]
 fn round_trip<F: NodeFamily>(pool: &NodeStorage<F>, text: &[u8]) -> Result<u64, ParseError> {
     let tree = parse(text, pool.clone())?;
@@ -92,7 +92,7 @@ fn round_trip<F: NodeFamily>(pool: &NodeStorage<F>, text: &[u8]) -> Result<u64, 
     Ok(sum)
 }
 
-/// Builds a cell that parses the context's document.
+/// Builds a cell that parses the context's document, on a littered heap if `littered`.
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let document = Arc::clone(&context.document);
     if littered {

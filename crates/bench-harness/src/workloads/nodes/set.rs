@@ -37,7 +37,7 @@ impl<F: NodeFamily> Set<F> {
         Self { buckets, len: 0, pool: family.pool() }
     }
 
-    /// Returns the bucket of a key, which is computed from the upper half of the key's product with
+    /// Returns the index of a key's bucket, computed from the upper half of the key's product with
     /// an odd number.
     #[inline(always)]
     fn bucket(&self, key: u32) -> usize {
@@ -45,7 +45,7 @@ impl<F: NodeFamily> Set<F> {
         (hash >> 32) as usize & (self.buckets.len() - 1)
     }
 
-    /// Inserts a key. Returns whether it is new.
+    /// Inserts a key. Returns whether the key is new.
     #[inline(always)]
     fn insert(&mut self, key: u32) -> bool {
         let bucket = self.bucket(key);
@@ -64,7 +64,7 @@ impl<F: NodeFamily> Set<F> {
         true
     }
 
-    /// Erases a key. Returns whether it was there.
+    /// Erases a key. Returns whether the set had the key.
     #[inline(always)]
     fn erase(&mut self, key: u32) -> bool {
         let bucket = self.bucket(key);
@@ -100,7 +100,7 @@ impl<F: NodeFamily> Drop for Set<F> {
     }
 }
 
-/// Inserts all keys. Returns the number of new ones.
+/// Inserts all keys. Returns the number of new keys.
 #[inline(never)]
 fn fill<F: NodeFamily>(set: &mut Set<F>, keys: &[u32]) -> u64 {
     keys.iter().map(|&key| u64::from(set.insert(key))).sum()

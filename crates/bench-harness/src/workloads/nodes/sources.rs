@@ -22,38 +22,36 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Creates the inputs from the corpus below `root`, or else from the sample.
+    /// Creates inputs whose corpus is below `root`, or is the sample if `root` is `None`.
     #[must_use]
     pub fn new(root: Option<&Path>) -> Self {
         Self { root: root.map(Path::to_path_buf), ..Self::default() }
     }
 
-    /// Makes the input of a workload if that input is made once per process.
+    /// Makes the workload's input before any measurement, if all of its cells share that input.
     pub(crate) fn prepare(&self, spec: &WorkloadSpec, seed: u64) {
         match spec.workload {
             Workload::Ast(_) | Workload::Visit(_) => drop(self.syntax()),
             Workload::Store(_) => drop(self.words(seed)),
-            // The first call of `program` reads the trace and keeps the program. This is that call,
-            // so no measurement includes the reading.
+            // The first call of `program` reads the trace, so it is made here and not in a
+            // measurement.
             Workload::Replay(recorded, _) => _ = recorded.program(),
             Workload::Csv(_) => drop(CsvTable::shared()),
             _ => {}
         }
     }
 
-    /// Reads the corpus below `root`, or takes the sample.
+    /// Returns the corpus below `root`, or the sample if there are no Rust files.
     #[must_use]
     pub fn corpus(root: Option<&Path>) -> Corpus {
         Corpus::load(root, FILES)
     }
 
-    /// Returns the words of the files.
     pub(super) fn words(&self, seed: u64) -> Arc<SourceWords> {
         let words = || Arc::new(SourceWords::new(&Self::corpus(self.root.as_deref()).files, seed));
         Arc::clone(self.words.get_or_init(words))
     }
 
-    /// Returns the syntax of the files.
     pub(super) fn syntax(&self) -> Arc<Syntax> {
         let syntax = || Arc::new(Syntax::of(&Self::corpus(self.root.as_deref()).files));
         Arc::clone(self.syntax.get_or_init(syntax))

@@ -2,8 +2,8 @@
 //! It inserts new identifiers, and one access in ten replaces the value. At the end it deletes all
 //! keys.
 //!
-//! The tree is a treap, whose shape follows from the keys alone. The node of a key takes 48 bytes,
-//! and the node of its value 32.
+//! The tree is a treap, whose shape depends only on its keys. The node of a key takes 48 bytes, and
+//! the node of its value 32.
 
 use core::alloc::Layout;
 use core::cmp::Ordering;
@@ -57,7 +57,7 @@ impl<F: NodeFamily> Treap<F> {
     }
 
     /// Stores a value in a new node and frees the node of the old value. Returns whether the key
-    /// was there.
+    /// was already in the tree.
     fn put(&mut self, key: Key, value: TreapValue) -> bool {
         let mut link = &mut self.root;
         while let Some(node) = link {
@@ -79,8 +79,9 @@ impl<F: NodeFamily> Treap<F> {
         false
     }
 
-    /// Inserts a new key below all nodes on its path whose priority is at least as high. Splits the
-    /// subtree at that point, and makes the two parts the children of the new node.
+    /// Inserts a new key above the first node on its path that has a lower priority, or else as a
+    /// leaf. Splits the subtree of that node at the key, and makes the two parts the children of
+    /// the new node.
     fn insert(&mut self, key: Key, value: TreapValue) {
         let priority = key.priority();
         let mut link = &mut self.root;
@@ -96,7 +97,7 @@ impl<F: NodeFamily> Treap<F> {
         *link = Some(node);
     }
 
-    /// Deletes a key and returns its value.
+    /// Deletes a key. Returns its value, or `None` if the key is not in the tree.
     fn remove(&mut self, key: Key) -> Option<TreapValue> {
         let mut link = &mut self.root;
         while link.as_ref().is_some_and(|node| node.key != key) {
@@ -125,7 +126,6 @@ impl<F: NodeFamily> Treap<F> {
         Some(was)
     }
 
-    /// Frees a whole tree.
     fn clear(&self, tree: TreapLink<F>) {
         let Some(mut node) = tree else { return };
         self.clear(node.left.take());
@@ -171,7 +171,7 @@ fn merge<F: NodeFamily>(left: TreapLink<F>, right: TreapLink<F>) -> TreapLink<F>
     }
 }
 
-/// Looks up or puts each word in order, then deletes all keys.
+/// Looks up or puts each word in order, then deletes all keys. Returns a checksum of the values.
 #[inline(never)]
 fn serve<F: NodeFamily>(store: &mut Treap<F>, words: &SourceWords) -> u64 {
     let mut sum = 0;

@@ -1,4 +1,4 @@
-//! The rate of the time-stamp counter. The lecture from which the set of S2 comes states its
+//! The rate of the time-stamp counter. The workloads S2-set come from a lecture that states its
 //! figures in ticks.
 
 use core::time::Duration;

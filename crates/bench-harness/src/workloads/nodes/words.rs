@@ -14,7 +14,7 @@ const ACCESSES: usize = 20_000;
 /// The average number of accesses per access that puts a value.
 const PUT_ONE_IN: u64 = 10;
 
-/// An identifier, ordered by its first eight letters, then by its number.
+/// An identifier, ordered by its first eight bytes, then by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) prefix: u64,
@@ -80,7 +80,7 @@ fn identifiers(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
     let mut words = Vec::new();
     let mut at = 0;
-    // Returns the offset after the next occurrence of `end`, or the length of the source.
+    // Returns the offset after the first `end` at or after `from`, or the length of the source.
     let until = |from: usize, end: &[u8]| {
         let rest = bytes.get(from..).unwrap_or_default();
         rest.windows(end.len())
@@ -105,7 +105,8 @@ fn identifiers(text: &str) -> Vec<&str> {
     words
 }
 
-/// Returns the offset after the quotation mark that ends a string.
+/// Returns the offset after the quotation mark that ends a string. If there is none, the offset is
+/// at or past the end of the source.
 fn string_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(&byte) = bytes.get(at) {
         match byte {

@@ -5,7 +5,7 @@ use crate::objects::{Maker, Object};
 use crate::pools::RawPool;
 use crate::workloads::{Cell, StateCell, each};
 
-/// Fills `handles` to its capacity, then drops all objects.
+/// Makes objects until the empty vector `handles` is full, then drops all objects.
 #[inline(never)]
 pub(crate) fn batch<T: Object, P: RawPool<T>>(pool: &P, handles: &mut Vec<P::Handle>) -> u64 {
     let mut sum = 0;
@@ -14,7 +14,7 @@ pub(crate) fn batch<T: Object, P: RawPool<T>>(pool: &P, handles: &mut Vec<P::Han
         handles.push(unsafe { pool.put(T::new(i)) });
     }
     for (i, handle) in handles.drain(..).enumerate() {
-        // SAFETY: this pool made the object with this tag above.
+        // SAFETY: this pool made the object with this tag above, and it is live.
         unsafe { verify::<T, P>(pool, &handle, i as u64, &mut sum) };
         // SAFETY: this pool returned the handle.
         unsafe { pool.take(handle) };
@@ -22,7 +22,7 @@ pub(crate) fn batch<T: Object, P: RawPool<T>>(pool: &P, handles: &mut Vec<P::Han
     sum
 }
 
-/// Returns an empty vector whose capacity is the number of objects.
+/// Returns an empty vector with room for exactly `n` handles.
 pub(super) fn room<H>(n: usize) -> Vec<H> {
     let mut handles = Vec::new();
     handles.reserve_exact(n);

@@ -1,4 +1,4 @@
-//! S8 over objects of one type.
+//! S8, producer and consumer, over objects of one type.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ fn hand_over<T: Object, P: RawPool<T>>(
     let produce = |pool: &mut AcrossThreads<P>, tag| unsafe { pool.0.put(T::new(tag)) };
     HandingOver::new((pool, produce, |_| 0), n, in_flight, cpu, move |handle: P::Handle, tag, sum| {
         let theirs = &theirs;
-        // SAFETY: the producer has the same pool, which made the object with this tag.
+        // SAFETY: `theirs` is the producer's pool, which made the object with this tag, and the
+        // object is live.
         unsafe { verify::<T, P>(&theirs.0, &handle, tag, sum) };
         // SAFETY: this pool returned the handle, and the object is live.
         *sum = sum.wrapping_add(unsafe { theirs.0.look(&handle, T::ends) }.0);
@@ -43,8 +44,8 @@ pub(crate) fn cell<M: Maker>(n: usize, words: usize, in_flight: usize, context: 
     by_words!(words, [4, 5], T => Box::new(hand_over::<T, _>(pool::<T, M>(most), n, in_flight, cpu)))
 }
 
-/// Builds a cell of two pairs over one pool, the producers on one processor and the consumers on
-/// the other.
+/// Builds a cell of two pairs of threads that share one pool. The producers run on one processor,
+/// and the consumers on the other.
 pub(crate) fn pairs<M: Maker>(n: usize, words: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
     let (most, cpu) = (2 * (in_flight + 2) * n, context.second_cpu);
     by_words!(words, [4], T => {

@@ -20,8 +20,8 @@ use crate::tally;
 /// The number of live objects in S3.
 pub(crate) const SLOTS: u16 = 1024;
 
-/// In a check run, reads the first and the last word of an object, reports a wrong one, and folds
-/// both into `sum`.
+/// In a check run, reads the first and the last word of an object, and folds both into `sum`.
+/// Reports the object as damaged if a word differs from `tag`.
 ///
 /// # Safety
 ///
@@ -29,7 +29,7 @@ pub(crate) const SLOTS: u16 = 1024;
 #[inline(always)]
 unsafe fn verify<T: Object, P: RawPool<T>>(pool: &P, handle: &P::Handle, tag: u64, sum: &mut u64) {
     if P::CHECKED {
-        // SAFETY: the caller upholds the callee's contract.
+        // SAFETY: the caller passes a handle that this pool returned, and the object is live.
         let (first, last) = unsafe { pool.look(handle, T::ends) };
         if first != tag || last != tag {
             tally::damaged();
@@ -53,7 +53,7 @@ macro_rules! by_words {
 }
 use by_words;
 
-/// A pool whose objects a generic workload uses. All objects have the same size.
+/// A pool as a generic workload uses it. All objects have the same size.
 struct ObjectStock<T, P>(P, PhantomData<T>);
 
 impl<T: Object, P: RawPool<T>> Stock for ObjectStock<T, P> {

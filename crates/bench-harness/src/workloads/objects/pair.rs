@@ -1,12 +1,12 @@
-//! S1, pair: make one object and drop it. This is the fast path alone.
+//! S1, pair: makes one object and drops it. This measures the fast path alone.
 
 use super::{by_words, verify};
 use crate::objects::{Maker, Object};
 use crate::pools::RawPool;
 use crate::workloads::{Cell, StateCell, stretches};
 
-/// The number of pairs after which an arena is reset. The arena of this class does not reuse even
-/// its last object.
+/// The number of pairs after which the pool is reset. Without a reset, the arena of this class does
+/// not even reuse the memory of its last object.
 const BETWEEN_RESETS: u64 = 256;
 
 /// Makes and drops an object, `ops` times.
@@ -16,7 +16,7 @@ fn pair<T: Object, P: RawPool<T>>(pool: &P, ops: u64) -> u64 {
     for i in 0..ops {
         // SAFETY: the object is dropped below.
         let handle = unsafe { pool.put(T::new(i)) };
-        // SAFETY: this pool made the object with this tag in the line before.
+        // SAFETY: this pool made the object with this tag above, and it is live.
         unsafe { verify::<T, P>(pool, &handle, i, &mut sum) };
         // SAFETY: this pool returned the handle.
         unsafe { pool.take(handle) };

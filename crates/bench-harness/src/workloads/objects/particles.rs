@@ -13,7 +13,7 @@ use crate::workloads::{Cell, Context, StateCell, each};
 
 /// The number of live objects.
 pub(crate) const ALIVE: u16 = 10_000;
-/// The number of objects that are made in a frame. The same number dies.
+/// The number of objects that are made in a frame. The same number of objects dies.
 pub(crate) const BORN: usize = ALIVE as usize / 50;
 /// The number of times that each index occurs in the table of deaths.
 const TIMES: usize = 4;
@@ -33,7 +33,6 @@ struct Particles<P: RawPool<Particle>> {
 }
 
 impl<P: RawPool<Particle>> Particles<P> {
-    /// Makes the first objects.
     fn new(pool: P, seed: u64) -> Self {
         let mut rng = stream(seed, 15);
         let mut dying = Vec::with_capacity(TIMES * usize::from(ALIVE));
@@ -56,7 +55,7 @@ impl<P: RawPool<Particle>> Particles<P> {
         let dying = &self.dying[at..at + BORN];
         for &place in dying {
             if let Some((handle, tag)) = self.alive[usize::from(place)].take() {
-                // SAFETY: this pool made the object with this tag.
+                // SAFETY: this pool made the object with this tag, and it is live.
                 unsafe { verify::<Particle, P>(&self.pool, &handle, tag, &mut sum) };
                 // SAFETY: this pool returned the handle.
                 unsafe { self.pool.take(handle) };

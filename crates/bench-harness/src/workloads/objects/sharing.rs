@@ -1,12 +1,13 @@
 //! S10, false sharing: two threads count at the same time, each in an object of eight bytes.
 //!
-//! The threads use atomic additions. A processor may keep plain writes in its store buffer until
-//! the cache line arrives, so in a short loop a shared line would cost almost nothing.
+//! The threads use atomic additions, because a processor may keep plain writes in its store buffer
+//! until the cache line arrives. In a short loop, plain writes to a shared line would cost almost
+//! nothing.
 //!
-//! Passive: one thread makes the first objects of both threads, so these may be on one cache line.
-//! Then each thread replaces its object, as in the benchmark known as cache-scratch. An allocator
-//! does well if the replacements are on different lines. Active: each thread makes its own objects
-//! from the start.
+//! In the passive variant, one thread makes the first objects of both threads, so these may be on
+//! one cache line. Then each thread replaces its object, as in the benchmark cache-scratch. An
+//! allocator does well if it places the new objects on different lines. In the active variant, each
+//! thread makes its own objects from the start.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ const OBJECTS: u64 = 64;
 const WRITES: u64 = 100;
 
 /// Makes `objects` objects one after the other, counts to a hundred in each, and drops it. If there
-/// is a `first` object, drops it before all others.
+/// is a `first` object, drops that one before it makes any.
 fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64) -> u64 {
     let mut current = first;
     let mut sum = 0;
@@ -67,8 +68,8 @@ pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> 
             scratch(&*pool.0, first, units * OBJECTS)
         }
     });
-    // These fields are dropped in order. Once `gifts` is dropped, the thread cannot wait for an
-    // object, so the drop of `mate` can join it. The pool is dropped last.
+    // These fields are dropped in order. The drop of `gifts` ends the other thread's wait for an
+    // object, so the drop of `mate` can join that thread. The pool is dropped last.
     let state = (gifts, mate, meeting, passive, pool);
     StateCell::boxed(OBJECTS as usize, state, |(gifts, mate, meeting, passive, pool), units| {
         // SAFETY: `scratch` drops the object before the pool ends.

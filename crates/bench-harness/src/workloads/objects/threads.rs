@@ -1,5 +1,5 @@
 //! S9, threads, in two variants. In the first, two threads run at the same time, and each fills and
-//! drops its own batch. In the second, threads come and go, and each thread drops the objects of
+//! drops its own batch. In the second, threads run one after another, and each drops the objects of
 //! the previous one.
 
 use core::marker::PhantomData;
@@ -44,7 +44,7 @@ struct ObjectGenerations<T: Object, P: RawPool<T>> {
 }
 
 impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
-    /// Replaces every object on a new thread.
+    /// Starts a thread that replaces every object, and waits for that thread.
     fn next(&mut self) -> u64 {
         let theirs = AcrossThreads(Arc::clone(&self.pool.0));
         let mut left = Travelling(core::mem::take(&mut self.left));
@@ -60,7 +60,8 @@ impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
                     continue;
                 };
                 let old = core::mem::replace(slot, made);
-                // SAFETY: the previous thread made the object with this tag.
+                // SAFETY: the previous thread made the object in this pool, with this tag, and the
+                // object is live.
                 unsafe { super::verify::<T, P>(&theirs.0, &old, i as u64, &mut sum) };
                 // SAFETY: this pool returned the handle.
                 unsafe { theirs.0.take(old) };
@@ -81,8 +82,8 @@ impl<T: Object, P: RawPool<T>> Drop for ObjectGenerations<T, P> {
     }
 }
 
-/// Builds a cell in which thread after thread replaces the `n` objects of 40 bytes that the
-/// previous one made.
+/// Builds a cell in which threads run one after another. Each replaces the `n` objects of 40 bytes
+/// that the previous one made.
 pub(crate) fn generations<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
     type T = WordObject<5>;
     let pool = AcrossThreads(Arc::new(M::make_for::<T>(n + 1)));

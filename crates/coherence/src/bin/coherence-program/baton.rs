@@ -20,7 +20,7 @@ struct Baton {
 }
 
 impl Baton {
-    /// Waits until the threads have started and the turn is this thread's.
+    /// Waits until all threads have started and this thread has the turn.
     fn wait(&self, core: usize) {
         loop {
             // ORDERING: Acquire. Pairs with the Release in `Baton::pass`: this thread sees the work
@@ -44,8 +44,8 @@ impl Baton {
 }
 
 /// Runs all rounds of a workload. In each round, each thread has one turn. `start` runs on each
-/// thread and returns the function of a turn, which takes the round and returns the number of
-/// operations. A warm-up comes before the counted rounds.
+/// thread, and returns a closure. The closure does one turn: it takes the number of the round, and
+/// returns its number of operations. A warm-up comes before the counted rounds.
 pub(crate) fn in_turns<T: FnMut(u64) -> u64>(run: &TracedRun, start: impl Fn(usize) -> T + Sync) {
     let (baton, start, warm) = (&Baton::default(), &start, run.rounds.div_ceil(2).max(WARM));
     trace::tell_statics();
@@ -68,8 +68,7 @@ pub(crate) fn in_turns<T: FnMut(u64) -> u64>(run: &TracedRun, start: impl Fn(usi
             }
             baton.pass((core + 1) % run.threads);
         }
-        // Threads also end one after another, because each thread frees its remaining blocks
-        // here.
+        // The threads also take turns here, because each frees its remaining blocks.
         baton.wait(core);
         drop(turn);
         baton.pass((core + 1) % run.threads);

@@ -16,7 +16,7 @@ use crate::traced::{LARGEST, TracedAllocator, TracedRun};
 use crate::workloads;
 
 /// Runs a workload over the contender with this key. Returns `None` if the program was built
-/// without the contender.
+/// without such a contender.
 pub(crate) fn run(key: &str, run: &TracedRun) -> Option<()> {
     match key {
         "glibc" => workloads::run(&Global(System), run),
@@ -49,8 +49,8 @@ unsafe impl Send for TracedBlock {}
 
 impl Drop for TracedBlock {
     fn drop(&mut self) {
-        // SAFETY: the allocator of `free` made the block with this layout, and its owner drops it
-        // once.
+        // SAFETY: the allocator that `free` calls made the block with this layout. The block is
+        // live, because only this drop frees it.
         unsafe { (self.free)(self.ptr, self.layout) };
     }
 }
@@ -138,7 +138,7 @@ of_blocks! {
     }
 }
 
-/// A value of 48 bytes that allocation does not write.
+/// A value of 48 bytes, which its allocation does not initialise.
 pub(crate) struct Value(MaybeUninit<[u64; 6]>);
 
 impl Value {

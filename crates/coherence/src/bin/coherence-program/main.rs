@@ -21,7 +21,7 @@ use ephemera_coherence::catalogue::TracedWorkload;
 use self::traced::TracedRun;
 
 fn main() -> ExitCode {
-    // A thread that panicked would keep its turn, and the others would wait without end.
+    // A thread that panicked would keep its turn, and the other threads would never stop waiting.
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("{panic}");
         std::process::abort();

@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicU8, Ordering, compiler_fence};
 
 use ephemera_coherence::marks::{Fact, Phase, TABLE};
 
-/// The table of marks.
 static MARKS: [AtomicU8; TABLE] = [const { AtomicU8::new(0) }; TABLE];
 
-/// Marks that the core enters the phase.
+/// Stores to the mark of a core and a phase. The log then shows that the core enters the phase.
 #[inline(always)]
 pub(crate) fn mark(phase: Phase, core: usize) {
     // ORDERING: SeqCst. Pairs with the second fence in `mark`: the compiler does not move an access
@@ -29,8 +28,8 @@ pub(crate) fn within<R>(phase: Phase, core: usize, work: impl FnOnce() -> R) -> 
     result
 }
 
-/// Prints a fact. One call writes the whole line: the log goes to the same file and could otherwise
-/// split it.
+/// Prints a fact. One call writes the whole line, because valgrind writes its log to the same file
+/// and could otherwise split the line.
 pub(crate) fn tell(fact: &Fact) {
     // Best effort: a write fails only if nothing reads the log, and then nothing needs the fact.
     let _ = stderr().write_all(fact.line().as_bytes());
@@ -51,7 +50,7 @@ pub(crate) fn tell_statics() {
         if name.starts_with('/') {
             file = name;
         }
-        // Zero-initialised variables lie in a nameless range that follows the file's own.
+        // Zero-initialised variables lie in a nameless range that follows the ranges of the file.
         let of_file = name.starts_with('/') || (name.is_empty() && !file.is_empty());
         if of_file && rights.starts_with("rw") {
             tell(&Fact::Static(start..end));
@@ -62,7 +61,8 @@ pub(crate) fn tell_statics() {
     }
 }
 
-/// Prints the range of the calling thread's stack. Its thread-locals lie in the same range.
+/// Prints the range of the calling thread's stack. The thread-locals of the thread lie in the same
+/// range.
 pub(crate) fn tell_stack() {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: the function has no preconditions.

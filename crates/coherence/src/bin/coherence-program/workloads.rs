@@ -1,5 +1,5 @@
 //! The workloads that run on a traced allocator. Each function passes `in_turns` a closure that
-//! does the work of one thread in one turn.
+//! prepares a thread and returns the work of one turn.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ const STAY: u64 = 4;
 /// The number of blocks that `fan` allocates in a turn for each freeing thread.
 const SHARE: u64 = 8;
 
-/// The items that threads have sent to each thread and that it has not freed yet. The lists have
+/// For each thread, the items that were sent to it and that it has not freed yet. The lists have
 /// room for all turns, so the program itself does not allocate while the model counts.
 struct ItemMail<I>(Vec<Mutex<Vec<I>>>);
 
@@ -42,7 +42,7 @@ impl<I> ItemMail<I> {
     }
 }
 
-/// A thread's part of a run: its number, its heap and its random numbers.
+/// The state of one thread: the contender, and the thread's heap, number and random numbers.
 struct Core<'a, C: TracedAllocator> {
     contender: &'a C,
     heap: C::Heap,
@@ -79,7 +79,6 @@ impl<'a, C: TracedAllocator> Core<'a, C> {
     }
 }
 
-/// Runs a workload over an allocator.
 pub(crate) fn run<C: TracedAllocator>(contender: &C, run: &TracedRun) {
     match run.workload {
         TracedWorkload::Own => own(contender, run),

@@ -1,7 +1,7 @@
 //! The system calls: map, unmap, purge, remap.
 //!
-//! A function that makes a request returns whether the operating system granted it. Tests simulate
-//! a refusal by [`refuse_call`].
+//! Each function that makes a request returns `false` or `None` if the operating system refuses.
+//! Tests simulate a refusal by [`refuse_call`].
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,14 +20,15 @@ pub(super) const GRAIN: usize = 64 << 10;
 /// The value of `REFUSE` with which no call is refused.
 const NEVER: usize = 0;
 
-/// The number of the call that will be refused, counted from the next one, which is number 1.
+/// The number of the call that will be refused. The next call is number 1, and `usize::MAX` refuses
+/// all calls.
 static REFUSE: AtomicUsize = AtomicUsize::new(NEVER);
 
 /// Whether new mappings ask for huge pages.
 static HUGE: AtomicBool = AtomicBool::new(false);
 
-/// Makes the operating system refuse one call: 1 stands for the next call, and 0 for none.
-/// `usize::MAX` stands for all calls. Returns what remains of the previous number.
+/// Sets the number of the call that will be refused, with 0 for none. Returns what remains of the
+/// previous number, which each call reduces by one: 0 if that call has been refused.
 pub(super) fn refuse_call(number: usize) -> usize {
     REFUSE.swap(number, Ordering::Relaxed)
 }
@@ -38,7 +39,7 @@ fn refused() -> bool {
     match REFUSE.load(Ordering::Relaxed) {
         NEVER => false,
         usize::MAX => true,
-        // If the exchange fails, the call of another thread has this number.
+        // If the exchange fails, another thread's call has used this number.
         number => REFUSE.compare_exchange(number, number - 1, Ordering::Relaxed, Ordering::Relaxed) == Ok(1),
     }
 }
@@ -47,7 +48,7 @@ pub(super) fn set_huge_pages(wanted: bool) {
     HUGE.store(wanted, Ordering::Relaxed);
 }
 
-/// Maps `len` bytes of zeros, aligned to `align`.
+/// Maps `len` bytes of zeros, aligned to `align`. Returns `None` if the operating system refuses.
 ///
 /// `len` must be a multiple of [`GRAIN`] and not zero. `align` must be a power of two.
 pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
@@ -86,14 +87,14 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     is_whole_pages(block, len, page_size()) && !refused() && unsafe { system::purge(block, len) }
 }
 
-/// Returns whether a range consists of whole pages of this size. For any other range, the system
-/// would purge all of the range's last page, which may have live bytes of the next span.
+/// Returns whether a range consists of whole pages of this size. Otherwise, the system would purge
+/// all of the range's last page, which may have live bytes of the next span.
 fn is_whole_pages(block: NonNull<u8>, len: usize, page: usize) -> bool {
     (block.addr().get() | len) & (page - 1) == 0 && len != 0
 }
 
-/// Returns the pages of a range to the operating system, whichever code mapped them. Their content
-/// is unknown afterwards.
+/// Returns the pages of a range to the operating system, whichever code mapped them. The content of
+/// these pages is unknown afterwards.
 ///
 /// # Safety
 /// The range consists of accessible pages that belong to the caller, and its content is not needed.
@@ -134,9 +135,9 @@ pub(super) fn fence_all_threads() -> bool {
     !refused() && system::fence_all_threads()
 }
 
-/// Changes the length of a mapping from the first of `lens` to the second. The mapping may move if
-/// `may_move` allows it. The bytes after the old length are zero. If the operating system refuses,
-/// nothing has changed.
+/// Changes the length of a mapping from the first of `lens` to the second, and returns its start.
+/// The mapping moves only if `may_move` is true. The bytes after the old length are zero. If the
+/// operating system refuses, returns `None`, and nothing has changed.
 ///
 /// # Safety
 /// The bytes are a whole mapping by [`map`] or [`remap`] that belongs to the caller. The new length

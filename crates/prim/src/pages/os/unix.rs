@@ -4,7 +4,8 @@ use core::ptr::{self, NonNull};
 
 use libc::{MAP_ANON, MAP_FAILED, MAP_PRIVATE, PROT_READ, PROT_WRITE};
 
-/// With `MAP_NORESERVE`, the system reserves no memory for pages that nothing has touched yet.
+/// The flags of every mapping. With `MAP_NORESERVE`, the system does not reserve memory for pages
+/// that nothing has touched yet.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const FLAGS: libc::c_int = MAP_PRIVATE | MAP_ANON | libc::MAP_NORESERVE;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -25,9 +26,9 @@ pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
     let aligned = unsafe { block.add(head) };
     // SAFETY: the aligned block ends within the mapping.
     let tail = unsafe { aligned.add(len) };
-    // SAFETY: nothing uses the bytes in front of the aligned block.
+    // SAFETY: the new mapping contains the bytes in front of the aligned block; nothing uses them.
     unsafe { give_up(block, head) };
-    // SAFETY: nothing uses the bytes after the aligned block.
+    // SAFETY: the new mapping contains the bytes after the aligned block; nothing uses them.
     unsafe { give_up(tail, longer - head - len) };
     Some(aligned)
 }
@@ -45,13 +46,13 @@ fn map_anywhere(len: usize) -> Option<NonNull<u8>> {
 /// The bytes are part of a mapping, and nothing uses them.
 unsafe fn give_up(block: NonNull<u8>, len: usize) {
     if len != 0 {
-        // SAFETY: nothing uses these bytes.
+        // SAFETY: the bytes are part of a mapping, and nothing uses them.
         let _ = unsafe { unmap(block, len) };
     }
 }
 
 pub(super) unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
-    // SAFETY: the caller gives up these bytes.
+    // SAFETY: the caller owns these mapped bytes and gives them up.
     keeping_errno(|| unsafe { libc::munmap(block.as_ptr().cast(), len) == 0 })
 }
 
@@ -79,15 +80,15 @@ fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
 
 pub(super) const PURGED_IS_ZERO: bool = true;
 
-/// `MADV_DONTNEED` of Linux drops the pages at once, and the next access finds zeros.
+/// Purges by `MADV_DONTNEED`: Linux drops the pages at once, and the next access finds zeros.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     // SAFETY: the caller owns these accessible pages and does not need their content.
     keeping_errno(|| unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_DONTNEED) == 0 })
 }
 
-/// Other systems promise zeros only for a new mapping, so a new mapping replaces the old one in
-/// place.
+/// Purges by mapping new pages over the old ones, because other systems promise zeros only for a
+/// new mapping.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     let (at, flags) = (block.as_ptr().cast(), FLAGS | libc::MAP_FIXED);
@@ -95,7 +96,8 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     keeping_errno(|| unsafe { libc::mmap(at, len, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED })
 }
 
-/// Unlike [`purge`], this never replaces a mapping, because other code may have mapped the pages.
+/// Advises the system to drop the pages. Never replaces the mapping, unlike [`purge`] on some
+/// systems, because other code may have created it.
 pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
     const ADVICE: libc::c_int = if cfg!(any(target_os = "linux", target_os = "android")) {
         libc::MADV_DONTNEED
@@ -118,7 +120,7 @@ pub(super) unsafe fn remap(
     if moved == MAP_FAILED { None } else { NonNull::new(moved.cast()) }
 }
 
-/// Other systems only shrink a mapping, by unmapping its tail.
+/// Shrinks a mapping by unmapping its tail. Returns `None` if the new length is larger.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) unsafe fn remap(
     block: NonNull<u8>,
@@ -149,7 +151,8 @@ pub(super) fn page_size() -> usize {
     usize::try_from(size).unwrap_or(super::GRAIN)
 }
 
-/// The clock that the kernel updates at each tick, and that a thread reads with a few loads.
+/// The clock of [`now_ms`]. The kernel updates it at each tick, and a thread reads it with a few
+/// loads.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC_COARSE;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -171,7 +174,8 @@ const REGISTER_PRIVATE_EXPEDITED: libc::c_long = 1 << 4;
 
 #[cfg(target_os = "linux")]
 pub(super) fn fence_all_threads() -> bool {
-    // A process registers once. Its forked children are registered too, or register here.
+    // Only the first call of a process registers it. A forked child is registered too, or registers
+    // here.
     membarrier(PRIVATE_EXPEDITED) || membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED)
 }
 

@@ -53,8 +53,8 @@ pub(super) unsafe fn unmap(block: NonNull<u8>, _len: usize) -> bool {
     unsafe { VirtualFree(block.as_ptr().cast(), 0, MEM_RELEASE) != 0 }
 }
 
-/// After `MEM_RESET` the system may drop the pages at any time or keep them, so their content is
-/// unknown.
+/// Whether bytes are zero after a purge. After `MEM_RESET`, the system may drop the pages at any
+/// time or keep them, so their content is unknown.
 pub(super) const PURGED_IS_ZERO: bool = false;
 
 pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {

@@ -41,9 +41,9 @@ impl Home {
     /// Decides whether a superblock whose spans are all free stays mapped.
     ///
     /// The superblock stays mapped if at least half of its spans are cached and the cache is within
-    /// its bound. A later purge of one of its spans then calls this again. Otherwise the superblock
-    /// becomes the spare superblock of its table, and the former spare is unmapped with its cached
-    /// spans.
+    /// its bound. A later purge of one of its spans then calls this function again. Otherwise the
+    /// superblock becomes the spare one of its table, and this function unmaps the former spare if
+    /// all of its spans are free.
     fn retire(&'static self) {
         let table = self.table();
         let cached = self.superblock.dirty_spans() * 2 >= table.order().spans();
@@ -60,9 +60,9 @@ impl Home {
         }
     }
 
-    /// Unmaps the superblock if all of its spans are free. If the operating system refuses, the
-    /// superblock stays as it is. The caller passes the table, because a superblock that was never
-    /// open does not know its directory yet. Returns whether the superblock was unmapped.
+    /// Unmaps the superblock if all of its spans are free, and returns whether it did. If the
+    /// operating system refuses, the superblock stays as it is. The caller passes the table,
+    /// because a superblock that was never open does not know its directory yet.
     pub(super) fn unmap_if_empty(&self, table: &Table) -> bool {
         let Some((base, dirty)) = self.superblock.close(table.order().all_bits()) else { return false };
         // SAFETY: the base of an open superblock is not null (G2).

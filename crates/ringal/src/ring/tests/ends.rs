@@ -27,7 +27,7 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    /// Starts a release, then drops the ring of its buffer.
+    /// Creates a ring and a buffer whose release has read `closed`, then drops the ring.
     fn new(parked: &'static ParkedStores) -> Self {
         let mut ring = ring_in(parked);
         let guard = ring.chain.guard(0);
@@ -128,7 +128,8 @@ fn unfinished_early_release_keeps_its_store() {
     assert_eq!(parked.count(), 0);
 }
 
-/// Each drop of a ring and each last release loads few guards, however many stores are parked.
+/// Each drop of a ring and each last release loads only a few guards, however many stores are
+/// parked.
 #[test]
 fn dropping_rings_with_live_buffers_takes_linear_work() {
     for count in [100, 4_000] {

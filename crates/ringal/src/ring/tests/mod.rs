@@ -102,8 +102,8 @@ fn low_moves_when_its_region_stays_taken_for_long() {
     let kept = ring.fixed(SMALL).unwrap();
     let interval = ring.chain.interval;
     let laps = |intervals| intervals * interval / 4 / region_of(SMALL);
-    // `low` does not move soon, although the memory after it is reused. The buffer at `low` may
-    // only be the last of several buffers to be freed.
+    // `low` does not move soon, although the memory after it is reused. The buffer at `low` could
+    // simply be the last of several buffers to be freed.
     (0..laps(100)).for_each(|_| drop(fill(&mut ring, SMALL, 4)));
     assert_eq!(ring.chain.low, 0);
     assert!(ring.chain.high < 30 * interval, "{:?}", ring.chain);
@@ -154,8 +154,8 @@ fn batches_of_large_buffers_reuse_the_same_addresses() {
 /// The size of a buffer in bytes in the tests of windows that rest.
 const BYTES: usize = if cfg!(miri) { 32 << 10 } else { 1 << 10 };
 
-/// Allocates `batches` batches of `bytes` bytes in a ring of 8 MiB, and frees each batch at once.
-/// Returns the highest offset that the head reached.
+/// Allocates `batches` batches of `bytes` bytes in a ring of 8 MiB, and frees each batch before it
+/// allocates the next one. Returns the highest offset that the head reached.
 fn high_after_bursts(batches: usize, bytes: usize) -> usize {
     let mut ring = RingAl::new(8 << 20);
     for _ in 0..batches {
@@ -216,7 +216,7 @@ fn window_of_aligned_buffers_does_not_rest_if_they_are_freed_one_by_one() {
 }
 
 /// If a buffer does not fit between older ones, the head jumps to the frontier. A region right
-/// behind the jump must not become the probe, because it is as old as the one at `low`.
+/// after the jump must not become the probe, because it is as old as the one at `low`.
 #[test]
 #[cfg_attr(miri, ignore = "takes many buffers; the test of bursts runs this code under Miri")]
 fn window_of_mixed_sizes_does_not_rest_if_buffers_are_freed_one_by_one() {
@@ -227,7 +227,7 @@ fn window_of_mixed_sizes_does_not_rest_if_buffers_are_freed_one_by_one() {
     assert!(high < 1 << 20, "{high}");
 }
 
-/// The ring places extendable buffers at the head and at the frontier in turn.
+/// The ring alternately places extendable buffers at the head and at the frontier.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes; smaller tests run this code under Miri")]
 fn window_of_extendable_buffers_does_not_rest_if_they_are_freed_one_by_one() {
@@ -240,8 +240,8 @@ fn window_of_extendable_buffers_does_not_rest_if_they_are_freed_one_by_one() {
     assert!(high < 1 << 20, "{high}");
 }
 
-/// The buffer at `low` lives longer than those after it, as the head of a request does. The region
-/// at `probe` is free long before the one at `low`, so no burst freed both.
+/// The buffer at `low` lives longer than those after it, like a buffer with the header of a
+/// request. The region at `probe` is free long before the one at `low`, so no burst freed both.
 #[test]
 #[cfg_attr(miri, ignore = "takes many buffers; the test of bursts runs this code under Miri")]
 fn window_does_not_rest_if_only_its_first_buffer_lives_long() {

@@ -17,7 +17,7 @@ fn free_on_a_thread_with_a_bundle<const N: usize>(model: &Model, slots: [Sent; N
         unsafe { model::set(&raw const *bundle) };
         slots.into_iter().for_each(|slot| there.free_elsewhere(slot));
         publish_bundle(&bundle);
-        // SAFETY: null stands for no bundle.
+        // SAFETY: null names no bundle, so nothing must stay alive.
         unsafe { model::set(core::ptr::null()) };
     })
 }

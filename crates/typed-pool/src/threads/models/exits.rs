@@ -1,5 +1,5 @@
-//! Models of thread exit: countdowns, and the next holder of a record. No model trims before it
-//! checks that nothing is held.
+//! Models of thread exit: countdowns, and the next holder of a record. No model calls
+//! `Thread::trim` before it checks that nothing is held.
 
 use loom::thread;
 

@@ -160,7 +160,7 @@ impl Model {
     /// Frees a slot on a thread without a record, in the state NOWHERE or GONE.
     fn free_elsewhere(&self, slot: Sent) {
         let nowhere = ThreadHeap::nowhere();
-        // SAFETY: the heap belongs to no thread.
+        // SAFETY: `nowhere` is a heap for threads that own nothing, and has no unit.
         self.free_as(unsafe { Heaps::new(&raw const nowhere).owner(0) }, slot);
     }
 

@@ -1,5 +1,5 @@
 //! Models of a thread that purges units while their owner wakes up. Loom does not see the memory of
-//! slots, so the claim and the foreign words of a unit have witnesses that stand for the unit's
+//! slots, so accesses to witnesses in the unit's claim and foreign words represent accesses to the
 //! slots. The purge also writes zeros, which destroy the links of free slots.
 
 use ephemera_prim::idle::IdleBy;
@@ -34,13 +34,11 @@ impl Thread<'_> {
         self.heaps.first().heap.spec().layout(3).size()
     }
 
-    /// Books the remote frees.
     fn book_mail(&self) {
         // SAFETY: this thread holds the record; a family of one type has one heap.
         unsafe { self.heaps.owner(0) }.book_mail();
     }
 
-    /// Returns the thread's record, for another thread.
     fn record_to_send(&self) -> Sent {
         Sent(NonNull::from(self.record).cast())
     }

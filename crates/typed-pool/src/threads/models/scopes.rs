@@ -1,5 +1,5 @@
-//! Models of scopes: threads enter and leave a scope, and the scope ends. No model trims before it
-//! checks that nothing is held.
+//! Models of scopes: threads enter and leave a scope, and the scope ends. No model calls
+//! `Thread::trim` before it checks that nothing is held.
 
 use ephemera_prim::account::Account;
 use ephemera_prim::record::Record;
@@ -13,7 +13,8 @@ impl<'w> Thread<'w> {
         Self::start(model)
     }
 
-    /// Leaves the scope. Its units stay.
+    /// Leaves the scope. The scope's units stay, unless the thread drains remote frees from their
+    /// heap.
     fn leave(self) {
         lease_end::leave_scope(self.into_lease());
     }
@@ -151,8 +152,8 @@ fn loom_the_next_scope_adopts_a_unit_during_a_remote_free() {
     });
 }
 
-/// Two threads are in a scope. Both came from another scope, and the ledger of that scope must not
-/// change. Each thread holds less than the limit, and both together exceed the limit.
+/// Two threads are in a scope. Both entered it from an outer scope, whose ledger must not change.
+/// Each thread holds less than the limit, and both together exceed the limit.
 #[test]
 fn loom_two_threads_that_reach_a_limit_together_mark_the_scope() {
     check(|| {

@@ -32,7 +32,7 @@ struct ModelPool {
 }
 
 impl ModelHeaps {
-    /// Writes a witness. This stands for a write to the heaps by one thread in the scope.
+    /// Writes a witness, as one thread in the scope writes to the heaps.
     fn work(&self, which: usize) {
         // SAFETY: loom reports a race before this write.
         self.work[which].with_mut(|count| unsafe { *count += 1 });
@@ -66,7 +66,7 @@ fn with_pool(model: impl Fn(&'static ModelPool, [&'static ModelHeaps; 2]) + Sync
     });
 }
 
-/// Two scopes end while two others start.
+/// Each of two threads ends a scope and starts another one.
 #[test]
 fn loom_heaps_of_ended_scopes_have_one_user_each() {
     with_pool(|pool, [first, second]| {

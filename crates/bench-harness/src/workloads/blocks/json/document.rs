@@ -28,8 +28,8 @@ pub struct Document {
 }
 
 impl Document {
-    /// Looks for the real document below all installed toolchains. Returns the longest one, since
-    /// some releases have a shortened file.
+    /// Looks for the real document below all installed toolchains. Returns the path of the longest
+    /// one, because some releases have a shortened file, or `None` if there is none.
     #[must_use]
     pub fn find() -> Option<PathBuf> {
         let length = |path: &PathBuf| path.metadata().map_or(0, |file| file.len());
@@ -92,9 +92,9 @@ fn output(program: &str, arguments: &[&str]) -> Vec<String> {
 const SYLLABLES: [&str; 16] =
     ["va", "dd", "qs", "mul", "ld", "st", "cvt", "sh", "lane", "hi", "lo", "min", "max", "abs", "ro", "tbl"];
 
-/// Writes a catalogue of invented instructions of at least `length` bytes, the same on every host
-/// for a seed. It has mostly short strings and small objects in lists, and some numbers, booleans,
-/// nulls and escapes.
+/// Returns a JSON catalogue of invented instructions with at least `length` bytes. A seed gives the
+/// same text on every host. The text has mostly short strings and small objects in lists, and some
+/// numbers, booleans, nulls and escapes.
 pub(super) fn generate(seed: u64, length: usize) -> Vec<u8> {
     let mut rng = stream(seed, 4);
     let mut text = String::with_capacity(length + 4096);

@@ -20,7 +20,7 @@ use crate::tally;
 use crate::workloads::litter::{self, Census, Histogram};
 use crate::workloads::{Cell, Context, StateCell};
 
-/// Parses, walks and drops a document. The checksum is that of the walk.
+/// Parses, walks and drops a document, and returns the checksum of the walk.
 ///
 /// # Errors
 ///

@@ -208,7 +208,8 @@ impl<S: Storage> Parser<'_, S> {
         Ok(())
     }
 
-    /// Parses four hexadecimal digits, and four more after the first half of a surrogate pair.
+    /// Parses the four digits of a `\u` escape, and after the first half of a surrogate pair also
+    /// the escape of the second half. Appends the character to `text`.
     fn unicode(&mut self, text: &mut Text<S::Alloc>) -> Result<(), ParseError> {
         let mut code = self.hex()?;
         if (0xD800..0xDC00).contains(&code) && self.text[self.at..].starts_with(b"\\u") {

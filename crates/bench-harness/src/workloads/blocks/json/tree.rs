@@ -1,4 +1,4 @@
-//! The tree that the parser builds. A [`Storage`] decides where its parts are.
+//! The tree that the parser builds. A [`Storage`] decides where the parts of the tree are.
 
 use core::ops::Deref;
 
@@ -66,7 +66,7 @@ pub(crate) enum JsonNode<S: Storage> {
     Map(Vec<Member<S>, S::Alloc>),
 }
 
-// This impl is explicit because a node contains nodes, so the compiler would recurse without end.
+// A node contains nodes, so the compiler would recurse without end if it had to derive this impl.
 impl<S: Storage> Unpin for JsonNode<S> {}
 
 /// The result of a walk.
@@ -116,7 +116,7 @@ impl JsonWalk {
     }
 }
 
-/// Visits every value and every byte of text, in document order.
+/// Reads every value and every byte of text, in document order.
 pub(crate) fn walk<S: Storage>(root: &JsonNode<S>) -> JsonWalk {
     let mut found = JsonWalk::default();
     found.node(root);

@@ -1,6 +1,6 @@
-//! R2, CSV: rows stream through a window of a thousand. Each field that is not empty has a buffer,
-//! and a group-by counts the rows of the window by a key. The csv crate reads the rows and reuses
-//! its record, so the loop allocates only the buffers.
+//! R2, CSV: rows stream through a window of a thousand rows. Each field that is not empty has a
+//! buffer, and a group-by counts the rows of the window by a key. The csv crate reads the rows and
+//! reuses its record, so the loop allocates only the buffers.
 
 mod table;
 
@@ -23,7 +23,7 @@ const GROUPS: usize = 4096;
 struct RowWindow<B> {
     /// The fields, [`COLUMNS`] for each row.
     fields: Vec<Option<OrHeap<B>>>,
-    /// For each row, the index of its key field.
+    /// For each row, the index of the key among its fields.
     keys: Vec<u8>,
     /// In a check run, for each row a number that depends on every byte of its fields.
     digests: Vec<u64>,

@@ -13,7 +13,7 @@ use crate::workloads::draws::stream;
 
 /// The number of rows in the window.
 pub(super) const ROWS: usize = 1000;
-/// The largest number of fields that are read from a row.
+/// The maximum number of fields that the workload reads from a row.
 pub(super) const COLUMNS: usize = 16;
 
 /// The tables, each with the index of its key column.
@@ -43,7 +43,7 @@ pub(crate) struct CsvTable {
 }
 
 impl CsvTable {
-    /// Returns the table of this host, which is read once.
+    /// Returns the table of this host. The first call reads or generates it.
     ///
     /// # Panics
     ///
@@ -113,7 +113,8 @@ impl CsvTable {
         Self::new(text.into_bytes()).expect("the generator writes CSV")
     }
 
-    /// Reads a text to its end, and measures its windows. Returns `None` if it is not CSV.
+    /// Reads a text to its end, and measures its windows. Returns `None` if the text is not CSV, or
+    /// if a row has only empty fields.
     fn new(text: Vec<u8>) -> Option<Self> {
         let mut reader = reader(&text);
         let mut record = ByteRecord::new();
@@ -140,7 +141,8 @@ impl CsvTable {
     }
 }
 
-/// Returns a reader that accepts rows with any number of fields and has no header row.
+/// Returns a reader that accepts rows with any number of fields, and does not treat the first row
+/// as a header.
 pub(super) fn reader(text: &[u8]) -> Reader<&[u8]> {
     ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text)
 }
@@ -172,7 +174,8 @@ fn cut(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     ends.windows(2).map(whole).collect()
 }
 
-/// Returns the directory of the package's data in cargo's registry of sources.
+/// Returns the directory of the package's data in cargo's registry of sources, or `None` if it is
+/// not there.
 fn folder() -> Option<PathBuf> {
     let cargo = env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = cargo.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))?;

@@ -11,14 +11,13 @@ use rand::seq::SliceRandom;
 use crate::workloads::blocks::json::toolchains;
 use crate::workloads::draws::stream;
 
-/// The number of pages.
 pub(crate) const PAGES: usize = 64;
 /// The largest length of a page, in bytes. Longer pages are truncated.
 pub(super) const LONGEST: usize = 64 * 1024;
 /// The directories of the pages within a toolchain's documentation.
 const FOLDERS: [&str; 3] = ["std/collections", "std/io", "std/vec"];
 
-/// Returns the pages of this host, which are read once.
+/// Returns the pages of this host. The first call reads or generates them.
 pub(super) fn shared() -> Arc<Vec<Vec<u8>>> {
     static SHARED: OnceLock<Arc<Vec<Vec<u8>>>> = OnceLock::new();
     Arc::clone(SHARED.get_or_init(|| Arc::new(installed().unwrap_or_else(|| generated(4141)))))

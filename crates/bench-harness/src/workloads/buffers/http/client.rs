@@ -1,4 +1,4 @@
-//! The client of R3: one thread with two connections and a fixed amount of memory.
+//! The client of R3: one thread with a fixed number of connections and a fixed amount of memory.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use super::server::{HEAD, head};
 use crate::tally;
 use crate::workloads::{Load, load, mix};
 
-/// The time that the open loop waits for the last answers.
+/// The time that the open loop waits for the last answers after the end of its load.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A request whose answer is not complete.
@@ -32,7 +32,7 @@ struct Connection {
     got: usize,
 }
 
-/// The client.
+/// The client: its connections, the pages that it expects, and its requests.
 #[derive(Debug)]
 pub(super) struct Client {
     connections: Vec<Connection>,
@@ -41,7 +41,7 @@ pub(super) struct Client {
     scratch: Vec<u8>,
     /// Whether the client compares every received byte with the expected answer.
     checked: bool,
-    /// Whether the client has its own processor and may spin.
+    /// Whether the client has its own processor, and so spins while it waits.
     alone: bool,
     sum: u64,
 }
@@ -85,7 +85,7 @@ impl Connection {
 }
 
 impl Client {
-    /// Creates a client of open connections.
+    /// Creates a client that sends its requests through `streams`.
     pub(super) fn new(
         streams: Vec<TcpStream>,
         pages: Arc<Vec<Vec<u8>>>,
@@ -142,8 +142,8 @@ impl Client {
         Ok(self.sum)
     }
 
-    /// Sends requests at a steady rate, however long the answers take. Returns latencies in
-    /// nanoseconds since a request was due.
+    /// Sends requests at a steady rate, however long the answers take. Returns the latencies in
+    /// nanoseconds, each from the time at which its request was due.
     ///
     /// # Errors
     ///

@@ -2,9 +2,10 @@
 //! contender's buffers.
 //!
 //! A sample is a closed loop: on each connection, a request follows the answer to the previous one.
-//! The system takes most of the time of a sample, so the ratio shows how much of an allocator's
-//! lead remains in a server. Latencies are measured separately in an open loop: requests leave at
-//! fixed times, whether or not answers have arrived, and a latency starts when its request is due.
+//! The operating system takes most of the time of a sample, so the ratio shows how much of an
+//! allocator's lead remains in a server. Latencies are measured separately in an open loop:
+//! requests leave at fixed times, whether or not answers have arrived, and a latency starts when
+//! its request is due.
 
 mod bodies;
 mod client;
@@ -25,7 +26,6 @@ use crate::contenders::buffers::EachBytesMut;
 use crate::workloads::crew::spawn;
 use crate::workloads::{Cell, Context, Load, litter};
 
-/// The number of connections.
 const CONNECTIONS: usize = 2;
 
 struct Http<S> {
@@ -95,7 +95,7 @@ impl<S> Drop for Http<S> {
 }
 
 /// Answers `requests` requests with buffers of the crate `bytes`, on one connection and on this
-/// thread, for a recording. `begin` is called when everything is ready. After that call only this
+/// thread, for a recording. Calls `begin` when everything is ready. After that call, only this
 /// thread allocates, because the client has already allocated everything that it needs.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ use crate::buffers::{Demand, Readable, Source, give};
 /// The largest number of bytes that the server reads from a connection at once. It is also the
 /// length of the longest request.
 const READ: usize = 4096;
-/// The end of a request's head.
+/// The bytes that end the head of a request.
 const BLANK: &[u8; 4] = b"\r\n\r\n";
 /// The length of an answer's head, in bytes.
 pub(super) const HEAD: usize = 44;
@@ -29,13 +29,14 @@ pub(super) fn head(mut length: usize) -> [u8; HEAD] {
     head
 }
 
-/// Returns the end of the first request in `arrived`, or `None` if the request is not complete.
+/// Returns the length of the first request in `arrived`, or `None` if the request is not complete.
 fn end(arrived: &[u8]) -> Option<usize> {
     let blank = arrived.windows(BLANK.len()).position(|window| window == BLANK)?;
     Some(blank + BLANK.len())
 }
 
-/// Returns the page that a request names, such as 17 for `GET /17 HTTP/1.1`.
+/// Returns the page that a request names, such as 17 for `GET /17 HTTP/1.1`, or `None` if there is
+/// no such page.
 fn page(request: &impl Readable) -> Option<usize> {
     let mut page = None;
     request.read(|piece| {
@@ -46,7 +47,8 @@ fn page(request: &impl Readable) -> Option<usize> {
     page.filter(|&page| page < PAGES)
 }
 
-/// Answers all requests of a connection. Adds the number of refusals to `refused`.
+/// Answers the requests of a connection until the client closes it. Adds the number of refusals to
+/// `refused`.
 ///
 /// # Errors
 ///

@@ -18,12 +18,12 @@ pub(crate) struct Syntax {
 }
 
 impl Syntax {
-    /// Parses the files. A file that `syn` does not understand is left out.
+    /// Parses the files, and leaves out each file that `syn` cannot parse.
     pub(crate) fn of(files: &[String]) -> Self {
         let mut flat = Flattener::default();
         for file in files {
             if let Ok(file) = syn::parse_file(file) {
-                // A file counts as a module.
+                // The root of a file is an item, like a module.
                 flat.node(NodeKind::Item, Head::default(), |flat| flat.visit_file(&file));
             }
         }

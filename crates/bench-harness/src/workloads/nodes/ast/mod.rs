@@ -1,8 +1,9 @@
 //! R4, AST: lowers Rust sources into a tree of twelve types of node, visits it and drops it.
 //!
 //! `syn` parses the files in advance, and the result is a list of events, the starts and ends of
-//! nodes. The timed part only reads this list, so its time includes its own nodes but not those of
-//! `syn`. Nodes of one kind are linked in a list below their parent. Only nodes take memory.
+//! nodes. The timed part reads only this list, so the time includes the nodes of R4's tree but not
+//! those of `syn`. Nodes of one kind are linked in a list below their parent. The tree allocates
+//! only nodes.
 
 mod events;
 mod tree;
@@ -45,7 +46,8 @@ fn prepare<F: NodeFamily>(littered: bool, context: &Context) -> Arc<Syntax> {
     syntax
 }
 
-/// Builds a cell that lowers, visits and drops the context's sources.
+/// Builds a cell that lowers, visits and drops the context's sources, on a littered heap if
+/// `littered`.
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
     let nodes = syntax.nodes() as usize;
@@ -61,7 +63,7 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
                 // SAFETY: the roots are from these pools.
                 unsafe { release(present, roots) };
             } else {
-                // Arenas are used as intended: no node is freed separately, and a reset frees
+                // Uses an arena as intended: does not free single nodes, because the reset frees
                 // everything.
                 mem::forget(roots);
                 *pools = None;
@@ -73,8 +75,8 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
     })
 }
 
-/// Builds a cell that lowers the context's sources once and visits the tree in each unit. The time
-/// of a visit shows how close together the nodes are.
+/// Builds a cell that lowers the context's sources once, on a littered heap if `littered`, and
+/// visits the tree in each unit. The time of a visit shows how close together the nodes are.
 pub(crate) fn visits<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
     let family = F::create();

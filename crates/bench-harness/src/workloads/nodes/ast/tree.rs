@@ -1,5 +1,5 @@
-//! The tree: twelve types of node, each with its own pool. A node has one list of children for each
-//! kind.
+//! The tree: twelve types of node, each with its own pool. A node has one list for each kind of
+//! children.
 
 use core::alloc::Layout;
 use core::ptr::null_mut;
@@ -87,7 +87,8 @@ pub(super) struct Head {
     pub(super) name: u32,
 }
 
-/// The start of a node. With the kind [`NodeKind::End`], it is the end of the innermost open node.
+/// An event: the start of a node of this kind, or with the kind [`NodeKind::End`] the end of the
+/// innermost open node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SyntaxEvent {
     pub(super) kind: NodeKind,
@@ -236,8 +237,8 @@ pub(super) fn lower<F: NodeFamily>(pools: &Pools<F>, events: &[SyntaxEvent]) -> 
     roots.first
 }
 
-/// Visits every node. The children of a node are visited kind by kind, in source order within a
-/// kind.
+/// Visits every node, and returns the number of nodes and a checksum. Visits the children of a node
+/// kind by kind, and in source order within a kind.
 #[inline(never)]
 pub(super) fn visit<F: NodeFamily>(roots: &List<F, Item<F>>) -> TreeWalk {
     let mut walk = TreeWalk::default();
