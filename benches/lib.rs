@@ -1,7 +1,7 @@
 //! Runs the harness's workloads under criterion, which keeps the history of each benchmark as HTML
 //! pages. The bench target of each crate only calls [`run`].
 //!
-//! Criterion measures one allocator after another. If the host slows down meanwhile, the later
+//! Criterion measures one allocator after another. If the host slows down during the run, the later
 //! allocators look slower. Use criterion to compare an allocator with its own past. To rank several
 //! allocators, use `cargo xtask bench`, which interleaves the same functions and compares pairs.
 

@@ -106,7 +106,6 @@ pub(crate) fn refused(layout: Layout) -> ! {
 
 /// An allocator that can have a row in a table.
 pub(crate) trait Contender: Sized + 'static {
-    /// The contender's card.
     const INFO: Info;
 
     /// The same allocator over a backing allocator that counts bytes, or `Self` if it does not
@@ -123,7 +122,6 @@ pub(crate) trait Contender: Sized + 'static {
     where
         Self: 'a;
 
-    /// Creates an instance.
     fn create() -> Self;
 
     /// Borrows the instance for a workload.

@@ -84,7 +84,6 @@ pub(crate) trait Growing {
 /// until the buffer and all its frozen handles are dropped, provided that callers uphold the
 /// contracts of these functions.
 pub(crate) unsafe trait Source: Sized + 'static {
-    /// The contender's card.
     const INFO: Info;
 
     /// Whether the workload verifies the bytes that it wrote: `true` in a check run and in the

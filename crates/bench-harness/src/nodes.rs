@@ -20,7 +20,6 @@ impl<T: Unpin + 'static> Node for T {}
 
 /// A contender that makes nodes of any type. Only one thread uses a structure.
 pub(crate) trait NodeFamily: Sized + 'static {
-    /// The contender's card.
     const INFO: Info;
 
     /// The handle of a node.
@@ -37,7 +36,6 @@ pub(crate) trait NodeFamily: Sized + 'static {
     /// names itself, and a pool names the system's heap.
     type Backing: Contender;
 
-    /// Creates an instance.
     fn create() -> Self;
 
     /// Creates the pool for nodes of type `T`. The pool must not be used after the family is

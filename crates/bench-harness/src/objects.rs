@@ -58,13 +58,11 @@ impl Object for Counter {
 
 /// A contender that makes pools for objects of any type.
 pub(crate) trait Maker: 'static {
-    /// The contender's card.
     const INFO: Info;
 
     /// The pool of values of type `T`.
     type Pool<T: Object>: RawPool<T>;
 
-    /// Creates a pool.
     fn make<T: Object>() -> Self::Pool<T>;
 
     /// Creates a pool for at most `objects` live objects, a number that a user would know in
@@ -78,7 +76,6 @@ pub(crate) trait Maker: 'static {
 /// A contender that makes pools for values of any type. Its handles dereference to the values, so
 /// it takes part in the tables of objects and of nodes.
 pub(crate) trait PoolFamily: Default + 'static {
-    /// The contender's card.
     const INFO: Info;
 
     /// The handle of a value.
@@ -87,7 +84,6 @@ pub(crate) trait PoolFamily: Default + 'static {
     /// The pool of values of type `T`.
     type Pool<T: Node>: RawPool<T, Handle = Self::Box<T>>;
 
-    /// Creates a pool.
     fn pool_of<T: Node>() -> Self::Pool<T>;
 }
 

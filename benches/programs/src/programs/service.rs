@@ -39,7 +39,6 @@ const BURST: (usize, usize) = (64_000, 1_000);
 /// The number of requests between a burst and the reading of the resident memory after it.
 const AFTER: u64 = 10;
 
-/// The number of items in a document.
 const ITEMS: u64 = 110;
 /// The number of different documents.
 const DOCUMENTS: u64 = 16;

@@ -56,9 +56,7 @@ pub struct RunPlan {
 pub(super) enum StepWork {
     /// Time all contenders in the process with this number. The step of process 0 also checks them.
     Time(u32),
-    /// Measure memory.
     Memory,
-    /// Measure latencies.
     Latencies,
     /// Run each contender in its own processes.
     Alone,

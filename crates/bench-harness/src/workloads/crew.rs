@@ -63,7 +63,6 @@ pub(super) struct Meeting {
 }
 
 impl Meeting {
-    /// Creates a barrier for `threads` threads.
     pub(super) fn new(threads: usize) -> Self {
         Self { came: AtomicUsize::new(0), threads }
     }

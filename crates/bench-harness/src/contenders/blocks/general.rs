@@ -14,7 +14,6 @@ pub(crate) trait Library: Copy + 'static {
     /// The type of the allocator, which need not be `Copy`.
     type Alloc: GlobalAlloc;
 
-    /// The allocator.
     const ALLOC: Self::Alloc;
 }
 
@@ -150,12 +149,10 @@ library! {
     Info::new("snmalloc", env!("EPHEMERA_VERSION_SNMALLOC"), Caps::GENERAL, "C++, not inlined")
 }
 chunked! {
-    /// Our `OneRingAlloc`.
     OurOneRing = ring_alloc::OneRingAlloc,
     Info::new("OneRingAlloc", env!("EPHEMERA_VERSION_RING_ALLOC"), Caps::GENERAL, "")
 }
 chunked! {
-    /// Our `PooledAllocator`.
     OurPooled = typed_pool::PooledAllocator,
     Info::new("PooledAllocator", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::GENERAL, "")
 }

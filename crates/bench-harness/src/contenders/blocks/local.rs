@@ -46,12 +46,10 @@ macro_rules! local {
 }
 
 local! {
-    /// Our `RingAlloc`.
     OurRing<A: Allocator = Global> = ring_alloc::RingAlloc<A>, ring_alloc::RingAlloc::new_in, Api02,
     Info::counted("RingAlloc", env!("EPHEMERA_VERSION_RING_ALLOC"), Caps::LOCAL, "one thread")
 }
 local! {
-    /// Upstream's `RingAlloc`.
     UpstreamRing<A: Allocator = Global> =
         upstream_ring_alloc::RingAlloc<A>, upstream_ring_alloc::RingAlloc::new_in, Api02,
     Info::counted(

@@ -7,7 +7,6 @@ use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
-/// The crate's pool.
 pub(crate) struct BytesBufPool(GlobalPool);
 
 impl Readable for BytesBuf {

@@ -70,7 +70,6 @@ mod linked {
         fn ephemera_set_allocations() -> u64;
     }
 
-    /// A hash set in C++.
     pub(super) struct CppSet {
         set: NonNull<c_void>,
         elements: u64,

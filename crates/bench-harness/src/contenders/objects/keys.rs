@@ -17,12 +17,10 @@ objects! {
     Info::new("slab", env!("EPHEMERA_VERSION_SLAB"), Caps::LOCAL, "keys; objects move when it grows")
 }
 objects! {
-    /// `slab` in a mutex.
     LockedSlab = Mutex<Slab<T>>, Mutex::new(Slab::new()),
     Info::new("slab and a mutex", env!("EPHEMERA_VERSION_SLAB"), Caps::GENERAL, "keys; a lock")
 }
 objects! {
-    /// `sharded-slab`.
     ShardedSlab = Sharded<T>, Sharded::new(),
     Info::new("sharded-slab", env!("EPHEMERA_VERSION_SHARDED_SLAB"), Caps::GENERAL, "keys")
 }

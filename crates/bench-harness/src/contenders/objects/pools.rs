@@ -72,17 +72,14 @@ macro_rules! handles {
 }
 
 handles! {
-    /// Upstream's `Pool`.
     UpstreamPool = upstream::Pool<T>, upstream::Pool::new(), alloc -> upstream::PoolBox<T>,
     Info::new("upstream Pool", env!("EPHEMERA_VERSION_UPSTREAM_SHARED_ARENA"), Caps::LOCAL, "one thread")
 }
 handles! {
-    /// Upstream's `Arena`.
     UpstreamArena = upstream::Arena<T>, upstream::Arena::new(), alloc -> upstream::ArenaBox<T>,
     Info::new("upstream Arena", env!("EPHEMERA_VERSION_UPSTREAM_SHARED_ARENA"), Caps::MAKES_HERE, "one thread makes")
 }
 handles! {
-    /// Upstream's `SharedArena`.
     UpstreamShared = upstream::SharedArena<T>, upstream::SharedArena::new(), alloc -> upstream::ArenaBox<T>,
     Info::new("upstream SharedArena", env!("EPHEMERA_VERSION_UPSTREAM_SHARED_ARENA"), Caps::GENERAL, "")
 }
@@ -104,17 +101,14 @@ handles! {
     )
 }
 handles! {
-    /// Our `Pool`.
     OurPool = ours::Pool<T>, ours::Pool::new(), alloc -> ours::PoolBox<T>,
     Info::new("Pool", env!("EPHEMERA_VERSION_SHARED_ARENA"), Caps::LOCAL, "one thread")
 }
 handles! {
-    /// Our `Arena`.
     OurArena = ours::Arena<T>, ours::Arena::new(), alloc -> ours::ArenaBox<T>,
     Info::new("Arena", env!("EPHEMERA_VERSION_SHARED_ARENA"), Caps::MAKES_HERE, "one thread makes")
 }
 handles! {
-    /// Our `SharedArena`.
     OurShared = ours::SharedArena<T>, ours::SharedArena::new(), alloc -> ours::ArenaBox<T>,
     Info::new("SharedArena", env!("EPHEMERA_VERSION_SHARED_ARENA"), Caps::GENERAL, "")
 }
@@ -205,13 +199,11 @@ macro_rules! objects {
 pub(super) use objects;
 
 objects! {
-    /// infinity_pool's `PinnedPool`.
     Infinity = Handles<infinity::PinnedPool<T>>, Handles(infinity::PinnedPool::new()),
     Info::new("infinity_pool PinnedPool", env!("EPHEMERA_VERSION_INFINITY_POOL"), Caps::GENERAL, "a lock")
 }
 pool! { Object: infinity::PinnedPool<T>, insert -> infinity::PooledMut<T> }
 objects! {
-    /// infinity_pool's `LocalPinnedPool`.
     InfinityLocal = Handles<infinity::LocalPinnedPool<T>>, Handles(infinity::LocalPinnedPool::new()),
     Info::new("infinity_pool LocalPinnedPool", env!("EPHEMERA_VERSION_INFINITY_POOL"), Caps::LOCAL, "one thread")
 }
@@ -222,7 +214,6 @@ objects! {
     Info::new("textbook and a mutex", "none", Caps::GENERAL, "a lock; returns no memory")
 }
 objects! {
-    /// Our `PooledBox`.
     Boxed = EveryPool, EveryPool,
     Info::new("PooledBox", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::GENERAL, "")
 }

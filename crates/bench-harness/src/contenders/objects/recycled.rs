@@ -115,7 +115,6 @@ macro_rules! contender {
 }
 
 contender! {
-    /// `opool`'s `Pool`.
     OPool, Queue, RefGuard,
     Info::new(
         "opool Pool",
@@ -125,7 +124,6 @@ contender! {
     )
 }
 contender! {
-    /// `opool`'s `LocalPool`.
     OPoolLocal, LocalPool, RefLocalGuard,
     Info::new(
         "opool LocalPool",

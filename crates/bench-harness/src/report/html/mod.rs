@@ -17,7 +17,6 @@ use super::text::{LEGEND, UNTRUSTED, bar_grid, grid, host_block, latencies};
 use crate::runner::ContenderState;
 use crate::stats::Verdict;
 
-/// A section of the page.
 struct Section {
     id: &'static str,
     /// The section's name in the list of sections.

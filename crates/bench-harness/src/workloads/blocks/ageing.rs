@@ -19,7 +19,6 @@ use crate::workloads::alone::{AloneFigures, AloneOrder, READINGS, ResidentAt};
 use crate::workloads::draws::{self, SplitMix64, stream};
 use crate::workloads::{Cell, Context, load, mix};
 
-/// The number of entries in the cache.
 const ENTRIES: usize = 30_000;
 /// The smallest centre of the sizes of entries, in bytes.
 const LEAST: f64 = 64.0;

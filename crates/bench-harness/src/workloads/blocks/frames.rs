@@ -18,7 +18,6 @@ use crate::blocks::{BlockHandle, Contender, RawAlloc};
 use crate::workloads::draws::{self, stream};
 use crate::workloads::{Cell, Context, Load, load, mix};
 
-/// The number of steps in a frame.
 const STEPS: usize = 25;
 /// The mean number of blocks that a step allocates.
 const BLOCKS: f64 = 200.0;

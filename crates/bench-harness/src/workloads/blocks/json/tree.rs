@@ -44,13 +44,11 @@ pub(crate) type Text<A> = Vec<u8, A>;
 
 /// A member of an object.
 pub(crate) struct Member<S: Storage> {
-    /// The name of the member.
     pub(crate) key: Text<S::Alloc>,
-    /// The value of the member.
     pub(crate) value: S::Boxed,
 }
 
-/// A value.
+/// A JSON value.
 pub(crate) enum JsonNode<S: Storage> {
     /// `null`
     Null,

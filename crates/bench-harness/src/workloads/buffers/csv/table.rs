@@ -30,7 +30,6 @@ const FOLDER: &str = "examples/data/bench";
 pub(crate) struct CsvTable {
     /// The rows as in the files.
     pub(crate) text: Vec<u8>,
-    /// The number of rows.
     pub(crate) rows: usize,
     /// The number of fields that are not empty, in all rows.
     pub(crate) fields: usize,

@@ -106,7 +106,6 @@ macro_rules! tree {
             End,
         }
 
-        /// The number of kinds.
         pub(super) const KINDS: usize = NodeKind::End as usize;
 
         impl NodeKind {
@@ -205,23 +204,17 @@ tree! {
     Variant: variants { attrs: Attr, fields: Field, exprs: Expr }
     /// A generic parameter, or a predicate of a `where` clause.
     Generic: generics { types: Type, segments: Segment, exprs: Expr }
-    /// A type.
     Type: types { types: Type, segments: Segment, exprs: Expr }
     /// A segment of a path.
     Segment: segments { types: Type, exprs: Expr }
-    /// A block.
     Block: blocks { stmts: Stmt }
-    /// A statement.
     Stmt: stmts { attrs: Attr, pats: Pat, segments: Segment, exprs: Expr, items: Item }
-    /// An expression.
     Expr: exprs {
         segments: Segment, types: Type, pats: Pat, exprs: Expr, arms: Arm, blocks: Block
     }
     /// An arm of a match.
     Arm: arms { pats: Pat, exprs: Expr }
-    /// A pattern.
     Pat: pats { segments: Segment, types: Type, pats: Pat, exprs: Expr }
-    /// An attribute.
     Attr: attrs { segments: Segment, exprs: Expr }
 }
 
