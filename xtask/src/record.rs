@@ -66,8 +66,9 @@ pub(crate) fn main(_ws: &Workspace, _options: &RecordOptions) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The smallest and the largest accepted value of `--max-bytes`.
+/// The smallest accepted value of `--max-bytes`.
 const LEAST: u64 = 64 << 10;
+/// The largest accepted value of `--max-bytes`.
 const MOST: u64 = 16 << 40;
 
 /// Parses a number of bytes, with an optional unit: K, M, G or T.

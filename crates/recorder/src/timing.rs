@@ -71,7 +71,8 @@ pub struct ThreadClocks {
     waiting: Vec<(u8, bool, u64)>,
 }
 
-/// The notes in the part of a trace that has been read.
+/// The times in the part of a trace that has been read: processor times of threads and of the
+/// process, and measured times in the allocator and in the recorder.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timing {
     kinds: [OperationTimes; 5],

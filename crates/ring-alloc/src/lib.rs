@@ -32,9 +32,9 @@
 //! # Trade-offs
 //!
 //! * A long-lived block pins its whole chunk: 32 KiB for blocks up to 2 KiB, and 256 KiB for blocks
-//!   that are larger or are aligned to more than 512 bytes. That is its only cost, but a thousand
-//!   small long-lived blocks, scattered among short-lived ones, can pin a thousand chunks (32 MB).
-//!   Allocate such blocks elsewhere.
+//!   that are larger or are aligned to more than 512 bytes. A thousand small long-lived blocks,
+//!   scattered among short-lived ones, can pin a thousand chunks (32 MB). Allocate such blocks
+//!   elsewhere.
 //! * A block can grow in place only at the top of its chunk, so two vectors move if they grow
 //!   alternately.
 //! * A block larger than 64 KiB, or aligned to more than 4 KiB, comes from the backing allocator,

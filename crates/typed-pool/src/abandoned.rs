@@ -49,8 +49,8 @@ pub(crate) fn complain(words: core::fmt::Arguments<'_>) {
 ///
 /// The standard library offers no way to ask. A destroyed thread-local would prove that destructors
 /// are running, but a live one proves nothing, because destructors run in the reverse order of
-/// first use. This function therefore searches the backtrace for the functions with which the
-/// standard library runs thread-locals. It also returns `true` during the first use of a
+/// first use. This function therefore searches the backtrace for functions of the standard
+/// library's module of thread-locals. It also returns `true` during the first use of a
 /// thread-local, and in a stripped program, where the backtrace has no function names. It returns
 /// `false` under Miri, and would do so if a future version of the standard library renamed its
 /// functions. A panic in a destructor then ends the process.

@@ -31,8 +31,8 @@ const SLACK: usize = 16;
 /// The number of empty units that a heap keeps. A heap of a family keeps fewer if its units are
 /// large (`KEPT_BYTES`).
 pub(crate) const KEPT: usize = 4;
-/// The maximum size, in bytes, of the empty units that a heap of a family keeps at first. If one
-/// unit is larger, the heap keeps one unit.
+/// The maximum total size, in bytes, of the empty units that a heap of a family keeps at first. The
+/// heap keeps one unit even if that unit is larger.
 const KEPT_BYTES: usize = 128 << 10;
 /// The size, in bytes, of the kept units at which a heap of a family stops learning to keep more.
 const KEPT_MOST: usize = 4 << 20;

@@ -132,8 +132,8 @@ impl<U: ForeignHeader> Inbox<U> {
     /// The number of rounds is bounded by the pushes of other threads since the units were lent.
     ///
     /// # Safety
-    /// `rest` is null, or the caller borrowed all units from `rest` on by [`Inbox::lend`] from an
-    /// inbox of the same record.
+    /// `rest` is null, or the first unit of a list. The caller borrowed all units of this list with
+    /// [`Inbox::lend`], from an inbox of the same record as `self`.
     unsafe fn join_all(&self, rest: *mut U) {
         let mut first = rest;
         while !first.is_null() {

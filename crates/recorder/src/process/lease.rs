@@ -163,8 +163,8 @@ impl Recording {
     }
 }
 
-/// Runs at the end of a thread. Returns the thread's stream to the list, and lets later calls
-/// borrow.
+/// Runs at the end of a thread. Returns the thread's stream to the list, and makes the thread
+/// borrow a stream for each later call.
 pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     let ThreadWords { stream: held, number } = tls::get();
     // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the recording.

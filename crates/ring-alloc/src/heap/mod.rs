@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   front[class] --> the chunk being allocated from
-//!   empties[class] --> empty chunk --> empty chunk  (`rest::kept` at most, more while walked)
+//!   empties[class] --> empty chunk --> empty chunk  (at most `rest::kept`, or more during a walk)
 //!   chunks[class] <-> every chunk of the class, in any state
 //! ```
 //!

@@ -47,8 +47,8 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
 /// Turns a [`PooledBox`](crate::PooledBox) into a box of a trait object or a slice: `unsize!(boxed
 /// => dyn Trait)`. The standard library's `Box` coerces without a macro.
 ///
-/// The result is a `PooledBox<dyn Trait, AnyPool>`. The size and alignment of the value lead from
-/// its slot to its pool.
+/// The result is a `PooledBox<dyn Trait, AnyPool>`. A drop of the box finds the pool from the
+/// address, size and alignment of the value.
 ///
 /// # Examples
 ///

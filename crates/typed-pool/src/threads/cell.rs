@@ -22,7 +22,8 @@ pub(super) const NOTHING: *const ThreadHeap = (&raw const NO_HEAPS).cast();
 /// this bit, because heaps are aligned to more than one byte.
 const COUNTING: usize = 1;
 
-/// Returns the table that `word`, the `table` of a cell, names, or `None` if there is none.
+/// Returns the table that `word` points to, or `None` if `word` is null. `word` is the field
+/// `table` of a [`FamilyCell`]; its bit [`COUNTING`] is ignored.
 #[inline]
 fn table_of(word: *const ThreadHeap) -> Option<Heaps<'static>> {
     let first = word.map_addr(|addr| addr & !COUNTING);
