@@ -71,14 +71,14 @@ fn anchor(id: &str) -> String {
     format!("{}#{}", super::RESULTS, slug.to_ascii_lowercase())
 }
 
-/// Returns the table of the greatest certain losses to the best general allocator. Of workloads
-/// whose ids differ only in the last part, the table has at most one.
+/// Returns the table of the greatest certain losses to the best general allocator, with the fastest
+/// of our types in the same row. Of workloads whose ids differ only in the last part, the table has
+/// at most one.
 fn losses(recorded: &RecordedBench) -> Result<String> {
     let mut all: Vec<(f64, &SummaryTable, &SummaryRow, &SummaryRow)> = Vec::new();
     for workload in recorded.workloads.iter().filter(|workload| workload.trusted) {
         let Some(best) = best(workload) else { continue };
-        for row in workload.rows.iter().filter(|row| OURS.contains(&row.key.as_str()) && row.ratio.is_some())
-        {
+        for row in ours(workload) {
             let apart = ends(row).zip(ends(best)).is_some_and(|((low, _), (_, high))| low > high);
             if apart {
                 all.push((ratio(row) / ratio(best), workload, row, best));
@@ -87,28 +87,36 @@ fn losses(recorded: &RecordedBench) -> Result<String> {
     }
     all.sort_by(|one, other| other.0.total_cmp(&one.0));
     let mut families: Vec<&str> = Vec::new();
-    let mut out = String::from("| workload | ours | best general | times slower |\n|---|---|---|---|\n");
+    let mut out = String::from(
+        "| workload | ours | best general | times slower | best of ours |\n|---|---|---|---|---|\n",
+    );
     for (times, workload, row, best) in all {
         let family = workload.id.rsplit_once('/').map_or(&*workload.id, |(family, _)| family);
         if families.contains(&family) {
             continue;
         }
         families.push(family);
+        let cell = |row: &SummaryRow| format!("{:.2} {}", ratio(row), row.allocator);
+        let fastest = ours(workload).min_by(|one, other| ratio(one).total_cmp(&ratio(other)));
         writeln!(
             out,
-            "| [{}]({}) | {:.2} {} | {:.2} {} | {times:.1} |",
+            "| [{}]({}) | {} | {} | {times:.1} | {} |",
             workload.short_title(),
             anchor(&workload.id),
-            ratio(row),
-            row.allocator,
-            ratio(best),
-            best.allocator
+            cell(row),
+            cell(best),
+            cell(fastest.unwrap_or(row))
         )?;
         if families.len() == LOSSES {
             break;
         }
     }
     Ok(if families.is_empty() { "In this run, in no workload with certainty.\n".to_owned() } else { out })
+}
+
+/// Returns the rows of our types that have a ratio.
+fn ours(workload: &SummaryTable) -> impl Iterator<Item = &SummaryRow> {
+    workload.rows.iter().filter(|row| OURS.contains(&row.key.as_str()) && row.ratio.is_some())
 }
 
 #[cfg(test)]
@@ -150,7 +158,7 @@ mod tests {
     #[test]
     fn the_losses_are_certain_and_one_for_each_family() {
         let losses = losses(&RecordedBench::parse(SUMMARY).unwrap()).unwrap();
-        assert!(losses.contains("| 3.00 RingAlloc | 1.00 glibc | 3.0 |"), "{losses}");
+        assert!(losses.contains("| 3.00 RingAlloc | 1.00 glibc | 3.0 | 1.50 OneRingAlloc |"), "{losses}");
         assert_eq!(losses.lines().count(), 3, "{losses}");
         let none = SUMMARY.replace("true", "false");
         assert!(!super::losses(&RecordedBench::parse(&none).unwrap()).unwrap().contains('|'));
