@@ -6,9 +6,9 @@
 //! counts the free list. From then on, each free decrements `until`.
 //!
 //! At the end of a scope, the front may be *set aside*: its free slots move from the heap to the
-//! unit without being counted, and the unit stays the front. The first allocation of the next scope
-//! then takes the slow path, which counts the unit for that scope and returns the slots to the
-//! heap.
+//! unit without being counted, and the unit stays the front. The first slow path of the next scope
+//! counts the unit for that scope and returns the slots to the heap. Until then, only slots that
+//! were freed to the front after it was set aside serve allocations.
 
 use core::ptr;
 
