@@ -74,8 +74,8 @@ impl Host {
         }
     }
 
-    /// Returns whether the harness was built without optimisation. The figures of an unoptimised
-    /// build are meaningless.
+    /// Returns whether the harness was built with an `opt-level` other than 2 or 3. The figures of
+    /// such a build are meaningless.
     #[must_use]
     pub fn unoptimised() -> bool {
         !matches!(env!("EPHEMERA_OPT_LEVEL"), "2" | "3")

@@ -122,9 +122,9 @@ fn run_everywhere() -> usize {
     }
 }
 
-/// Runs the program and exits, if `EPHEMERA_REFUSE` is set. This function runs before the library's
-/// own function in the same section, so it decides how the threads end: by a key if `EPHEMERA_KEY`
-/// is set.
+/// If `EPHEMERA_REFUSE` is set, runs the program and exits. This function and the library's
+/// `at_load` are both in `.init_array`, and this function runs first. So it decides how threads
+/// end: by a thread-specific key if `EPHEMERA_KEY` is set, and otherwise as in a Rust program.
 extern "C" fn before_main() {
     // SAFETY: the name is NUL-terminated, and no other thread runs that could change the
     // variable.

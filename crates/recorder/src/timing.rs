@@ -118,8 +118,9 @@ impl Timing {
         }
     }
 
-    /// Adds a note of a thread's clocks. A long interval since the previous note counts if it is
-    /// more than twice the time for which the thread waited since that note.
+    /// Adds a note of a thread's clocks. Decides about the long intervals that were measured since
+    /// the thread's previous note: an interval counts if it is more than twice the total time for
+    /// which the thread waited between the two notes, and is left out otherwise.
     pub(crate) fn clocks(&mut self, thread: u32, clocks: &Clocks) {
         self.slow = self.slow.saturating_add(clocks.recorder);
         if self.process.is_none_or(|(time, _)| time <= clocks.time) {

@@ -63,10 +63,10 @@
 //!   finds no free slot at once) frees one unit of the surplus. The pools of [`PooledBox`] and
 //!   [`PooledAllocator`] keep 128 KiB instead of 4 units, but at least one unit. They never keep
 //!   more than 4 MiB in this way.
-//! * If other threads free many values of a thread, the thread's pool of a type, or one of its size
-//!   classes, grows to 2 MiB. The units that the other threads emptied then rest until their cache
-//!   lines have left the other cores. The pool shrinks within about 128 slow paths of the thread
-//!   after such frees end.
+//! * If other threads free many values that a thread allocated, the thread's pool of that type
+//!   grows to 2 MiB. In [`PooledAllocator`], one size class of the thread grows instead. The units
+//!   that the other threads emptied then rest until their cache lines have left the other cores.
+//!   The pool or class shrinks within about 128 slow paths of the thread after such frees end.
 //! * A pool may hold one freed slot for its next allocation. Until that allocation or a trim, the
 //!   slot keeps its unit of up to 64 KiB allocated.
 //! * The pools of [`PooledBox`] and [`PooledAllocator`] take their units, and blocks that are too

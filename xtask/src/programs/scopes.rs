@@ -1,5 +1,5 @@
-//! `cargo xtask bench --scopes`: measures the operations of a scope, and a service that runs each
-//! request in a scope.
+//! `cargo xtask bench --scopes`: measures the operations of a scope, and services that run each
+//! request with or without a scope.
 //!
 //! The samples of single operations come from `programs-scopes`, which samples the operations in
 //! rotation. Each service runs in a separate process, and the order of the services is random in

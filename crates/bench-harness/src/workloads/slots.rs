@@ -54,9 +54,9 @@ pub(super) struct Slots<I> {
 }
 
 impl<I: 'static> Slots<I> {
-    /// Fills `count` slots. The tables continue at entry `start`, which is 0 or `count`. If `start`
-    /// is `count`, the first items take the sizes before that entry. If `start` is 0, they take
-    /// sizes from the end of the table backwards.
+    /// Fills `count` slots. The first replacement reads both tables at entry `start`, which is 0 or
+    /// `count`. If `start` is `count`, the items that fill the slots take the sizes before that
+    /// entry. If `start` is 0, they take the sizes from the end of the table backwards.
     pub(super) fn fill<S: Stock<Item = I>>(
         stock: &mut S,
         seed: u64,

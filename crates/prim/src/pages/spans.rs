@@ -210,8 +210,9 @@ pub(super) unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
     is_aligned(block, new) && Span::order_at(block).is_some_and(|order| new.size() <= order.span())
 }
 
-/// Grows a mapping, which may move. Returns the mapping, and the offset from which all of its bytes
-/// are zero. Returns `None` if the block is in a span or if the mapping cannot grow.
+/// Grows a block that is a mapping, which may move. Returns the block, and an offset: the bytes of
+/// the block from this offset to `new.size()` are zero. Returns `None` if the block is in a span or
+/// if the mapping cannot grow.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`; `new` is not smaller.

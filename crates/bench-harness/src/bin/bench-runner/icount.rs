@@ -90,8 +90,8 @@ fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
 }
 
 /// Counts each workload of `specs` that can be counted. Writes `icount.json` into `out`, and
-/// returns its path. Before each workload, calls `step` with the number of these workloads and the
-/// name of this one.
+/// returns its path. Before it counts a workload, calls `step` with the total number of workloads
+/// to count and the id of that workload.
 pub(crate) fn run(
     specs: &[WorkloadSpec],
     peers: &[String],
