@@ -19,6 +19,7 @@ use super::replay::{ReplayRow, Replayed};
 use super::share::TimeShare;
 use super::verdict::AdviceCase;
 use ephemera_measure::stats;
+use serde::Serialize;
 
 pub use super::offer::Offer;
 pub use super::verdict::Recommendation;
@@ -43,13 +44,14 @@ const IN_ORDER: f64 = 0.9;
 const SERVES: f64 = 0.3;
 
 /// The advice for one trace.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Advice {
     /// The most likely time in the allocator, in nanoseconds.
     pub heap_time: f64,
     /// `heap_time` as a share of `run`; `None` if the trace has no times.
     pub heap_share: Option<f64>,
     /// The allocator's shares of processor time and of wall time, as intervals.
+    #[serde(skip)]
     pub share: TimeShare,
     /// The denominator of every share, in words.
     pub whole: String,
@@ -62,6 +64,7 @@ pub struct Advice {
     /// One offer for each crate.
     pub offers: Vec<Offer>,
     /// The recommended change of allocator, if any.
+    #[serde(skip)]
     pub verdict: Recommendation,
     /// The reasons for the verdict.
     pub reasons: Vec<String>,

@@ -9,7 +9,7 @@
 use std::sync::OnceLock;
 
 use ephemera_measure::summary::{SummaryRow, SummaryTable};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The recorded run, as `cargo xtask readme` writes it.
 const RECORDED: &str = include_str!("../../../docs/benchmarks/recorded.json");
@@ -43,6 +43,12 @@ impl CostSource {
     #[must_use]
     pub fn is_measured(self) -> bool {
         self == Self::Replay
+    }
+}
+
+impl Serialize for CostSource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.said())
     }
 }
 

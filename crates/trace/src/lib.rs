@@ -20,6 +20,7 @@ mod order;
 pub mod output;
 pub mod page;
 mod profile;
+mod render;
 pub mod replay;
 pub mod replay_text;
 mod rings;

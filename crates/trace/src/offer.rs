@@ -1,13 +1,15 @@
 //! Defines [`Offer`], the estimated effect of one crate on the recorded program.
 #![forbid(unsafe_code)]
 
+use serde::Serialize;
+
 use super::costs::CostSource;
 
 /// The smallest saving that is worth a change, as a share of the run.
 pub(super) const WORTH: f64 = 0.02;
 
 /// The blocks that one crate could serve, the expected saving, and whether the crate fits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Offer {
     /// The name of the crate.
     pub name: &'static str,

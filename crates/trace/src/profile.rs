@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
+
 use super::curve::LiveCurve;
 use super::histogram::LogHistogram;
 use super::order::{FreeOrder, LiveBlocks};
@@ -19,7 +21,7 @@ const SIZES: usize = 65_536;
 const OVER_ALIGNED_LOG2: u8 = 5;
 
 /// The counts of a set of blocks, such as a size class.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct BlockCounts {
     /// The number of allocated blocks.
     pub blocks: u64,
@@ -36,8 +38,10 @@ pub struct BlockCounts {
     pub resizes: u64,
     /// Lifetimes, each as the number of blocks that all threads allocated while the block was live,
     /// including the block itself.
+    #[serde(skip)]
     pub lives: LogHistogram,
     /// Lifetimes in nanoseconds.
+    #[serde(skip)]
     pub times: LogHistogram,
 }
 
@@ -80,11 +84,12 @@ pub(crate) fn part(count: u64, of: u64) -> f64 {
 }
 
 /// The figures that one pass over a trace gathers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct TraceProfile {
     /// The command that was recorded.
     pub command: String,
     /// The digest of the trace's operations.
+    #[serde(skip)]
     pub digest: Digest,
     /// The limitations that a reader must know before trusting the figures.
     pub caveats: Vec<String>,
@@ -98,8 +103,10 @@ pub struct TraceProfile {
     /// The nanoseconds from the first call to the last, summed over all threads.
     pub threads_time: u64,
     /// Processor times, and the times of the measured calls in the allocator and in the recorder.
+    #[serde(skip)]
     pub timing: Timing,
     /// The end of the program, if the trace has it.
+    #[serde(skip)]
     pub end: Option<RunEnd>,
     /// Processor time of the process at the start of the recording, in nanoseconds.
     pub start_processor: u64,
@@ -125,6 +132,7 @@ pub struct TraceProfile {
     /// peak number of its live blocks.
     pub sizes: Vec<(u64, u64, u64)>,
     /// The live bytes over the run.
+    #[serde(skip)]
     pub alive: LiveCurve,
     /// The peak number of bytes that `ring-alloc` would hold.
     pub ring_peak: u64,
@@ -198,6 +206,11 @@ impl TraceProfile {
     #[must_use]
     pub fn all(&self) -> BlockCounts {
         self.of_classes(|_| true)
+    }
+
+    /// Returns the classes that have blocks, each with its index.
+    pub(crate) fn used(&self) -> impl Iterator<Item = (usize, &BlockCounts)> {
+        self.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0)
     }
 
     /// Returns the counts of the classes that `wanted` selects by their largest size.

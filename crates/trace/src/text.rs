@@ -1,18 +1,18 @@
 //! Prints the profile and the advice as text.
 #![forbid(unsafe_code)]
 
-use core::fmt::Write as _;
+use core::cmp::Reverse;
 
-use crate::units::{bytes, duration, grouped, percent};
-
-use super::advise::{Advice, Recommendation};
-use super::histogram::LogHistogram;
-use super::profile::{BlockCounts, TraceProfile, class_end, part};
-use super::share::{between, times};
 use ephemera_measure::grid::{aligned, grid};
+use minijinja::value::Serde;
+use minijinja::{Value, context};
 
-/// The maximum number of threads whose processor time is listed.
-const BUSIEST: usize = 4;
+use crate::advise::{Advice, Recommendation};
+use crate::histogram::LogHistogram;
+use crate::profile::{BlockCounts, TraceProfile, class_end, part};
+use crate::render::render;
+use crate::share::{between, times};
+use crate::units::{duration, grouped, percent};
 
 /// Returns the name of a size class.
 #[must_use]
@@ -50,102 +50,64 @@ pub(super) fn figures(counts: &BlockCounts, all: &BlockCounts, dash: &str) -> [S
     ]
 }
 
-/// Returns the row of a size class in the table of sizes.
-fn row(name: String, counts: &BlockCounts, all: &BlockCounts) -> Vec<String> {
-    let mut cells = vec![name];
-    cells.extend(figures(counts, all, "-"));
-    cells.insert(4, percent(part(counts.blocks - counts.freed.min(counts.blocks), counts.blocks)));
-    cells
+/// Returns the rows of the table of sizes: one for each size class that has blocks, and one for all
+/// blocks. `figures` returns the cells after the name.
+pub(super) fn rows<'a>(
+    profile: &'a TraceProfile,
+    all: &'a BlockCounts,
+    figures: impl Fn(&BlockCounts) -> Vec<String>,
+) -> impl Iterator<Item = Vec<String>> {
+    let classes = profile.used().map(|(class, counts)| (class_name(class), counts));
+    classes.chain([("all".to_owned(), all)]).map(move |(name, counts)| {
+        let mut cells = figures(counts);
+        cells.insert(0, name);
+        cells
+    })
 }
 
-/// Prints a row for each bucket: the smallest value, the count, the share, and a bar.
-fn bars(out: &mut String, histogram: &LogHistogram, show: impl Fn(u64) -> String) {
-    let total = histogram.total();
-    let rows = histogram.rows();
-    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
-    for (low, count) in rows {
-        let bar = "#".repeat((count as f64 / most as f64 * 40.0).round() as usize);
-        let _ = writeln!(
-            out,
-            "{:>12} {:>13} {:>4} {bar}",
-            show(low),
-            grouped(count),
-            percent(part(count, total))
-        );
+/// Returns the values that the templates of the report and of the page have in common.
+pub(super) fn values(profile: &TraceProfile, advice: &Advice) -> Value {
+    let all = profile.all();
+    let named = |histogram: &LogHistogram, show: fn(u64) -> String| -> Vec<_> {
+        histogram.rows().into_iter().map(|(low, count)| (show(low), count)).collect()
+    };
+    context! {
+        profile => Serde(profile),
+        lives => Serde(named(&all.lives, grouped)),
+        times => Serde(named(&all.times, duration)),
+        all => Serde(all),
+        ..advised(advice)
     }
+}
+
+/// Returns the values that the template of the verdict has.
+fn advised(advice: &Advice) -> Value {
+    context! { advice => Serde(advice), headline => headline(advice), shares => shares(advice) }
 }
 
 /// Returns the whole report for a terminal.
 #[must_use]
 pub fn report(profile: &TraceProfile, advice: &Advice) -> String {
-    let mut out = String::new();
     let all = profile.all();
-    let _ = writeln!(out, "{}", profile.command);
-    for caveat in &profile.caveats {
-        let _ = writeln!(out, "note: {caveat}");
-    }
-    let _ = writeln!(
-        out,
-        "{} calls in {}; threads: {}; {} blocks of {}; at most {} live in {} blocks; {} blocks live at the end",
-        grouped(profile.events),
-        duration(profile.time),
-        grouped(profile.threads),
-        grouped(all.blocks),
-        bytes(all.bytes),
-        bytes(profile.peak_bytes),
-        grouped(profile.peak_blocks),
-        grouped(profile.left)
-    );
-    for (count, what) in [
-        (profile.unknown, "calls about blocks that were allocated before the recording"),
-        (profile.twice, "blocks freed twice"),
-        (profile.lost, "blocks whose free is missing"),
-        (profile.over_aligned, "blocks aligned to 32 or more"),
-    ] {
-        if count > 0 {
-            let _ = writeln!(out, "{} {what}", grouped(count));
-        }
-    }
-    let threads = &profile.timing.threads;
-    if threads.len() > 1 {
-        let mut busiest: Vec<(u64, u32)> =
-            threads.iter().map(|(number, thread)| (thread.last.thread, *number)).collect();
-        busiest.sort_unstable_by_key(|&(time, number)| (core::cmp::Reverse(time), number));
-        let said: Vec<String> = busiest
-            .iter()
-            .take(BUSIEST)
-            .map(|&(time, number)| format!("{} by thread {number}", duration(time)))
-            .collect();
-        let _ =
-            writeln!(out, "processor time of the busiest threads, with the recorder's: {}", said.join(", "));
-    }
-    let _ = writeln!(
-        out,
-        "\nSizes. Shares in %: of blocks, of bytes, left at the end; of the blocks freed: at once, LIFO, FIFO, in no\n\
-         order, on another thread. Lifetimes are medians: in blocks allocated since, and in time."
-    );
     let head = [
         "size", "blocks", "bl.", "by.", "left", "once", "LIFO", "FIFO", "none", "other", "resized", "life",
         "time",
     ];
-    let classes = profile.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0);
-    let rows = classes.map(|(class, counts)| row(class_name(class), counts, &all));
-    let grid = grid(head, rows.chain([row("all".to_owned(), &all, &all)]));
-    out.push_str(&aligned(&grid, |column| column > 0, false));
-    let common: Vec<String> = profile
-        .sizes
-        .iter()
-        .take(8)
-        .map(|(size, blocks, _)| format!("{size} B {} %", percent(part(*blocks, all.blocks))))
-        .collect();
-    let _ = writeln!(out, "\nThe commonest sizes: {}", common.join(", "));
-    let _ = writeln!(out, "\nLifetimes, counted in allocations (from, blocks, %)");
-    bars(&mut out, &all.lives, grouped);
-    let _ = writeln!(out, "\nLifetimes, in time (from, blocks, %)");
-    bars(&mut out, &all.times, duration);
-    out.push('\n');
-    out.push_str(&verdict(advice));
-    out
+    let cells = |counts: &BlockCounts| {
+        let mut cells = figures(counts, &all, "-").to_vec();
+        cells.insert(3, percent(part(counts.blocks - counts.freed, counts.blocks)));
+        cells
+    };
+    let threads = profile.timing.threads.iter();
+    let mut busiest: Vec<(u64, u32)> =
+        threads.map(|(number, thread)| (thread.last.thread, *number)).collect();
+    busiest.sort_unstable_by_key(|&(time, number)| (Reverse(time), number));
+    let values = context! {
+        sizes => aligned(&grid(head, rows(profile, &all, cells)), |column| column > 0, false),
+        busiest => Serde(busiest),
+        ..values(profile, advice)
+    };
+    render("report.txt", include_str!("report.txt"), values) + &verdict(advice)
 }
 
 /// Returns the verdict as one line.
@@ -206,33 +168,5 @@ pub(super) fn shares(advice: &Advice) -> Vec<String> {
 /// Returns the advice as text, without the profile.
 #[must_use]
 pub fn verdict(advice: &Advice) -> String {
-    let mut out = String::new();
-    for sentence in shares(advice) {
-        let _ = writeln!(out, "{sentence}");
-    }
-    let _ = writeln!(
-        out,
-        "What each crate could serve (% of blocks, % of bytes), and its saving as a share of {}",
-        advice.whole
-    );
-    for offer in &advice.offers {
-        let _ = writeln!(
-            out,
-            "{:<13} {:>4} {:>4}   saves {:>4.1} %   {}",
-            offer.name,
-            percent(offer.blocks),
-            percent(offer.bytes),
-            offer.saving * 100.0,
-            if offer.fits { "fits" } else { "does not fit" }
-        );
-        for reason in &offer.reasons {
-            let _ = writeln!(out, "              {reason}");
-        }
-        let _ = writeln!(out, "              saving from {}", offer.source.said());
-    }
-    let _ = writeln!(out, "\n{}", headline(advice));
-    for reason in &advice.reasons {
-        let _ = writeln!(out, "- {reason}");
-    }
-    out
+    render("verdict.txt", include_str!("verdict.txt"), advised(advice))
 }

@@ -1,0 +1,101 @@
+//! Renders the profile and the advice as one HTML page. The page does not load other files, and
+//! works on light, dark and narrow screens and on paper.
+#![forbid(unsafe_code)]
+
+use ephemera_measure::grid::grid;
+use ephemera_measure::page::table;
+use ephemera_measure::picture::{Curve, Forest, ForestLine, Panel, Scales, WIDE};
+use minijinja::context;
+use minijinja::value::Serde;
+use serde::Serialize;
+
+use crate::advise::Advice;
+use crate::profile::{BlockCounts, TraceProfile};
+use crate::render::render;
+use crate::replay::{ReplayRow, Replayed};
+use crate::replay_text;
+use crate::text::{class_name, figures, median, rows, values};
+use crate::units::{bytes, grouped};
+
+/// The bar of a size class.
+#[derive(Serialize)]
+struct ClassBar {
+    name: String,
+    blocks: u64,
+    /// The number of blocks freed in each order, and of those left at the end.
+    orders: [u64; 5],
+}
+
+/// Returns one self-contained HTML page.
+#[must_use]
+pub fn page(profile: &TraceProfile, advice: &Advice, replayed: Option<&Replayed>) -> String {
+    let all = profile.all();
+    let bar = |(class, counts): (usize, &BlockCounts)| {
+        let [at_once, lifo, fifo, none] = counts.orders;
+        let orders = [at_once, lifo, fifo, none, counts.blocks - counts.freed];
+        ClassBar { name: class_name(class), blocks: counts.blocks, orders }
+    };
+    let head = [
+        "size",
+        "blocks",
+        "% of blocks",
+        "% of bytes",
+        "% at once",
+        "% LIFO",
+        "% FIFO",
+        "% no order",
+        "% remote",
+        "resized",
+        "median life",
+        "in time",
+    ];
+    let sizes = grid(head, rows(profile, &all, |counts| figures(counts, &all, "–").into()));
+    let body = context! {
+        classes => Serde(profile.used().map(bar).collect::<Vec<_>>()),
+        life => median(&all.lives, grouped, "–"),
+        sizes => table("sizes", &sizes),
+        alive => alive(profile),
+        replayed => Serde(replayed),
+        untrusted => replayed.is_some_and(Replayed::untrusted),
+        ratios => replayed.map(|replayed| ratios(&replayed.rows)),
+        allocators => replayed.map(allocators),
+        ..values(profile, advice)
+    };
+    let program = profile.command.split(' ').next().unwrap_or("a program");
+    let body = render("page.html", include_str!("page.html"), body);
+    ephemera_measure::page::page(&format!("The allocations of {program}"), &body)
+}
+
+/// Draws live bytes over the calls.
+fn alive(profile: &TraceProfile) -> String {
+    let peaks = &profile.alive.peaks;
+    let each = profile.events as f64 / peaks.len().max(1) as f64;
+    let most = profile.peak_bytes.max(1);
+    // Each stretch of calls is a step as high as its peak.
+    let step =
+        |(i, &peak): (usize, &u64)| [(i as f64 * each, peak as f64), ((i + 1) as f64 * each, peak as f64)];
+    let curve: Curve = peaks.iter().enumerate().flat_map(step).collect();
+    let panel = Panel {
+        size: WIDE,
+        x: 0.0..profile.events.max(1) as f64,
+        y: 0.0..most as f64,
+        scales: Scales::Even,
+        x_label: |calls| format!("{} calls", grouped(calls as u64)),
+        y_label: |value| bytes(value as u64),
+        filled: true,
+    };
+    panel.inline("live bytes over the calls", &format!("at most {}", bytes(most)), &curve, &curve)
+}
+
+/// Draws ratios with their intervals.
+fn ratios(rows: &[ReplayRow]) -> String {
+    let lines =
+        rows.iter().map(|row| ForestLine { name: &row.name, ratio: row.ratio, verdict: Some(row.verdict) });
+    Forest(lines.collect()).inline("time against the reference, with intervals")
+}
+
+/// Returns the table of the replayed allocators.
+fn allocators(replayed: &Replayed) -> String {
+    let head = ["allocator", "ratio", "95 % interval", "verdict", "ns a call", "peak", "peak / live"];
+    table("replayed", &grid(head, replay_text::rows(replayed, ["", " to ", ""], "–")))
+}
