@@ -211,19 +211,19 @@ impl OfferJudge<'_> {
 
     /// Returns the most common sizes that a pool could serve, at most `most` of them, in the form
     /// of [`TraceProfile::sizes`].
-    fn common(&self, most: usize) -> Vec<(u64, u64, u64)> {
-        let small = |&&(size, _, _): &&(u64, u64, u64)| size > 0 && size <= POOL_MOST;
+    fn common(&self, most: usize) -> Vec<(u64, u64)> {
+        let small = |&&(size, _): &&(u64, u64)| size > 0 && size <= POOL_MOST;
         self.profile.sizes.iter().filter(small).take(most).copied().collect()
     }
 
-    fn pools(&self, name: &'static str, sizes: &[(u64, u64, u64)], cost: &Cost) -> Offer {
-        let blocks: u64 = sizes.iter().map(|(_, blocks, _)| blocks).sum();
-        let bytes: u64 = sizes.iter().map(|(size, blocks, _)| size * blocks).sum();
+    fn pools(&self, name: &'static str, sizes: &[(u64, u64)], cost: &Cost) -> Offer {
+        let blocks: u64 = sizes.iter().map(|(_, blocks)| blocks).sum();
+        let bytes: u64 = sizes.iter().map(|(size, blocks)| size * blocks).sum();
         let small = self.profile.of_classes(|end| end <= POOL_MOST);
         let share = part(blocks, small.blocks);
         let saving = (price(&small, true, None) - price(&small, true, Some(cost))) * share * self.scale;
         let mut offer = self.offer(name, (blocks, bytes), saving, cost.source);
-        let listed: Vec<String> = sizes.iter().map(|(size, ..)| size.to_string()).collect();
+        let listed: Vec<String> = sizes.iter().map(|(size, _)| size.to_string()).collect();
         if !listed.is_empty() {
             offer
                 .reasons

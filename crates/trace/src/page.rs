@@ -7,34 +7,19 @@ use ephemera_measure::page::table;
 use ephemera_measure::picture::{Curve, Forest, ForestLine, Panel, Scales, WIDE};
 use minijinja::context;
 use minijinja::value::Serde;
-use serde::Serialize;
 
 use crate::advise::Advice;
-use crate::profile::{BlockCounts, TraceProfile};
+use crate::profile::TraceProfile;
 use crate::render::render;
 use crate::replay::{ReplayRow, Replayed};
 use crate::replay_text;
 use crate::text::{class_name, figures, median, rows, values};
 use crate::units::{bytes, grouped};
 
-/// The bar of a size class.
-#[derive(Serialize)]
-struct ClassBar {
-    name: String,
-    blocks: u64,
-    /// The number of blocks freed in each order, and of those left at the end.
-    orders: [u64; 5],
-}
-
 /// Returns one self-contained HTML page.
 #[must_use]
 pub fn page(profile: &TraceProfile, advice: &Advice, replayed: Option<&Replayed>) -> String {
     let all = profile.all();
-    let bar = |(class, counts): (usize, &BlockCounts)| {
-        let [at_once, lifo, fifo, none] = counts.orders;
-        let orders = [at_once, lifo, fifo, none, counts.blocks - counts.freed];
-        ClassBar { name: class_name(class), blocks: counts.blocks, orders }
-    };
     let head = [
         "size",
         "blocks",
@@ -51,7 +36,7 @@ pub fn page(profile: &TraceProfile, advice: &Advice, replayed: Option<&Replayed>
     ];
     let sizes = grid(head, rows(profile, &all, |counts| figures(counts, &all, "–").into()));
     let body = context! {
-        classes => Serde(profile.used().map(bar).collect::<Vec<_>>()),
+        classes => Serde(profile.used().map(|(class, counts)| (class_name(class), counts)).collect::<Vec<_>>()),
         life => median(&all.lives, grouped, "–"),
         sizes => table("sizes", &sizes),
         alive => alive(profile),

@@ -128,9 +128,8 @@ pub struct TraceProfile {
     pub lost: u64,
     /// The number of blocks with a larger alignment than `malloc` gives.
     pub over_aligned: u64,
-    /// The most common sizes, the most common first: the size, the number of its blocks, and the
-    /// peak number of its live blocks.
-    pub sizes: Vec<(u64, u64, u64)>,
+    /// The most common sizes, the most common first: the size, and the number of its blocks.
+    pub sizes: Vec<(u64, u64)>,
     /// The live bytes over the run.
     #[serde(skip)]
     pub alive: LiveCurve,
@@ -153,12 +152,11 @@ pub(crate) fn class_end(class: usize) -> Option<u64> {
     (class + 1 < CLASSES).then(|| 16 << class)
 }
 
-/// The class and the sizes of a live block.
+/// The class and the size of a live block.
 #[derive(Clone, Copy, Debug, Default)]
 struct BlockLife {
     class: u8,
     size: u64,
-    first_size: u64,
 }
 
 /// The builder of a profile, which adds one event at a time.
@@ -169,9 +167,8 @@ struct ProfileBuilder {
     rings: RingModel,
     lives: Vec<BlockLife>,
     alive: u64,
-    /// For each size: the number of blocks, the number of live blocks, and the peak number of
-    /// live blocks.
-    sizes: HashMap<u64, (u64, u64, u64)>,
+    /// The number of blocks of each size.
+    sizes: HashMap<u64, u64>,
     /// The times of each thread's first and last call.
     seen: Vec<Option<(u64, u64)>>,
     profile: TraceProfile,
@@ -279,16 +276,13 @@ impl ProfileBuilder {
         if self.lives.len() <= id as usize {
             self.lives.resize(id as usize + 1, BlockLife::default());
         }
-        self.lives[id as usize] = BlockLife { class: class as u8, size, first_size: size };
+        self.lives[id as usize] = BlockLife { class: class as u8, size };
         self.lists.born(id, event.thread);
         let align = if block.align_log2 == 0 { 16 } else { 1 << block.align_log2 };
         self.rings.born(id, event.thread, size, align);
         self.grow(size);
         if self.sizes.len() < SIZES || self.sizes.contains_key(&size) {
-            let (blocks, alive, most) = self.sizes.entry(size).or_default();
-            *blocks += 1;
-            *alive += 1;
-            *most = (*most).max(*alive);
+            *self.sizes.entry(size).or_default() += 1;
         }
     }
 
@@ -304,9 +298,6 @@ impl ProfileBuilder {
         let order = self.lists.gone(id);
         self.rings.gone(id);
         self.alive = self.alive.saturating_sub(life.size);
-        if let Some((_, alive, _)) = self.sizes.get_mut(&life.first_size) {
-            *alive = alive.saturating_sub(1);
-        }
         if !seen {
             return;
         }
@@ -332,9 +323,8 @@ impl ProfileBuilder {
     }
 
     fn finish(mut self) -> TraceProfile {
-        let mut sizes: Vec<_> =
-            self.sizes.into_iter().map(|(size, (blocks, _, most))| (size, blocks, most)).collect();
-        sizes.sort_unstable_by_key(|&(size, blocks, _)| (core::cmp::Reverse(blocks), size));
+        let mut sizes: Vec<_> = self.sizes.into_iter().collect();
+        sizes.sort_unstable_by_key(|&(size, blocks)| (core::cmp::Reverse(blocks), size));
         sizes.truncate(16);
         self.profile.sizes = sizes;
         self.profile.threads = self.seen.iter().flatten().count() as u64;

@@ -104,7 +104,7 @@ fn a_queue_is_first_in_first_out() {
     assert_eq!(all.lives.rows(), [(64, 49_900)]);
     let class = profile.classes.iter().position(|class| class.blocks > 0).expect("there are blocks");
     assert_eq!(text::class_name(class), "to 256 B");
-    assert_eq!(profile.sizes, [(200, 50_000, 100)]);
+    assert_eq!(profile.sizes, [(200, 50_000)]);
     assert!(profile.ring_peak <= 4 * (32 << 10), "{}", profile.ring_peak);
 }
 
