@@ -2,8 +2,6 @@
 //! works on light, dark and narrow screens and on paper.
 #![forbid(unsafe_code)]
 
-use ephemera_measure::grid::grid;
-use ephemera_measure::page::table;
 use ephemera_measure::picture::{Curve, Forest, ForestLine, Panel, Scales, WIDE};
 use minijinja::context;
 use minijinja::value::Serde;
@@ -20,30 +18,15 @@ use crate::units::{bytes, grouped};
 #[must_use]
 pub fn page(profile: &TraceProfile, advice: &Advice, replayed: Option<&Replayed>) -> String {
     let all = profile.all();
-    let head = [
-        "size",
-        "blocks",
-        "% of blocks",
-        "% of bytes",
-        "% at once",
-        "% LIFO",
-        "% FIFO",
-        "% no order",
-        "% remote",
-        "resized",
-        "median life",
-        "in time",
-    ];
-    let sizes = grid(head, rows(profile, &all, |counts| figures(counts, &all, "–").into()));
     let body = context! {
         classes => Serde(profile.used().map(|(class, counts)| (class_name(class), counts)).collect::<Vec<_>>()),
         life => median(&all.lives, grouped, "–"),
-        sizes => table("sizes", &sizes),
+        sizes => rows(profile, &all, |counts| figures(counts, &all, "–").into()),
         alive => alive(profile),
         replayed => Serde(replayed),
         untrusted => replayed.is_some_and(Replayed::untrusted),
         ratios => replayed.map(|replayed| ratios(&replayed.rows)),
-        allocators => replayed.map(allocators),
+        allocators => replayed.map(|replayed| replay_text::rows(replayed, ["", " to ", ""], "–")),
         ..values(profile, advice)
     };
     let program = profile.command.split(' ').next().unwrap_or("a program");
@@ -77,10 +60,4 @@ fn ratios(rows: &[ReplayRow]) -> String {
     let lines =
         rows.iter().map(|row| ForestLine { name: &row.name, ratio: row.ratio, verdict: Some(row.verdict) });
     Forest(lines.collect()).inline("time against the reference, with intervals")
-}
-
-/// Returns the table of the replayed allocators.
-fn allocators(replayed: &Replayed) -> String {
-    let head = ["allocator", "ratio", "95 % interval", "verdict", "ns a call", "peak", "peak / live"];
-    table("replayed", &grid(head, replay_text::rows(replayed, ["", " to ", ""], "–")))
 }

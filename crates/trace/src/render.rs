@@ -1,6 +1,8 @@
 //! Renders the templates of the page and of the texts.
 #![forbid(unsafe_code)]
 
+use ephemera_measure::grid::aligned;
+use ephemera_measure::page::table;
 use ephemera_measure::picture::escaped;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, escape_formatter};
@@ -31,5 +33,9 @@ pub(crate) fn render(name: &str, template: &str, values: Value) -> String {
     environment.add_filter("grouped", grouped);
     environment.add_filter("part", part);
     environment.add_filter("percent", percent);
+    environment.add_function("aligned", |grid: Vec<Vec<String>>| aligned(&grid, |column| column > 0, false));
+    environment.add_function("table", |label: &str, grid: Vec<Vec<String>>| {
+        Value::from_safe_string(table(label, &grid))
+    });
     environment.render_named_str(name, template, values).expect("the template fits its values")
 }

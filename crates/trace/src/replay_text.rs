@@ -1,7 +1,6 @@
 //! Prints the figures of a replay as text.
 #![forbid(unsafe_code)]
 
-use ephemera_measure::grid::{aligned, grid};
 use minijinja::context;
 use minijinja::value::Serde;
 
@@ -11,13 +10,9 @@ use crate::units::bytes;
 
 /// Returns the rows of the table of allocators. `marks` stand before, between and after the ends of
 /// an interval, and `dash` stands for a figure that was not measured.
-pub(crate) fn rows<'a>(
-    replayed: &'a Replayed,
-    [open, to, close]: [&'a str; 3],
-    dash: &'a str,
-) -> impl Iterator<Item = Vec<String>> {
+pub(crate) fn rows(replayed: &Replayed, [open, to, close]: [&str; 3], dash: &str) -> Vec<Vec<String>> {
     let times = |peak: u64| format!("{:.2}", peak as f64 / replayed.peak_live.max(1) as f64);
-    replayed.rows.iter().map(move |ReplayRow { name, ratio, verdict, ns, peak, .. }| {
+    let row = |ReplayRow { name, ratio, verdict, ns, peak, .. }: &ReplayRow| {
         vec![
             name.clone(),
             format!("{:.3}", ratio.mid),
@@ -27,18 +22,17 @@ pub(crate) fn rows<'a>(
             peak.map_or_else(|| dash.to_owned(), bytes),
             peak.map_or_else(|| dash.to_owned(), times),
         ]
-    })
+    };
+    replayed.rows.iter().map(row).collect()
 }
 
 /// Returns the figures of a replay as a table.
 #[must_use]
 pub fn table(replayed: &Replayed) -> String {
-    let head = ["allocator", "ratio", "95 % interval", "", "ns/call", "peak", "/ live"];
-    let grid = grid(head, rows(replayed, ["[", ", ", "]"], "-"));
     let values = context! {
         replayed => Serde(replayed),
         untrusted => replayed.untrusted(),
-        allocators => aligned(&grid, |column| column > 0, false),
+        allocators => rows(replayed, ["[", ", ", "]"], "-"),
     };
     render("replay.txt", include_str!("replay.txt"), values)
 }

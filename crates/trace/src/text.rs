@@ -3,7 +3,6 @@
 
 use core::cmp::Reverse;
 
-use ephemera_measure::grid::{aligned, grid};
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 
@@ -52,17 +51,14 @@ pub(super) fn figures(counts: &BlockCounts, all: &BlockCounts, dash: &str) -> [S
 
 /// Returns the rows of the table of sizes: one for each size class that has blocks, and one for all
 /// blocks. `figures` returns the cells after the name.
-pub(super) fn rows<'a>(
-    profile: &'a TraceProfile,
-    all: &'a BlockCounts,
+pub(super) fn rows(
+    profile: &TraceProfile,
+    all: &BlockCounts,
     figures: impl Fn(&BlockCounts) -> Vec<String>,
-) -> impl Iterator<Item = Vec<String>> {
+) -> Vec<Vec<String>> {
     let classes = profile.used().map(|(class, counts)| (class_name(class), counts));
-    classes.chain([("all".to_owned(), all)]).map(move |(name, counts)| {
-        let mut cells = figures(counts);
-        cells.insert(0, name);
-        cells
-    })
+    let all = classes.chain([("all".to_owned(), all)]);
+    all.map(|(name, counts)| [vec![name], figures(counts)].concat()).collect()
 }
 
 /// Returns the values that the templates of the report and of the page have in common.
@@ -89,10 +85,6 @@ fn advised(advice: &Advice) -> Value {
 #[must_use]
 pub fn report(profile: &TraceProfile, advice: &Advice) -> String {
     let all = profile.all();
-    let head = [
-        "size", "blocks", "bl.", "by.", "left", "once", "LIFO", "FIFO", "none", "other", "resized", "life",
-        "time",
-    ];
     let cells = |counts: &BlockCounts| {
         let mut cells = figures(counts, &all, "-").to_vec();
         cells.insert(3, percent(part(counts.blocks - counts.freed, counts.blocks)));
@@ -103,7 +95,7 @@ pub fn report(profile: &TraceProfile, advice: &Advice) -> String {
         threads.map(|(number, thread)| (thread.last.thread, *number)).collect();
     busiest.sort_unstable_by_key(|&(time, number)| (Reverse(time), number));
     let values = context! {
-        sizes => aligned(&grid(head, rows(profile, &all, cells)), |column| column > 0, false),
+        sizes => rows(profile, &all, cells),
         busiest => Serde(busiest),
         ..values(profile, advice)
     };
