@@ -17,7 +17,6 @@ use super::order::FreeOrder;
 use super::profile::{BlockCounts, TraceProfile, class_end, part};
 use super::replay::{ReplayRow, Replayed};
 use super::share::TimeShare;
-use super::verdict::AdviceCase;
 use ephemera_measure::stats;
 use serde::Serialize;
 
@@ -48,15 +47,13 @@ const SERVES: f64 = 0.3;
 pub struct Advice {
     /// The most likely time in the allocator, in nanoseconds.
     pub heap_time: f64,
-    /// `heap_time` as a share of `run`; `None` if the trace has no times.
+    /// `heap_time` as a share of `whole`; `None` if the trace has no times.
     pub heap_share: Option<f64>,
     /// The allocator's shares of processor time and of wall time, as intervals.
     #[serde(skip)]
     pub share: TimeShare,
     /// The denominator of every share, in words.
     pub whole: String,
-    /// The denominator of every share, in nanoseconds.
-    pub run: f64,
     /// The number of threads of the trace.
     pub threads: u64,
     /// The origin of the figure `heap_time`.
@@ -88,13 +85,13 @@ fn price(counts: &BlockCounts, small: bool, cost: Option<&Cost>) -> f64 {
 /// Returns the nanoseconds that the calls for blocks of the size classes selected by `wanted`
 /// take.
 fn cost_of(profile: &TraceProfile, cost: Option<&Cost>, wanted: impl Fn(usize) -> bool) -> f64 {
-    profile
-        .classes
-        .iter()
-        .enumerate()
-        .filter(|(class, _)| wanted(*class))
-        .map(|(class, counts)| price(counts, class_end(class).is_some_and(|end| end <= 1 << 10), cost))
-        .sum()
+    let classes = profile.classes.iter().enumerate().filter(|(class, _)| wanted(*class));
+    classes.map(|(class, counts)| price(counts, up_to(1 << 10)(class), cost)).sum()
+}
+
+/// Returns a function that selects the size classes of blocks of at most `most` bytes.
+fn up_to(most: u64) -> impl Fn(usize) -> bool {
+    move |class| class_end(class).is_some_and(|end| end <= most)
 }
 
 /// Returns the result of one of our contenders in the replay, in words.
@@ -114,9 +111,8 @@ impl Advice {
         let cold = estimated + COLD * profile.all().blocks as f64;
         let share = TimeShare::of(profile, [estimated, cold], replayed.and_then(Replayed::reference_ns));
         let (heap_time, source) = (share.heap.mid, share.source);
-        let known = share.of_processor().or(share.of_wall());
         let run = share.processor.or(share.wall).map_or(heap_time, |whole| whole.mid).max(1.0);
-        let heap_share = known.map(|share| share.mid);
+        let heap_share = share.known().map(|share| share.mid);
         // A replay measures the cost of all calls together, so the harness's table determines how
         // that cost is spread over the classes.
         let scale = if estimated > 0.0 { heap_time / estimated / run } else { 0.0 };
@@ -128,10 +124,12 @@ impl Advice {
         };
         let judge = OfferJudge { profile, all: profile.all(), scale, replayed, whole: &whole };
         let offers = vec![judge.ring(), judge.pool(), judge.arena(), judge.buffers()];
-        let case = AdviceCase { profile, share: known, source, whole: &whole, offers: &offers, replayed };
-        let (verdict, reasons) = case.verdict();
-        let threads = profile.threads;
-        Self { heap_time, heap_share, share, whole, run, threads, source, offers, verdict, reasons }
+        let (threads, verdict) = (profile.threads, Recommendation::Keep);
+        let reasons = Vec::new();
+        let mut advice =
+            Self { heap_time, heap_share, share, whole, threads, source, offers, verdict, reasons };
+        (advice.verdict, advice.reasons) = advice.decide(profile.events, replayed);
+        advice
     }
 }
 
@@ -168,11 +166,11 @@ impl OfferJudge<'_> {
         Some((cost_of(self.profile, None, |_| true) * less * self.scale, row))
     }
 
-    /// Decides whether an offer fits: it must serve at least the share `least` of the blocks and
+    /// Decides whether an offer fits: it must serve at least the share [`SERVES`] of the blocks and
     /// save at least [`WORTH`], and there must be no reason against it.
-    fn settle(&self, mut offer: Offer, against: Option<String>, least: f64) -> Offer {
+    fn settle(&self, mut offer: Offer, against: Option<String>) -> Offer {
         let against = against.or_else(|| {
-            if offer.blocks < least {
+            if offer.blocks < SERVES {
                 Some(format!("{} of the blocks are too few for a change", percent(offer.blocks)))
             } else if offer.saving < WORTH {
                 Some(format!("about {} of {} is not worth a change", percent(offer.saving), self.whole))
@@ -186,11 +184,10 @@ impl OfferJudge<'_> {
     }
 
     fn ring(&self) -> Offer {
-        let small = |end: u64| end <= RING_MOST;
-        let served = self.profile.of_classes(small);
-        let in_class = |class: usize| class_end(class).is_some_and(small);
+        let small = up_to(RING_MOST);
+        let served = self.profile.of_classes(&small);
         let cost = &Costs::recorded().ring;
-        let less = cost_of(self.profile, None, in_class) - cost_of(self.profile, Some(cost), in_class);
+        let less = cost_of(self.profile, None, &small) - cost_of(self.profile, Some(cost), &small);
         let measured = self.measured("one-ring");
         let (saving, source) =
             measured.map_or((less * self.scale, cost.source), |(saving, _)| (saving, CostSource::Replay));
@@ -206,47 +203,41 @@ impl OfferJudge<'_> {
         let too_much = times > HOLDS && holds > alive.saturating_add(HOLDS_MORE);
         let against =
             too_much.then(|| "long-lived blocks are mixed with short-lived ones and hold chunks".to_owned());
-        self.settle(offer, against, SERVES)
+        self.settle(offer, against)
     }
 
-    /// Returns the most common sizes that a pool could serve, at most `most` of them, in the form
-    /// of [`TraceProfile::sizes`].
-    fn common(&self, most: usize) -> Vec<(u64, u64)> {
+    /// Returns the offer of pools for the most common sizes, at most `most` of them.
+    fn pools(&self, name: &'static str, most: usize, cost: &Cost) -> Offer {
         let small = |&&(size, _): &&(u64, u64)| size > 0 && size <= POOL_MOST;
-        self.profile.sizes.iter().filter(small).take(most).copied().collect()
-    }
-
-    fn pools(&self, name: &'static str, sizes: &[(u64, u64)], cost: &Cost) -> Offer {
+        let sizes: Vec<(u64, u64)> = self.profile.sizes.iter().filter(small).take(most).copied().collect();
         let blocks: u64 = sizes.iter().map(|(_, blocks)| blocks).sum();
         let bytes: u64 = sizes.iter().map(|(size, blocks)| size * blocks).sum();
-        let small = self.profile.of_classes(|end| end <= POOL_MOST);
+        let small = self.profile.of_classes(up_to(POOL_MOST));
         let share = part(blocks, small.blocks);
         let saving = (price(&small, true, None) - price(&small, true, Some(cost))) * share * self.scale;
         let mut offer = self.offer(name, (blocks, bytes), saving, cost.source);
-        let listed: Vec<String> = sizes.iter().map(|(size, _)| size.to_string()).collect();
-        if !listed.is_empty() {
+        if blocks > 0 {
+            let listed: Vec<String> = sizes.iter().map(|(size, _)| size.to_string()).collect();
             offer
                 .reasons
                 .push(format!("as pools for the sizes {} bytes, if each is one type", listed.join(", ")));
         }
-        offer
+        self.settle(offer, None)
     }
 
     fn pool(&self) -> Offer {
         let Some((saving, row)) = self.measured("pooled-allocator") else {
-            let offer = self.pools("typed-pool", &self.common(POOL_SIZES), &Costs::recorded().pool);
-            return self.settle(offer, None, SERVES);
+            return self.pools("typed-pool", POOL_SIZES, &Costs::recorded().pool);
         };
         // In the replay, the crate served every size of its classes.
-        let small = self.profile.of_classes(|end| end <= POOL_MOST);
+        let small = self.profile.of_classes(up_to(POOL_MOST));
         let mut offer = self.offer("typed-pool", (small.blocks, small.bytes), saving, CostSource::Replay);
         offer.reasons.push(replayed_in(row));
-        self.settle(offer, None, SERVES)
+        self.settle(offer, None)
     }
 
     fn arena(&self) -> Offer {
-        let offer = self.pools("shared_arena", &self.common(1), &Costs::recorded().arena);
-        self.settle(offer, None, SERVES)
+        self.pools("shared_arena", 1, &Costs::recorded().arena)
     }
 
     fn buffers(&self) -> Offer {
@@ -257,10 +248,7 @@ impl OfferJudge<'_> {
                 && counts.freed * 10 >= counts.blocks * 9
                 && counts.share(&orders) >= IN_ORDER
         };
-        let mut served = BlockCounts::default();
-        (0..self.profile.classes.len()).filter(|&class| fits(class)).for_each(|class| {
-            served.merge(&self.profile.classes[class]);
-        });
+        let served = self.profile.of_classes(fits);
         let cost = &Costs::recorded().buffers;
         let less = cost_of(self.profile, None, fits) - cost_of(self.profile, Some(cost), fits);
         let mut offer = self.offer("ringal", (served.blocks, served.bytes), less * self.scale, cost.source);
@@ -272,6 +260,6 @@ impl OfferJudge<'_> {
             }
             .to_owned(),
         );
-        self.settle(offer, None, SERVES)
+        self.settle(offer, None)
     }
 }

@@ -210,15 +210,12 @@ impl TraceProfile {
         self.classes.iter().enumerate().filter(|(_, counts)| counts.blocks > 0)
     }
 
-    /// Returns the counts of the classes that `wanted` selects by their largest size.
+    /// Returns the counts of the classes that `wanted` selects.
     #[must_use]
-    pub fn of_classes(&self, wanted: impl Fn(u64) -> bool) -> BlockCounts {
+    pub fn of_classes(&self, wanted: impl Fn(usize) -> bool) -> BlockCounts {
         let mut sum = BlockCounts::default();
-        for (index, class) in self.classes.iter().enumerate() {
-            if wanted(class_end(index).unwrap_or(u64::MAX)) {
-                sum.merge(class);
-            }
-        }
+        let classes = self.classes.iter().enumerate().filter(|(class, _)| wanted(*class));
+        classes.for_each(|(_, counts)| sum.merge(counts));
         sum
     }
 }

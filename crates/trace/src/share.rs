@@ -10,7 +10,7 @@
 use super::costs::CostSource;
 use super::profile::TraceProfile;
 use super::units::{duration, grouped};
-use ephemera_recorder::TimeSample;
+use ephemera_recorder::{OperationTimes, TimeSample};
 
 /// The minimum number of measured calls for an estimate.
 const LEAST: u64 = 50;
@@ -142,6 +142,12 @@ impl TimeShare {
         self.processor.map(|whole| self.heap.share(whole))
     }
 
+    /// Returns the allocator's share of processor time or, if that is unknown, of wall time; `None`
+    /// if both are unknown.
+    pub(super) fn known(&self) -> Option<Interval> {
+        self.of_processor().or(self.of_wall())
+    }
+
     /// Returns the allocator's share of wall time; `None` if the trace has no times.
     #[must_use]
     pub fn of_wall(&self) -> Option<Interval> {
@@ -187,20 +193,13 @@ fn sampled(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval
     if all.count < LEAST {
         return None;
     }
-    let mut sum = Interval::default();
-    let mut variance = 0.0;
-    for kind in timing.kinds() {
-        // For an operation with few measured calls, the mean of all operations is used.
-        let sample = if kind.allocator.count < LEAST { &all } else { &kind.allocator };
-        let events = kind.events as f64;
-        let each = |clock: f64| (sample.mean() - profile.clock_cost * clock).max(FLOOR) * events;
-        sum = Interval {
-            low: sum.low + each(CLOCK[0]),
-            mid: sum.mid + each(CLOCK[1]),
-            high: sum.high + each(CLOCK[2]),
-        };
-        variance += (sample.error() * events).powi(2);
-    }
+    // For an operation with few measured calls, the mean of all operations is used.
+    let sample = |kind: &OperationTimes| if kind.allocator.count < LEAST { all } else { kind.allocator };
+    let [low, mid, high] = CLOCK.map(|clock| -> f64 {
+        let each = |kind| (sample(kind).mean() - profile.clock_cost * clock).max(FLOOR) * kind.events as f64;
+        timing.kinds().map(each).sum()
+    });
+    let variance: f64 = timing.kinds().map(|kind| (sample(kind).error() * kind.events as f64).powi(2)).sum();
     let error = ERRORS * variance.sqrt();
     let calls: u64 = timing.kinds().map(|kind| kind.events).sum();
     reasons.push(format!(
@@ -208,8 +207,8 @@ fn sampled(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval
          clock",
         grouped(all.count),
         grouped(calls),
-        sum.mid / calls.max(1) as f64,
-        (sum.high - sum.low + 2.0 * error) / 2.0 / calls.max(1) as f64,
+        mid / calls.max(1) as f64,
+        (high - low + 2.0 * error) / 2.0 / calls.max(1) as f64,
         profile.clock_cost
     ));
     if timing.left_out > 0 {
@@ -219,7 +218,7 @@ fn sampled(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval
         ));
     }
     let floor = FLOOR * calls as f64;
-    Some(Interval { low: (sum.low - error).max(floor), mid: sum.mid, high: sum.high + error })
+    Some(Interval { low: (low - error).max(floor), mid, high: high + error })
 }
 
 /// Returns the time of all calls in the recorder, in nanoseconds.

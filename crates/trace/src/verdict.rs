@@ -6,11 +6,11 @@
 //! assumed to be the largest.
 #![forbid(unsafe_code)]
 
+use super::advise::Advice;
 use super::costs::CostSource;
 use super::offer::{Offer, WORTH, percent};
-use super::profile::TraceProfile;
 use super::replay::Replayed;
-use super::share::{Interval, between};
+use super::share::between;
 
 /// The number of calls below which a program keeps its allocator.
 const FEW: u64 = 10_000;
@@ -26,31 +26,18 @@ pub enum Recommendation {
     Try(&'static str, CostSource),
 }
 
-/// Everything that a verdict depends on.
-pub(super) struct AdviceCase<'a> {
-    pub(super) profile: &'a TraceProfile,
-    /// The allocator's share; `None` if the trace has no times.
-    pub(super) share: Option<Interval>,
-    /// The origin of the allocator's share.
-    pub(super) source: CostSource,
-    /// The denominator of all shares, in words.
-    pub(super) whole: &'a str,
-    pub(super) offers: &'a [Offer],
-    pub(super) replayed: Option<&'a Replayed>,
-}
-
-impl AdviceCase<'_> {
+impl Advice {
     /// Returns the verdict and its reasons. Few calls or a small share mean `Keep`. Otherwise,
     /// recommends the allocator with the largest measured saving. If no measured saving is worth a
     /// change, recommends the crate that fits with the largest assumed saving, if any.
-    pub(super) fn verdict(&self) -> (Recommendation, Vec<String>) {
+    pub(super) fn decide(&self, events: u64, replayed: Option<&Replayed>) -> (Recommendation, Vec<String>) {
         let mut reasons = Vec::new();
-        if self.profile.events < FEW {
-            reasons.push(format!("{} calls are too few to matter", self.profile.events));
+        if events < FEW {
+            reasons.push(format!("{events} calls are too few to matter"));
             return (Recommendation::Keep, reasons);
         }
-        let whole = self.whole;
-        match self.share {
+        let whole = &self.whole;
+        match self.share.known() {
             Some(share) if share.high < WORTH => {
                 reasons.push(format!(
                     "the allocator takes {} of {whole}, by {}: too little to change anything",
@@ -61,7 +48,7 @@ impl AdviceCase<'_> {
             }
             Some(share) => {
                 reasons.push(format!("the allocator takes {} of {whole}", between(share)));
-                if share.low < WORTH && self.replayed.is_none() {
+                if share.low < WORTH && replayed.is_none() {
                     reasons.push(format!(
                         "that may be less than the {} that justify a change: `cargo xtask replay` narrows the range",
                         percent(WORTH)
@@ -73,13 +60,11 @@ impl AdviceCase<'_> {
                     .to_owned(),
             ),
         }
-        if self.replayed.is_some_and(Replayed::untrusted) {
+        if replayed.is_some_and(Replayed::untrusted) {
             reasons.push("the replay is marked untrusted: repeat it before you act on it".to_owned());
         }
-        let verdict = match self.measured(&mut reasons) {
-            Some(verdict) => verdict,
-            None => self.assumed(&mut reasons),
-        };
+        let measured = self.measured(replayed, &mut reasons);
+        let verdict = measured.unwrap_or_else(|| self.assumed(replayed.is_some(), &mut reasons));
         (verdict, reasons)
     }
 
@@ -90,10 +75,10 @@ impl AdviceCase<'_> {
         offers.max_by(|a, b| a.saving.total_cmp(&b.saving))
     }
 
-    fn measured(&self, reasons: &mut Vec<String>) -> Option<Recommendation> {
-        let whole = self.whole;
-        let general = self.replayed.and_then(Replayed::best_general).map(|row| {
-            let saving = self.share.map_or(1.0, |share| share.mid) * (1.0 - row.ratio.mid);
+    fn measured(&self, replayed: Option<&Replayed>, reasons: &mut Vec<String>) -> Option<Recommendation> {
+        let whole = &self.whole;
+        let general = replayed.and_then(Replayed::best_general).map(|row| {
+            let saving = self.heap_share.unwrap_or(1.0) * (1.0 - row.ratio.mid);
             let said = format!(
                 "measured: {} replayed this trace in {:.2} of the time: some {} of {whole}, for one line of code",
                 row.name,
@@ -130,7 +115,7 @@ impl AdviceCase<'_> {
         Some(verdict)
     }
 
-    fn assumed(&self, reasons: &mut Vec<String>) -> Recommendation {
+    fn assumed(&self, replayed: bool, reasons: &mut Vec<String>) -> Recommendation {
         let verdict = if let Some(best) = self.best(false) {
             reasons.push(format!(
                 "{} could serve {} of the blocks and is assumed to save {} of {}: this trace was not replayed with it",
@@ -142,16 +127,16 @@ impl AdviceCase<'_> {
             self.explain(best.name, reasons);
             Recommendation::Try(best.name, best.source)
         } else {
-            for offer in self.offers {
+            for offer in &self.offers {
                 reasons.extend(offer.reasons.last().map(|why| format!("{}: {why}", offer.name)));
             }
             Recommendation::Keep
         };
-        reasons.push(if self.replayed.is_none() {
+        reasons.push(if replayed {
+            format!("no replayed allocator that fits saves {}", percent(WORTH))
+        } else {
             "a general allocator such as mimalloc may help as well or more: `cargo xtask replay` measures that"
                 .to_owned()
-        } else {
-            format!("no replayed allocator that fits saves {}", percent(WORTH))
         });
         verdict
     }
