@@ -103,8 +103,9 @@ pub fn load_average() -> Option<String> {
 }
 
 /// Returns the value, in bytes, that a system file states in KiB on the line that starts with
-/// `name`.
-fn reported(file: &str, name: &str) -> Option<u64> {
+/// `name`; `None` if there is no such file or line.
+#[must_use]
+pub fn reported(file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;

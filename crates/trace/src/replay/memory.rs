@@ -13,7 +13,7 @@ use crate::output;
 use crate::units::bytes;
 use ephemera_measure::os;
 
-use super::{Field, ReplayProgram, room};
+use super::{Field, ReplayProgram};
 
 /// The subcommand by which the calling program runs [`run`](super::run).
 pub const SUBCOMMAND: &str = "replay";
@@ -157,7 +157,7 @@ fn was_killed(status: ExitStatus) -> bool {
 
 /// Returns the resident bytes of the process `pid`; `None` if the system does not report them.
 fn resident(pid: u32) -> Option<u64> {
-    room::reported(&format!("/proc/{pid}/status"), "VmRSS:")
+    os::reported(&format!("/proc/{pid}/status"), "VmRSS:")
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@
 use std::fs;
 use std::path::Path;
 
+use ephemera_measure::os;
+
 use crate::units::bytes;
 
 use super::player;
@@ -21,16 +23,7 @@ const PART: u64 = 2;
 /// Returns the number of bytes that this process can take before the system reclaims memory of
 /// other processes; `None` if the system does not report it.
 pub(super) fn available() -> Option<u64> {
-    Some(group_limit().unwrap_or(u64::MAX).min(reported("/proc/meminfo", "MemAvailable:")?))
-}
-
-/// Returns the number of bytes that a file of the system reports, in KiB, in the line that begins
-/// with `name`; `None` if there is no such file or line.
-pub(super) fn reported(file: &str, name: &str) -> Option<u64> {
-    let text = fs::read_to_string(file).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib * 1024)
+    Some(group_limit().unwrap_or(u64::MAX).min(os::available()?))
 }
 
 /// Returns the smallest memory limit of this process's control groups (version 2), in bytes; `None`
