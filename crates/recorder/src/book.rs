@@ -73,6 +73,20 @@ pub enum BookStep {
     },
 }
 
+impl BookStep {
+    /// Returns the earlier block at the same address, whose free is missing from the trace.
+    #[must_use]
+    pub fn lost(&self) -> Option<Id> {
+        match self {
+            Self::Alloc { lost, .. }
+            | Self::Resize { lost, .. }
+            | Self::Refused { lost, .. }
+            | Self::Found { lost, .. } => *lost,
+            _ => None,
+        }
+    }
+}
+
 /// A hasher for addresses, whose low bits differ little.
 #[derive(Debug, Default)]
 struct AddressHasher(u64);

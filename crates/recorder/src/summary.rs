@@ -66,32 +66,25 @@ impl Summary {
                 threads.insert(last);
             }
             let mut goes = |id: u32| live -= u128::from(core::mem::take(&mut sizes[id as usize]));
-            let comes = match book.apply(&event) {
-                BookStep::Alloc { id, lost } => {
-                    sum.lost += u64::from(lost.is_some());
-                    lost.into_iter().for_each(goes);
-                    Some(id)
-                }
-                BookStep::Found { id, lost } => {
+            let step = book.apply(&event);
+            if let Some(lost) = step.lost() {
+                sum.lost += 1;
+                goes(lost);
+            }
+            let comes = match step {
+                BookStep::Alloc { id, .. } => Some(id),
+                BookStep::Found { id, .. } => {
                     sum.resizes += 1;
-                    sum.lost += u64::from(lost.is_some());
-                    lost.into_iter().for_each(goes);
                     Some(id)
-                }
-                BookStep::Refused { lost, .. } => {
-                    sum.lost += u64::from(lost.is_some());
-                    lost.into_iter().for_each(goes);
-                    None
                 }
                 BookStep::Free { id } => {
                     sum.frees += 1;
                     goes(id);
                     None
                 }
-                BookStep::Resize { id, lost, .. } => {
+                BookStep::Resize { id, .. } => {
                     sum.resizes += 1;
-                    sum.lost += u64::from(lost.is_some());
-                    lost.into_iter().chain([id]).for_each(goes);
+                    goes(id);
                     Some(id)
                 }
                 BookStep::Unknown => {
@@ -102,7 +95,7 @@ impl Summary {
                     sum.twice += 1;
                     None
                 }
-                BookStep::Pending => None,
+                BookStep::Refused { .. } | BookStep::Pending => None,
             };
             if let Some(id) = comes {
                 let size = book.block(id).size;

@@ -37,5 +37,14 @@ pub use self::histogram::LogHistogram;
 pub use self::order::FreeOrder;
 pub use self::profile::{BlockCounts, CLASSES, TraceProfile};
 
+/// Returns the entry at `index`. Adds default entries first if the list is shorter.
+#[inline]
+fn grown<T: Clone + Default>(list: &mut Vec<T>, index: usize) -> &mut T {
+    if list.len() <= index {
+        list.resize(index + 1, T::default());
+    }
+    &mut list[index]
+}
+
 #[cfg(test)]
 mod tests;

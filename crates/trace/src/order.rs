@@ -7,6 +7,7 @@
 //! Because of this tolerance of one block, a queue with a long-lived block still counts as a queue.
 #![forbid(unsafe_code)]
 
+use super::grown;
 use ephemera_recorder::Id;
 
 /// The order in which a block is freed.
@@ -44,7 +45,7 @@ const ASTRAY: u32 = if cfg!(ephemera_weaken = "order_no_tolerance") { 0 } else {
 const NOBODY: Id = Id::MAX;
 
 /// The links of a block in the list of its thread's live blocks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct BlockLink {
     thread: u32,
     /// The number of blocks that the thread allocated before this one.
@@ -87,11 +88,7 @@ impl LiveBlocks {
             before.younger = id;
         }
         row.youngest = id;
-        if self.links.len() <= id as usize {
-            self.links
-                .resize(id as usize + 1, BlockLink { thread: 0, birth: 0, older: NOBODY, younger: NOBODY });
-        }
-        self.links[id as usize] = link;
+        *grown(&mut self.links, id as usize) = link;
     }
 
     /// Removes a freed block, and returns the order of its free.

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::curve::LiveCurve;
+use super::grown;
 use super::histogram::LogHistogram;
 use super::order::{FreeOrder, LiveBlocks};
 use super::replay::Digest;
@@ -226,40 +227,27 @@ impl ProfileBuilder {
         profile.events += 1;
         profile.digest.add(event);
         profile.time = profile.time.max(event.time);
-        let thread = event.thread as usize;
-        if self.seen.len() <= thread {
-            self.seen.resize(thread + 1, None);
-        }
-        let (first, last) = self.seen[thread].get_or_insert((event.time, event.time));
+        let seen = grown(&mut self.seen, event.thread as usize);
+        let (first, last) = seen.get_or_insert((event.time, event.time));
         (*first, *last) = ((*first).min(event.time), (*last).max(event.time));
-        match self.book.apply(event) {
-            BookStep::Alloc { id, lost } => {
-                self.lose(lost, event);
-                self.born(id, event);
-            }
-            BookStep::Found { id, lost } => {
-                self.lose(lost, event);
+        let step = self.book.apply(event);
+        if let Some(lost) = step.lost() {
+            self.profile.lost += 1;
+            self.gone(lost);
+        }
+        match step {
+            BookStep::Alloc { id, .. } => self.born(id, event),
+            BookStep::Found { id, .. } => {
                 self.profile.unknown += 1;
                 self.born(id, event);
             }
-            BookStep::Free { id } => self.gone(id, event, true),
-            BookStep::Resize { id, lost, .. } => {
-                self.lose(lost, event);
-                self.resized(id);
-            }
+            BookStep::Free { id } => self.freed(id, event),
+            BookStep::Resize { id, .. } => self.resized(id),
             BookStep::Unknown if !matches!(event.what, What::Resize { .. }) => self.profile.unknown += 1,
             BookStep::Twice => self.profile.twice += 1,
-            BookStep::Refused { lost, .. } => self.lose(lost, event),
-            BookStep::Unknown | BookStep::Pending => {}
+            BookStep::Unknown | BookStep::Refused { .. } | BookStep::Pending => {}
         }
         self.profile.alive.add(self.alive);
-    }
-
-    fn lose(&mut self, lost: Option<Id>, event: &TraceEvent) {
-        if let Some(id) = lost {
-            self.profile.lost += 1;
-            self.gone(id, event, false);
-        }
     }
 
     fn born(&mut self, id: Id, event: &TraceEvent) {
@@ -270,10 +258,7 @@ impl ProfileBuilder {
         counts.blocks += 1;
         counts.bytes = counts.bytes.saturating_add(size);
         self.profile.over_aligned += u64::from(block.align_log2 >= OVER_ALIGNED_LOG2);
-        if self.lives.len() <= id as usize {
-            self.lives.resize(id as usize + 1, BlockLife::default());
-        }
-        self.lives[id as usize] = BlockLife { class: class as u8, size };
+        *grown(&mut self.lives, id as usize) = BlockLife { class: class as u8, size };
         self.lists.born(id, event.thread);
         let align = if block.align_log2 == 0 { 16 } else { 1 << block.align_log2 };
         self.rings.born(id, event.thread, size, align);
@@ -289,17 +274,18 @@ impl ProfileBuilder {
         self.profile.peak_blocks = self.profile.peak_blocks.max(self.book.live());
     }
 
-    /// Removes a block. `seen` tells whether the trace contains the block's free.
-    fn gone(&mut self, id: Id, event: &TraceEvent, seen: bool) {
-        let life = self.lives[id as usize];
-        let order = self.lists.gone(id);
+    /// Removes a block, and returns its class and the order of its free.
+    fn gone(&mut self, id: Id) -> (usize, FreeOrder) {
+        let BlockLife { class, size } = self.lives[id as usize];
         self.rings.gone(id);
-        self.alive = self.alive.saturating_sub(life.size);
-        if !seen {
-            return;
-        }
+        self.alive = self.alive.saturating_sub(size);
+        (usize::from(class), self.lists.gone(id))
+    }
+
+    fn freed(&mut self, id: Id, event: &TraceEvent) {
+        let (class, order) = self.gone(id);
         let block = self.book.block(id);
-        let counts = &mut self.profile.classes[usize::from(life.class)];
+        let counts = &mut self.profile.classes[class];
         counts.freed += 1;
         counts.elsewhere += u64::from(block.thread != event.thread);
         counts.orders[order as usize] += 1;

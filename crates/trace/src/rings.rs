@@ -6,6 +6,7 @@
 //! of `ring_alloc`'s geometry.
 #![forbid(unsafe_code)]
 
+use super::grown;
 use ephemera_recorder::Id;
 
 /// The largest block and the chunk size of each class, in bytes.
@@ -48,17 +49,15 @@ impl RingModel {
     /// Adds an allocated block to a chunk of its thread. A large block only adds its size to the
     /// held bytes.
     pub(crate) fn born(&mut self, id: Id, thread: u32, size: u64, align: u64) {
-        if self.places.len() <= id as usize {
-            self.places.resize(id as usize + 1, (0, 0, 0));
-        }
         let class = GEOMETRY.iter().position(|(most, _)| size <= *most && align <= 512);
-        self.places[id as usize] = match class {
+        let place = match class {
             None => {
                 self.hold(size);
                 (0, 0, size)
             }
             Some(class) => self.place(class, thread as usize, size.max(1), align.max(1)),
         };
+        *grown(&mut self.places, id as usize) = place;
     }
 
     fn hold(&mut self, bytes: u64) {
@@ -67,11 +66,8 @@ impl RingModel {
     }
 
     fn place(&mut self, class: usize, thread: usize, size: u64, align: u64) -> (u32, u64, u64) {
-        if self.threads.len() <= thread {
-            self.threads.resize(thread + 1, ModelThread::default());
-        }
         let room = GEOMETRY[class].1 - HEADER;
-        let front = self.threads[thread].fronts[class];
+        let front = grown(&mut self.threads, thread).fronts[class];
         if let Some(chunk) = (front as usize).checked_sub(1).map(|front| &mut self.chunks[front]) {
             let at = chunk.used.next_multiple_of(align);
             if at + size <= room {

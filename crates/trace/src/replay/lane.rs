@@ -1,50 +1,56 @@
 //! Stores the operations of one lane, which replays one or more recorded threads. The last
-//! operations are in memory. The earlier ones are packed on the [`Tape`], which all lanes share.
+//! operations are in memory. The earlier ones are packed in a file, which all lanes share.
 //!
 //! ```text
 //! segment 0      segment 1      ...    tail, at most 32,768 operations
 //! | 4096 ops |   | 4096 ops |          | op | op | ...
-//!   on the tape, packed                  in memory, as they are
+//!   in the file, packed                  in memory, as they are
 //! ```
 //!
 //! A long trace has hundreds of millions of operations. Only the tail of each lane and the segment
-//! that the lane plays are unpacked in memory. [`pack`] does the encoding.
+//! that the lane plays are unpacked in memory. [`pack`] does the encoding. A lane without a file
+//! keeps all its operations in memory.
 #![forbid(unsafe_code)]
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
+
+use crate::grown;
 
 use super::op::ProgramOp;
 use super::pack::{LONGEST, pack, unpack};
-use super::tape::Tape;
 
 /// The number of operations in a segment.
 pub(super) const SEGMENT: usize = 4096;
-/// The maximum number of operations in memory at the end of a lane.
+/// The maximum number of operations in memory at the end of a lane that has a file.
 const TAIL: usize = if cfg!(ephemera_weaken = "replay_in_memory") { 1 << 20 } else { 8 } * SEGMENT;
 
-/// The offset and the length of a segment on the tape, in bytes.
+/// The offset and the length of a segment in the file, in bytes.
 #[derive(Clone, Copy, Debug)]
-struct TapeSegment {
+pub(super) struct LaneSegment {
     offset: u64,
     length: u32,
 }
 
 /// The operations of one lane.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Lane {
-    tape: Arc<Tape>,
-    segments: Vec<TapeSegment>,
+    /// The file of the packed operations. All lanes write at its end.
+    file: Option<Arc<File>>,
+    pub(super) segments: Vec<LaneSegment>,
     /// One bit for each packed operation, which is 1 if the operation publishes. Missing words at
     /// the end count as 0.
     published: Vec<u64>,
-    tail: Vec<ProgramOp>,
+    /// The operations in memory, which follow the packed ones.
+    pub(super) tail: Vec<ProgramOp>,
 }
 
 impl Lane {
-    /// Creates a lane without operations.
-    pub(super) fn new(tape: &Arc<Tape>) -> Self {
-        Self { tape: Arc::clone(tape), segments: Vec::new(), published: Vec::new(), tail: Vec::new() }
+    /// Creates a lane without operations. Without a file, all its operations stay in memory.
+    pub(super) fn new(file: Option<Arc<File>>) -> Self {
+        Self { file, ..Self::default() }
     }
 
     fn packed(&self) -> u64 {
@@ -53,7 +59,7 @@ impl Lane {
 
     /// Appends an operation and returns its index in the lane.
     pub(super) fn push(&mut self, op: ProgramOp) -> io::Result<u64> {
-        if self.tail.len() == TAIL {
+        if let Some(mut file) = self.file.as_deref().filter(|_| self.tail.len() == TAIL) {
             let mut bytes = Vec::with_capacity(SEGMENT * LONGEST);
             for ops in self.tail.chunks(SEGMENT) {
                 let first = (self.segments.len() * SEGMENT) as u64;
@@ -61,8 +67,9 @@ impl Lane {
                     set(&mut self.published, at);
                 }
                 pack(ops, &mut bytes);
-                let offset = self.tape.append(&bytes)?;
-                self.segments.push(TapeSegment { offset, length: bytes.len() as u32 });
+                let offset = file.stream_position()?;
+                file.write_all(&bytes)?;
+                self.segments.push(LaneSegment { offset, length: bytes.len() as u32 });
             }
             self.tail.clear();
         }
@@ -78,36 +85,22 @@ impl Lane {
         }
     }
 
-    /// Removes the operations of the tail for which `keep` returns `false`.
-    pub(super) fn retain(&mut self, keep: impl FnMut(&ProgramOp) -> bool) {
-        self.tail.retain(keep);
-    }
-
     /// Returns all operations; `None` if some of them are packed.
     #[must_use]
     pub fn whole(&self) -> Option<&[ProgramOp]> {
         self.segments.is_empty().then_some(&*self.tail)
     }
 
-    /// Returns the operations in memory, which follow the packed ones.
-    pub(super) fn tail(&self) -> &[ProgramOp] {
-        &self.tail
-    }
-
-    /// Returns the number of segments before the tail.
-    pub(super) fn segments(&self) -> usize {
-        self.segments.len()
-    }
-
     /// Reads a segment into a buffer.
     ///
     /// # Panics
     ///
-    /// Panics if the file of the tape cannot be read.
+    /// Panics if the file cannot be read.
     pub(super) fn load(&self, index: usize, into: &mut SegmentBuffer) {
-        let TapeSegment { offset, length } = self.segments[index];
+        let LaneSegment { offset, length } = self.segments[index];
         into.bytes.resize(length as usize, 0);
-        if let Err(error) = self.tape.read(&mut into.bytes, offset) {
+        let file = self.file.as_ref().expect("the segments are in it");
+        if let Err(error) = file.read_exact_at(&mut into.bytes, offset) {
             panic!("the operations of the replay cannot be read from its file: {error}");
         }
         unpack(&into.bytes, &mut into.ops);
@@ -121,10 +114,15 @@ impl Lane {
         }
     }
 
-    /// Returns the bytes of memory that the lane takes, without the tape.
+    /// Returns the bytes of the file that the lane takes.
+    pub(super) fn on_disk(&self) -> u64 {
+        self.segments.iter().map(|segment| u64::from(segment.length)).sum()
+    }
+
+    /// Returns the bytes of memory that the lane takes.
     pub(super) fn resident(&self) -> u64 {
         let tail = self.tail.capacity() * size_of::<ProgramOp>();
-        let segments = self.segments.capacity() * size_of::<TapeSegment>();
+        let segments = self.segments.capacity() * size_of::<LaneSegment>();
         (tail + segments + self.published.capacity() * 8) as u64
     }
 
@@ -137,18 +135,14 @@ impl Lane {
         };
         (0..self.segments.len()).flat_map(segment).chain(self.tail.iter().copied())
     }
-
-    /// Returns the tape, which all lanes of a program share.
-    pub(super) fn tape(&self) -> &Tape {
-        &self.tape
-    }
 }
 
 /// A buffer for one segment: its packed bytes and its operations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SegmentBuffer {
     bytes: Vec<u8>,
-    ops: Vec<ProgramOp>,
+    /// The operations of the last loaded segment.
+    pub(super) ops: Vec<ProgramOp>,
 }
 
 impl SegmentBuffer {
@@ -162,19 +156,10 @@ impl SegmentBuffer {
         buffer.ops.fill(ProgramOp { size: 1, ..ProgramOp::BEGIN });
         core::hint::black_box(buffer)
     }
-
-    /// Returns the operations of the last loaded segment.
-    pub(super) fn ops(&self) -> &[ProgramOp] {
-        &self.ops
-    }
 }
 
 fn set(bits: &mut Vec<u64>, at: u64) {
-    let word = (at / 64) as usize;
-    if bits.len() <= word {
-        bits.resize(word + 1, 0);
-    }
-    bits[word] |= 1 << (at % 64);
+    *grown(bits, (at / 64) as usize) |= 1 << (at % 64);
 }
 
 #[cfg(test)]
@@ -186,11 +171,11 @@ mod tests {
 
     #[test]
     fn a_lane_returns_its_operations_from_memory_and_from_a_file() {
-        let dir = std::env::temp_dir();
-        for directory in [None, Some(dir.as_path())] {
+        for file in [None, Some(tempfile::tempfile().expect("the directory for temporary files is writable"))]
+        {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
-            let tape = Arc::new(Tape::new(directory));
-            let (mut lane, mut beside) = (Lane::new(&tape), Lane::new(&tape));
+            let file = file.map(Arc::new);
+            let (mut lane, mut beside) = (Lane::new(file.clone()), Lane::new(file.clone()));
             let mut all: Vec<ProgramOp> = Vec::new();
             for count in 0..100_000 {
                 let next = op(&mut rng);
@@ -204,12 +189,16 @@ mod tests {
                     lane.publish(at);
                 }
             }
+            assert!(lane.ops().eq(all.iter().copied()), "{file:?}");
+            let Some(file) = file else {
+                assert_eq!((lane.whole(), lane.on_disk()), (Some(&*all), 0));
+                continue;
+            };
             assert!(lane.whole().is_none());
-            assert_eq!(lane.segments(), 24);
-            assert!(lane.ops().eq(all), "{directory:?}");
-            let (memory, disk) = (tape.in_memory(), tape.on_disk());
-            assert_eq!((memory > 0, disk > 0), (directory.is_none(), directory.is_some()));
-            assert!(memory + disk > 400_000, "{memory} {disk}");
+            assert_eq!(lane.segments.len(), 24);
+            let disk = lane.on_disk() + beside.on_disk();
+            assert!(disk > 400_000, "{disk}");
+            assert_eq!(file.metadata().expect("it is open").len(), disk);
             assert!(lane.resident() < 2 << 20, "{}", lane.resident());
         }
     }

@@ -18,7 +18,6 @@ mod program;
 mod replayed;
 mod room;
 mod rounds;
-mod tape;
 mod timed;
 
 use core::alloc::GlobalAlloc;

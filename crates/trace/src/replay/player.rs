@@ -73,15 +73,16 @@ struct Untimed {
 
 /// Returns the bytes of memory that a player of a program takes for itself.
 pub(super) fn resident(program: &ReplayProgram) -> u64 {
-    let packed = program.lanes.iter().filter(|lane| lane.segments() > 0).count() as u64;
+    let packed = program.lanes.iter().filter(|lane| !lane.segments.is_empty()).count() as u64;
     (program.slots * size_of::<PlayerSlot>() + program.epochs.len() * 4) as u64
         + packed * SegmentBuffer::BYTES
 }
 
 /// Returns a buffer for each lane. Lanes without segments get an empty buffer.
 fn buffers(program: &ReplayProgram) -> Vec<SegmentBuffer> {
-    let buffer =
-        |lane: &Lane| if lane.segments() > 0 { SegmentBuffer::resident() } else { SegmentBuffer::default() };
+    let buffer = |lane: &Lane| {
+        if !lane.segments.is_empty() { SegmentBuffer::resident() } else { SegmentBuffer::default() }
+    };
     program.lanes.iter().map(buffer).collect()
 }
 
@@ -216,13 +217,13 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
     /// Plays a lane: its segments and its tail. Reading a segment is not timed.
     fn lane(&self, lane: &Lane, buffer: &mut SegmentBuffer, off: &mut Untimed) {
         let mut epoch = None;
-        for segment in 0..lane.segments() {
+        for segment in 0..lane.segments.len() {
             let start = thread_time();
             lane.load(segment, buffer);
             off.read += thread_time() - start;
-            self.ops(buffer.ops(), &mut epoch, &mut off.waited);
+            self.ops(&buffer.ops, &mut epoch, &mut off.waited);
         }
-        self.ops(lane.tail(), &mut epoch, &mut off.waited);
+        self.ops(&lane.tail, &mut epoch, &mut off.waited);
         self.end(epoch);
     }
 

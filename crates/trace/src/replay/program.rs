@@ -22,14 +22,16 @@
 
 use core::error::Error;
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::grown;
+
 use super::digest::Digest;
 use super::lane::Lane;
 use super::op::{Action, ProgramOp};
-use super::tape::Tape;
 use ephemera_recorder::{Book, BookStep, Id, Trace, TraceError, TraceEvent, What};
 
 /// The number of operations in an epoch, over all lanes.
@@ -65,32 +67,29 @@ pub struct ReplayProgram {
 }
 
 /// A live block while the program is built.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct ReplayedBlock {
-    slot: u32,
-    size: u32,
-    align_log2: u8,
-    /// The lane that allocated or resized the block last, and the index of that operation in the
-    /// lane.
+    /// The operation that allocated or resized the block last.
+    op: ProgramOp,
+    /// The lane of that operation, and the operation's index in the lane.
     lane: u32,
     at: u64,
-    /// Whether the block is replayed.
-    known: bool,
 }
 
 impl ReplayedBlock {
     /// Returns the operation that frees the block after it waits for a generation.
     fn free(&self, wait: u32) -> ProgramOp {
-        let Self { slot, size, align_log2, .. } = *self;
-        ProgramOp { action: Action::Free, align_log2, slot, size, old: 0, wait, publish: false }
+        ProgramOp { action: Action::Free, old: 0, wait, ..self.op }
     }
 }
 
+#[derive(Default)]
 struct ProgramMaker {
     program: ReplayProgram,
-    tape: Arc<Tape>,
+    file: Option<Arc<File>>,
     book: Book,
-    lives: Vec<ReplayedBlock>,
+    /// The live blocks by their numbers; `None` for a block that the replay leaves out.
+    lives: Vec<Option<ReplayedBlock>>,
     /// The slots that each lane emptied.
     free: Vec<Vec<u32>>,
     generations: Vec<u32>,
@@ -98,6 +97,11 @@ struct ProgramMaker {
     /// The epoch of each lane's last operation, plus one.
     epoch_of: Vec<u32>,
     live: u64,
+}
+
+/// Returns the size of a block in a replay, at least 1; `None` if a replay leaves the block out.
+fn size(asked: u64) -> Option<u32> {
+    u32::try_from(asked.max(1)).ok().filter(|size| *size < u32::MAX)
 }
 
 /// Returns the base-2 logarithm of a block's alignment in a replay: `asked`, or the alignment of
@@ -125,22 +129,24 @@ impl ReplayProgram {
     /// Returns the first error of [`Trace::events`], or an error if the file cannot be created or
     /// written.
     pub fn beside(trace: &Trace, directory: &Path) -> Result<Self, Box<dyn Error>> {
-        Self::made(trace, Some(directory), |error| {
+        let failed = |error: io::Error| -> Box<dyn Error> {
             format!(
                 "the operations of the replay cannot be written beside the trace: {error}. Twice the length of the trace must be \
                  free there: copy the trace to a writable place with enough space"
             )
             .into()
-        })
+        };
+        let file = tempfile::tempfile_in(directory).map_err(failed)?;
+        Self::made(trace, Some(Arc::new(file)), failed)
     }
 
     /// Creates a program. `failed` converts the error of a write to the file.
     fn made<E: From<TraceError>>(
         trace: &Trace,
-        directory: Option<&Path>,
+        file: Option<Arc<File>>,
         failed: impl Fn(io::Error) -> E,
     ) -> Result<Self, E> {
-        let mut maker = ProgramMaker::new(directory);
+        let mut maker = ProgramMaker { file, ..ProgramMaker::default() };
         for event in trace.events() {
             maker.add(&event?).map_err(&failed)?;
         }
@@ -151,8 +157,7 @@ impl ReplayProgram {
     pub(super) fn resident(&self) -> u64 {
         let own: u64 = self.lanes.iter().map(Lane::resident).sum();
         let tables = self.left.capacity() * size_of::<ProgramOp>() + self.epochs.capacity() * 4;
-        let memory = self.lanes.first().map_or(0, |lane| lane.tape().in_memory());
-        own + tables as u64 + memory
+        own + tables as u64
     }
 
     /// Returns the lanes. A trace of one thread has one lane.
@@ -169,7 +174,7 @@ impl ReplayProgram {
 
     /// Returns the size in bytes of the file that holds most operations.
     pub(super) fn on_disk(&self) -> u64 {
-        self.lanes.first().map_or(0, |lane| lane.tape().on_disk())
+        self.lanes.iter().map(Lane::on_disk).sum()
     }
 
     /// Returns whether the program has several lanes.
@@ -180,25 +185,11 @@ impl ReplayProgram {
 }
 
 impl ProgramMaker {
-    fn new(directory: Option<&Path>) -> Self {
-        Self {
-            program: ReplayProgram::default(),
-            tape: Arc::new(Tape::new(directory)),
-            book: Book::new(),
-            lives: Vec::new(),
-            free: Vec::new(),
-            generations: Vec::new(),
-            lane_of: HashMap::new(),
-            epoch_of: Vec::new(),
-            live: 0,
-        }
-    }
-
     fn lane(&mut self, thread: u32) -> usize {
         let lanes = self.lane_of.len();
         let lane = *self.lane_of.entry(thread).or_insert((lanes % LANES) as u32) as usize;
         if self.program.lanes.len() <= lane {
-            self.program.lanes.push(Lane::new(&self.tape));
+            self.program.lanes.push(Lane::new(self.file.clone()));
             self.free.push(Vec::new());
             self.epoch_of.push(0);
         }
@@ -208,23 +199,16 @@ impl ProgramMaker {
     fn add(&mut self, event: &TraceEvent) -> io::Result<()> {
         self.program.digest.add(event);
         let zeroed = matches!(event.what, What::Alloc { zeroed: true, .. });
-        match self.book.apply(event) {
-            BookStep::Alloc { id, lost } | BookStep::Found { id, lost } => {
-                self.lose(lost, event)?;
+        let step = self.book.apply(event);
+        step.lost().map_or(Ok(()), |lost| self.empty(lost, event))?;
+        match step {
+            BookStep::Alloc { id, .. } | BookStep::Found { id, .. } => {
                 self.fill(id, event, if zeroed { Action::Zeroed } else { Action::Alloc })
             }
             BookStep::Free { id } => self.empty(id, event),
-            BookStep::Resize { id, lost, .. } => {
-                self.lose(lost, event)?;
-                self.resize(id, event)
-            }
-            BookStep::Refused { lost, .. } => self.lose(lost, event),
-            BookStep::Unknown | BookStep::Twice | BookStep::Pending => Ok(()),
+            BookStep::Resize { id, .. } => self.resize(id, event),
+            BookStep::Refused { .. } | BookStep::Unknown | BookStep::Twice | BookStep::Pending => Ok(()),
         }
-    }
-
-    fn lose(&mut self, lost: Option<Id>, event: &TraceEvent) -> io::Result<()> {
-        lost.map_or(Ok(()), |id| self.empty(id, event))
     }
 
     /// Appends an operation to the lane, and returns the operation's index in the lane. Begins an
@@ -233,10 +217,7 @@ impl ProgramMaker {
         let epoch = (self.program.ops / EPOCH) as u32;
         if self.epoch_of[lane] != epoch + 1 {
             self.epoch_of[lane] = epoch + 1;
-            if self.program.epochs.len() <= epoch as usize {
-                self.program.epochs.push(0);
-            }
-            self.program.epochs[epoch as usize] += 1;
+            *grown(&mut self.program.epochs, epoch as usize) += 1;
             self.program.lanes[lane].push(ProgramOp { size: epoch, ..ProgramOp::BEGIN })?;
         }
         self.program.ops += 1;
@@ -245,32 +226,27 @@ impl ProgramMaker {
 
     fn fill(&mut self, id: Id, event: &TraceEvent, action: Action) -> io::Result<()> {
         let block = *self.book.block(id);
-        if self.lives.len() <= id as usize {
-            self.lives.resize(id as usize + 1, ReplayedBlock::default());
-        }
-        let Some(size) = u32::try_from(block.size).ok().filter(|size| *size < u32::MAX) else {
+        *grown(&mut self.lives, id as usize) = None;
+        let Some(size) = size(block.size) else {
             self.program.huge += 1;
-            self.lives[id as usize] = ReplayedBlock::default();
             return Ok(());
         };
-        let size = size.max(1);
         let lane = self.lane(event.thread);
         let slot = self.free[lane].pop().unwrap_or_else(|| {
             self.generations.push(0);
             (self.generations.len() - 1) as u32
         });
         let align_log2 = align(block.align_log2, size);
-        let at =
-            self.push(lane, ProgramOp { action, align_log2, slot, size, old: 0, wait: 0, publish: false })?;
-        self.lives[id as usize] =
-            ReplayedBlock { slot, size, align_log2, lane: lane as u32, at, known: true };
-        self.grow(size);
-        Ok(())
+        self.hold(id, lane, ProgramOp { action, align_log2, slot, size, old: 0, wait: 0, publish: false })
     }
 
-    fn grow(&mut self, size: u32) {
-        self.live += u64::from(size);
+    /// Appends an operation that allocates or resizes block `id`.
+    fn hold(&mut self, id: Id, lane: usize, op: ProgramOp) -> io::Result<()> {
+        let at = self.push(lane, op)?;
+        self.lives[id as usize] = Some(ReplayedBlock { op, lane: lane as u32, at });
+        self.live = self.live - u64::from(op.old) + u64::from(op.size);
         self.program.peak_live = self.program.peak_live.max(self.live);
+        Ok(())
     }
 
     /// Returns the generation that `lane` must wait for before it uses the block; 0 if the lane
@@ -280,52 +256,64 @@ impl ProgramMaker {
         if live.lane as usize == lane {
             return 0;
         }
-        let generation = &mut self.generations[live.slot as usize];
+        let generation = &mut self.generations[live.op.slot as usize];
         *generation += 1;
         self.program.lanes[live.lane as usize].publish(live.at);
         *generation
     }
 
     fn empty(&mut self, id: Id, event: &TraceEvent) -> io::Result<()> {
-        let live = core::mem::take(&mut self.lives[id as usize]);
-        if !live.known {
-            return Ok(());
-        }
+        let Some(live) = self.lives[id as usize].take() else { return Ok(()) };
         let lane = self.lane(event.thread);
         let wait = self.wait(&live, lane);
         self.push(lane, live.free(wait))?;
-        self.free[lane].push(live.slot);
-        self.live -= u64::from(live.size);
+        self.free[lane].push(live.op.slot);
+        self.live -= u64::from(live.op.size);
         Ok(())
     }
 
     fn resize(&mut self, id: Id, event: &TraceEvent) -> io::Result<()> {
-        let live = self.lives[id as usize];
-        let size = u32::try_from(self.book.block(id).size).ok().filter(|size| *size < u32::MAX);
-        let (Some(size), true) = (size, live.known) else {
+        let (Some(size), Some(live)) = (size(self.book.block(id).size), self.lives[id as usize]) else {
             self.empty(id, event)?;
             return self.fill(id, event, Action::Alloc);
         };
         let lane = self.lane(event.thread);
         let wait = self.wait(&live, lane);
-        let ReplayedBlock { slot, size: old, align_log2, .. } = live;
-        let size = size.max(1);
-        let op = ProgramOp { action: Action::Resize, align_log2, slot, size, old, wait, publish: false };
-        let at = self.push(lane, op)?;
-        self.lives[id as usize] = ReplayedBlock { size, lane: lane as u32, at, ..live };
-        self.live -= u64::from(old);
-        self.grow(size);
-        Ok(())
+        self.hold(id, lane, ProgramOp { action: Action::Resize, size, old: live.op.size, wait, ..live.op })
     }
 
     fn finish(mut self) -> ReplayProgram {
-        let left = self.lives.iter().filter(|live| live.known);
-        self.program.left = left.map(|live| live.free(0)).collect();
+        self.program.left = self.lives.iter().flatten().map(|live| live.free(0)).collect();
         self.program.slots = self.generations.len();
         self.program.threads = self.lane_of.len();
         if let [lane] = &mut self.program.lanes[..] {
-            lane.retain(|op| op.action != Action::Epoch);
+            lane.tail.retain(|op| op.action != Action::Epoch);
         }
         self.program
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beside(directory: &Path) -> Result<ReplayProgram, Box<dyn Error>> {
+        let file = tempfile::NamedTempFile::new().expect("the directory for temporary files is writable");
+        ephemera_recorder::Writer::new("a command").save(file.path()).expect("it is writable");
+        ReplayProgram::beside(&Trace::open(file.path()).expect("a whole trace"), directory)
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_created_is_an_error() {
+        let error = beside(Path::new("/no/such/directory")).expect_err("there is no such directory");
+        assert!(error.to_string().contains("cannot be written beside the trace"), "{error}");
+    }
+
+    #[test]
+    fn the_file_of_a_program_has_no_name() {
+        let dir = tempfile::tempdir().expect("the directory for temporary files is writable");
+        let program = beside(dir.path()).expect("the directory is writable");
+        std::fs::remove_dir(dir.path()).expect("it is empty");
+        drop(program);
     }
 }
