@@ -4,8 +4,9 @@
 use core::alloc::GlobalAlloc;
 use core::hint::black_box;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 use core::time::Duration;
+use std::panic::resume_unwind;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -62,13 +63,6 @@ impl<A> core::fmt::Debug for Player<'_, A> {
 fn thread_time() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
-}
-
-/// The parts of a lane's processor time that [`Played::busy`] leaves out, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Untimed {
-    waited: u64,
-    read: u64,
 }
 
 /// Returns the bytes of memory that a player of a program takes for itself.
@@ -178,53 +172,44 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         if room.len() != self.program.lanes.len() {
             room = buffers(self.program);
         }
-        let (busy, waited) = (AtomicU64::new(0), AtomicU64::new(0));
-        let run = |player: &Self, lane: &Lane, buffer: &mut SegmentBuffer| {
-            let _on_panic = BreakOnPanic(&player.broken);
-            let mut off = Untimed::default();
-            let start = thread_time();
-            player.lane(lane, buffer, &mut off);
-            let took = thread_time() - start;
-            busy.fetch_add(took.saturating_sub(off.waited + off.read), Relaxed);
-            waited.fetch_add(off.waited, Relaxed);
-        };
-        let run = &run;
         let this = &*self;
+        let mut lanes = this.program.lanes.iter().zip(&mut room);
         // The first lane stays on this thread, so a program with one lane does not start a thread.
         // Allocators are faster in a single-threaded process.
-        let mut lanes = this.program.lanes.iter().zip(&mut room);
-        if let Some((first, buffer)) = lanes.next() {
-            if this.program.is_threaded() {
-                std::thread::scope(|scope| {
-                    for (lane, buffer) in lanes {
-                        scope.spawn(move || run(this, lane, buffer));
-                    }
-                    run(this, first, buffer);
-                });
-            } else {
-                run(this, first, buffer);
-            }
-        }
+        let first = lanes.next();
+        let times: Vec<Played> = std::thread::scope(|scope| {
+            let others: Vec<_> =
+                lanes.map(|(lane, buffer)| scope.spawn(|| this.lane(lane, buffer))).collect();
+            let first = first.map(|(lane, buffer)| this.lane(lane, buffer));
+            let others = others.into_iter().map(|lane| lane.join().unwrap_or_else(|why| resume_unwind(why)));
+            others.chain(first).collect()
+        });
         self.buffers = room;
         for left in &self.program.left {
             let block = self.slots[left.slot as usize].block.load(Relaxed);
             // SAFETY: the program fills the slot with a block of this layout and does not empty it.
             unsafe { self.alloc.dealloc(block, left.layout()) };
         }
-        Played { busy: busy.into_inner(), waited: waited.into_inner() }
+        Played {
+            busy: times.iter().map(|lane| lane.busy).sum(),
+            waited: times.iter().map(|lane| lane.waited).sum(),
+        }
     }
 
     /// Plays a lane: its segments and its tail. Reading a segment is not timed.
-    fn lane(&self, lane: &Lane, buffer: &mut SegmentBuffer, off: &mut Untimed) {
-        let mut epoch = None;
+    fn lane(&self, lane: &Lane, buffer: &mut SegmentBuffer) -> Played {
+        let _on_panic = BreakOnPanic(&self.broken);
+        let (mut waited, mut read, mut epoch) = (0, 0, None);
+        let start = thread_time();
         for segment in 0..lane.segments.len() {
             let start = thread_time();
             lane.load(segment, buffer);
-            off.read += thread_time() - start;
-            self.ops(&buffer.ops, &mut epoch, &mut off.waited);
+            read += thread_time() - start;
+            self.ops(&buffer.ops, &mut epoch, &mut waited);
         }
-        self.ops(&lane.tail, &mut epoch, &mut off.waited);
+        self.ops(&lane.tail, &mut epoch, &mut waited);
         self.end(epoch);
+        Played { busy: (thread_time() - start).saturating_sub(waited + read), waited }
     }
 
     /// Plays operations of a lane. `epoch` is the lane's current epoch.
