@@ -83,16 +83,8 @@ impl RingModel {
             self.hold(GEOMETRY[class].1);
         }
         let chunk = ModelChunk { class: class as u8, thread: thread as u32, live: 1, used: size };
-        let index = match self.unused.pop() {
-            Some(index) => {
-                self.chunks[index as usize] = chunk;
-                index
-            }
-            None => {
-                self.chunks.push(chunk);
-                (self.chunks.len() - 1) as u32
-            }
-        };
+        let index = self.unused.pop().unwrap_or(self.chunks.len() as u32);
+        *grown(&mut self.chunks, index as usize) = chunk;
         self.threads[thread].fronts[class] = index + 1;
         (index + 1, 0, size)
     }

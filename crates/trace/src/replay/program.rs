@@ -232,10 +232,8 @@ impl ProgramMaker {
             return Ok(());
         };
         let lane = self.lane(event.thread);
-        let slot = self.free[lane].pop().unwrap_or_else(|| {
-            self.generations.push(0);
-            (self.generations.len() - 1) as u32
-        });
+        let slot = self.free[lane].pop().unwrap_or(self.generations.len() as u32);
+        grown(&mut self.generations, slot as usize);
         let align_log2 = align(block.align_log2, size);
         self.hold(id, lane, ProgramOp { action, align_log2, slot, size, old: 0, wait: 0, publish: false })
     }
