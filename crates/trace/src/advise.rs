@@ -45,19 +45,12 @@ const SERVES: f64 = 0.3;
 /// The advice for one trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    /// The most likely time in the allocator, in nanoseconds.
-    pub heap_time: f64,
-    /// `heap_time` as a share of `whole`; `None` if the trace has no times.
-    pub heap_share: Option<f64>,
     /// The allocator's shares of processor time and of wall time, as intervals.
-    #[serde(skip)]
     pub share: TimeShare,
     /// The denominator of every share, in words.
     pub whole: String,
     /// The number of threads of the trace.
     pub threads: u64,
-    /// The origin of the figure `heap_time`.
-    pub source: CostSource,
     /// One offer for each crate.
     pub offers: Vec<Offer>,
     /// The recommended change of allocator, if any.
@@ -110,12 +103,11 @@ impl Advice {
         let estimated = cost_of(profile, None, |_| true);
         let cold = estimated + COLD * profile.all().blocks as f64;
         let share = TimeShare::of(profile, [estimated, cold], replayed.and_then(Replayed::reference_ns));
-        let (heap_time, source) = (share.heap.mid, share.source);
-        let run = share.processor.or(share.wall).map_or(heap_time, |whole| whole.mid).max(1.0);
-        let heap_share = share.known().map(|share| share.mid);
+        let heap = share.heap.mid;
+        let run = share.processor.or(share.wall).map_or(heap, |whole| whole.mid).max(1.0);
         // A replay measures the cost of all calls together, so the harness's table determines how
         // that cost is spread over the classes.
-        let scale = if estimated > 0.0 { heap_time / estimated / run } else { 0.0 };
+        let scale = if estimated > 0.0 { heap / estimated / run } else { 0.0 };
         let whole = match (share.processor, share.wall) {
             (Some(_), _) => "the program's processor time".to_owned(),
             (None, None) => "the time of its heap calls".to_owned(),
@@ -124,10 +116,8 @@ impl Advice {
         };
         let judge = OfferJudge { profile, all: profile.all(), scale, replayed, whole: &whole };
         let offers = vec![judge.ring(), judge.pool(), judge.arena(), judge.buffers()];
-        let (threads, verdict) = (profile.threads, Recommendation::Keep);
-        let reasons = Vec::new();
-        let mut advice =
-            Self { heap_time, heap_share, share, whole, threads, source, offers, verdict, reasons };
+        let (threads, verdict, reasons) = (profile.threads, Recommendation::Keep, Vec::new());
+        let mut advice = Self { share, whole, threads, offers, verdict, reasons };
         (advice.verdict, advice.reasons) = advice.decide(profile.events, replayed);
         advice
     }

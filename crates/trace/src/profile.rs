@@ -60,12 +60,6 @@ impl BlockCounts {
         part(count, self.freed)
     }
 
-    /// Returns the share of the freed blocks that were freed remotely.
-    #[must_use]
-    pub fn share_elsewhere(&self) -> f64 {
-        part(self.elsewhere, self.freed)
-    }
-
     /// Adds the counts of another set of blocks.
     pub fn merge(&mut self, other: &Self) {
         self.blocks += other.blocks;

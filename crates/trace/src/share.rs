@@ -11,6 +11,7 @@ use super::costs::CostSource;
 use super::profile::TraceProfile;
 use super::units::{duration, grouped};
 use ephemera_recorder::{OperationTimes, TimeSample};
+use serde::Serialize;
 
 /// The minimum number of measured calls for an estimate.
 const LEAST: u64 = 50;
@@ -44,7 +45,7 @@ const REPLAY: [f64; 3] = [2.0 / 3.0, 1.0, 1.5];
 const THIRD: f64 = 1.0 / 3.0;
 
 /// A figure with a low and a high end.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Interval {
     /// The low end.
     pub low: f64,
@@ -89,7 +90,7 @@ impl Interval {
 }
 
 /// The allocator's time, and the times that it is compared with, in nanoseconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct TimeShare {
     /// The time in the allocator, summed over all threads.
     pub heap: Interval,

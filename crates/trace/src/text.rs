@@ -42,7 +42,7 @@ pub(super) fn figures(counts: &BlockCounts, all: &BlockCounts, dash: &str) -> [S
         lifo,
         fifo,
         none,
-        percent(counts.share_elsewhere()),
+        percent(part(counts.elsewhere, counts.freed)),
         grouped(counts.resizes),
         median(&counts.lives, grouped, dash),
         median(&counts.times, duration, dash),
@@ -120,41 +120,19 @@ pub fn headline(advice: &Advice) -> String {
 }
 
 /// Returns the allocator's share in sentences.
-pub(super) fn shares(advice: &Advice) -> Vec<String> {
+fn shares(advice: &Advice) -> Vec<String> {
     let share = &advice.share;
-    let mut said = vec![format!(
-        "The calls of the allocator take {}. Source: {}.",
-        times(share.heap),
-        advice.source.said()
-    )];
-    if let (Some(of), Some(whole)) = (share.of_processor(), share.processor) {
-        said.push(format!(
-            "That is {} of the program's processor time, {} without the recorder.",
-            between(of),
-            times(whole)
-        ));
-    }
-    if let (Some(of), Some(whole)) = (share.of_wall(), share.wall) {
-        let threads = match advice.threads {
-            0 | 1 => "of the wall time".to_owned(),
-            threads => {
-                format!("of the time of its {threads} threads, of each from its first call to its last")
-            }
-        };
-        said.push(format!("It is {} {threads}: {}, waiting included.", between(of), times(whole)));
-    }
-    if let Some(recorded) = share.recorded {
-        said.push(format!(
-            "The recorded run took {} of processor time, of which the recorder took {}.",
-            times(recorded),
-            times(share.recorder)
-        ));
-    }
-    if share.wall.is_none() {
-        said.push("The trace has no times, so the share of the run is unknown.".to_owned());
-    }
-    said.extend(share.reasons.iter().map(|why| format!("Range: {why}.")));
-    said
+    let values = context! {
+        advice => Serde(advice),
+        of_processor => share.of_processor().map(between),
+        of_wall => share.of_wall().map(between),
+        heap => times(share.heap),
+        recorder => times(share.recorder),
+        processor => share.processor.map(times),
+        recorded => share.recorded.map(times),
+        wall => share.wall.map(times),
+    };
+    render("shares.txt", include_str!("shares.txt"), values).lines().map(str::to_owned).collect()
 }
 
 /// Returns the advice as text, without the profile.

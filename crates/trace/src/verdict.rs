@@ -42,7 +42,7 @@ impl Advice {
                 reasons.push(format!(
                     "the allocator takes {} of {whole}, by {}: too little to change anything",
                     between(share),
-                    self.source.said()
+                    self.share.source.said()
                 ));
                 return (Recommendation::Keep, reasons);
             }
@@ -78,7 +78,7 @@ impl Advice {
     fn measured(&self, replayed: Option<&Replayed>, reasons: &mut Vec<String>) -> Option<Recommendation> {
         let whole = &self.whole;
         let general = replayed.and_then(Replayed::best_general).map(|row| {
-            let saving = self.heap_share.unwrap_or(1.0) * (1.0 - row.ratio.mid);
+            let saving = self.share.known().map_or(1.0, |share| share.mid) * (1.0 - row.ratio.mid);
             let said = format!(
                 "measured: {} replayed this trace in {:.2} of the time: some {} of {whole}, for one line of code",
                 row.name,

@@ -97,8 +97,8 @@ fn the_figures_of_a_replay_are_used() {
     let profile = slots(50_000, 5000, 4000).profile();
     let replayed = replayed(&profile, &[("mimalloc", 0.5), ("one-ring", 2.0)]);
     let advice = Advice::of(&profile, Some(&replayed));
-    assert_eq!(advice.source, CostSource::Replay);
-    assert!((advice.heap_time - 20.0 * profile.events as f64).abs() < 1.0);
+    assert_eq!(advice.share.source, CostSource::Replay);
+    assert!((advice.share.heap.mid - 20.0 * profile.events as f64).abs() < 1.0);
     assert_eq!(advice.offers[0].saving, 0.0, "slower saves nothing");
     assert_eq!(advice.verdict, Recommendation::General("mimalloc".to_owned(), 0.5), "{:?}", advice.reasons);
     assert!(!replayed.untrusted());
@@ -129,7 +129,7 @@ fn the_largest_measured_saving_wins() {
     assert_eq!(advice.verdict, Recommendation::Try("typed-pool", CostSource::Replay), "{:?}", advice.reasons);
     assert!(text::headline(&advice).contains("measured"), "{}", text::headline(&advice));
     assert!(advice.reasons.iter().any(|why| why.contains("snmalloc")), "{:?}", advice.reasons);
-    let saved = offer(&advice, "typed-pool").saving / advice.heap_share.expect("it has times");
+    let saved = offer(&advice, "typed-pool").saving / advice.share.known().expect("it has times").mid;
     assert!((saved - 0.6).abs() < 1e-9, "{saved}: what was measured, of all that the allocator takes");
 
     // A measured loss beats an assumed saving.
@@ -159,7 +159,7 @@ fn the_share_of_several_threads_divides_by_the_time_of_all() {
         Advice::of(&script.profile(), None)
     };
     let (one, eight) = (run(1), run(8));
-    let share = |advice: &Advice| advice.heap_share.expect("it has times");
+    let share = |advice: &Advice| advice.share.known().expect("it has times").mid;
     assert!(share(&one) < 0.02 && one.verdict == Recommendation::Keep, "{}", share(&one));
     assert!((share(&eight) / share(&one) - 1.0).abs() < 0.01, "{} {}", share(&eight), share(&one));
     let said = text::verdict(&eight);

@@ -83,7 +83,7 @@ fn a_recorder_that_takes_nine_tenths_of_the_time_does_not_hide_the_share() {
     let share = advice.share.of_processor();
     assert!(contains(share, 0.8), "{share:?}");
     assert!(share.is_some_and(|share| share.low > 0.3), "{share:?}: the recorder is subtracted");
-    assert_eq!(advice.source, CostSource::Sampled);
+    assert_eq!(advice.share.source, CostSource::Sampled);
     assert!(advice.share.reasons.iter().any(|why| why.contains("the recorder took about 9")));
     // A cheap recorder leaves a narrow range.
     let share = Run::new([80, 5, 20, 0]).advice().share.of_processor();
@@ -137,7 +137,7 @@ fn no_verdict_claims_a_bound() {
     for (run, source) in [(measured, CostSource::Sampled), (assumed, CostSource::Table)] {
         let advice = run.advice();
         assert_eq!(
-            (advice.verdict.clone(), advice.source),
+            (advice.verdict.clone(), advice.share.source),
             (Recommendation::Keep, source),
             "{:?}",
             advice.reasons
