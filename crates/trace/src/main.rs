@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use ephemera_trace::advise::Advice;
 use ephemera_trace::{Summary, Trace, TraceError, TraceProfile, figures, output, page, text, units};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -27,7 +27,13 @@ struct TraceArguments {
 #[derive(Debug, Subcommand)]
 enum TraceTask {
     /// Print sizes, lifetimes, orders of frees, and a verdict; this runs no program
-    Advise(AdviseOptions),
+    Advise {
+        /// The trace
+        trace: PathBuf,
+        /// Also write a page with pictures
+        #[arg(long, value_name = "OUT")]
+        html: Option<PathBuf>,
+    },
     /// Print the numbers of events, blocks, resizes and threads, the peak of the live bytes, and
     /// the number of blocks left at the end
     Summary {
@@ -36,18 +42,9 @@ enum TraceTask {
     },
 }
 
-#[derive(Debug, Args)]
-struct AdviseOptions {
-    /// The trace
-    trace: PathBuf,
-    /// Also write a page with pictures
-    #[arg(long, value_name = "OUT")]
-    html: Option<PathBuf>,
-}
-
 fn main() -> ExitCode {
     let done = match TraceArguments::parse().task {
-        TraceTask::Advise(options) => advise(&options),
+        TraceTask::Advise { trace, html } => advise(&trace, html.as_deref()),
         TraceTask::Summary { trace } => summary(&trace),
     };
     match done {
@@ -59,29 +56,27 @@ fn main() -> ExitCode {
     }
 }
 
-/// Shows on the terminal that a trace is being read, until the caller clears the bar. A thread
-/// redraws the bar, because a summary does not report its progress.
-fn reading(trace: &Trace) -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
+/// Opens a trace and reads it. Shows on the terminal that the trace is being read. A thread redraws
+/// the bar, because a summary does not report its progress.
+fn read<T>(
+    path: &Path,
+    read: impl FnOnce(&Trace, &ProgressBar) -> Result<T, TraceError>,
+) -> Result<(Trace, T), String> {
+    let of_trace = |error| format!("{}: {error}", path.display());
+    let trace = Trace::open(path).map_err(of_trace)?;
+    let bar =
+        ProgressBar::new_spinner().with_message(format!("reading {} of trace", units::bytes(trace.bytes)));
     if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} gone  {msg}") {
         bar.set_style(style);
     }
-    bar.set_message(format!("reading {} of trace", units::bytes(trace.bytes)));
     bar.enable_steady_tick(Duration::from_millis(100));
-    bar
-}
-
-/// Adds the path of a trace to an error.
-fn of_trace(path: &Path) -> impl Fn(TraceError) -> String {
-    move |error| format!("{}: {error}", path.display())
+    let read = read(&trace, &bar);
+    bar.finish_and_clear();
+    Ok((trace, read.map_err(of_trace)?))
 }
 
 fn summary(path: &Path) -> Result<(), Box<dyn Error>> {
-    let trace = Trace::open(path).map_err(of_trace(path))?;
-    let bar = reading(&trace);
-    let summary = Summary::of(&trace);
-    bar.finish_and_clear();
-    let summary = summary.map_err(of_trace(path))?;
+    let (trace, summary) = read(path, |trace, _| Summary::of(trace))?;
     output::print(&format!("{}\n{summary}\n", trace.command))?;
     Ok(())
 }
@@ -101,22 +96,18 @@ fn check_page(out: &Path, trace: &Path) -> Result<(), Box<dyn Error>> {
     Err(format!("{}: the page would replace {replaced}; choose another name for it", out.display()).into())
 }
 
-fn advise(options: &AdviseOptions) -> Result<(), Box<dyn Error>> {
+fn advise(path: &Path, html: Option<&Path>) -> Result<(), Box<dyn Error>> {
     // The page is checked first, because reading the trace may take minutes.
-    options.html.as_deref().map_or(Ok(()), |out| check_page(out, &options.trace))?;
-    let trace = Trace::open(&options.trace).map_err(of_trace(&options.trace))?;
-    let bar = reading(&trace);
-    let profile = TraceProfile::of(&trace, |events| {
-        bar.set_message(format!("{} events read", units::grouped(events)));
-    });
-    bar.finish_and_clear();
-    let profile = profile.map_err(of_trace(&options.trace))?;
-    let replayed = figures::of(&options.trace, &profile);
+    html.map_or(Ok(()), |out| check_page(out, path))?;
+    let (_, profile) = read(path, |trace, bar| {
+        TraceProfile::of(trace, |events| bar.set_message(format!("{} events read", units::grouped(events))))
+    })?;
+    let replayed = figures::of(path, &profile);
     let advice = Advice::of(&profile, replayed.as_ref());
     let mut said = text::report(&profile, &advice);
     // The page is written first, because printing may fail.
     let mut written = Ok(());
-    if let Some(out) = &options.html {
+    if let Some(out) = html {
         written = output::replace(out, &page::page(&profile, &advice, replayed.as_ref()));
         if written.is_ok() {
             said.push_str(&format!("\nwrote {}\n", out.display()));

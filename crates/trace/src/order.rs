@@ -23,19 +23,6 @@ pub enum FreeOrder {
     None,
 }
 
-impl FreeOrder {
-    /// Returns the heading of the order's column in tables.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::AtOnce => "at once",
-            Self::Lifo => "LIFO",
-            Self::Fifo => "FIFO",
-            Self::None => "none",
-        }
-    }
-}
-
 /// The number of neighbours on each side that decide whether a free is FIFO.
 const NEIGHBOURS: u64 = 8;
 /// The maximum number of neighbours on each side that may contradict FIFO.

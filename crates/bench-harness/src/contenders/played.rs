@@ -2,7 +2,7 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 
-use ephemera_trace::replay::{Play, Player, ReplayProgram};
+use ephemera_trace::replay::{Played, Player, ReplayProgram};
 
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Caps;
@@ -52,16 +52,18 @@ unsafe impl<C: Contender> GlobalAlloc for PlayedContender<C> {
     }
 }
 
-/// Creates a player that runs a program over a contender. `whole` determines whether the player
+/// Creates a player that runs a program over a contender, and returns a function that plays the
+/// program once. `whole` determines whether the player
 /// touches every page of a block.
 ///
 /// # Panics
 ///
 /// Panics if the contender's card says that it cannot replay this program.
-pub(super) fn build<C: Contender>(program: &ReplayProgram, whole: bool) -> Box<dyn Play + '_> {
+pub(super) fn build<C: Contender>(program: &ReplayProgram, whole: bool) -> Box<dyn FnMut() -> Played + '_> {
     let why = why_not(&C::INFO.caps, program.is_threaded());
     assert!(why.is_none(), "{} cannot play this: {}", C::INFO.name, why.unwrap_or_default());
-    Box::new(Player::new(PlayedContender(C::create()), program, whole))
+    let mut player = Player::new(PlayedContender(C::create()), program, whole);
+    Box::new(move || player.play())
 }
 
 /// Returns the reason why an allocator cannot replay a program, or `None` if it can.

@@ -46,11 +46,11 @@ pub(super) fn measure_this_process(
     // Best effort: if memory runs out, the system then kills this process first.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     let candidate = field.candidates.iter().find(|one| one.key == key).ok_or("no such contender")?;
-    let mut player = (candidate.build)(program, !sparse);
+    let mut play = (candidate.build)(program, !sparse);
     os::trim();
     os::reset_peak();
     let before = os::resident();
-    player.play();
+    play();
     if let (Some(before), Some(peak)) = (before, os::resident_peak()) {
         output::print(&format!("{}\n", peak.saturating_sub(before)))?;
     }

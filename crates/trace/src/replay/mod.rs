@@ -30,12 +30,12 @@ pub use self::op::{Action, ProgramOp};
 pub use self::player::{Played, Player};
 pub use self::program::ReplayProgram;
 pub use self::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
-pub use self::rounds::{Play, time};
+pub use self::rounds::time;
 pub use self::timed::{Swayed, Timed};
 
-/// A function that creates a player of a program. The flag tells whether the player touches every
-/// page.
-pub type BuildPlayer = for<'a> fn(&'a ReplayProgram, bool) -> Box<dyn Play + 'a>;
+/// A function that creates a player of a program, and returns a function that plays the program
+/// once. The flag tells whether the player touches every page.
+pub type BuildPlayer = for<'a> fn(&'a ReplayProgram, bool) -> Box<dyn FnMut() -> Played + 'a>;
 
 /// An allocator that a replay measures.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,11 @@ impl Candidate {
     /// Returns a candidate for an allocator that any thread may use.
     #[must_use]
     pub fn new<A: GlobalAlloc + Default + Sync + 'static>(key: &'static str, name: &'static str) -> Self {
-        Self { key, name, build: |program, whole| Box::new(Player::new(A::default(), program, whole)) }
+        let build: BuildPlayer = |program, whole| {
+            let mut player = Player::new(A::default(), program, whole);
+            Box::new(move || player.play())
+        };
+        Self { key, name, build }
     }
 }
 
@@ -64,3 +68,6 @@ pub struct Field {
     /// The key of each allocator that cannot take part, and the reason.
     pub left_out: Vec<(String, String)>,
 }
+
+#[cfg(test)]
+mod tests;

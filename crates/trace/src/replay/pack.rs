@@ -15,7 +15,7 @@ use super::op::{Action, ProgramOp};
 pub(super) const LONGEST: usize = 1 + 4 * 5;
 
 /// The action of each code. The last two codes are those of operations that wait.
-const KINDS: [Action; 7] = [
+pub(super) const KINDS: [Action; 7] = [
     Action::Alloc,
     Action::Zeroed,
     Action::Free,
@@ -69,47 +69,5 @@ pub(super) fn unpack(bytes: &[u8], ops: &mut Vec<ProgramOp>) {
         let old = number(action == Action::Resize) as u32;
         let wait = number(waits) as u32;
         ops.push(ProgramOp { action, align_log2, slot, size, old, wait, publish: false });
-    }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-    use rand::rngs::Xoshiro256PlusPlus;
-    use rand::{RngExt, SeedableRng};
-
-    pub(in super::super) fn op(rng: &mut Xoshiro256PlusPlus) -> ProgramOp {
-        let action = KINDS[rng.random_range(0..KINDS.len())];
-        let mut number = |wanted: bool| {
-            let shift = rng.random_range(0..32);
-            let number = rng.random::<u32>() >> shift;
-            if wanted { number } else { 0 }
-        };
-        let waits = number(true).is_multiple_of(2) && matches!(action, Action::Free | Action::Resize);
-        ProgramOp {
-            action,
-            align_log2: (number(true) % 32) as u8,
-            slot: number(true),
-            size: number(true),
-            old: number(action == Action::Resize),
-            wait: number(waits),
-            publish: number(true).is_multiple_of(3),
-        }
-    }
-
-    #[test]
-    fn operations_are_unpacked_as_they_were_packed() {
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
-        let mut ops: Vec<ProgramOp> =
-            (0..5000).map(|_| ProgramOp { publish: false, ..op(&mut rng) }).collect();
-        let far =
-            ProgramOp { slot: u32::MAX, size: u32::MAX, old: u32::MAX, wait: u32::MAX, ..ProgramOp::BEGIN };
-        ops.push(ProgramOp { action: Action::Resize, align_log2: 31, ..far });
-        ops.push(ProgramOp { action: Action::Free, slot: 0, old: 0, ..far });
-        let (mut bytes, mut unpacked) = (vec![1], vec![ProgramOp::BEGIN]);
-        pack(&ops, &mut bytes);
-        unpack(&bytes, &mut unpacked);
-        assert!(unpacked == ops);
-        assert!(bytes.len() <= ops.len() * LONGEST);
     }
 }

@@ -39,6 +39,7 @@ struct PlayerSlot {
 }
 
 /// A player of a program: an allocator, and the slots that hold the program's blocks.
+#[derive(Debug)]
 pub struct Player<'a, A> {
     alloc: A,
     program: &'a ReplayProgram,
@@ -51,12 +52,6 @@ pub struct Player<'a, A> {
     broken: AtomicBool,
     /// Whether a play touches every page of a block, which a measurement of memory requires.
     whole: bool,
-}
-
-impl<A> core::fmt::Debug for Player<'_, A> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Player").field("slots", &self.slots.len()).finish_non_exhaustive()
-    }
 }
 
 /// Returns the processor time of the calling thread in nanoseconds.

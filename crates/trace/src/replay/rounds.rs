@@ -1,28 +1,13 @@
 //! Plays a program over all candidates in rounds.
 #![forbid(unsafe_code)]
 
-use core::alloc::GlobalAlloc;
-
 use ephemera_measure::{stats, turns};
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-use super::player::{Played, Player};
 use super::replayed::{REFERENCE, TWIN};
 use super::timed::{Timed, ratio};
 use super::{Candidate, ReplayProgram};
-
-/// The interface of a [`Player`], without the type of its allocator.
-pub trait Play {
-    /// Plays the program once.
-    fn play(&mut self) -> Played;
-}
-
-impl<A: GlobalAlloc + Sync> Play for Player<'_, A> {
-    fn play(&mut self) -> Played {
-        Player::play(self)
-    }
-}
 
 /// Plays the program over all candidates in rounds, and returns the figures of each candidate.
 /// Discards the times of round 0, which is a warm-up, and measures `rounds` further rounds. After
@@ -55,7 +40,7 @@ pub fn time(
     for round in 0..=rounds {
         turns::next_round(&mut rng, &mut order);
         for &index in &order {
-            let busy = players[index].play().busy;
+            let busy = players[index]().busy;
             if round > 0 {
                 samples[index].push(busy.max(1) as f64);
             }
