@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 use core::time::Duration;
 use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -45,9 +46,8 @@ pub struct Player<'a, A> {
     program: &'a ReplayProgram,
     slots: Vec<PlayerSlot>,
     epochs: Vec<AtomicU32>,
-    /// A buffer for each lane, with the segment that the lane plays. The vector is empty after a
-    /// lane panicked.
-    buffers: Vec<SegmentBuffer>,
+    /// A buffer for each lane, with the segment that the lane plays.
+    buffers: Vec<Mutex<SegmentBuffer>>,
     /// Whether a lane has panicked. If so, the other lanes stop waiting for that lane's blocks.
     broken: AtomicBool,
     /// Whether a play touches every page of a block, which a measurement of memory requires.
@@ -65,14 +65,6 @@ pub(super) fn resident(program: &ReplayProgram) -> u64 {
     let packed = program.lanes.iter().filter(|lane| !lane.segments.is_empty()).count() as u64;
     (program.slots * size_of::<PlayerSlot>() + program.epochs.len() * 4) as u64
         + packed * SegmentBuffer::BYTES
-}
-
-/// Returns a buffer for each lane. Lanes without segments get an empty buffer.
-fn buffers(program: &ReplayProgram) -> Vec<SegmentBuffer> {
-    let buffer = |lane: &Lane| {
-        if !lane.segments.is_empty() { SegmentBuffer::resident() } else { SegmentBuffer::default() }
-    };
-    program.lanes.iter().map(buffer).collect()
 }
 
 /// A value that sets the flag when it is dropped during a panic of its lane.
@@ -133,13 +125,18 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
     /// a block.
     #[must_use]
     pub fn new(alloc: A, program: &'a ReplayProgram, whole: bool) -> Self {
+        // A lane without segments gets an empty buffer.
+        let buffer = |lane: &Lane| {
+            let packed = !lane.segments.is_empty();
+            Mutex::new(if packed { SegmentBuffer::resident() } else { SegmentBuffer::default() })
+        };
         let slot = || PlayerSlot { block: AtomicPtr::default(), generation: AtomicU32::new(0) };
         Self {
             alloc,
             program,
             slots: core::iter::repeat_with(slot).take(program.slots).collect(),
             epochs: core::iter::repeat_with(AtomicU32::default).take(program.epochs.len()).collect(),
-            buffers: buffers(program),
+            buffers: program.lanes.iter().map(buffer).collect(),
             broken: AtomicBool::new(false),
             whole,
         }
@@ -163,23 +160,18 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
             *epoch.get_mut() = *lanes;
         }
         *self.broken.get_mut() = false;
-        let mut room = core::mem::take(&mut self.buffers);
-        if room.len() != self.program.lanes.len() {
-            room = buffers(self.program);
-        }
         let this = &*self;
-        let mut lanes = this.program.lanes.iter().zip(&mut room);
         // The first lane stays on this thread, so a program with one lane does not start a thread.
         // Allocators are faster in a single-threaded process.
-        let first = lanes.next();
         let times: Vec<Played> = std::thread::scope(|scope| {
+            let mut lanes = this.program.lanes.iter().zip(&this.buffers);
+            let first = lanes.next();
             let others: Vec<_> =
                 lanes.map(|(lane, buffer)| scope.spawn(|| this.lane(lane, buffer))).collect();
             let first = first.map(|(lane, buffer)| this.lane(lane, buffer));
             let others = others.into_iter().map(|lane| lane.join().unwrap_or_else(|why| resume_unwind(why)));
             others.chain(first).collect()
         });
-        self.buffers = room;
         for left in &self.program.left {
             let block = self.slots[left.slot as usize].block.load(Relaxed);
             // SAFETY: the program fills the slot with a block of this layout and does not empty it.
@@ -192,13 +184,15 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
     }
 
     /// Plays a lane: its segments and its tail. Reading a segment is not timed.
-    fn lane(&self, lane: &Lane, buffer: &mut SegmentBuffer) -> Played {
+    fn lane(&self, lane: &Lane, buffer: &Mutex<SegmentBuffer>) -> Played {
         let _on_panic = BreakOnPanic(&self.broken);
+        // The buffer of a lane that panicked has no contents that a later play reads.
+        let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut waited, mut read, mut epoch) = (0, 0, None);
         let start = thread_time();
         for segment in 0..lane.segments.len() {
             let start = thread_time();
-            lane.load(segment, buffer);
+            lane.load(segment, &mut buffer);
             read += thread_time() - start;
             self.ops(&buffer.ops, &mut epoch, &mut waited);
         }
