@@ -87,11 +87,6 @@ fn up_to(most: u64) -> impl Fn(usize) -> bool {
     move |class| class_end(class).is_some_and(|end| end <= most)
 }
 
-/// Returns the result of one of our contenders in the replay, in words.
-fn replayed_in(row: &ReplayRow) -> String {
-    format!("{} replayed this trace in {:.2} of the time", row.name, row.ratio.mid)
-}
-
 fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
@@ -134,43 +129,41 @@ struct OfferJudge<'a> {
 }
 
 impl OfferJudge<'_> {
-    /// Returns an offer without a decision. `served` has the numbers of blocks and bytes that the
-    /// crate could serve.
-    fn offer(&self, name: &'static str, served: (u64, u64), saving: f64, source: CostSource) -> Offer {
-        Offer {
-            name,
-            blocks: part(served.0, self.all.blocks),
-            bytes: part(served.1, self.all.bytes),
-            saving: saving.max(0.0),
-            source,
-            fits: false,
-            reasons: Vec::new(),
-        }
-    }
-
-    /// Returns the saving, as a share of the run, and the row of one of our contenders. Returns
-    /// `None` if the contender did not take part in a replay.
-    fn measured(&self, key: &str) -> Option<(f64, &ReplayRow)> {
-        let row = self.replayed.and_then(|replayed| replayed.row(key))?;
-        let less = if row.verdict == stats::Verdict::Same { 0.0 } else { 1.0 - row.ratio.mid };
-        Some((cost_of(self.profile, None, |_| true) * less * self.scale, row))
-    }
-
-    /// Decides whether an offer fits: it must serve at least the share [`SERVES`] of the blocks and
-    /// save at least [`WORTH`], and there must be no reason against it.
-    fn settle(&self, mut offer: Offer, against: Option<String>) -> Offer {
+    /// Returns the offer of a crate. `served` has the numbers of blocks and bytes that the crate
+    /// could serve. The crate fits if it serves at least the share [`SERVES`] of the blocks and
+    /// saves at least [`WORTH`], and if there is no reason `against` it.
+    fn offer(
+        &self,
+        name: &'static str,
+        served: (u64, u64),
+        (saving, source): (f64, CostSource),
+        mut reasons: Vec<String>,
+        against: Option<String>,
+    ) -> Offer {
+        let (blocks, bytes) = (part(served.0, self.all.blocks), part(served.1, self.all.bytes));
+        let saving = saving.max(0.0);
         let against = against.or_else(|| {
-            if offer.blocks < SERVES {
-                Some(format!("{} of the blocks are too few for a change", percent(offer.blocks)))
-            } else if offer.saving < WORTH {
-                Some(format!("about {} of {} is not worth a change", percent(offer.saving), self.whole))
+            if blocks < SERVES {
+                Some(format!("{} of the blocks are too few for a change", percent(blocks)))
+            } else if saving < WORTH {
+                Some(format!("about {} of {} is not worth a change", percent(saving), self.whole))
             } else {
                 None
             }
         });
-        offer.fits = against.is_none();
-        offer.reasons.extend(against);
-        offer
+        let fits = against.is_none();
+        reasons.extend(against);
+        Offer { name, blocks, bytes, saving, source, fits, reasons }
+    }
+
+    /// Returns the saving of one of our contenders in the replay, as a share of the run, and its
+    /// result in words. Returns `None` if the contender did not take part in a replay.
+    fn measured(&self, key: &str) -> Option<((f64, CostSource), String)> {
+        let ReplayRow { name, ratio, verdict, .. } = self.replayed?.row(key)?;
+        let less = if *verdict == stats::Verdict::Same { 0.0 } else { 1.0 - ratio.mid };
+        let saving = cost_of(self.profile, None, |_| true) * less * self.scale;
+        let said = format!("{name} replayed this trace in {:.2} of the time", ratio.mid);
+        Some(((saving, CostSource::Replay), said))
     }
 
     fn ring(&self) -> Offer {
@@ -178,22 +171,20 @@ impl OfferJudge<'_> {
         let served = self.profile.of_classes(&small);
         let cost = &Costs::recorded().ring;
         let less = cost_of(self.profile, None, &small) - cost_of(self.profile, Some(cost), &small);
-        let measured = self.measured("one-ring");
-        let (saving, source) =
-            measured.map_or((less * self.scale, cost.source), |(saving, _)| (saving, CostSource::Replay));
-        let mut offer = self.offer("ring-alloc", (served.blocks, served.bytes), saving, source);
-        offer.reasons.extend(measured.map(|(_, row)| replayed_in(row)));
+        let (measured, said) = self.measured("one-ring").unzip();
+        let saving = measured.unwrap_or((less * self.scale, cost.source));
         let (holds, alive) = (self.profile.ring_peak, self.profile.peak_bytes);
         let times = holds as f64 / alive.max(1) as f64;
-        offer.reasons.push(format!(
+        let chunks = format!(
             "its chunks would hold at most {}, {times:.2} times the {} that are live",
             mib(holds),
             mib(alive)
-        ));
+        );
+        let reasons = said.into_iter().chain([chunks]).collect();
         let too_much = times > HOLDS && holds > alive.saturating_add(HOLDS_MORE);
         let against =
             too_much.then(|| "long-lived blocks are mixed with short-lived ones and hold chunks".to_owned());
-        self.settle(offer, against)
+        self.offer("ring-alloc", (served.blocks, served.bytes), saving, reasons, against)
     }
 
     /// Returns the offer of pools for the most common sizes, at most `most` of them.
@@ -205,25 +196,19 @@ impl OfferJudge<'_> {
         let small = self.profile.of_classes(up_to(POOL_MOST));
         let share = part(blocks, small.blocks);
         let saving = (price(&small, true, None) - price(&small, true, Some(cost))) * share * self.scale;
-        let mut offer = self.offer(name, (blocks, bytes), saving, cost.source);
-        if blocks > 0 {
-            let listed: Vec<String> = sizes.iter().map(|(size, _)| size.to_string()).collect();
-            offer
-                .reasons
-                .push(format!("as pools for the sizes {} bytes, if each is one type", listed.join(", ")));
-        }
-        self.settle(offer, None)
+        let listed: Vec<String> = sizes.iter().map(|(size, _)| size.to_string()).collect();
+        let said = || format!("as pools for the sizes {} bytes, if each is one type", listed.join(", "));
+        let reasons = (blocks > 0).then(said).into_iter().collect();
+        self.offer(name, (blocks, bytes), (saving, cost.source), reasons, None)
     }
 
     fn pool(&self) -> Offer {
-        let Some((saving, row)) = self.measured("pooled-allocator") else {
+        let Some((saving, said)) = self.measured("pooled-allocator") else {
             return self.pools("typed-pool", POOL_SIZES, &Costs::recorded().pool);
         };
         // In the replay, the crate served every size of its classes.
         let small = self.profile.of_classes(up_to(POOL_MOST));
-        let mut offer = self.offer("typed-pool", (small.blocks, small.bytes), saving, CostSource::Replay);
-        offer.reasons.push(replayed_in(row));
-        self.settle(offer, None)
+        self.offer("typed-pool", (small.blocks, small.bytes), saving, vec![said], None)
     }
 
     fn arena(&self) -> Offer {
@@ -241,15 +226,12 @@ impl OfferJudge<'_> {
         let served = self.profile.of_classes(fits);
         let cost = &Costs::recorded().buffers;
         let less = cost_of(self.profile, None, fits) - cost_of(self.profile, Some(cost), fits);
-        let mut offer = self.offer("ringal", (served.blocks, served.bytes), less * self.scale, cost.source);
-        offer.reasons.push(
-            if served.blocks == 0 {
-                "no size class from 65 bytes to 64 KiB is freed at once or oldest first"
-            } else {
-                "as byte buffers: these size classes are freed at once or oldest first"
-            }
-            .to_owned(),
-        );
-        self.settle(offer, None)
+        let said = if served.blocks == 0 {
+            "no size class from 65 bytes to 64 KiB is freed at once or oldest first"
+        } else {
+            "as byte buffers: these size classes are freed at once or oldest first"
+        };
+        let saving = (less * self.scale, cost.source);
+        self.offer("ringal", (served.blocks, served.bytes), saving, vec![said.to_owned()], None)
     }
 }

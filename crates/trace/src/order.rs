@@ -28,26 +28,23 @@ const NEIGHBOURS: u64 = 8;
 /// The maximum number of neighbours on each side that may contradict FIFO.
 const ASTRAY: u32 = if cfg!(ephemera_weaken = "order_no_tolerance") { 0 } else { 1 };
 
-/// The value of a link that does not lead to a block.
-const NOBODY: Id = Id::MAX;
-
 /// The links of a block in the list of its thread's live blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct BlockLink {
     thread: u32,
     /// The number of blocks that the thread allocated before this one.
     birth: u64,
-    older: Id,
-    younger: Id,
+    older: Option<Id>,
+    younger: Option<Id>,
 }
 
 /// The history of one thread's blocks, from which the order of each free follows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct ThreadBlocks {
     births: u64,
     /// One bit for each block that the thread allocated. The bit is 1 while the block is live.
     alive: Vec<u64>,
-    youngest: Id,
+    youngest: Option<Id>,
 }
 
 /// The live blocks of all threads, in the order of their allocation.
@@ -59,23 +56,18 @@ pub(crate) struct LiveBlocks {
 
 impl LiveBlocks {
     pub(crate) fn born(&mut self, id: Id, thread: u32) {
-        let index = thread as usize;
-        if self.rows.len() <= index {
-            self.rows.resize(index + 1, ThreadBlocks { births: 0, alive: Vec::new(), youngest: NOBODY });
-        }
-        let row = &mut self.rows[index];
+        let row = grown(&mut self.rows, thread as usize);
         let birth = row.births;
         row.births += 1;
         if birth.is_multiple_of(64) {
             row.alive.push(0);
         }
         row.alive[(birth / 64) as usize] |= 1 << (birth % 64);
-        let link = BlockLink { thread, birth, older: row.youngest, younger: NOBODY };
-        if let Some(before) = self.links.get_mut(row.youngest as usize) {
-            before.younger = id;
+        let older = row.youngest.replace(id);
+        if let Some(older) = older {
+            self.links[older as usize].younger = Some(id);
         }
-        row.youngest = id;
-        *grown(&mut self.links, id as usize) = link;
+        *grown(&mut self.links, id as usize) = BlockLink { thread, birth, older, younger: None };
     }
 
     /// Removes a freed block, and returns the order of its free.
@@ -85,21 +77,19 @@ impl LiveBlocks {
         row.alive[(link.birth / 64) as usize] &= !(1 << (link.birth % 64));
         let order = if row.births == link.birth + 1 {
             FreeOrder::AtOnce
-        } else if row.youngest == id {
+        } else if row.youngest == Some(id) {
             FreeOrder::Lifo
         } else if row.is_oldest(link.birth) {
             FreeOrder::Fifo
         } else {
             FreeOrder::None
         };
-        if row.youngest == id {
-            row.youngest = link.older;
+        if let Some(older) = link.older {
+            self.links[older as usize].younger = link.younger;
         }
-        if let Some(older) = self.links.get_mut(link.older as usize) {
-            older.younger = link.younger;
-        }
-        if let Some(younger) = self.links.get_mut(link.younger as usize) {
-            younger.older = link.older;
+        match link.younger {
+            Some(younger) => self.links[younger as usize].older = link.older,
+            None => row.youngest = link.older,
         }
         order
     }

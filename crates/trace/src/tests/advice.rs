@@ -108,6 +108,26 @@ fn the_figures_of_a_replay_are_used() {
     assert_eq!(serde_json::from_str::<Replayed>(&json).expect("as written").rows.len(), 3);
 }
 
+/// Reaches every part of the templates of a replay.
+#[test]
+fn the_notes_of_a_replay_are_in_its_table_and_in_the_page() {
+    let profile = slots(5000, 500, 64).profile();
+    let mut replayed = replayed(&profile, &[(TWIN, 2.0), ("mimalloc", 0.5)]);
+    replayed.huge = 1234;
+    replayed.rows[2].peak = Some(1 << 20);
+    replayed.notes.push("1 < 2".to_owned());
+    replayed.left_out.push(("slab".to_owned(), "one & two".to_owned()));
+    let table = replay_text::table(&replayed);
+    for part in ["note: 1,234 blocks", "note: 1 < 2\n", "UNTRUSTED", "1.0 MiB", "left out: slab: one & two\n"]
+    {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    let page = page::page(&profile, &Advice::of(&profile, Some(&replayed)), Some(&replayed));
+    for part in [">1 &lt; 2</p>", "Untrusted", ">1.0 MiB<", ">left out: slab: one &amp; two</p>"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}
+
 #[test]
 fn the_largest_measured_saving_wins() {
     let profile = slots(50_000, 500, 64).profile();
