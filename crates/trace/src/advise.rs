@@ -93,7 +93,6 @@ fn mib(bytes: u64) -> String {
 
 impl Advice {
     /// Returns the advice for a profile, with the figures of a replay if there are any.
-    #[must_use]
     pub fn of(profile: &TraceProfile, replayed: Option<&Replayed>) -> Self {
         let estimated = cost_of(profile, None, |_| true);
         let cold = estimated + COLD * profile.all().blocks as f64;

@@ -29,7 +29,6 @@ pub enum CostSource {
 
 impl CostSource {
     /// Returns the words that name this origin in a report.
-    #[must_use]
     pub fn said(self) -> &'static str {
         match self {
             Self::Replay => "the replay of this trace",
@@ -40,7 +39,6 @@ impl CostSource {
     }
 
     /// Returns whether a replay of this trace measured the figure.
-    #[must_use]
     pub fn is_measured(self) -> bool {
         self == Self::Replay
     }

@@ -20,7 +20,6 @@ struct FiguresFile {
 }
 
 /// Returns the path of the file with the figures of a trace.
-#[must_use]
 pub fn path(trace: &Path) -> PathBuf {
     let mut name = trace.as_os_str().to_owned();
     name.push(".replay.json");

@@ -28,7 +28,6 @@ impl LogHistogram {
 
     /// Returns the smallest value and the count of each bucket, from the first non-empty bucket
     /// to the last.
-    #[must_use]
     pub fn rows(&self) -> Vec<(u64, u64)> {
         let low = |bucket: usize| if bucket == 0 { 0 } else { 1 << (bucket - 1) };
         let rows = self.counts.iter().enumerate().map(|(bucket, count)| (low(bucket), *count));
@@ -37,7 +36,6 @@ impl LogHistogram {
 
     /// Returns the largest value of the bucket that contains the quantile `share`; `None` if
     /// there are no values.
-    #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let total: u64 = self.counts.iter().sum();
         let wanted = (total as f64 * share).ceil().max(1.0) as u64;

@@ -109,7 +109,6 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Returns whether two paths name the same file, or would if the file existed.
-#[must_use]
 pub fn is_same(one: &Path, other: &Path) -> bool {
     let place =
         |path: &Path| Some((fs::canonicalize(directory_of(path)).ok()?, path.file_name()?.to_owned()));
@@ -121,7 +120,6 @@ pub fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 /// Returns whether a path names a regular file that begins like a trace.
-#[must_use]
 pub fn is_trace(path: &Path) -> bool {
     use std::io::Read as _;
     let begins = || -> io::Result<bool> {

@@ -15,7 +15,6 @@ use crate::text::{class_name, figures, median, rows, values};
 use crate::units::{bytes, grouped};
 
 /// Returns one self-contained HTML page.
-#[must_use]
 pub fn page(profile: &TraceProfile, advice: &Advice, replayed: Option<&Replayed>) -> String {
     let all = profile.all();
     let body = context! {

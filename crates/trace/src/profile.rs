@@ -48,13 +48,11 @@ pub struct BlockCounts {
 
 impl BlockCounts {
     /// Returns the number of blocks that were freed in this order.
-    #[must_use]
     pub fn of(&self, order: FreeOrder) -> u64 {
         self.orders[order as usize]
     }
 
     /// Returns the share of the freed blocks that were freed in these orders.
-    #[must_use]
     pub fn share(&self, orders: &[FreeOrder]) -> f64 {
         let count: u64 = orders.iter().map(|order| self.of(*order)).sum();
         part(count, self.freed)
@@ -133,7 +131,6 @@ pub struct TraceProfile {
 }
 
 /// Returns the class of a size.
-#[must_use]
 pub(crate) fn class_of(size: u64) -> usize {
     // The base-2 logarithm, rounded up.
     let log2 = size.saturating_sub(1).checked_ilog2().map_or(0, |log2| log2 as usize + 1);
@@ -142,7 +139,6 @@ pub(crate) fn class_of(size: u64) -> usize {
 
 /// Returns the largest size of a class in bytes; `None` for the last class, which has no upper
 /// limit.
-#[must_use]
 pub(crate) fn class_end(class: usize) -> Option<u64> {
     (class + 1 < CLASSES).then(|| 16 << class)
 }
@@ -195,7 +191,6 @@ impl TraceProfile {
     }
 
     /// Returns the counts of all classes together.
-    #[must_use]
     pub fn all(&self) -> BlockCounts {
         self.of_classes(|_| true)
     }
@@ -206,7 +201,6 @@ impl TraceProfile {
     }
 
     /// Returns the counts of the classes that `wanted` selects.
-    #[must_use]
     pub fn of_classes(&self, wanted: impl Fn(usize) -> bool) -> BlockCounts {
         let mut sum = BlockCounts::default();
         let classes = self.classes.iter().enumerate().filter(|(class, _)| wanted(*class));

@@ -27,7 +27,6 @@ pub(crate) fn rows(replayed: &Replayed, [open, to, close]: [&str; 3], dash: &str
 }
 
 /// Returns the figures of a replay as a table.
-#[must_use]
 pub fn table(replayed: &Replayed) -> String {
     let values = context! {
         replayed => Serde(replayed),

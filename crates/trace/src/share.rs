@@ -62,7 +62,6 @@ impl Interval {
 
     /// Returns whether the likely figure differs from `known` by at most a third of `known`, and
     /// `known` lies within the interval widened by a third.
-    #[must_use]
     pub fn is_near(self, known: f64) -> bool {
         (self.mid - known).abs() <= known * THIRD
             && (self.low * (1.0 - THIRD)..=self.high * (1.0 + THIRD)).contains(&known)
@@ -138,7 +137,6 @@ impl TimeShare {
     }
 
     /// Returns the allocator's share of processor time; `None` if the trace has no processor times.
-    #[must_use]
     pub fn of_processor(&self) -> Option<Interval> {
         self.processor.map(|whole| self.heap.share(whole))
     }
@@ -150,7 +148,6 @@ impl TimeShare {
     }
 
     /// Returns the allocator's share of wall time; `None` if the trace has no times.
-    #[must_use]
     pub fn of_wall(&self) -> Option<Interval> {
         self.wall.map(|whole| self.heap.share(whole))
     }
@@ -264,14 +261,12 @@ fn recorded(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interva
 }
 
 /// Returns a range of shares in words.
-#[must_use]
 pub fn between(share: Interval) -> String {
     let [low, high] = [share.low, share.high].map(|share| format!("{:.1}", share * 100.0));
     if low == high { format!("about {low} %") } else { format!("between {low} and {high} %") }
 }
 
 /// Returns a range of times in words.
-#[must_use]
 pub fn times(range: Interval) -> String {
     let range = range.map(|ns| ns.max(0.0));
     let [low, high] = [range.low, range.high].map(|ns| duration(ns as u64));

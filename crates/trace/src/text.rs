@@ -14,7 +14,6 @@ use crate::share::{between, times};
 use crate::units::{duration, grouped, percent};
 
 /// Returns the name of a size class.
-#[must_use]
 pub fn class_name(class: usize) -> String {
     match class_end(class) {
         Some(end) if end < 1024 => format!("to {end} B"),
@@ -82,7 +81,6 @@ fn advised(advice: &Advice) -> Value {
 }
 
 /// Returns the whole report for a terminal.
-#[must_use]
 pub fn report(profile: &TraceProfile, advice: &Advice) -> String {
     let all = profile.all();
     let cells = |counts: &BlockCounts| {
@@ -103,7 +101,6 @@ pub fn report(profile: &TraceProfile, advice: &Advice) -> String {
 }
 
 /// Returns the verdict as one line.
-#[must_use]
 pub fn headline(advice: &Advice) -> String {
     match &advice.verdict {
         Recommendation::Keep => "Keep your allocator.".to_owned(),
@@ -136,7 +133,6 @@ fn shares(advice: &Advice) -> Vec<String> {
 }
 
 /// Returns the advice as text, without the profile.
-#[must_use]
 pub fn verdict(advice: &Advice) -> String {
     render("verdict.txt", include_str!("verdict.txt"), advised(advice))
 }

@@ -4,7 +4,6 @@
 pub use ephemera_recorder::grouped;
 
 /// Returns a number of bytes in a unit that keeps it short.
-#[must_use]
 pub fn bytes(count: u64) -> String {
     let (mut value, mut unit) = (count as f64, "B");
     for next in ["KiB", "MiB", "GiB", "TiB"] {
@@ -17,7 +16,6 @@ pub fn bytes(count: u64) -> String {
 }
 
 /// Returns a number of nanoseconds in a unit that keeps it short.
-#[must_use]
 pub fn duration(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
@@ -28,7 +26,6 @@ pub fn duration(ns: u64) -> String {
 }
 
 /// Returns a share in whole per cent. A share that is above zero is never shown as 0.
-#[must_use]
 pub fn percent(share: f64) -> String {
     if share > 0.0 && share < 0.005 { "<1".to_owned() } else { format!("{:.0}", share * 100.0) }
 }

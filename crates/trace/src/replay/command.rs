@@ -214,7 +214,6 @@ pub const STEPS: &str = "{bar:30} {pos}/{len}  {elapsed} gone, {eta} left  {msg}
 
 /// Returns a progress bar that does not start a thread, because allocators take other paths in a
 /// process with several threads.
-#[must_use]
 pub fn progress(steps: u64, template: &str) -> ProgressBar {
     let bar = ProgressBar::new(steps);
     if let Ok(style) = ProgressStyle::with_template(template) {

@@ -86,7 +86,6 @@ impl Lane {
     }
 
     /// Returns all operations; `None` if some of them are packed.
-    #[must_use]
     pub fn whole(&self) -> Option<&[ProgramOp]> {
         self.segments.is_empty().then_some(&*self.tail)
     }

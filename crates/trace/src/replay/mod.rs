@@ -50,7 +50,6 @@ pub struct Candidate {
 
 impl Candidate {
     /// Returns a candidate for an allocator that any thread may use.
-    #[must_use]
     pub fn new<A: GlobalAlloc + Default + Sync + 'static>(key: &'static str, name: &'static str) -> Self {
         let build: BuildPlayer = |program, whole| {
             let mut player = Player::new(A::default(), program, whole);

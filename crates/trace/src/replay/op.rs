@@ -46,14 +46,12 @@ impl ProgramOp {
 
     /// Returns the layout of the block after the operation, or of the freed block.
     #[inline(always)]
-    #[must_use]
     pub fn layout(&self) -> Layout {
         layout(self.size, self.align_log2)
     }
 
     /// Returns the layout of the block before a resize.
     #[inline(always)]
-    #[must_use]
     pub fn old_layout(&self) -> Layout {
         layout(self.old, self.align_log2)
     }

@@ -123,7 +123,6 @@ unsafe fn touch(block: *mut u8, from: usize, size: usize, whole: bool) {
 impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
     /// Creates a player without any blocks. `whole` determines whether a play touches every page of
     /// a block.
-    #[must_use]
     pub fn new(alloc: A, program: &'a ReplayProgram, whole: bool) -> Self {
         // A lane without segments gets an empty buffer.
         let buffer = |lane: &Lane| {
@@ -143,7 +142,6 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
     }
 
     /// Returns the allocator.
-    #[must_use]
     pub fn allocator(&self) -> &A {
         &self.alloc
     }

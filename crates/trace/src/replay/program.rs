@@ -161,13 +161,11 @@ impl ReplayProgram {
     }
 
     /// Returns the lanes. A trace of one thread has one lane.
-    #[must_use]
     pub fn lanes(&self) -> &[Lane] {
         &self.lanes
     }
 
     /// Returns a free of each block that the program never frees.
-    #[must_use]
     pub fn left(&self) -> &[ProgramOp] {
         &self.left
     }
@@ -178,7 +176,6 @@ impl ReplayProgram {
     }
 
     /// Returns whether the program has several lanes.
-    #[must_use]
     pub fn is_threaded(&self) -> bool {
         self.lanes.len() > 1
     }

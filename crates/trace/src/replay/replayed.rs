@@ -58,19 +58,16 @@ pub struct Replayed {
 
 impl Replayed {
     /// Returns the row of the allocator with this key, if it took part.
-    #[must_use]
     pub fn row(&self, key: &str) -> Option<&ReplayRow> {
         self.rows.iter().find(|row| row.key == key)
     }
 
     /// Returns the nanoseconds that the reference took for the whole program, if it took part.
-    #[must_use]
     pub fn reference_ns(&self) -> Option<f64> {
         self.row(REFERENCE).map(|row| row.ns * self.ops as f64)
     }
 
     /// Returns the fastest general allocator, if it is faster than the reference.
-    #[must_use]
     pub fn best_general(&self) -> Option<&ReplayRow> {
         let general = |row: &&ReplayRow| GENERAL.contains(&row.key.as_str());
         let faster = self.rows.iter().filter(general).filter(|row| row.verdict == Verdict::Faster);
@@ -79,7 +76,6 @@ impl Replayed {
 
     /// Returns whether the time of the reference's second entry differs from the reference's. If
     /// so, no figure can be trusted.
-    #[must_use]
     pub fn untrusted(&self) -> bool {
         self.row(TWIN).is_some_and(|row| row.ratio.excludes_one())
     }

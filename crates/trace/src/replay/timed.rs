@@ -41,7 +41,6 @@ impl Timed {
     }
 
     /// Returns a note about the difference that a few rounds hide, if there is one.
-    #[must_use]
     pub fn swayed_note(&self, name: &str) -> Option<String> {
         let Swayed { verdict, rounds, farthest } = self.swayed?;
         Some(format!(
