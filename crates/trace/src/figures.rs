@@ -43,13 +43,12 @@ fn refuse_foreign(out: &Path) -> io::Result<()> {
     if !fs::metadata(out).is_ok_and(|found| found.is_file() && found.len() > 0) {
         return Ok(());
     }
-    let told = |why: &str| format!("{}: {why}", out.display());
-    let bytes = fs::read(out).map_err(|error| io::Error::new(error.kind(), told(&error.to_string())))?;
+    let bytes = output::named(out, fs::read(out))?;
     if serde_json::from_slice::<FiguresFile>(&bytes).is_ok() {
         return Ok(());
     }
     let why = "the replay writes its figures there, but no replay wrote this file: rename or remove it";
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, told(why)))
+    output::named(out, Err(io::Error::new(io::ErrorKind::AlreadyExists, why)))
 }
 
 /// Writes the figures of a trace, together with the digest of the trace's operations. Returns the

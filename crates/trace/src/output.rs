@@ -30,7 +30,7 @@ pub fn note(line: &str) {
 }
 
 /// Adds a path to the message of an error.
-fn named<T>(path: &Path, done: io::Result<T>) -> io::Result<T> {
+pub(crate) fn named<T>(path: &Path, done: io::Result<T>) -> io::Result<T> {
     done.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 

@@ -26,8 +26,8 @@ struct ModelChunk {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct ModelThread {
-    /// The index of the front chunk of each class, plus one.
-    fronts: [u32; 2],
+    /// The index of the front chunk of each class.
+    fronts: [Option<u32>; 2],
     empties: [u32; 2],
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct RingModel {
     chunks: Vec<ModelChunk>,
     unused: Vec<u32>,
     threads: Vec<ModelThread>,
-    /// For each block: the index of its chunk plus one, or 0 for a large block; its offset in the
+    /// For each block: the index of its chunk, or `None` for a large block; its offset in the
     /// chunk; its size in bytes.
-    places: Vec<(u32, u64, u64)>,
+    places: Vec<(Option<u32>, u64, u64)>,
     held: u64,
     /// The peak of the held bytes.
     pub(crate) peak: u64,
@@ -53,7 +53,7 @@ impl RingModel {
         let place = match class {
             None => {
                 self.hold(size);
-                (0, 0, size)
+                (None, 0, size)
             }
             Some(class) => self.place(class, thread as usize, size.max(1), align.max(1)),
         };
@@ -65,10 +65,10 @@ impl RingModel {
         self.peak = self.peak.max(self.held);
     }
 
-    fn place(&mut self, class: usize, thread: usize, size: u64, align: u64) -> (u32, u64, u64) {
+    fn place(&mut self, class: usize, thread: usize, size: u64, align: u64) -> (Option<u32>, u64, u64) {
         let room = GEOMETRY[class].1 - HEADER;
         let front = grown(&mut self.threads, thread).fronts[class];
-        if let Some(chunk) = (front as usize).checked_sub(1).map(|front| &mut self.chunks[front]) {
+        if let Some(chunk) = front.map(|front| &mut self.chunks[front as usize]) {
             let at = chunk.used.next_multiple_of(align);
             if at + size <= room {
                 chunk.used = at + size;
@@ -85,17 +85,17 @@ impl RingModel {
         let chunk = ModelChunk { class: class as u8, thread: thread as u32, live: 1, used: size };
         let index = self.unused.pop().unwrap_or(self.chunks.len() as u32);
         *grown(&mut self.chunks, index as usize) = chunk;
-        self.threads[thread].fronts[class] = index + 1;
-        (index + 1, 0, size)
+        self.threads[thread].fronts[class] = Some(index);
+        (Some(index), 0, size)
     }
 
     pub(crate) fn gone(&mut self, id: Id) {
-        let (number, at, size) = self.places[id as usize];
-        let Some(index) = (number as usize).checked_sub(1) else {
+        let (chunk, at, size) = self.places[id as usize];
+        let Some(index) = chunk else {
             self.held = self.held.saturating_sub(size);
             return;
         };
-        let chunk = &mut self.chunks[index];
+        let chunk = &mut self.chunks[index as usize];
         chunk.live -= 1;
         if at + size == chunk.used {
             chunk.used = at;
@@ -106,10 +106,10 @@ impl RingModel {
         chunk.used = 0;
         let (class, thread) = (usize::from(chunk.class), chunk.thread as usize);
         let thread = &mut self.threads[thread];
-        if thread.fronts[class] == number {
+        if thread.fronts[class] == Some(index) {
             return;
         }
-        self.unused.push(index as u32);
+        self.unused.push(index);
         if thread.empties[class] < KEPT {
             thread.empties[class] += 1;
         } else {

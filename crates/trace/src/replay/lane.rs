@@ -62,7 +62,7 @@ impl Lane {
         if let Some(mut file) = self.file.as_deref().filter(|_| self.tail.len() == TAIL) {
             let mut bytes = Vec::with_capacity(SEGMENT * LONGEST);
             for ops in self.tail.chunks(SEGMENT) {
-                let first = (self.segments.len() * SEGMENT) as u64;
+                let first = self.packed();
                 for (at, _) in (first..).zip(ops).filter(|(_, op)| op.publish) {
                     set(&mut self.published, at);
                 }

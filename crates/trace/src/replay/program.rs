@@ -94,8 +94,8 @@ struct ProgramMaker {
     free: Vec<Vec<u32>>,
     generations: Vec<u32>,
     lane_of: HashMap<u32, u32>,
-    /// The epoch of each lane's last operation, plus one.
-    epoch_of: Vec<u32>,
+    /// The epoch of each lane's last operation.
+    epoch_of: Vec<Option<u32>>,
     live: u64,
 }
 
@@ -188,7 +188,7 @@ impl ProgramMaker {
         if self.program.lanes.len() <= lane {
             self.program.lanes.push(Lane::new(self.file.clone()));
             self.free.push(Vec::new());
-            self.epoch_of.push(0);
+            self.epoch_of.push(None);
         }
         lane
     }
@@ -212,8 +212,7 @@ impl ProgramMaker {
     /// epoch first if the lane is not in the current epoch.
     fn push(&mut self, lane: usize, op: ProgramOp) -> io::Result<u64> {
         let epoch = (self.program.ops / EPOCH) as u32;
-        if self.epoch_of[lane] != epoch + 1 {
-            self.epoch_of[lane] = epoch + 1;
+        if self.epoch_of[lane].replace(epoch) != Some(epoch) {
             *grown(&mut self.program.epochs, epoch as usize) += 1;
             self.program.lanes[lane].push(ProgramOp { size: epoch, ..ProgramOp::BEGIN })?;
         }

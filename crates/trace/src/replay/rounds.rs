@@ -28,11 +28,11 @@ pub fn time(
     mut step: impl FnMut(u32),
 ) -> Result<Vec<Timed>, String> {
     let place = |key: &str| candidates.iter().position(|candidate| candidate.key == key);
-    let missing = || format!("no ratios without {REFERENCE}, which all others are compared with");
     if rounds == 0 {
         return Err("a replay needs at least one round".to_owned());
     }
-    let reference = place(REFERENCE).ok_or_else(missing)?;
+    let reference = place(REFERENCE)
+        .ok_or_else(|| format!("no ratios without {REFERENCE}, which all others are compared with"))?;
     let mut players: Vec<_> = candidates.iter().map(|candidate| (candidate.build)(program, false)).collect();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut order: Vec<usize> = (0..players.len()).collect();
