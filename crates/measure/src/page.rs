@@ -5,6 +5,11 @@
 
 use core::fmt::Write as _;
 
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+use serde::Serialize;
+
 pub use crate::picture::escaped;
 
 /// The style sheet, with colours and sizes for light and dark screens and for paper.
@@ -20,6 +25,30 @@ pub fn page(title: &str, body: &str) -> String {
          <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
         escaped(title)
     )
+}
+
+/// Fills in a template of HTML. It escapes each text as [`escaped`] does, unless the template marks
+/// the text as `safe`. The function `table` of the template is [`table`].
+///
+/// # Panics
+///
+/// Panics if the template has a fault or names a variable that `context` lacks. Templates are
+/// compiled in, and tests fill them in.
+pub fn render(template: &str, context: &impl Serialize) -> String {
+    let mut environment = Environment::new();
+    let syntax =
+        SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build();
+    environment.set_syntax(syntax.expect("valid options"));
+    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+    environment.set_auto_escape_callback(|_name| AutoEscape::Html);
+    environment.set_formatter(|out, _state, value| {
+        let text = value.to_string();
+        Ok(out.write_str(&if value.is_safe() { text } else { escaped(&text) })?)
+    });
+    environment.add_function("table", |label: String, grid: Vec<Vec<String>>| {
+        Value::from_safe_string(table(&label, &grid))
+    });
+    environment.render_str(template, Serde(context)).expect("a valid template")
 }
 
 /// Adds an element for each text to `out`. `open` is the name of the element, with its attributes.
@@ -70,6 +99,14 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(table("", &[]).ends_with("</table></div>\n"));
+    }
+
+    #[test]
+    fn a_template_escapes_texts_and_has_tables() {
+        let template = "{% for text in texts %}\n<p>{{ text }}</p>{{ text|safe }}\n{% endfor %}\n{{ table(\"a\", grid) }}";
+        let grid = [vec!["x<y".to_owned()]];
+        let page = render(template, &serde_json::json!({"texts": ["a/b <i>"], "grid": grid}));
+        assert_eq!(page, format!("<p>a/b &lt;i&gt;</p>a/b <i>\n{}", table("a", &grid)));
     }
 
     #[test]

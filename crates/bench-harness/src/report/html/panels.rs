@@ -1,0 +1,198 @@
+//! The panels of memory over time, of tails and of resident memory: for each table a row of small
+//! pictures, one for each contender.
+
+use ephemera_measure::picture::{Curve, Panel, SMALL, Scales};
+use serde_json::{Value, json};
+
+use crate::contenders::{REFERENCE, VOID};
+use crate::report::alone::legend;
+use crate::report::cells::bytes;
+use crate::report::model::{BenchReport, ReportRow, ReportTable};
+use crate::report::text::grid;
+use crate::runner::{AloneRun, Latencies};
+use crate::workloads::{AfterBurst, ResidentAt};
+
+/// Returns the panels of the tables for which `figures` returns any.
+fn panels(tables: &[ReportTable], figures: impl Fn(&ReportTable) -> Vec<Value>) -> Vec<Value> {
+    let part = |of: &ReportTable| {
+        let figures = Some(figures(of)).filter(|figures| !figures.is_empty())?;
+        Some(json!({"id": of.spec.id, "title": of.spec.title, "figures": figures}))
+    };
+    tables.iter().filter_map(part).collect()
+}
+
+/// Returns a panel of two curves with its caption: the name of the contender, and its figures.
+fn figure(scale: &Panel, title: &str, name: &str, figures: &str, [curve, beside]: [&Curve; 2]) -> Value {
+    json!({"name": name, "figures": figures, "picture": scale.inline(title, figures, curve, beside)})
+}
+
+/// Returns a count as the text of an axis label.
+fn count(value: f64) -> String {
+    match value {
+        0.0..1000.0 => format!("{value:.0}"),
+        1000.0..1e6 => format!("{:.0}k", value / 1e3),
+        _ => format!("{:.1}M", value / 1e6),
+    }
+}
+
+/// Returns a number as text, with at most four decimals and without trailing zeros.
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Returns the panels of the bytes that each contender took over time, and of the live bytes.
+pub(super) fn memory(report: &BenchReport) -> Vec<Value> {
+    panels(&report.tables, |of| {
+        let points = || of.rows.iter().flat_map(|row| &row.over_time);
+        // The first readings of a resident set can be zero, so the scale starts below the smallest
+        // number of live bytes instead.
+        let least = points().map(|at| at.live / 2).min().unwrap_or(0).max(1) as f64;
+        let most = points().map(|at| at.taken.max(at.live)).max().unwrap_or(0) as f64;
+        let bottom = least.log2().floor().exp2();
+        let scale = Panel {
+            size: SMALL,
+            x: 0.0..points().map(|at| at.ops).max().unwrap_or(0).max(1) as f64,
+            y: bottom..most.max(least * 4.0).log2().ceil().exp2(),
+            scales: Scales::PowersUp,
+            x_label: count,
+            y_label: |value| bytes(value as u64),
+            filled: true,
+        };
+        let held = |row: &ReportRow| {
+            let last = row.over_time.last()?;
+            let point = |ops: u64, bytes: u64| (ops as f64, (bytes as f64).max(bottom));
+            let figures = format!("{} at the end, {} of them alive", bytes(last.taken), bytes(last.live));
+            let title = format!("{}: bytes taken by {} over time", of.spec.id, row.name);
+            let taken = row.over_time.iter().map(|at| point(at.ops, at.taken)).collect();
+            let live = row.over_time.iter().map(|at| point(at.ops, at.live)).collect();
+            Some(figure(&scale, &title, row.name, &figures, [&taken, &live]))
+        };
+        of.rows.iter().filter_map(held).collect()
+    })
+}
+
+/// Returns the panels that show, for each time, the share of the requests or frames that took
+/// longer.
+pub(super) fn tails(report: &BenchReport) -> Vec<Value> {
+    panels(&report.tables, |of| {
+        let curve = |latencies: &Latencies| -> Curve {
+            latencies.above.iter().map(|&(ns, share)| (ns.max(1) as f64 / 1e3, share)).collect()
+        };
+        let row = |row: &ReportRow| Some((row.name, row.latencies.clone()?));
+        let rows = of.rows.iter().enumerate().filter(|(index, _)| *index != VOID);
+        let rows: Vec<(&str, Latencies)> = rows.filter_map(|(_, of)| row(of)).collect();
+        let reference = of.rows.get(REFERENCE).and_then(row).map(|(_, latencies)| curve(&latencies));
+        let reference = reference.unwrap_or_default();
+        let points = || rows.iter().flat_map(|(_, latencies)| curve(latencies));
+        let low = points().map(|(x, _)| x).fold(f64::MAX, f64::min);
+        let scale = Panel {
+            size: SMALL,
+            x: low..points().map(|(x, _)| x).fold(low * 10.0, f64::max),
+            y: points().map(|(_, y)| y).fold(0.1, f64::min)..1.0,
+            scales: Scales::Powers,
+            x_label: |value| if value < 10.0 { format!("{value:.1} µs") } else { format!("{value:.0} µs") },
+            y_label: |value| format!("{} %", trimmed(value * 100.0)),
+            filled: false,
+        };
+        let measured = rows.iter().filter(|(_, latencies)| !latencies.above.is_empty());
+        let tail = |(name, latencies): &(&str, Latencies)| {
+            let [p50, p99, p999] =
+                [latencies.p50, latencies.p99, latencies.p999].map(|ns| format!("{:.0} µs", ns as f64 / 1e3));
+            let figures = format!("median {p50}, 99 % {p99}, 99.9 % {p999}");
+            let title = format!("{}: latencies of {name}", of.spec.id);
+            figure(&scale, &title, name, &figures, [&curve(latencies), &reference])
+        };
+        measured.map(tail).collect()
+    })
+}
+
+/// Returns the tables of the workloads that run each contender in its own process, each with the
+/// panels of resident memory over time.
+pub(super) fn alone(report: &BenchReport) -> Vec<Value> {
+    let part = |of: &ReportTable| {
+        let scale = if of.spec.is_burst() { after_burst(of) } else { ageing(of) };
+        let rows = of.rows.iter().filter(|row| !row.runs.is_empty());
+        json!({
+            "id": of.spec.id,
+            "title": of.spec.title,
+            "legend": legend(of),
+            "grid": grid(of),
+            "figures": rows.map(|row| resident(of, row, &scale)).collect::<Vec<_>>(),
+        })
+    };
+    report.alone.iter().map(part).collect()
+}
+
+fn runs(of: &ReportTable) -> impl Iterator<Item = &AloneRun> {
+    of.rows.iter().flat_map(|row| &row.runs)
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Returns the scales of a burst: seconds on a logarithmic scale, and MiB on a linear one.
+fn after_burst(of: &ReportTable) -> Panel {
+    let last = runs(of).flat_map(|run| &run.held).map(|held| held.at).fold(1.0, f64::max);
+    Panel {
+        size: SMALL,
+        x: 0.01_f64.log10()..last.log10(),
+        y: 0.0..mib(runs(of).map(|run| run.peak).max().unwrap_or(0)).max(10.0),
+        scales: Scales::Even,
+        x_label: |place| format!("{} s", (100.0 * 10_f64.powf(place)).round() / 100.0),
+        y_label: |value| format!("{value:.0} MiB"),
+        filled: false,
+    }
+}
+
+/// Returns the scales of an ageing heap: the share of the requests on a linear scale, and bytes on
+/// a scale of powers of two.
+fn ageing(of: &ReportTable) -> Panel {
+    let held = || runs(of).flat_map(|run| &run.held);
+    let least = held().map(|held| held.live).min().unwrap_or(1).max(2) as f64 / 2.0;
+    let most = held().map(|held| held.taken.max(held.live)).max().unwrap_or(0).max(1 << 21) as f64;
+    Panel {
+        size: SMALL,
+        x: 0.0..1.0,
+        y: least.log2().floor().exp2()..most.log2().ceil().exp2(),
+        scales: Scales::PowersUp,
+        x_label: |value| format!("{:.0} %", value * 100.0),
+        y_label: |value| bytes(value as u64),
+        filled: true,
+    }
+}
+
+/// Returns the panel of a contender's resident memory over time.
+fn resident(of: &ReportTable, row: &ReportRow, scale: &Panel) -> Value {
+    let points = |after: Option<AfterBurst>, point: &dyn Fn(&ResidentAt) -> (f64, f64)| -> Curve {
+        let held = row.run(after).map(|run| run.held.as_slice()).unwrap_or_default();
+        // A logarithmic scale cannot show moment 0. The table has the reading at that moment.
+        held.iter().filter(|held| held.at > 0.0).map(point).collect()
+    };
+    let (curve, beside, figures) = if of.spec.is_burst() {
+        let of = |after| points(Some(after), &|held| (held.at.log10(), mib(held.taken)));
+        (of(AfterBurst::Working), of(AfterBurst::Asleep), row.returned())
+    } else {
+        let above = |bytes: u64| (bytes as f64).max(scale.y.start);
+        (
+            points(None, &|held| (held.at, above(held.taken))),
+            points(None, &|held| (held.at, above(held.live))),
+            row.run(None).map(|run| format!("{} at most", bytes(run.peak))),
+        )
+    };
+    let name = row.named();
+    let title = format!("{}: resident memory of {name} over time", of.spec.id);
+    figure(scale, &title, &name, &figures.unwrap_or_default(), [&curve, &beside])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axis_labels_have_significant_digits() {
+        assert_eq!([count(10.0), count(25_000.0), count(1.5e6)], ["10", "25k", "1.5M"]);
+        assert_eq!([trimmed(10.0), trimmed(0.1), trimmed(0.0125)], ["10", "0.1", "0.0125"]);
+    }
+}
