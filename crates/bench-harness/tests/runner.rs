@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use bench_harness::runner::{AnswerLine, Job, Mode};
 use serde_json::Value;
 
 /// Returns a fresh directory for the output of one test.
@@ -77,6 +78,42 @@ fn a_run_writes_tables_samples_and_pictures() {
         let svg = fs::read_to_string(out.join("svg").join(picture)).expect("the picture exists");
         assert!(svg.contains("upstream RingAlloc"), "{svg}");
     }
+}
+
+#[test]
+fn a_process_counts_the_requests_of_contenders_without_refusals_too() {
+    let out = directory("refusals");
+    fs::create_dir_all(&out).expect("cargo's directory can be written");
+    let job = Job {
+        mode: Mode::Time,
+        workload: "S1-buffers/fixed/64".to_owned(),
+        contenders: ["glibc", "ringal"].map(str::to_owned).to_vec(),
+        process: 0,
+        rounds: 1,
+        budget_ns: 1e9,
+        units: Some(10),
+        target_ns: 1e6,
+        seed: 1,
+        chance: 1,
+        document: None,
+        document_length: 1000,
+        corpus: None,
+        load: None,
+        alone: None,
+        marker: out.join("turn"),
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-runner"));
+    let output = command.arg("--child").arg(serde_json::to_string(&job).expect("a job is JSON")).output();
+    let output = output.expect("the runner starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let answer = text(&output.stdout);
+    let count = |line| match serde_json::from_str(line).expect("a line of the answer") {
+        AnswerLine::Refusals(count) => Some((count.contender, count.refused, count.asked)),
+        _ => None,
+    };
+    let counts: Vec<(String, u64, u64)> = answer.lines().filter_map(count).collect();
+    // There are three warm-up rounds and one other, of ten requests each.
+    assert_eq!(counts, ["glibc", "ringal"].map(|key| (key.to_owned(), 0, 40)));
 }
 
 #[test]

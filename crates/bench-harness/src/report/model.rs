@@ -196,7 +196,7 @@ fn row(
         peak_live: memory.map(|memory| memory.peak_live),
         peak_exact: memory.is_some_and(|memory| memory.exact),
         over_time: memory.map(|memory| memory.over_time.clone()).unwrap_or_default(),
-        refused: refused(outcome, key).filter(|_| shown),
+        refused: refused(&outcome.refusals, key).filter(|_| shown),
         latencies: latencies.filter(|_| shown || !alone).cloned(),
         runs: runs.cloned().collect(),
         notes: entry.info.notes,
@@ -204,14 +204,13 @@ fn row(
     }
 }
 
-/// Returns the share of a contender's requests that it refused, over the processes with a refusal,
-/// or `None` if there were no refusals.
-fn refused(outcome: &WorkloadOutcome, key: &str) -> Option<f64> {
-    let of = |counted: fn(&RefusalCount) -> u64| -> u64 {
-        outcome.refusals.iter().filter(|refusals| refusals.contender == key).map(counted).sum()
-    };
-    let asked = of(|refusals| refusals.asked);
-    (asked > 0).then(|| of(|refusals| refusals.refused) as f64 / asked as f64)
+/// Returns the share of a contender's requests that it refused, over all processes, or `None` if
+/// there were no refusals.
+fn refused(refusals: &[RefusalCount], key: &str) -> Option<f64> {
+    let counts = refusals.iter().filter(|count| count.contender == key);
+    let (refused, asked) =
+        counts.fold((0, 0), |(refused, asked), count| (refused + count.refused, asked + count.asked));
+    (refused > 0).then(|| refused as f64 / asked as f64)
 }
 
 impl BenchReport {
@@ -240,6 +239,16 @@ impl BenchReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_share_of_refusals_is_that_over_all_processes() {
+        let count = |contender: &str, refused| {
+            let contender = contender.to_owned();
+            RefusalCount { contender, refused, asked: 100 }
+        };
+        let counts = [count("a", 30), count("b", 0), count("a", 0), count("b", 0), count("a", 0)];
+        assert_eq!([refused(&counts, "a"), refused(&counts, "b")], [Some(0.1), None]);
+    }
 
     #[test]
     fn a_wide_interval_makes_no_table_trustworthy() {

@@ -227,14 +227,8 @@ impl Child<'_> {
         lines.extend(samples.into_iter().map(AnswerLine::Sample));
         let asked = self.spec.asked(units).unwrap_or(units) - self.spec.asked(0).unwrap_or(0);
         for ((entry, cell), before) in self.entries.iter().zip(&cells).zip(refused_before) {
-            let refused = cell.refused() - before;
-            if refused > 0 {
-                lines.push(AnswerLine::Refusals(RefusalCount {
-                    contender: entry.key.to_owned(),
-                    refused,
-                    asked,
-                }));
-            }
+            let (contender, refused) = (entry.key.to_owned(), cell.refused() - before);
+            lines.push(AnswerLine::Refusals(RefusalCount { contender, refused, asked }));
         }
         // Each cell is dropped in its contender's turn, because the drop may crash.
         for (entry, cell) in self.entries.iter().zip(cells) {

@@ -144,8 +144,8 @@ pub struct HeldAt {
     pub live: u64,
 }
 
-/// The number of requests that a bounded contender refused, and that the heap served instead, in
-/// all rounds of one process, including the warm-up.
+/// The number of requests that a contender refused, and that the heap served instead, in all rounds
+/// of one process, including the warm-up. Only bounded contenders refuse requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusalCount {
     /// The contender's key.
@@ -232,7 +232,7 @@ pub enum AnswerLine {
     Sample(TimedSample),
     /// The memory of a contender.
     Memory(PeakMemory),
-    /// The refusals of a contender, if there are any.
+    /// The refusals of a contender.
     Refusals(RefusalCount),
     /// The latencies of a contender.
     Latencies(Latencies),
@@ -286,7 +286,7 @@ pub struct WorkloadOutcome {
     pub checks: Vec<Checked>,
     /// The peaks of memory, if they were measured.
     pub memory: Vec<PeakMemory>,
-    /// The refusals, if there were any.
+    /// The refusals of each contender in each process.
     pub refusals: Vec<RefusalCount>,
     /// The latencies, if they were measured.
     pub latencies: Vec<Latencies>,
