@@ -31,7 +31,7 @@ impl ReportRow {
         let kept = |after| {
             let run = self.run(Some(after))?;
             let taken = run.taken_at(JUDGED_AT)?;
-            Some((taken > RETURNED).then(|| 100.0 * taken as f64 / run.peak.max(1) as f64))
+            Some((taken > RETURNED).then(|| 100.0 * taken as f64 / run.figures.peak.max(1) as f64))
         };
         let words = match (kept(AfterBurst::Asleep)?, kept(AfterBurst::Working)?) {
             (None, None) => "returned".to_owned(),
@@ -81,7 +81,7 @@ fn burst_grid(table: &ReportTable) -> Vec<Vec<String>> {
         let cell = |&(after, at): &(AfterBurst, f64)| {
             dash(row.run(Some(after)).and_then(|run| run.taken_at(at)), mib)
         };
-        let peak = row.runs.iter().map(|run| run.peak).max();
+        let peak = row.runs.iter().map(|run| run.figures.peak).max();
         let mut cells = vec![row.named(), dash(peak, mib)];
         cells.extend(columns.iter().map(cell));
         cells.extend([dash(row.returned(), |said| said), note(row)]);
@@ -108,20 +108,21 @@ fn ageing_grid(table: &ReportTable) -> Vec<Vec<String>> {
         let run = row.run(None);
         let tail = row.latencies.as_ref();
         let mean = |run: &AloneRun| {
-            run.held.iter().map(|held| held.taken).sum::<u64>() / run.held.len().max(1) as u64
+            run.figures.held.iter().map(|held| held.taken).sum::<u64>() / run.figures.held.len().max(1) as u64
         };
-        let share = |run: &AloneRun| format!("{:.2}", run.peak as f64 / run.peak_live.max(1) as f64);
+        let share =
+            |run: &AloneRun| format!("{:.2}", run.figures.peak as f64 / run.figures.peak_live.max(1) as f64);
         vec![
             row.named(),
-            dash(run, |run| format!("{:.1}", run.ops as f64 / run.seconds / 1e6)),
+            dash(run, |run| format!("{:.1}", run.figures.ops as f64 / run.figures.seconds / 1e6)),
             dash(tail, |tail| tail.p50.to_string()),
             dash(tail, |tail| tail.p99.to_string()),
             dash(tail, |tail| tail.p999.to_string()),
             dash(tail, |tail| format!("{:.1}", tail.max as f64 / 1e3)),
             dash(run, |run| mib(mean(run))),
-            dash(run, |run| mib(run.peak)),
+            dash(run, |run| mib(run.figures.peak)),
             dash(run, share),
-            dash(run.and_then(|run| run.held.last()), |held| mib(held.taken)),
+            dash(run.and_then(|run| run.figures.held.last()), |held| mib(held.taken)),
             note(row),
         ]
     };
@@ -176,7 +177,7 @@ mod tests {
     use crate::contenders;
     use crate::host::Host;
     use crate::runner::{ContenderState, WorkloadOutcome};
-    use crate::workloads::{ResidentAt, WorkloadSpec, catalogue};
+    use crate::workloads::{AloneFigures, ResidentAt, WorkloadSpec, catalogue};
 
     /// Returns the table of a burst that only glibc ran. One second after the burst, its two
     /// processes hold `asleep` and `working` bytes.
@@ -184,30 +185,23 @@ mod tests {
         let run = |(after, taken)| AloneRun {
             contender: "glibc".to_owned(),
             after: Some(after),
-            checksum: 0,
-            ops: 1,
-            seconds: 1.0,
-            peak_live: 64 << 20,
-            peak: 100 << 20,
-            held: vec![
-                ResidentAt { at: 0.0, taken: 100 << 20, live: 0 },
-                ResidentAt { at: JUDGED_AT, taken, live: 0 },
-            ],
+            figures: AloneFigures {
+                ops: 1,
+                seconds: 1.0,
+                peak_live: 64 << 20,
+                peak: 100 << 20,
+                held: vec![
+                    ResidentAt { at: 0.0, taken: 100 << 20, live: 0 },
+                    ResidentAt { at: JUDGED_AT, taken, live: 0 },
+                ],
+                ..AloneFigures::default()
+            },
         };
         let spec = catalogue().into_iter().find(WorkloadSpec::is_burst).expect("S12 is there");
         let entries = contenders::of(spec.class);
-        let outcome = WorkloadOutcome {
-            spec,
-            states: [("glibc".to_owned(), ContenderState::Ran)].into(),
-            samples: Vec::new(),
-            checks: Vec::new(),
-            memory: Vec::new(),
-            refusals: Vec::new(),
-            latencies: Vec::new(),
-            alone: [(AfterBurst::Asleep, asleep), (AfterBurst::Working, working)].map(run).to_vec(),
-            units: None,
-            ops_per_unit: 1,
-        };
+        let states = [("glibc".to_owned(), ContenderState::Ran)].into();
+        let mut outcome = WorkloadOutcome::new(spec, states);
+        outcome.alone = [(AfterBurst::Asleep, asleep), (AfterBurst::Working, working)].map(run).to_vec();
         let mut table = ReportTable::new(&outcome, &entries, &Host::here(&[]), 1);
         assert_eq!(table.rows.len(), entries.len() - 1, "the reference has one row");
         table.rows.retain(|row| row.key == "glibc");

@@ -7,7 +7,7 @@ use std::thread;
 
 use super::plan::{RunPlan, lanes};
 use super::process::child;
-use super::record::{AloneRun, AnswerLine, ContenderState, Job, WorkloadOutcome};
+use super::record::{AloneRun, ContenderState, Job, WorkloadOutcome};
 use crate::contenders::{ALWAYS, REFERENCE, TWIN, VOID};
 use crate::workloads::{AfterBurst, AloneOrder};
 
@@ -45,14 +45,7 @@ pub(super) fn run(plan: &RunPlan, outcome: &mut WorkloadOutcome, job: impl Fn() 
     })?;
     for (key, after, answer) in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
         match answer {
-            Ok(lines) => outcome.alone.extend(lines.into_iter().filter_map(|line| match line {
-                AnswerLine::Latencies(latencies) => {
-                    outcome.latencies.push(latencies);
-                    None
-                }
-                AnswerLine::Alone(run) => Some(run),
-                _ => None,
-            })),
+            Ok(lines) => outcome.absorb(lines),
             Err(how) => {
                 let when = after.map_or("in its process", AfterBurst::word);
                 outcome.states.insert(key, ContenderState::Crashed(format!("{how}, {when}")));
@@ -70,11 +63,11 @@ pub(super) fn compare(outcome: &mut WorkloadOutcome) {
     };
     let differs = |run: &AloneRun| match find(run) {
         None => None,
-        Some(reference) if run.ops != reference.ops => {
-            Some(format!("{} calls, the reference {}", run.ops, reference.ops))
+        Some(of) if run.figures.ops != of.figures.ops => {
+            Some(format!("{} calls, the reference {}", run.figures.ops, of.figures.ops))
         }
         // Blocks of the allocator that does nothing overlap, so its checksum may differ.
-        Some(reference) if run.checksum != reference.checksum && run.contender != ALWAYS[VOID] => {
+        Some(of) if run.figures.checksum != of.figures.checksum && run.contender != ALWAYS[VOID] => {
             Some("checksum differs from the reference's".to_owned())
         }
         Some(_) => None,
@@ -89,18 +82,13 @@ pub(super) fn compare(outcome: &mut WorkloadOutcome) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workloads::{WorkloadSpec, catalogue};
+    use crate::workloads::{AloneFigures, WorkloadSpec, catalogue};
 
     fn run(contender: &str, checksum: u64, ops: u64) -> AloneRun {
         AloneRun {
             contender: contender.to_owned(),
             after: Some(AfterBurst::Asleep),
-            checksum,
-            ops,
-            seconds: 1.0,
-            peak_live: 1,
-            peak: 1,
-            held: Vec::new(),
+            figures: AloneFigures { checksum, ops, ..AloneFigures::default() },
         }
     }
 
@@ -108,24 +96,15 @@ mod tests {
     fn a_contender_that_did_other_work_has_no_figures() {
         let spec = catalogue().into_iter().find(WorkloadSpec::is_burst).expect("S12 is there");
         let states = [ALWAYS[VOID], ALWAYS[REFERENCE], "same", "less", "other"];
-        let mut outcome = WorkloadOutcome {
-            spec,
-            states: states.map(|key| (key.to_owned(), ContenderState::Ran)).into(),
-            samples: Vec::new(),
-            checks: Vec::new(),
-            memory: Vec::new(),
-            refusals: Vec::new(),
-            latencies: Vec::new(),
-            alone: vec![
-                run(ALWAYS[VOID], 1, 20),
-                run(ALWAYS[REFERENCE], 7, 20),
-                run("same", 7, 20),
-                run("less", 7, 19),
-                run("other", 8, 20),
-            ],
-            units: None,
-            ops_per_unit: 1,
-        };
+        let ran = states.map(|key| (key.to_owned(), ContenderState::Ran)).into();
+        let mut outcome = WorkloadOutcome::new(spec, ran);
+        outcome.alone = vec![
+            run(ALWAYS[VOID], 1, 20),
+            run(ALWAYS[REFERENCE], 7, 20),
+            run("same", 7, 20),
+            run("less", 7, 19),
+            run("other", 8, 20),
+        ];
         compare(&mut outcome);
         let wrong = |key: &str| matches!(&outcome.states[key], ContenderState::Wrong(_));
         assert_eq!(states.map(wrong), [false, false, false, true, true]);

@@ -322,7 +322,8 @@ impl Child<'_> {
             lines.extend(
                 figures.calls.as_ref().map(|calls| AnswerLine::Latencies(tail(entry.key, None, calls))),
             );
-            lines.push(AnswerLine::Alone(AloneRun::new(entry.key, order, figures)));
+            let contender = entry.key.to_owned();
+            lines.push(AnswerLine::Alone(AloneRun { contender, after: order.after, figures }));
         }
         Ok(())
     }

@@ -3,7 +3,6 @@
 
 use core::hash::BuildHasher;
 use core::time::Duration;
-use std::collections::BTreeMap;
 use std::hash::RandomState;
 use std::time::Instant;
 use std::{env, fs, io};
@@ -11,7 +10,7 @@ use std::{env, fs, io};
 use super::checks::compare;
 use super::plan::{Clock, Progress, RunPlan, StepWork};
 use super::process::child;
-use super::record::{AnswerLine, ContenderState, Job, Mode, WorkloadOutcome};
+use super::record::{ContenderState, Job, Mode, WorkloadOutcome};
 use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
 use crate::stats;
 use crate::workloads::{Load, WorkloadSpec};
@@ -92,7 +91,7 @@ fn alone(
         let job =
             Job { contenders: vec![key.clone()], load, ..job(plan, outcome, mode, (0, Duration::ZERO)) };
         match child(&job)? {
-            Ok(lines) => absorb(outcome, lines),
+            Ok(lines) => outcome.absorb(lines),
             Err(how) => {
                 outcome.states.insert(key, ContenderState::Crashed(format!("{how}, {}", pass(mode))));
             }
@@ -144,20 +143,8 @@ fn outcome(plan: &RunPlan, spec: &WorkloadSpec) -> WorkloadOutcome {
         Some(reason) => ContenderState::Missing(reason.to_owned()),
         None => ContenderState::Ran,
     };
-    let states: BTreeMap<String, ContenderState> =
-        plan.entries_of(spec.class).map(|entry| (entry.key.to_owned(), state(entry))).collect();
-    WorkloadOutcome {
-        spec: spec.clone(),
-        states,
-        samples: Vec::new(),
-        checks: Vec::new(),
-        memory: Vec::new(),
-        refusals: Vec::new(),
-        latencies: Vec::new(),
-        alone: Vec::new(),
-        units: None,
-        ops_per_unit: 1,
-    }
+    let states = plan.entries_of(spec.class).map(|entry| (entry.key.to_owned(), state(entry)));
+    WorkloadOutcome::new(spec.clone(), states.collect())
 }
 
 /// Returns the keys of the contenders that can still run.
@@ -204,7 +191,7 @@ fn attempt(
         let job = job(plan, outcome, mode, turn);
         match child(&job)? {
             Ok(lines) => {
-                absorb(outcome, lines);
+                outcome.absorb(lines);
                 return Ok(());
             }
             Err(how) => {
@@ -224,23 +211,6 @@ fn attempt(
                     }
                 }
             }
-        }
-    }
-}
-
-fn absorb(outcome: &mut WorkloadOutcome, lines: Vec<AnswerLine>) {
-    for line in lines {
-        match line {
-            AnswerLine::Checked(checked) => outcome.checks.push(checked),
-            AnswerLine::Size { units, ops_per_unit } => {
-                outcome.units = Some(units);
-                outcome.ops_per_unit = ops_per_unit;
-            }
-            AnswerLine::Sample(sample) => outcome.samples.push(sample),
-            AnswerLine::Memory(memory) => outcome.memory.push(memory),
-            AnswerLine::Refusals(refusals) => outcome.refusals.push(refusals),
-            AnswerLine::Latencies(latencies) => outcome.latencies.push(latencies),
-            AnswerLine::Alone(run) => outcome.alone.push(run),
         }
     }
 }

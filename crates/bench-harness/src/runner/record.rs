@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::tally::CallTally;
-use crate::workloads::{AfterBurst, AloneFigures, AloneOrder, Load, ResidentAt, WorkloadSpec};
+use crate::workloads::{AfterBurst, AloneFigures, AloneOrder, Load, WorkloadSpec};
 
 /// The kind of work that a child does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -185,33 +185,17 @@ pub struct AloneRun {
     pub contender: String,
     /// The activity after the burst. `None` if there was no burst.
     pub after: Option<AfterBurst>,
-    /// A checksum of everything that the workload read back, and of the number of blocks or calls.
-    pub checksum: u64,
-    /// The number of calls that allocated or freed a block.
-    pub ops: u64,
-    /// The time of the calls that `ops` counts and of the work between them, in seconds.
-    pub seconds: f64,
-    /// The largest number of bytes that were live at once.
-    pub peak_live: u64,
-    /// The peak of the resident bytes, minus those before the first allocation.
-    pub peak: u64,
-    /// Resident memory over time.
-    pub held: Vec<ResidentAt>,
+    /// The figures of the process.
+    #[serde(flatten)]
+    pub figures: AloneFigures,
 }
 
 impl AloneRun {
-    /// Creates the answer of a process from its order and its figures.
-    pub(super) fn new(contender: &str, order: &AloneOrder, figures: AloneFigures) -> Self {
-        let AloneFigures { checksum, ops, seconds, peak_live, peak, held, calls: _ } = figures;
-        let contender = contender.to_owned();
-        Self { contender, after: order.after, checksum, ops, seconds, peak_live, peak, held }
-    }
-
     /// Returns the resident bytes at `seconds` after the burst, minus those before the first
     /// allocation. Returns `None` if the process did not read them at that moment.
     #[must_use]
     pub fn taken_at(&self, seconds: f64) -> Option<u64> {
-        self.held.iter().find(|held| (held.at - seconds).abs() < 1e-9).map(|held| held.taken)
+        self.figures.held.iter().find(|held| (held.at - seconds).abs() < 1e-9).map(|held| held.taken)
     }
 }
 
@@ -297,4 +281,41 @@ pub struct WorkloadOutcome {
     pub units: Option<u64>,
     /// The number of operations in each unit.
     pub ops_per_unit: u64,
+}
+
+impl WorkloadOutcome {
+    /// Creates the outcome of a workload that has not run yet.
+    pub fn new(spec: WorkloadSpec, states: BTreeMap<String, ContenderState>) -> Self {
+        let (samples, checks, memory, refusals, latencies, alone) = Default::default();
+        Self {
+            spec,
+            states,
+            samples,
+            checks,
+            memory,
+            refusals,
+            latencies,
+            alone,
+            units: None,
+            ops_per_unit: 1,
+        }
+    }
+
+    /// Adds the lines of a child's answer.
+    pub(super) fn absorb(&mut self, lines: Vec<AnswerLine>) {
+        for line in lines {
+            match line {
+                AnswerLine::Checked(checked) => self.checks.push(checked),
+                AnswerLine::Size { units, ops_per_unit } => {
+                    self.units = Some(units);
+                    self.ops_per_unit = ops_per_unit;
+                }
+                AnswerLine::Sample(sample) => self.samples.push(sample),
+                AnswerLine::Memory(memory) => self.memory.push(memory),
+                AnswerLine::Refusals(refusals) => self.refusals.push(refusals),
+                AnswerLine::Latencies(latencies) => self.latencies.push(latencies),
+                AnswerLine::Alone(run) => self.alone.push(run),
+            }
+        }
+    }
 }

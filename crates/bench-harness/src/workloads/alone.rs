@@ -63,7 +63,7 @@ pub struct ResidentAt {
 }
 
 /// The figures of one process.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AloneFigures {
     /// A checksum of everything that the workload read back, and of the number of blocks or calls.
     pub checksum: u64,
@@ -77,6 +77,8 @@ pub struct AloneFigures {
     pub peak: u64,
     /// The readings of resident memory, in the order of time.
     pub held: Vec<ResidentAt>,
-    /// The times of single calls in nanoseconds, if calls were timed.
+    /// The times of single calls in nanoseconds, if calls were timed. The process reports them as
+    /// latencies.
+    #[serde(skip)]
     pub calls: Option<Histogram<u64>>,
 }

@@ -10,7 +10,9 @@ use bench_harness::runner::{
     AloneRun, ContenderState, HeldAt, Latencies, PeakMemory, TimedSample, WorkloadOutcome,
 };
 use bench_harness::stats::{Estimate, Verdict};
-use bench_harness::workloads::{AfterBurst, AloneOrder, MOMENTS, ResidentAt, WorkloadSpec, catalogue};
+use bench_harness::workloads::{
+    AfterBurst, AloneFigures, AloneOrder, MOMENTS, ResidentAt, WorkloadSpec, catalogue,
+};
 use ephemera_trace::advise::Advice;
 use ephemera_trace::replay::{ReplayRow, Replayed};
 use ephemera_trace::{Trace, TraceEvent, TraceProfile, What, Writer, page};
@@ -116,12 +118,15 @@ fn alone(spec: &WorkloadSpec, index: usize, entry: &Entry) -> Vec<AloneRun> {
         AloneRun {
             contender: entry.key.to_owned(),
             after: order.after,
-            checksum: 7,
-            ops: 100,
-            seconds: 0.5,
-            peak_live: burst,
-            peak: burst + (index << 20) as u64,
-            held: at.into_iter().map(held).collect(),
+            figures: AloneFigures {
+                checksum: 7,
+                ops: 100,
+                seconds: 0.5,
+                peak_live: burst,
+                peak: burst + (index << 20) as u64,
+                held: at.into_iter().map(held).collect(),
+                calls: None,
+            },
         }
     };
     spec.alone_orders(false).into_iter().map(run).collect()
@@ -139,23 +144,17 @@ fn outcome(spec: WorkloadSpec, all: &[Entry], twin: f64) -> WorkloadOutcome {
         entries.iter().copied().enumerate().filter(|(index, _)| *index != 0).collect();
     let watched = |wanted: bool| ran.iter().filter(move |_| wanted);
     let straggles = spec.id.contains("straggler");
+    let states = entries.iter().enumerate();
+    let states = states.map(|(index, entry)| (entry.key.to_owned(), state(index, entry)));
     WorkloadOutcome {
-        states: entries
-            .iter()
-            .enumerate()
-            .map(|(index, entry)| (entry.key.to_owned(), state(index, entry)))
-            .collect(),
         samples: samples(&spec, &entries, twin),
-        checks: Vec::new(),
         memory: watched(straggles).map(|&(index, entry)| memory(index, entry)).collect(),
-        refusals: Vec::new(),
         latencies: watched(spec.has_latencies() || spec.is_alone())
             .map(|&(index, entry)| latencies(index, entry))
             .collect(),
         alone: watched(spec.is_alone()).flat_map(|&(index, entry)| alone(&spec, index, entry)).collect(),
         units: Some(100),
-        ops_per_unit: 1,
-        spec,
+        ..WorkloadOutcome::new(spec.clone(), states.collect())
     }
 }
 

@@ -134,11 +134,11 @@ fn mib(bytes: u64) -> f64 {
 
 /// Returns the scales of a burst: seconds on a logarithmic scale, and MiB on a linear one.
 fn after_burst(of: &ReportTable) -> Panel {
-    let last = runs(of).flat_map(|run| &run.held).map(|held| held.at).fold(1.0, f64::max);
+    let last = runs(of).flat_map(|run| &run.figures.held).map(|held| held.at).fold(1.0, f64::max);
     Panel {
         size: SMALL,
         x: 0.01_f64.log10()..last.log10(),
-        y: 0.0..mib(runs(of).map(|run| run.peak).max().unwrap_or(0)).max(10.0),
+        y: 0.0..mib(runs(of).map(|run| run.figures.peak).max().unwrap_or(0)).max(10.0),
         scales: Scales::Even,
         x_label: |place| format!("{} s", (100.0 * 10_f64.powf(place)).round() / 100.0),
         y_label: |value| format!("{value:.0} MiB"),
@@ -149,7 +149,7 @@ fn after_burst(of: &ReportTable) -> Panel {
 /// Returns the scales of an ageing heap: the share of the requests on a linear scale, and bytes on
 /// a scale of powers of two.
 fn ageing(of: &ReportTable) -> Panel {
-    let held = || runs(of).flat_map(|run| &run.held);
+    let held = || runs(of).flat_map(|run| &run.figures.held);
     let least = held().map(|held| held.live).min().unwrap_or(1).max(2) as f64 / 2.0;
     let most = held().map(|held| held.taken.max(held.live)).max().unwrap_or(0).max(1 << 21) as f64;
     Panel {
@@ -166,7 +166,7 @@ fn ageing(of: &ReportTable) -> Panel {
 /// Returns the panel of a contender's resident memory over time.
 fn resident(of: &ReportTable, row: &ReportRow, scale: &Panel) -> Value {
     let points = |after: Option<AfterBurst>, point: &dyn Fn(&ResidentAt) -> (f64, f64)| -> Curve {
-        let held = row.run(after).map(|run| run.held.as_slice()).unwrap_or_default();
+        let held = row.run(after).map(|run| run.figures.held.as_slice()).unwrap_or_default();
         // A logarithmic scale cannot show moment 0. The table has the reading at that moment.
         held.iter().filter(|held| held.at > 0.0).map(point).collect()
     };
@@ -178,7 +178,7 @@ fn resident(of: &ReportTable, row: &ReportRow, scale: &Panel) -> Value {
         (
             points(None, &|held| (held.at, above(held.taken))),
             points(None, &|held| (held.at, above(held.live))),
-            row.run(None).map(|run| format!("{} at most", bytes(run.peak))),
+            row.run(None).map(|run| format!("{} at most", bytes(run.figures.peak))),
         )
     };
     let name = row.named();
