@@ -40,7 +40,6 @@ pub struct Calibration {
 
 impl Calibration {
     /// Measures all costs, in about a tenth of a second.
-    #[must_use]
     pub fn run() -> Self {
         let cpus = os::cpus();
         if let Some(&cpu) = cpus.last() {

@@ -20,7 +20,6 @@ impl ContenderClass {
     pub const ALL: [Self; 4] = [Self::Blocks, Self::Objects, Self::Buffers, Self::Nodes];
 
     /// Returns the name of the class for headings.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Blocks => "blocks",

@@ -44,7 +44,6 @@ pub struct Host {
 
 impl Host {
     /// Collects the facts about this host and build.
-    #[must_use]
     pub fn here(contenders: &[Entry]) -> Self {
         let release = file("/proc/sys/kernel/osrelease").unwrap_or_else(unknown);
         let libc = first_line("getconf", &["GNU_LIBC_VERSION"]).unwrap_or_else(unknown);
@@ -76,7 +75,6 @@ impl Host {
 
     /// Returns whether the harness was built with an `opt-level` other than 2 or 3. The figures of
     /// such a build are meaningless.
-    #[must_use]
     pub fn unoptimised() -> bool {
         !matches!(env!("EPHEMERA_OPT_LEVEL"), "2" | "3")
     }

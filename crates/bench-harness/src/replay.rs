@@ -13,7 +13,6 @@ const SPOILS: &str = "upstream-one-ring";
 /// Returns the contenders that can replay a program, and those that cannot, with the reasons.
 /// `threaded` says whether the program has several threads. If `peers` is not empty, only the
 /// reference, its second entry and the contenders with these keys take part.
-#[must_use]
 pub fn field(threaded: bool, peers: &[String]) -> Field {
     let mut field = Field::default();
     for entry in contenders::of(ContenderClass::Blocks) {

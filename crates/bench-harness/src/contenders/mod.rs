@@ -142,7 +142,6 @@ fn twin(mut entry: Entry) -> Entry {
 
 /// Returns the contenders of a class in this build, in the order of the tables: the allocator that
 /// does nothing, the reference, its second entry, then the others.
-#[must_use]
 pub fn of(class: ContenderClass) -> Vec<Entry> {
     match class {
         ContenderClass::Blocks => blocks::all(),
@@ -153,13 +152,11 @@ pub fn of(class: ContenderClass) -> Vec<Entry> {
 }
 
 /// Returns all contenders of this build, class by class.
-#[must_use]
 pub fn all() -> Vec<Entry> {
     ContenderClass::ALL.into_iter().flat_map(of).collect()
 }
 
 /// Returns the keys that `--peers` accepts, without duplicates.
-#[must_use]
 pub fn keys() -> Vec<&'static str> {
     let mut keys: Vec<&str> = Vec::new();
     for entry in all() {

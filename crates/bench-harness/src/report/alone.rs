@@ -19,14 +19,12 @@ const MIB: f64 = (1 << 20) as f64;
 impl ReportRow {
     /// Returns the run whose threads did `after` after the burst, or `None` if no such run was
     /// measured. In S13, which has no burst, `after` is `None`.
-    #[must_use]
     pub fn run(&self, after: Option<AfterBurst>) -> Option<&AloneRun> {
         self.runs.iter().find(|run| run.after == after)
     }
 
     /// Returns a phrase that says whether the contender returned its memory after the burst, or
     /// `None` if its memory was not measured.
-    #[must_use]
     pub fn returned(&self) -> Option<String> {
         let kept = |after| {
             let run = self.run(Some(after))?;

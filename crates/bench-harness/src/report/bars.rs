@@ -55,7 +55,6 @@ pub enum BarLimit {
 impl Bar {
     /// Returns whether the measured value is at most the limit, or `None` if a contender did not
     /// run.
-    #[must_use]
     pub fn met(&self) -> Option<bool> {
         match &self.limit {
             BarLimit::Ratio { at_most, measured, .. } => measured.map(|measured| measured.mid <= *at_most),
@@ -93,14 +92,12 @@ impl Bar {
 
 /// Returns all bars of `bars.json`. The compiler includes the file in the program, and tests parse
 /// it. The bars of the pools include the time of the loop, because users pay for it too.
-#[must_use]
 pub fn bars() -> Vec<Bar> {
     serde_json::from_str(include_str!("bars.json")).expect("rows of bars")
 }
 
 /// Returns each bar whose workload was run, with its measured value. The bars on ratios precede
 /// those on memory.
-#[must_use]
 pub fn judge(bars: &[Bar], outcomes: &[WorkloadOutcome], seed: u64) -> Vec<Bar> {
     let mut judged = Vec::new();
     for outcome in outcomes {

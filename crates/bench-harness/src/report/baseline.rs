@@ -101,7 +101,6 @@ impl Baseline {
     }
 
     /// Compares a later run with this baseline.
-    #[must_use]
     pub fn compare(&self, report: &BenchReport) -> Comparison {
         let mut comparison = Comparison {
             commit: self.host.commit.clone(),
@@ -251,7 +250,6 @@ impl Comparison {
     }
 
     /// Returns the comparison for a terminal.
-    #[must_use]
     pub fn terminal(&self) -> String {
         let mut text = format!("\n{}\n", self.title());
         for line in &self.differs {
@@ -265,7 +263,6 @@ impl Comparison {
     }
 
     /// Returns the comparison for the Markdown page.
-    #[must_use]
     pub fn markdown(&self) -> String {
         let mut text = format!("\n## {}\n\n", self.title());
         for line in &self.differs {
@@ -278,7 +275,6 @@ impl Comparison {
     }
 
     /// Returns the comparison for `summary.json`.
-    #[must_use]
     pub fn json(&self) -> Value {
         let shown = |e: &Estimate| json!({"ratio": e.mid, "interval": [e.low95, e.high95]});
         let row = |change: &Change| {

@@ -108,7 +108,6 @@ impl ReportTable {
     /// Creates the table of an outcome over the contenders of its class. The table of a workload
     /// without rounds has no row for the reference's second entry, because it does not compare
     /// contenders with the reference.
-    #[must_use]
     pub fn new(outcome: &WorkloadOutcome, entries: &[Entry], host: &Host, seed: u64) -> Self {
         let key = |index: usize| entries[index].key;
         let rounds = Rounds::new(&outcome.samples, key(VOID), seed);
@@ -136,7 +135,6 @@ impl ReportTable {
     }
 
     /// Returns the row of the contender with this key, or `None` if the table has no such row.
-    #[must_use]
     pub fn row(&self, key: &str) -> Option<&ReportRow> {
         self.rows.iter().find(|row| row.key == key)
     }

@@ -35,7 +35,6 @@ pub struct Rounds<'a> {
 impl<'a> Rounds<'a> {
     /// Groups samples by round, without those of the warm-up. `void` is the key of the allocator
     /// that does nothing, and `seed` is the seed of the bootstrap.
-    #[must_use]
     pub fn new(samples: &'a [TimedSample], void: &'a str, seed: u64) -> Self {
         let mut sorted: BTreeMap<u32, BTreeMap<i32, Round<'a>>> = BTreeMap::new();
         for sample in samples.iter().filter(|sample| sample.round >= 0) {
@@ -47,7 +46,6 @@ impl<'a> Rounds<'a> {
     }
 
     /// Returns the share of contaminated rounds.
-    #[must_use]
     pub fn contaminated(&self) -> f64 {
         let all = || self.processes.iter().flatten();
         let dirty = all().filter(|round| round.0.values().any(|sample| sample.contaminated())).count();
@@ -76,7 +74,6 @@ impl<'a> Rounds<'a> {
     /// Returns the ratio of the cost of `of` to the cost of `to`, or `None` if there is no round
     /// with both. A net ratio is also `None` if the median net cost of `to` in any process is not
     /// above zero.
-    #[must_use]
     pub fn ratio(&self, of: &str, to: &str, pairs: Pairs) -> Option<Estimate> {
         match pairs {
             Pairs::Whole => {
@@ -107,14 +104,12 @@ impl<'a> Rounds<'a> {
 
     /// Returns the median cost of an operation, in nanoseconds, or `None` if there is no sample of
     /// `of`.
-    #[must_use]
     pub fn cost(&self, of: &str) -> Option<f64> {
         estimate(&self.values(&[of], |costs| Some(costs[0])), 0, self.seed).map(|estimate| estimate.mid)
     }
 
     /// Returns the median cost of an operation without that of the loop, in nanoseconds, paired by
     /// round.
-    #[must_use]
     pub fn net_cost(&self, of: &str) -> Option<f64> {
         let values = self.values(&[of, self.void], |costs| Some(costs[0] - costs[1]));
         estimate(&values, 0, self.seed).map(|estimate| estimate.mid)
@@ -122,7 +117,6 @@ impl<'a> Rounds<'a> {
 
     /// Returns the cost in the fastest sample, in nanoseconds per operation. This cost is noisier
     /// than the median, and reports show it for information only.
-    #[must_use]
     pub fn least(&self, of: &str) -> Option<f64> {
         let all = self.values(&[of], |costs| Some(costs[0]));
         all.into_iter().flatten().min_by(f64::total_cmp)

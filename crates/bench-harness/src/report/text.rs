@@ -122,7 +122,6 @@ fn isolation() -> String {
 }
 
 /// Returns the facts about the host and its costs, each with a name.
-#[must_use]
 pub fn host_block(report: &BenchReport) -> Vec<(&'static str, String)> {
     let (host, cal) = (&report.host, &report.calibration);
     let versions: Vec<String> = host
@@ -176,7 +175,6 @@ pub fn host_block(report: &BenchReport) -> Vec<(&'static str, String)> {
 }
 
 /// Returns a table for a terminal.
-#[must_use]
 pub fn terminal_table(table: &ReportTable) -> String {
     format!("\n{}\n{}", heading(table), contents(table, false))
 }
@@ -199,7 +197,6 @@ fn contents(table: &ReportTable, markdown: bool) -> String {
 }
 
 /// Returns the part of the report that follows all tables on a terminal.
-#[must_use]
 pub fn terminal_end(report: &BenchReport) -> String {
     let mut text = format!("\n{LEGEND}\n");
     for (class, matrix) in Matrix::all(report) {
@@ -212,7 +209,6 @@ pub fn terminal_end(report: &BenchReport) -> String {
 }
 
 /// Returns the report as a Markdown page.
-#[must_use]
 pub fn markdown(report: &BenchReport) -> String {
     let mut text = format!("# Allocators compared ({})\n\n| | |\n|---|---|\n", report.mode);
     for (name, value) in host_block(report) {

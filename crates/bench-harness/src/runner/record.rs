@@ -96,7 +96,6 @@ pub struct TimedSample {
 impl TimedSample {
     /// Returns whether the sample is contaminated: a measured thread was interrupted, or the
     /// hypervisor ran another guest.
-    #[must_use]
     pub fn contaminated(&self) -> bool {
         self.involuntary_switches.unwrap_or(0) > 0 || self.steal.unwrap_or(0) > 0
     }
@@ -193,7 +192,6 @@ pub struct AloneRun {
 impl AloneRun {
     /// Returns the resident bytes at `seconds` after the burst, minus those before the first
     /// allocation. Returns `None` if the process did not read them at that moment.
-    #[must_use]
     pub fn taken_at(&self, seconds: f64) -> Option<u64> {
         self.figures.held.iter().find(|held| (held.at - seconds).abs() < 1e-9).map(|held| held.taken)
     }
@@ -240,13 +238,11 @@ pub enum ContenderState {
 
 impl ContenderState {
     /// Returns whether the contender ran and has figures to show.
-    #[must_use]
     pub fn ran(&self) -> bool {
         *self == Self::Ran
     }
 
     /// Returns a word for the state, and the reason unless the state is [`Ran`](Self::Ran).
-    #[must_use]
     pub fn told(&self) -> (&'static str, Option<&str>) {
         match self {
             Self::Ran => ("ran", None),

@@ -29,7 +29,6 @@ pub enum AfterBurst {
 
 impl AfterBurst {
     /// Returns the word that heads a column.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Asleep => "asleep",

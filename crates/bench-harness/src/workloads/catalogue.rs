@@ -111,7 +111,6 @@ pub enum Need {
 impl Need {
     /// Returns the reason why a contender with these capabilities cannot run the workload, or
     /// `None` if it can.
-    #[must_use]
     pub fn missing(self, caps: &Caps) -> Option<&'static str> {
         let (met, reason) = match self {
             Self::FreeLast | Self::FreeOrReset => (true, ""),
@@ -176,7 +175,6 @@ pub struct WorkloadSpec {
 impl WorkloadSpec {
     /// Returns the number of allocations that a fresh cell and `units` units make, or `None` if the
     /// number depends on the input.
-    #[must_use]
     pub fn asked(&self, units: u64) -> Option<u64> {
         let (at_first, each) = match self.workload {
             // Reads the file here and not earlier, so that `--list` does not open it.
@@ -188,38 +186,32 @@ impl WorkloadSpec {
     }
 
     /// Returns whether the workload parses the document of R1.
-    #[must_use]
     pub fn parses(&self) -> bool {
         matches!(self.workload, Workload::Json(_))
     }
 
     /// Returns whether the workload works on Rust sources.
-    #[must_use]
     pub fn reads_sources(&self) -> bool {
         matches!(self.workload, Workload::Ast(_) | Workload::Visit(_) | Workload::Store(_))
     }
 
     /// Returns whether this is the hash-set workload of S2.
-    #[must_use]
     pub fn is_set(&self) -> bool {
         matches!(self.workload, Workload::Set(..))
     }
 
     /// Returns whether the input of the workload comes from files of the host.
-    #[must_use]
     pub fn reads_host(&self) -> bool {
         self.reads_sources() || matches!(self.workload, Workload::Csv(_))
     }
 
     /// Returns whether latencies are measured in addition to the time of samples.
-    #[must_use]
     pub fn has_latencies(&self) -> bool {
         self.is_served() || self.workload == Workload::Frames
     }
 
     /// Returns whether the workload is a server, whose latencies are those of requests that leave
     /// at fixed times.
-    #[must_use]
     pub fn is_served(&self) -> bool {
         matches!(self.workload, Workload::Http(_))
     }
@@ -227,20 +219,17 @@ impl WorkloadSpec {
     /// Returns whether two threads do the work, each on its own processor. Workloads whose threads
     /// come and go are not among them, because those threads are interrupted when they move to
     /// their processor.
-    #[must_use]
     pub fn is_of_two(&self) -> bool {
         matches!(self.workload, Workload::Handoff(..) | Workload::AtOnce(_) | Workload::Sharing(_))
     }
 
     /// Returns whether the report shows memory over time. In S6, such a picture shows how many
     /// bytes a few stragglers keep allocated.
-    #[must_use]
     pub fn shows_memory_over_time(&self) -> bool {
         matches!(self.workload, Workload::Straggler(_)) && self.class != ContenderClass::Buffers
     }
 
     /// Returns the number of units that a check runs.
-    #[must_use]
     pub fn check_units(&self) -> u64 {
         (self.memory_units / 8).max(1)
     }
@@ -253,7 +242,6 @@ impl WorkloadSpec {
 /// # Panics
 ///
 /// Never panics, because the rows are compiled in, and tests parse them.
-#[must_use]
 pub fn catalogue() -> Vec<WorkloadSpec> {
     let mut rows: Vec<WorkloadSpec> = serde_json::from_str(ROWS).expect("rows of workloads");
     for row in rows.iter_mut().filter(|row| matches!(row.workload, Workload::Csv(_))) {

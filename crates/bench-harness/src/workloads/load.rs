@@ -30,21 +30,18 @@ pub struct Load {
 impl Load {
     /// Returns a load of `share` times the rate of one operation per `cost_ns`, for `length`.
     /// Returns `None` if the cost is not a positive number.
-    #[must_use]
     pub fn share(share: f64, cost_ns: f64, length: Duration) -> Option<Self> {
         let interval = Duration::try_from_secs_f64(cost_ns / share * 1e-9).ok()?;
         (interval > Duration::ZERO).then_some(Self { interval, length })
     }
 
     /// Returns the number of requests, at least one.
-    #[must_use]
     pub fn requests(&self) -> u64 {
         (self.length.as_nanos() / self.interval.as_nanos().max(1)).max(1) as u64
     }
 
     /// Returns the time from the start of the load until `request` is due. Requests are counted
     /// from 0.
-    #[must_use]
     pub fn due(&self, request: u64) -> Duration {
         Duration::from_nanos((self.interval.as_nanos() as u64).saturating_mul(request))
     }

@@ -22,7 +22,6 @@ use crate::stats::{Estimate, Verdict};
 
 /// Returns the report as a page. With a `comparison`, the page also shows the changes since an
 /// earlier run.
-#[must_use]
 pub fn html(report: &BenchReport, comparison: Option<&Comparison>) -> String {
     let changes = |of: &Comparison| {
         json!({

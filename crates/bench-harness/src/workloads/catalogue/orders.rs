@@ -8,13 +8,11 @@ use crate::workloads::blocks::idle::MEAN;
 
 impl WorkloadSpec {
     /// Returns whether each contender runs in its own process, without rounds.
-    #[must_use]
     pub fn is_alone(&self) -> bool {
         matches!(self.workload, Workload::Idle(_) | Workload::Ageing)
     }
 
     /// Returns whether the workload is the burst of S12.
-    #[must_use]
     pub fn is_burst(&self) -> bool {
         matches!(self.workload, Workload::Idle(_))
     }
@@ -22,7 +20,6 @@ impl WorkloadSpec {
     /// Returns the work of each of a contender's processes. In S12, a quick run has a burst of 64
     /// MiB and reads memory for one second. A full run has a burst of 256 MiB and reads memory for
     /// ten seconds.
-    #[must_use]
     pub fn alone_orders(&self, full: bool) -> Vec<AloneOrder> {
         match self.workload {
             Workload::Idle(_) => {
@@ -42,7 +39,6 @@ impl WorkloadSpec {
     /// Returns the largest number of processes that measure at the same time. The processes of S12
     /// mostly sleep, so up to 16 of them run at a time if there is enough memory for their bursts.
     /// Each process of S13 has its own processor, and a full run has one process at a time.
-    #[must_use]
     pub fn lanes(&self, full: bool, cpus: usize) -> usize {
         const MOST: u64 = 16;
         match self.workload {
@@ -57,7 +53,6 @@ impl WorkloadSpec {
     }
 
     /// Returns an estimate of the time that one process takes.
-    #[must_use]
     pub fn alone_time(&self, full: bool) -> Duration {
         let orders = self.alone_orders(full);
         let seconds = match orders.first() {

@@ -33,14 +33,12 @@ pub struct Corpus {
 impl Corpus {
     /// Returns the directory of the sources below the active toolchain, or else below any other
     /// toolchain that has them. Returns `None` if none has them.
-    #[must_use]
     pub fn find() -> Option<PathBuf> {
         toolchains().iter().map(|root| root.join(SOURCES)).find(|path| path.is_dir())
     }
 
     /// Reads at most `files` files below `root`. Returns the sample instead if the directory does
     /// not exist or contains no Rust files.
-    #[must_use]
     pub fn load(root: Option<&Path>, files: usize) -> Self {
         let mut found = Vec::new();
         if let Some(root) = root {

@@ -23,7 +23,6 @@ pub struct Sources {
 
 impl Sources {
     /// Creates inputs whose corpus is below `root`, or is the sample if `root` is `None`.
-    #[must_use]
     pub fn new(root: Option<&Path>) -> Self {
         Self { root: root.map(Path::to_path_buf), ..Self::default() }
     }
@@ -42,7 +41,6 @@ impl Sources {
     }
 
     /// Returns the corpus below `root`, or the sample if there are no Rust files.
-    #[must_use]
     pub fn corpus(root: Option<&Path>) -> Corpus {
         Corpus::load(root, FILES)
     }

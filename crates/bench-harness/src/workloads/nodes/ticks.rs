@@ -7,7 +7,6 @@ use std::time::Instant;
 /// Returns the ticks of the counter per nanosecond, measured over a few milliseconds, or `None` if
 /// the processor has no such counter. Ticks are not cycles: the counter's rate is fixed, and the
 /// processor's rate is not.
-#[must_use]
 pub fn ticks_per_ns() -> Option<f64> {
     let (start, first) = (Instant::now(), ticks()?);
     while start.elapsed() < Duration::from_millis(5) {

@@ -2,9 +2,11 @@
 //! up most of the accesses.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use rand::RngExt;
 use rand::seq::SliceRandom;
+use regex::Regex;
 
 use super::corpus::fingerprint;
 use crate::workloads::draws::stream;
@@ -75,47 +77,18 @@ impl SourceWords {
     }
 }
 
+/// Matches comments, strings, numbers and words. A comment or a string without an end reaches to the
+/// end of the source.
+static PARTS: LazyLock<Regex> = LazyLock::new(|| {
+    let parts =
+        r#"(?s)//[^\n]*|/\*.*?(?:\*/|\z)|"(?:\\.|[^"\\])*["\\]?|[0-9][0-9A-Za-z]*|[A-Za-z_][0-9A-Za-z_]*"#;
+    Regex::new(parts).expect("a valid expression")
+});
+
 /// Returns the words of a source outside of comments and strings: identifiers and keywords.
 fn identifiers(text: &str) -> Vec<&str> {
-    let bytes = text.as_bytes();
-    let mut words = Vec::new();
-    let mut at = 0;
-    // Returns the offset after the first `end` at or after `from`, or the length of the source.
-    let until = |from: usize, end: &[u8]| {
-        let rest = bytes.get(from..).unwrap_or_default();
-        rest.windows(end.len())
-            .position(|part| part == end)
-            .map_or(bytes.len(), |found| from + found + end.len())
-    };
-    while let Some(&byte) = bytes.get(at) {
-        at = match byte {
-            b'/' if bytes[at..].starts_with(b"//") => until(at, b"\n"),
-            b'/' if bytes[at..].starts_with(b"/*") => until(at + 2, b"*/"),
-            b'"' => string_end(bytes, at + 1),
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
-                let part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-                let length = bytes[at..].iter().take_while(|byte| part(byte)).count();
-                words.push(&text[at..at + length]);
-                at + length
-            }
-            b'0'..=b'9' => at + bytes[at..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count(),
-            _ => at + 1,
-        };
-    }
-    words
-}
-
-/// Returns the offset after the quotation mark that ends a string. If there is none, the offset is
-/// at or past the end of the source.
-fn string_end(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(&byte) = bytes.get(at) {
-        match byte {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
-    at
+    let is_word = |part: &&str| part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    PARTS.find_iter(text).map(|part| part.as_str()).filter(is_word).collect()
 }
 
 #[cfg(test)]

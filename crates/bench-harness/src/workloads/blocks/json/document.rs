@@ -30,14 +30,12 @@ pub struct Document {
 impl Document {
     /// Looks for the real document below all installed toolchains. Returns the path of the longest
     /// one, because some releases have a shortened file, or `None` if there is none.
-    #[must_use]
     pub fn find() -> Option<PathBuf> {
         let length = |path: &PathBuf| path.metadata().map_or(0, |file| file.len());
         toolchains().iter().map(|root| root.join(REAL)).filter(|path| path.is_file()).max_by_key(length)
     }
 
     /// Reads the document at `path`. Generates one if the file is missing or is not JSON.
-    #[must_use]
     pub fn load(path: Option<&Path>, seed: u64) -> Self {
         let real = path.and_then(|path| std::fs::read(path).ok()).and_then(|text| {
             let origin = format!("arm_intrinsics.json of rust-src, {} bytes", text.len());
@@ -51,7 +49,6 @@ impl Document {
     /// # Panics
     ///
     /// Never panics, because the generator writes JSON, as its tests check.
-    #[must_use]
     pub fn generated(seed: u64, length: usize) -> Self {
         let text = generate(seed, length);
         let origin = format!("generated, {} bytes (rust-src is not installed)", text.len());
@@ -65,7 +62,6 @@ impl Document {
 
     /// Returns a fingerprint of the text (64 bits of FNV-1a). It shows whether two runs parsed the
     /// same text.
-    #[must_use]
     pub fn fingerprint(&self) -> u64 {
         fingerprint(FINGERPRINT, &self.text)
     }
