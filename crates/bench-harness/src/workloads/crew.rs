@@ -46,13 +46,13 @@ impl<C: Contender> Contender for AcrossThreads<C> {
     }
 }
 
-/// Items that one thread sends to another.
+/// A collection of items that one thread sends to another.
 #[derive(Debug)]
-pub(super) struct Travelling<H>(pub(super) Vec<H>);
+pub(super) struct Travelling<I>(pub(super) I);
 
 // SAFETY: the `Need` of a workload that sends items admits only contenders whose card lets any
 // thread drop them.
-unsafe impl<H> Send for Travelling<H> {}
+unsafe impl<I> Send for Travelling<I> {}
 
 /// A barrier at which threads wait for each other before they start. Waiting threads spin at first,
 /// so threads on different processors start within a few nanoseconds of each other.
@@ -67,39 +67,21 @@ impl Meeting {
         Self { came: AtomicUsize::new(0), threads }
     }
 
-    /// Returns when all threads have called this method for the `round`th time, counted from 0.
-    pub(super) fn wait(&self, round: usize) {
+    /// Returns when all threads have called this method as often as this thread.
+    pub(super) fn wait(&self) {
         // ORDERING: AcqRel. Pairs with the Acquire in `Meeting::wait`. Publishes: the work of this
         // thread before the call.
-        self.came.fetch_add(1, Ordering::AcqRel);
+        let before = self.came.fetch_add(1, Ordering::AcqRel);
+        // No thread calls again before all have called, so the earlier calls of this round are the
+        // remainder.
+        let all = before - before % self.threads + self.threads;
         let backoff = Backoff::new();
         // ORDERING: Acquire. Pairs with the AcqRel in `Meeting::wait`: this thread sees the work of
         // the other threads before their calls.
-        while self.came.load(Ordering::Acquire) < self.threads * (round + 1) {
+        while self.came.load(Ordering::Acquire) < all {
             // `snooze` spins first and yields later, because two threads may share a processor.
             backoff.snooze();
         }
-    }
-}
-
-/// One thread's handle to a [`Meeting`] of two threads. It counts the rounds.
-#[derive(Debug)]
-pub(super) struct MeetingSide {
-    meeting: Arc<Meeting>,
-    round: usize,
-}
-
-impl MeetingSide {
-    /// Returns the two handles to a new meeting.
-    pub(super) fn two() -> [Self; 2] {
-        let meeting = Arc::new(Meeting::new(2));
-        [Arc::clone(&meeting), meeting].map(|meeting| Self { meeting, round: 0 })
-    }
-
-    /// Waits until the other thread has called this method as often as this thread.
-    pub(super) fn wait(&mut self) {
-        self.meeting.wait(self.round);
-        self.round += 1;
     }
 }
 
@@ -240,7 +222,7 @@ mod tests {
                             std::thread::sleep(core::time::Duration::from_millis(1));
                         }
                         came.fetch_add(1, Ordering::Relaxed);
-                        meeting.wait(round);
+                        meeting.wait();
                         // The test counts instead of panicking, since a panic here would make the
                         // others wait without end.
                         let all = came.load(Ordering::Relaxed) >= THREADS * (round + 1);

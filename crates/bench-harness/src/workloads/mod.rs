@@ -121,6 +121,21 @@ impl<S> Cell for StateCell<S> {
     }
 }
 
+/// Turns a number into a constant, and evaluates an expression with it: `by_const!(size, [16, 64],
+/// SIZE => …)`. Panics if there is no workload with this number.
+macro_rules! by_const {
+    ($number:expr, [$($known:literal),+], $name:ident => $cell:expr) => {
+        match $number {
+            $($known => {
+                const $name: usize = $known;
+                $cell
+            })+
+            other => panic!("there is no such workload with {other}, only with {:?}", [$($known),+]),
+        }
+    };
+}
+use by_const;
+
 /// Calls `unit` for each of `units` units of work, and combines the checksums that `unit` returns.
 fn each(units: u64, mut unit: impl FnMut() -> u64) -> u64 {
     (0..units).fold(0, |sum, _| mix(sum, unit()))

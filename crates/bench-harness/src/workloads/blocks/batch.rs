@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 use super::layout;
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
-use crate::workloads::{Cell, StateCell, each, mix};
+use crate::workloads::{Cell, StateCell, by_const, each, mix};
 
 /// Runs one batch of `blocks.len()` blocks. Returns a checksum, which is 0 in a timed run.
 #[inline(never)]
@@ -72,10 +72,5 @@ fn boxed<C: Contender, const SIZE: usize>(n: usize) -> Box<dyn Cell> {
 ///
 /// Panics for any other size.
 pub(crate) fn cell<C: Contender>(n: usize, size: usize) -> Box<dyn Cell> {
-    match size {
-        16 => boxed::<C, 16>(n),
-        64 => boxed::<C, 64>(n),
-        256 => boxed::<C, 256>(n),
-        other => panic!("no batch workload of {other} bytes; there are 16, 64 and 256"),
-    }
+    by_const!(size, [16, 64, 256], SIZE => boxed::<C, SIZE>(n))
 }

@@ -44,7 +44,7 @@ pub(crate) enum BurstEnd {
 }
 
 /// The blocks of a burst, by number. The pointer of a freed block is null.
-type BurstBlocks = Arc<Mutex<Travelling<*mut u8>>>;
+type BurstBlocks = Arc<Mutex<Travelling<Vec<*mut u8>>>>;
 
 /// The order to free the burst. Any other order is a time in milliseconds, for which the second
 /// thread calls [`work`].

@@ -3,7 +3,7 @@
 
 use super::{layout, touch, verify};
 use crate::blocks::{Contender, RawAlloc};
-use crate::workloads::{Cell, StateCell, stretches};
+use crate::workloads::{Cell, StateCell, by_const, stretches};
 
 /// The number of pairs after which an arena is reset, because one of the arenas does not reuse even
 /// its last block.
@@ -38,24 +38,11 @@ fn boxed<C: Contender, const SIZE: usize>() -> Box<dyn Cell> {
     })
 }
 
-/// The block sizes for which there is a workload, in bytes.
-pub(crate) const SIZES: [usize; 8] = [4, 16, 64, 256, 400, 1024, 3000, 8192];
-
-/// Builds a cell for one of [`SIZES`].
+/// Builds a cell of blocks of `size` bytes.
 ///
 /// # Panics
 ///
-/// Panics for any other size.
+/// Panics if there is no workload of blocks of this size.
 pub(crate) fn cell<C: Contender>(size: usize) -> Box<dyn Cell> {
-    match size {
-        4 => boxed::<C, 4>(),
-        16 => boxed::<C, 16>(),
-        64 => boxed::<C, 64>(),
-        256 => boxed::<C, 256>(),
-        400 => boxed::<C, 400>(),
-        1024 => boxed::<C, 1024>(),
-        3000 => boxed::<C, 3000>(),
-        8192 => boxed::<C, 8192>(),
-        other => panic!("no pair workload of {other} bytes; there are {SIZES:?}"),
-    }
+    by_const!(size, [4, 16, 64, 256, 400, 1024, 3000, 8192], SIZE => boxed::<C, SIZE>())
 }

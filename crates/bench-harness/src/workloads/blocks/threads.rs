@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::BlockStock;
 use crate::blocks::Contender;
-use crate::workloads::crew::{AcrossThreads, Meeting, spawn};
+use crate::workloads::crew::{AcrossThreads, Meeting, Travelling, spawn};
 use crate::workloads::slots::{SizeSpread, Slots, replace};
 use crate::workloads::stock::LiveItems;
 use crate::workloads::{Cell, Context, StateCell, each, mix};
@@ -20,11 +20,7 @@ pub(crate) const BLOCKS: u16 = 5000;
 pub(crate) const LIFE: u64 = 10 * BLOCKS as u64;
 
 /// An array of blocks that one thread sends to another.
-struct Array(Slots<*mut u8>);
-
-// SAFETY: the `Need` of this workload admits only contenders that free on any thread. The array
-// owns its blocks.
-unsafe impl Send for Array {}
+type Array = Travelling<Slots<*mut u8>>;
 
 struct BlockGenerations<C: Contender> {
     arrays: Vec<Array>,
@@ -45,7 +41,7 @@ impl<C: Contender> BlockGenerations<C> {
             let meeting = Arc::clone(&meeting);
             let work = move || {
                 let (theirs, mut array) = (theirs, array);
-                meeting.wait(0);
+                meeting.wait();
                 // SAFETY: this contender filled all arrays.
                 let sum = unsafe { replace(&mut BlockStock(theirs), &mut array.0, LIFE) };
                 (array, sum)
@@ -78,7 +74,7 @@ pub(crate) fn cell<C: Contender>(threads: usize, context: &Context) -> Box<dyn C
     let fill = |thread| {
         let seed = context.seed + thread;
         let mut stock = BlockStock(alloc.clone());
-        Array(Slots::fill(&mut stock, seed, BLOCKS, SizeSpread::Uniform(8, 1000), 0))
+        Travelling(Slots::fill(&mut stock, seed, BLOCKS, SizeSpread::Uniform(8, 1000), 0))
     };
     let arrays = (0..threads as u64).map(fill).collect();
     let state = BlockGenerations { arrays, alloc, second_cpu: context.second_cpu };

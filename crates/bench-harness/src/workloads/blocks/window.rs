@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 use super::{BlockStock, layout, touch, verify};
 use crate::blocks::{Contender, RawAlloc};
 use crate::workloads::stock::{Lasting, LiveItems};
-use crate::workloads::{Cell, Context, draws};
+use crate::workloads::{Cell, Context, by_const, draws};
 
 /// The number of sizes in the table, a multiple of the length of every window.
 const TABLE: usize = 4096;
@@ -97,9 +97,5 @@ fn boxed<C: Contender, const W: usize>(context: &Context, high: u16) -> Box<dyn 
 ///
 /// Panics for any other number of blocks.
 pub(crate) fn cell<C: Contender>(blocks: usize, high: u16, context: &Context) -> Box<dyn Cell> {
-    match blocks {
-        16 => boxed::<C, 16>(context, high),
-        1024 => boxed::<C, 1024>(context, high),
-        other => panic!("no window workload of {other} blocks; there are 16 and 1024"),
-    }
+    by_const!(blocks, [16, 1024], W => boxed::<C, W>(context, high))
 }

@@ -3,7 +3,7 @@
 
 use super::verify;
 use crate::buffers::{Buffer, Demand, Growing, Source, give};
-use crate::workloads::{Cell, StateCell};
+use crate::workloads::{Cell, StateCell, by_const};
 
 /// The number of bytes written to a fixed buffer.
 const WRITTEN: usize = 16;
@@ -114,21 +114,13 @@ fn boxed<S: Source>(largest: usize, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell
     StateCell::refusing(1, S::create(&Demand::of(1, largest)), run, S::refused)
 }
 
-/// The capacities for which there is a workload.
-pub(crate) const SIZES: [usize; 3] = [64, 256, 4096];
-
-/// Builds a cell for one of [`SIZES`].
+/// Builds a cell of buffers of this capacity.
 ///
 /// # Panics
 ///
-/// Panics for any other capacity.
+/// Panics if there is no workload of buffers of this capacity.
 pub(crate) fn fixed_cell<S: Source>(capacity: usize) -> Box<dyn Cell> {
-    match capacity {
-        64 => boxed::<S>(64, fixed::<S, 64>),
-        256 => boxed::<S>(256, fixed::<S, 256>),
-        4096 => boxed::<S>(4096, fixed::<S, 4096>),
-        other => panic!("no workload of buffers of {other} bytes; there are {SIZES:?}"),
-    }
+    by_const!(capacity, [64, 256, 4096], CAPACITY => boxed::<S>(CAPACITY, fixed::<S, CAPACITY>))
 }
 
 /// Builds a cell of buffers that grow.

@@ -1,9 +1,9 @@
 //! S2, batch: makes `n` objects, then drops them oldest first, like the elements of a vector.
 
-use super::{by_words, verify};
-use crate::objects::{Maker, Object};
+use super::verify;
+use crate::objects::{Maker, Object, WordObject};
 use crate::pools::RawPool;
-use crate::workloads::{Cell, StateCell, each};
+use crate::workloads::{Cell, StateCell, by_const, each};
 
 /// Makes objects until the empty vector `handles` is full, then drops all objects.
 #[inline(never)]
@@ -42,5 +42,5 @@ fn boxed<M: Maker, T: Object>(n: usize) -> Box<dyn Cell> {
 
 /// Builds a cell of `n` objects of `words` words.
 pub(crate) fn cell<M: Maker>(n: usize, words: usize) -> Box<dyn Cell> {
-    by_words!(words, [1, 4, 5], T => boxed::<M, T>(n))
+    by_const!(words, [1, 4, 5], WORDS => boxed::<M, WordObject<WORDS>>(n))
 }

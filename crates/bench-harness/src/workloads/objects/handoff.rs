@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{by_words, verify};
-use crate::objects::{Maker, Object};
+use super::verify;
+use crate::objects::{Maker, Object, WordObject};
 use crate::pools::RawPool;
 use crate::workloads::crew::{AcrossThreads, Twice};
 use crate::workloads::handoff::HandingOver;
-use crate::workloads::{Cell, Context};
+use crate::workloads::{Cell, Context, by_const};
 
 fn hand_over<T: Object, P: RawPool<T>>(
     pool: AcrossThreads<P>,
@@ -41,15 +41,15 @@ fn pool<T: Object, M: Maker>(most: usize) -> AcrossThreads<impl RawPool<T>> {
 /// in the channel.
 pub(crate) fn cell<M: Maker>(n: usize, words: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
     let (most, cpu) = ((in_flight + 2) * n, context.second_cpu);
-    by_words!(words, [4, 5], T => Box::new(hand_over::<T, _>(pool::<T, M>(most), n, in_flight, cpu)))
+    by_const!(words, [4, 5], WORDS => Box::new(hand_over::<WordObject<WORDS>, _>(pool::<WordObject<WORDS>, M>(most), n, in_flight, cpu)))
 }
 
 /// Builds a cell of two pairs of threads that share one pool. The producers run on one processor,
 /// and the consumers on the other.
 pub(crate) fn pairs<M: Maker>(n: usize, words: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
     let (most, cpu) = (2 * (in_flight + 2) * n, context.second_cpu);
-    by_words!(words, [4], T => {
-        let pool = pool::<T, M>(most);
-        Box::new(Twice::new(move || hand_over::<T, _>(pool, n, in_flight, cpu)))
+    by_const!(words, [4], WORDS => {
+        let pool = pool::<WordObject<WORDS>, M>(most);
+        Box::new(Twice::new(move || hand_over::<WordObject<WORDS>, _>(pool, n, in_flight, cpu)))
     })
 }

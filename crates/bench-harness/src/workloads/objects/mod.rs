@@ -38,21 +38,6 @@ unsafe fn verify<T: Object, P: RawPool<T>>(pool: &P, handle: &P::Handle, tag: u6
     }
 }
 
-/// Chooses a type by its number of words, and evaluates an expression with it: `by_words!(words,
-/// [1, 4], T => …)`.
-macro_rules! by_words {
-    ($words:expr, [$($n:literal),+], $name:ident => $cell:expr) => {
-        match $words {
-            $($n => {
-                type $name = crate::objects::WordObject<$n>;
-                $cell
-            })+
-            other => panic!("no such workload of objects of {other} words; there are {:?}", [$($n),+]),
-        }
-    };
-}
-use by_words;
-
 /// A pool as a generic workload uses it. All objects have the same size.
 struct ObjectStock<T, P>(P, PhantomData<T>);
 

@@ -1,9 +1,9 @@
 //! S1, pair: makes one object and drops it. This measures the fast path alone.
 
-use super::{by_words, verify};
-use crate::objects::{Maker, Object};
+use super::verify;
+use crate::objects::{Maker, Object, WordObject};
 use crate::pools::RawPool;
-use crate::workloads::{Cell, StateCell, stretches};
+use crate::workloads::{Cell, StateCell, by_const, stretches};
 
 /// The number of pairs after which the pool is reset. Without a reset, the arena of this class does
 /// not even reuse the memory of its last object.
@@ -40,5 +40,5 @@ fn boxed<M: Maker, T: Object>() -> Box<dyn Cell> {
 ///
 /// Panics if there is no workload of objects of this size.
 pub(crate) fn cell<M: Maker>(words: usize) -> Box<dyn Cell> {
-    by_words!(words, [1, 4, 5, 8, 32], T => boxed::<M, T>())
+    by_const!(words, [1, 4, 5, 8, 32], WORDS => boxed::<M, WordObject<WORDS>>())
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::objects::{Counter, Maker, Object};
 use crate::pools::RawPool;
-use crate::workloads::crew::{AcrossThreads, GONE, Mate, MeetingSide};
+use crate::workloads::crew::{AcrossThreads, GONE, Mate, Meeting};
 use crate::workloads::travel::vec_channel;
 use crate::workloads::{Cell, Context, StateCell};
 
@@ -57,7 +57,8 @@ fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64
 /// otherwise.
 pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> {
     let pool = AcrossThreads(Arc::new(M::make_for::<Counter>(4)));
-    let [meeting, mut theirs] = MeetingSide::two();
+    let meeting = Arc::new(Meeting::new(2));
+    let theirs = Arc::clone(&meeting);
     let (gifts, given) = vec_channel(1);
     let their_pool = pool.clone();
     let mate = Mate::new(context.second_cpu, move || {

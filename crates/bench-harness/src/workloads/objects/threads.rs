@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::batch::{batch, room};
 use crate::objects::{Maker, Object, WordObject};
 use crate::pools::RawPool;
-use crate::workloads::crew::{AcrossThreads, Mate, MeetingSide, Travelling, run_on};
+use crate::workloads::crew::{AcrossThreads, Mate, Meeting, Travelling, run_on};
 use crate::workloads::{Cell, Context, StateCell, each, mix};
 
 /// Builds a cell of two threads with `n` objects of 40 bytes each. The time per operation is the
@@ -16,7 +16,8 @@ use crate::workloads::{Cell, Context, StateCell, each, mix};
 pub(crate) fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
     type T = WordObject<5>;
     let pool = AcrossThreads(Arc::new(M::make_for::<T>(2 * n)));
-    let [meeting, mut theirs] = MeetingSide::two();
+    let meeting = Arc::new(Meeting::new(2));
+    let theirs = Arc::clone(&meeting);
     let their_pool = pool.clone();
     let mate = Mate::new(context.second_cpu, move || {
         let (pool, mut handles) = (their_pool, room(n));
