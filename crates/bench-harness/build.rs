@@ -6,6 +6,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// The packages of this workspace that share their names with upstream's.
+const NAMESAKES: [&str; 3] = ["ringal", "ring-alloc", "shared_arena"];
+
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let lock_path = root.join("../../Cargo.lock");
@@ -13,45 +16,18 @@ fn main() {
     println!("cargo::rerun-if-changed={}", lock_path.display());
 
     let lock = fs::read_to_string(lock_path).unwrap_or_default();
-    let packages: Vec<&str> = lock.split("[[package]]").skip(1).collect();
-    for (variable, package, published) in [
-        ("MIMALLOC", "mimalloc", true),
-        ("JEMALLOC", "tikv-jemalloc-sys", true),
-        ("SNMALLOC", "snmalloc-sys", true),
-        ("BUMP_SCOPE", "bump-scope", true),
-        ("BUMPALO", "bumpalo", true),
-        ("BLINK_ALLOC", "blink-alloc", true),
-        ("BYTES", "bytes", true),
-        ("BYTESBUF", "bytesbuf", true),
-        ("INFINITY_POOL", "infinity_pool", true),
-        ("MULTITUDE", "multitude", true),
-        ("OBJECT_POOL", "object-pool", true),
-        ("OPOOL", "opool", true),
-        ("PLURALITY", "plurality", true),
-        ("SHARDED_SLAB", "sharded-slab", true),
-        ("SLAB", "slab", true),
-        ("TYPED_ARENA", "typed-arena", true),
-        ("UPSTREAM_RINGAL", "ringal", true),
-        ("UPSTREAM_RING_ALLOC", "ring-alloc", true),
-        ("UPSTREAM_SHARED_ARENA", "shared_arena", true),
-        ("RINGAL", "ringal", false),
-        ("RING_ALLOC", "ring-alloc", false),
-        ("SHARED_ARENA", "shared_arena", false),
-        ("TYPED_POOL", "typed-pool", false),
-    ] {
-        // Packages of this workspace share names with published ones. Published packages have a
-        // `source` in the lock file, and packages of this workspace do not.
-        let found = packages.iter().find(|package_text| {
-            field(package_text, "name") == Some(package)
-                && field(package_text, "source").is_some() == published
-        });
-        let version = found.and_then(|text| field(text, "version")).unwrap_or("unknown");
+    for package in lock.split("[[package]]") {
+        let (Some(name), Some(version)) = (field(package, "name"), field(package, "version")) else {
+            continue;
+        };
+        // Only published packages have a `source` in the lock file.
+        let upstream = NAMESAKES.contains(&name) && field(package, "source").is_some();
+        let upstream = if upstream { "UPSTREAM_" } else { "" };
         // `0.7.1+5.3.1-0-g8103…` is the version of a binding, followed by that of its library. The
         // report states the library's version.
-        let version = version
-            .split_once('+')
-            .map_or(version, |(_, library)| library.split('-').next().unwrap_or(library));
-        println!("cargo::rustc-env=EPHEMERA_VERSION_{variable}={version}");
+        let library = version.split_once('+').and_then(|(_, library)| library.split('-').next());
+        let variable = name.to_uppercase().replace('-', "_");
+        println!("cargo::rustc-env=EPHEMERA_VERSION_{upstream}{variable}={}", library.unwrap_or(version));
     }
 
     println!("cargo::rustc-check-cfg=cfg(ephemera_cpp)");

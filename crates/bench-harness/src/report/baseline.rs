@@ -10,7 +10,7 @@ use std::path::Path;
 
 use ephemera_measure::grid::{self, piped};
 use ephemera_measure::summary::{FORMAT, SummaryRow, SummaryTable};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::cells::{interval, lines};
@@ -38,20 +38,24 @@ pub struct Baseline {
 }
 
 /// A contender that both runs measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Change {
     /// The workload.
     pub workload: String,
     /// The contender's key.
     pub key: &'static str,
     /// The name of the contender.
+    #[serde(skip)]
     pub name: &'static str,
     /// The earlier ratio. The file contains only the 95 % interval, from which
     /// [`Baseline::compare`] derives the 99 % interval.
+    #[serde(serialize_with = "shown")]
     pub then: Estimate,
     /// The present ratio.
+    #[serde(serialize_with = "shown")]
     pub now: Estimate,
     /// The quotient of the two ratios.
+    #[serde(serialize_with = "shown")]
     pub change: Estimate,
     /// The verdict on the quotient.
     pub verdict: Verdict,
@@ -59,14 +63,20 @@ pub struct Change {
     pub untrusted: bool,
 }
 
-/// The comparison of a run with an earlier one.
-#[derive(Clone, Debug)]
+/// Writes an estimate as an object of `summary.json`.
+fn shown<S: Serializer>(e: &Estimate, to: S) -> Result<S::Ok, S::Error> {
+    json!({"ratio": e.mid, "interval": [e.low95, e.high95]}).serialize(to)
+}
+
+/// The comparison of a run with an earlier one. Its JSON is a part of `summary.json`.
+#[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// The commit of the earlier run.
     pub commit: String,
     /// The differences between the runs other than the code, one line of text each.
     pub differs: Vec<String>,
     /// The contenders that both runs measured.
+    #[serde(rename = "rows")]
     pub changes: Vec<Change>,
     /// The workloads and contenders that only one of the runs measured, one line of text each.
     pub missing: Vec<String>,
@@ -272,28 +282,6 @@ impl Comparison {
             text += &format!("* Missing: {line}\n");
         }
         text + &format!("\n{}\n{LEGEND}\n", piped(&self.grid()))
-    }
-
-    /// Returns the comparison for `summary.json`.
-    pub fn json(&self) -> Value {
-        let shown = |e: &Estimate| json!({"ratio": e.mid, "interval": [e.low95, e.high95]});
-        let row = |change: &Change| {
-            json!({
-                "workload": change.workload,
-                "key": change.key,
-                "then": shown(&change.then),
-                "now": shown(&change.now),
-                "change": shown(&change.change),
-                "verdict": change.verdict,
-                "untrusted": change.untrusted,
-            })
-        };
-        json!({
-            "commit": self.commit,
-            "differs": self.differs,
-            "missing": self.missing,
-            "rows": self.changes.iter().map(row).collect::<Vec<_>>(),
-        })
     }
 }
 

@@ -18,6 +18,7 @@ fn interval(estimate: Option<Estimate>) -> Value {
 
 fn row(row: &ReportRow) -> Value {
     let (state, reason) = row.state.told();
+    let memory = row.memory.as_ref();
     json!({
         "allocator": row.name,
         "key": row.key,
@@ -32,10 +33,10 @@ fn row(row: &ReportRow) -> Value {
         "net_ns_per_op": row.net_ns,
         "net_ratio": row.net_ratio.map(|ratio| ratio.mid),
         "net_interval": interval(row.net_ratio),
-        "peak_bytes": row.peak,
-        "peak_live_bytes": row.peak_live,
-        "peak_counted_by": row.peak.map(|_| if row.peak_exact { "backing allocator" } else { "resident set" }),
-        "over_time": row.over_time.iter().map(|at| [at.ops, at.taken, at.live]).collect::<Vec<_>>(),
+        "peak_bytes": memory.map(|memory| memory.peak),
+        "peak_live_bytes": memory.map(|memory| memory.peak_live),
+        "peak_counted_by": memory.map(|memory| if memory.exact { "backing allocator" } else { "resident set" }),
+        "over_time": row.over_time().iter().map(|at| [at.ops, at.taken, at.live]).collect::<Vec<_>>(),
         "refused": row.refused,
         "latencies_ns": row.latencies.as_ref().map(|latencies| json!({
             "requests": latencies.requests,

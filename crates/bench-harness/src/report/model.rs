@@ -5,7 +5,7 @@ use super::pairs::{Pairs, Rounds};
 use crate::calibrate::Calibration;
 use crate::contenders::{Entry, REFERENCE, TWIN, VOID};
 use crate::host::Host;
-use crate::runner::{AloneRun, ContenderState, HeldAt, Latencies, RefusalCount, WorkloadOutcome};
+use crate::runner::{AloneRun, ContenderState, HeldAt, Latencies, PeakMemory, RefusalCount, WorkloadOutcome};
 use crate::stats::{Estimate, Verdict, verdict};
 use crate::workloads::WorkloadSpec;
 
@@ -32,14 +32,8 @@ pub struct ReportRow {
     pub net_ns: Option<f64>,
     /// The ratio of the contender's net cost to the reference's.
     pub net_ratio: Option<Estimate>,
-    /// The largest number of bytes that the contender held at once.
-    pub peak: Option<u64>,
-    /// The largest number of bytes that the workload had live at once.
-    pub peak_live: Option<u64>,
-    /// Whether a backing allocator counted the peak.
-    pub peak_exact: bool,
-    /// Memory over time, if it was recorded.
-    pub over_time: Vec<HeldAt>,
+    /// The contender's memory.
+    pub memory: Option<PeakMemory>,
     /// The share of the requests that the contender refused and the heap served instead. `None` if
     /// there were no refusals.
     pub refused: Option<f64>,
@@ -141,6 +135,11 @@ impl ReportTable {
 }
 
 impl ReportRow {
+    /// Returns memory over time, which is empty if it was not recorded.
+    pub(super) fn over_time(&self) -> &[HeldAt] {
+        self.memory.as_ref().map(|memory| memory.over_time.as_slice()).unwrap_or_default()
+    }
+
     /// Returns the contender's name and version.
     pub(super) fn named(&self) -> String {
         let twin = self.name.starts_with("A/A");
@@ -190,10 +189,7 @@ fn row(
         least_ns: rounds.least(key).filter(|_| shown),
         net_ns: rounds.net_cost(key).filter(|_| shown && index != VOID),
         net_ratio: rounds.ratio(key, reference, Pairs::Net).filter(|_| shown && index != VOID),
-        peak: memory.map(|memory| memory.peak),
-        peak_live: memory.map(|memory| memory.peak_live),
-        peak_exact: memory.is_some_and(|memory| memory.exact),
-        over_time: memory.map(|memory| memory.over_time.clone()).unwrap_or_default(),
+        memory: memory.cloned(),
         refused: refused(&outcome.refusals, key).filter(|_| shown),
         latencies: latencies.filter(|_| shown || !alone).cloned(),
         runs: runs.cloned().collect(),

@@ -5,16 +5,15 @@
 use super::model::{BenchReport, ReportTable};
 use crate::contenders::VOID;
 
-/// Pairs of workloads that differ only in the number of threads: the workload with a single thread,
-/// the workload with several, and its number of threads.
-const TABLES: [(&str, &str, usize); 6] = [
-    ("S9/larson/1", "S9/larson/2", 2),
-    ("S9/larson/1", "S9/larson/4", 4),
-    ("S9/larson/1", "S9/larson/8", 8),
-    ("S9/larson/1", "S9/larson/16", 16),
-    ("S9/larson/1", "S9/larson/32", 32),
-    ("S9/larson/1", "S9/larson/64", 64),
-];
+/// The workload with a single thread.
+const ALONE: &str = "S9/larson/1";
+/// The numbers of threads of the workloads that differ from [`ALONE`] only in that number.
+const THREADS: [usize; 6] = [2, 4, 8, 16, 32, 64];
+
+/// Returns the name of the workload with this number of threads.
+fn together(threads: usize) -> String {
+    format!("S9/larson/{threads}")
+}
 
 /// The scaling of one workload.
 #[derive(Clone, Debug)]
@@ -42,11 +41,11 @@ impl Paces<'_> {
     }
 }
 
-/// Returns the scaling of each pair of [`TABLES`] of which the run has both workloads.
+/// Returns the scaling for each of [`THREADS`] for which the run has both workloads.
 pub(super) fn scaling(report: &BenchReport) -> Vec<Scaling<'_>> {
     let find = |id: &str| report.tables.iter().find(|table| table.spec.id == id);
-    let of = |(alone, together, threads): (&str, &str, usize)| {
-        let (alone, together) = (find(alone)?, find(together)?);
+    let of = |threads| {
+        let (alone, together) = (find(ALONE)?, find(&together(threads))?);
         let paces =
             together.rows.iter().enumerate().filter(|(index, _)| *index != VOID).filter_map(|(_, row)| {
                 Some(Paces { name: row.name, alone: alone.row(row.key)?.ns?, together: row.ns? })
@@ -54,7 +53,7 @@ pub(super) fn scaling(report: &BenchReport) -> Vec<Scaling<'_>> {
         let rows: Vec<Paces<'_>> = paces.collect();
         (!rows.is_empty()).then_some(Scaling { together, threads, rows })
     };
-    TABLES.into_iter().filter_map(of).collect()
+    THREADS.into_iter().filter_map(of).collect()
 }
 
 #[cfg(test)]
@@ -64,7 +63,7 @@ mod tests {
 
     #[test]
     fn scaling_workloads_are_in_the_catalogue() {
-        for id in TABLES.into_iter().flat_map(|(alone, together, _)| [alone, together]) {
+        for id in THREADS.map(together).into_iter().chain([ALONE.to_owned()]) {
             assert!(catalogue().iter().any(|spec| spec.id == id), "{id}");
         }
     }

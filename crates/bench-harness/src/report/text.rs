@@ -43,9 +43,9 @@ fn cells(row: &ReportRow, reference: bool) -> Vec<String> {
         (_, true) => "ref".to_owned(),
         _ => dash(row.verdict, |verdict| verdict.word().to_owned()),
     };
-    let mark = if row.peak_exact { "*" } else { "" };
+    let memory = row.memory.as_ref();
     // With few live bytes, the multiple would mostly show the fixed size of the library.
-    let live = row.peak.zip(row.peak_live.filter(|&live| live >= SHARE_FROM));
+    let live = memory.filter(|memory| memory.peak_live >= SHARE_FROM);
     vec![
         row.named(),
         ratio,
@@ -53,8 +53,8 @@ fn cells(row: &ReportRow, reference: bool) -> Vec<String> {
         dash(row.ns, ns),
         dash(row.net_ns, ns),
         net,
-        dash(row.peak, |peak| bytes(peak) + mark),
-        dash(live, |(peak, live)| format!("{:.2}", peak as f64 / live as f64)),
+        dash(memory, |memory| bytes(memory.peak) + if memory.exact { "*" } else { "" }),
+        dash(live, |memory| format!("{:.2}", memory.peak as f64 / memory.peak_live as f64)),
         row.note(),
     ]
 }

@@ -191,7 +191,7 @@ impl RunnerArguments {
         fs::write(self.out.join("report.html"), report::html(report, comparison))?;
         let mut summary = report::summary(report)?;
         if let Some(comparison) = comparison {
-            summary["baseline"] = comparison.json();
+            summary["baseline"] = serde_json::to_value(comparison)?;
         }
         fs::write(self.out.join("summary.json"), serde_json::to_string_pretty(&summary)? + "\n")?;
         let mut samples = BufWriter::new(File::create(self.out.join("results.jsonl"))?);

@@ -140,13 +140,13 @@ library! {
     /// jemalloc, with its default options. It is a C library, so the compiler cannot inline its
     /// calls.
     Jemalloc = tikv_jemallocator::Jemalloc,
-    Info::new("jemalloc", env!("EPHEMERA_VERSION_JEMALLOC"), Caps::GENERAL, "C, not inlined")
+    Info::new("jemalloc", env!("EPHEMERA_VERSION_TIKV_JEMALLOC_SYS"), Caps::GENERAL, "C, not inlined")
 }
 #[cfg(feature = "cpp-peers")]
 library! {
     /// snmalloc, without its checks. It is a C++ library, so the compiler cannot inline its calls.
     SnMalloc = snmalloc_rs::SnMalloc,
-    Info::new("snmalloc", env!("EPHEMERA_VERSION_SNMALLOC"), Caps::GENERAL, "C++, not inlined")
+    Info::new("snmalloc", env!("EPHEMERA_VERSION_SNMALLOC_SYS"), Caps::GENERAL, "C++, not inlined")
 }
 chunked! {
     OurOneRing = ring_alloc::OneRingAlloc,

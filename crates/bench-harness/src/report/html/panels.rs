@@ -44,7 +44,7 @@ fn trimmed(value: f64) -> String {
 /// Returns the panels of the bytes that each contender took over time, and of the live bytes.
 pub(super) fn memory(report: &BenchReport) -> Vec<Value> {
     panels(&report.tables, |of| {
-        let points = || of.rows.iter().flat_map(|row| &row.over_time);
+        let points = || of.rows.iter().flat_map(ReportRow::over_time);
         // The first readings of a resident set can be zero, so the scale starts below the smallest
         // number of live bytes instead.
         let least = points().map(|at| at.live / 2).min().unwrap_or(0).max(1) as f64;
@@ -60,12 +60,12 @@ pub(super) fn memory(report: &BenchReport) -> Vec<Value> {
             filled: true,
         };
         let held = |row: &ReportRow| {
-            let last = row.over_time.last()?;
+            let last = row.over_time().last()?;
             let point = |ops: u64, bytes: u64| (ops as f64, (bytes as f64).max(bottom));
             let figures = format!("{} at the end, {} of them alive", bytes(last.taken), bytes(last.live));
             let title = format!("{}: bytes taken by {} over time", of.spec.id, row.name);
-            let taken = row.over_time.iter().map(|at| point(at.ops, at.taken)).collect();
-            let live = row.over_time.iter().map(|at| point(at.ops, at.live)).collect();
+            let taken = row.over_time().iter().map(|at| point(at.ops, at.taken)).collect();
+            let live = row.over_time().iter().map(|at| point(at.ops, at.live)).collect();
             Some(figure(&scale, &title, row.name, &figures, [&taken, &live]))
         };
         of.rows.iter().filter_map(held).collect()
