@@ -182,7 +182,6 @@ pub(crate) unsafe trait Source: Sized + 'static {
 
 /// A buffer that a workload keeps: from the source, or from the heap if the source refused the
 /// request.
-#[derive(Debug)]
 pub(crate) enum OrHeap<B> {
     /// A buffer from the source.
     Own(B),

@@ -7,7 +7,7 @@ use core::fmt::Write as _;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
-use minijinja::{AutoEscape, Environment, UndefinedBehavior};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, escape_formatter};
 use serde::Serialize;
 
 pub use crate::picture::escaped;
@@ -27,28 +27,40 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Fills in a template of HTML. It escapes each text as [`escaped`] does, unless the template marks
-/// the text as `safe`. The function `table` of the template is [`table`].
+/// Returns the environment of templates. It escapes texts as [`escaped`] does in a template whose
+/// name ends in `.html`, unless the template marks a text as `safe`. The function `table` is
+/// [`table`]. A line that has only a statement leaves no line in the output.
 ///
 /// # Panics
 ///
-/// Panics if the template has a fault or names a variable that `context` lacks. Templates are
+/// Never panics, because the options are constants.
+pub fn environment() -> Environment<'static> {
+    let mut syntax = SyntaxConfig::builder();
+    syntax.trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true);
+    let mut environment = Environment::new();
+    environment.set_syntax(syntax.build().expect("valid options"));
+    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+    environment.set_formatter(|out, state, value| match value.as_str() {
+        Some(text) if matches!(state.auto_escape(), AutoEscape::Html) && !value.is_safe() => {
+            Ok(out.write_str(&escaped(text))?)
+        }
+        _ => escape_formatter(out, state, value),
+    });
+    environment.add_function("table", |label: &str, grid: Vec<Vec<String>>| {
+        Value::from_safe_string(table(label, &grid))
+    });
+    environment
+}
+
+/// Fills in a template of HTML.
+///
+/// # Panics
+///
+/// Panics if the template has a fault or uses a variable that `context` lacks. Templates are
 /// compiled in, and tests fill them in.
 pub fn render(template: &str, context: &impl Serialize) -> String {
-    let mut environment = Environment::new();
-    let syntax =
-        SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build();
-    environment.set_syntax(syntax.expect("valid options"));
-    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-    environment.set_auto_escape_callback(|_name| AutoEscape::Html);
-    environment.set_formatter(|out, _state, value| {
-        let text = value.to_string();
-        Ok(out.write_str(&if value.is_safe() { text } else { escaped(&text) })?)
-    });
-    environment.add_function("table", |label: String, grid: Vec<Vec<String>>| {
-        Value::from_safe_string(table(&label, &grid))
-    });
-    environment.render_str(template, Serde(context)).expect("a valid template")
+    let filled = environment().render_named_str("page.html", template, Serde(context));
+    filled.expect("the template fits its context")
 }
 
 /// Adds an element for each text to `out`. `open` is the name of the element, with its attributes.

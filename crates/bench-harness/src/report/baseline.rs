@@ -261,28 +261,22 @@ impl Comparison {
 
     /// Returns the comparison for a terminal.
     pub fn terminal(&self) -> String {
-        let mut text = format!("\n{}\n", self.title());
-        for line in &self.differs {
-            text += &format!("!! differs in {line}\n");
-        }
-        text += &lines(&self.grid());
-        for line in &self.missing {
-            text += &format!("missing: {line}\n");
-        }
-        text + &format!("{LEGEND}\n")
+        let differs = after("!! differs in ", &self.differs);
+        let missing = after("missing: ", &self.missing);
+        format!("\n{}\n{differs}{}{missing}{LEGEND}\n", self.title(), lines(&self.grid()))
     }
 
     /// Returns the comparison for the Markdown page.
     pub fn markdown(&self) -> String {
-        let mut text = format!("\n## {}\n\n", self.title());
-        for line in &self.differs {
-            text += &format!("* **Differs** in {line}\n");
-        }
-        for line in &self.missing {
-            text += &format!("* Missing: {line}\n");
-        }
-        text + &format!("\n{}\n{LEGEND}\n", piped(&self.grid()))
+        let differs = after("* **Differs** in ", &self.differs);
+        let missing = after("* Missing: ", &self.missing);
+        format!("\n## {}\n\n{differs}{missing}\n{}\n{LEGEND}\n", self.title(), piped(&self.grid()))
     }
+}
+
+/// Returns lines of text, each after `prefix`.
+fn after(prefix: &str, lines: &[String]) -> String {
+    lines.iter().map(|line| format!("{prefix}{line}\n")).collect()
 }
 
 /// Returns the reason why the earlier run has no ratio for a row.

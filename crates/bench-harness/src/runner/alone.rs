@@ -2,11 +2,9 @@
 //! compares their checksums.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use super::plan::{RunPlan, lanes};
-use super::process::child;
+use super::process::{child, in_lanes};
 use super::record::{AloneRun, ContenderState, Job, WorkloadOutcome};
 use crate::contenders::{ALWAYS, REFERENCE, TWIN, VOID};
 use crate::workloads::{AfterBurst, AloneOrder};
@@ -25,25 +23,12 @@ pub(super) fn run(plan: &RunPlan, outcome: &mut WorkloadOutcome, job: impl Fn() 
     let lanes = lanes(&outcome.spec, plan.isolated).min(todo.len());
     let jobs = (0..lanes).map(|lane| Job { marker: plan.scratch.join(format!("turn-{lane}")), ..job() });
     let jobs: Vec<Job> = jobs.collect();
-    let todo = Mutex::new(todo.into_iter());
-    let done = Mutex::new(Vec::new());
-    let work = |lane: usize, job: &Job| -> io::Result<()> {
-        loop {
-            let next = todo.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some((key, order)) = next else { return Ok(()) };
-            let alone = Some(AloneOrder { lane, ..order });
-            let answer = child(&Job { contenders: vec![key.clone()], alone, ..job.clone() })?;
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((key, order.after, answer));
-        }
-    };
-    thread::scope(|scope| {
-        let work = &work;
-        let lanes: Vec<_> =
-            jobs.iter().enumerate().map(|(lane, job)| scope.spawn(move || work(lane, job))).collect();
-        let mut ended = lanes.into_iter().map(thread::ScopedJoinHandle::join);
-        ended.try_for_each(|lane| lane.unwrap_or_else(|_panic| Err(io::Error::other("a lane panicked"))))
+    let done = in_lanes(lanes, todo, |lane, (key, order)| {
+        let alone = Some(AloneOrder { lane, ..order });
+        let answer = child(&Job { contenders: vec![key.clone()], alone, ..jobs[lane].clone() })?;
+        Ok((key, order.after, answer))
     })?;
-    for (key, after, answer) in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    for (key, after, answer) in done {
         match answer {
             Ok(lines) => outcome.absorb(lines),
             Err(how) => {

@@ -64,6 +64,9 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     if let Some(&cpu) = cpus.last() {
         os::pin(cpu);
     }
+    // The child reads the input of the workload before it measures time or memory.
+    let sources = Sources::new(job.corpus.as_deref());
+    sources.prepare(&spec, job.seed);
     let child = Child {
         spec: &spec,
         entries: &entries,
@@ -72,7 +75,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
         context: Context {
             seed: job.seed,
             document: Arc::new(document(&spec, job)),
-            sources: Arc::new(sources(&spec, job)),
+            sources: Arc::new(sources),
             second_cpu: (cpus.len() > 1).then(|| cpus[0]),
         },
     };
@@ -93,14 +96,6 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(b"\n")?;
     }
     out.flush()
-}
-
-/// Returns the sources of R4 and R5. Reads the input of the workload before the child measures time
-/// or memory.
-fn sources(spec: &WorkloadSpec, job: &Job) -> Sources {
-    let sources = Sources::new(job.corpus.as_deref());
-    sources.prepare(spec, job.seed);
-    sources
 }
 
 /// Returns the text of R1, or a short one for workloads that do not read it.

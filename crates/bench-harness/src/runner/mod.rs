@@ -20,6 +20,7 @@ mod record;
 pub use self::child::serve;
 pub use self::parent::{run, smoke};
 pub use self::plan::{Progress, RunPlan};
+pub use self::process::in_lanes;
 pub use self::record::{
     AloneRun, AnswerLine, Checked, ContenderState, HeldAt, Job, Latencies, Mode, PeakMemory, RefusalCount,
     TimedSample, WorkloadOutcome,

@@ -146,7 +146,6 @@ pub struct Progress<'a> {
 }
 
 /// The clock of a run. It divides the remaining time among the remaining steps by their weights.
-#[derive(Debug)]
 pub(super) struct Clock {
     start: Instant,
     total: Duration,

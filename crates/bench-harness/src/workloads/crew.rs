@@ -17,7 +17,6 @@ use crate::os;
 pub(super) const GONE: &str = "the second thread ended early";
 
 /// A contender that several threads share.
-#[derive(Debug)]
 pub(super) struct AcrossThreads<P>(pub(super) Arc<P>);
 
 // SAFETY: the `Need` of a cell with several threads admits only contenders whose card lets these
@@ -47,7 +46,6 @@ impl<C: Contender> Contender for AcrossThreads<C> {
 }
 
 /// A collection of items that one thread sends to another.
-#[derive(Debug)]
 pub(super) struct Travelling<I>(pub(super) I);
 
 // SAFETY: the `Need` of a workload that sends items admits only contenders whose card lets any
@@ -56,7 +54,6 @@ unsafe impl<I> Send for Travelling<I> {}
 
 /// A barrier at which threads wait for each other before they start. Waiting threads spin at first,
 /// so threads on different processors start within a few nanoseconds of each other.
-#[derive(Debug)]
 pub(super) struct Meeting {
     came: AtomicUsize,
     threads: usize,
@@ -115,7 +112,6 @@ pub(super) fn run_on(cpu: Option<usize>, work: Box<dyn FnOnce() + Send + '_>) {
 type CrewWork = Box<dyn FnMut(u64) -> u64>;
 
 /// A second thread. On request it does a number of units of work and answers with a checksum.
-#[derive(Debug)]
 pub(super) struct Mate {
     orders: Option<SyncSender<u64>>,
     answers: Receiver<u64>,
@@ -172,7 +168,6 @@ impl Drop for Mate {
 /// Two cells that run at the same time on one processor, one on this thread and one on another
 /// thread. If each cell has a mate on the second processor, two threads share each of the two
 /// processors.
-#[derive(Debug)]
 pub(super) struct Twice<C> {
     // This field is dropped first, so that the last reference to the shared contender is dropped on
     // this thread.

@@ -9,7 +9,6 @@ use core::mem::ManuallyDrop;
 use std::sync::mpsc::{Receiver, RecvError, SendError, SyncSender, sync_channel};
 
 /// The parts of a vector, without the type of its items.
-#[derive(Debug)]
 struct VecParts {
     items: *mut (),
     len: usize,
@@ -61,10 +60,8 @@ unsafe fn drop_vec<I>(items: *mut (), len: usize, capacity: usize) {
     drop(unsafe { Vec::<I>::from_raw_parts(items.cast(), len, capacity) });
 }
 
-#[derive(Debug)]
 pub(super) struct VecSender<I>(SyncSender<VecParts>, PhantomData<fn(I)>);
 
-#[derive(Debug)]
 pub(super) struct VecReceiver<I>(Receiver<VecParts>, PhantomData<fn() -> I>);
 
 /// Creates a channel with room for `bound` vectors. Both ends may move to other threads.

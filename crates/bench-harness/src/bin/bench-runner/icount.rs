@@ -12,14 +12,14 @@ use core::error::Error;
 use core::hint::black_box;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::{env, thread};
+use std::sync::Arc;
+use std::{env, io, thread};
 
 use bench_harness::contenders::{self, ALWAYS, Entry, REFERENCE, VOID};
 use bench_harness::host::Host;
+use bench_harness::runner::in_lanes;
 use bench_harness::workloads::{Cell, Context, Document, Need, Sources, WorkloadSpec};
 use serde::Serialize;
 
@@ -110,29 +110,19 @@ pub(crate) fn run(
     let valgrind = version()?;
     let scratch = std::path::absolute(out.join("scratch"))?;
     fs::create_dir_all(&scratch)?;
-    let todo = Mutex::new(specs.iter());
-    let done = Mutex::new(BTreeMap::new());
-    let lane = |lane: usize| -> Result<(), String> {
-        let file = scratch.join(format!("callgrind-{lane}"));
-        while let Some(spec) = todo.lock().unwrap_or_else(PoisonError::into_inner).next() {
-            step(specs.len() as u64, &spec.id);
-            let mut instructions = BTreeMap::new();
-            for entry in entries(spec, peers) {
-                let found = count(spec, entry.key, seed, &file)
-                    .map_err(|error| format!("{}: {}: {error}", spec.id, entry.key))?;
-                instructions.insert(entry.key, found);
-            }
-            let counted = CountedWorkload { op: spec.op, instructions };
-            done.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.id.clone(), counted);
-        }
-        Ok(())
-    };
     // Counts do not depend on the load of the host, so one process runs on each processor.
     let lanes = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        let lane = &lane;
-        let lanes: Vec<_> = (0..lanes).map(|index| scope.spawn(move || lane(index))).collect();
-        lanes.into_iter().try_for_each(|lane| lane.join().map_err(|_panic| "a thread panicked".to_owned())?)
+    let total = specs.len() as u64;
+    let done = in_lanes(lanes, specs, |lane, spec| {
+        step(total, &spec.id);
+        let file = scratch.join(format!("callgrind-{lane}"));
+        let mut instructions = BTreeMap::new();
+        for entry in entries(spec, peers) {
+            let found = count(spec, entry.key, seed, &file)
+                .map_err(|error| io::Error::other(format!("{}: {}: {error}", spec.id, entry.key)))?;
+            instructions.insert(entry.key, found);
+        }
+        Ok((spec.id.clone(), CountedWorkload { op: spec.op, instructions }))
     })?;
     let host = Host::here(&[]);
     let counts = CountsFile {
@@ -143,7 +133,7 @@ pub(crate) fn run(
         valgrind,
         commit: host.commit,
         seed,
-        workloads: done.into_inner().unwrap_or_else(PoisonError::into_inner),
+        workloads: done.into_iter().collect(),
     };
     let file = out.join("icount.json");
     fs::write(&file, serde_json::to_string_pretty(&counts)? + "\n")?;
@@ -156,8 +146,8 @@ fn version() -> Result<String, Box<dyn Error>> {
     Ok(String::from_utf8_lossy(&asked.stdout).trim().to_owned())
 }
 
-fn not_there(error: std::io::Error) -> String {
-    if error.kind() == ErrorKind::NotFound {
+fn not_there(error: io::Error) -> String {
+    if error.kind() == io::ErrorKind::NotFound {
         format!(
             "{VALGRIND} counts the instructions, and it is not installed: install it, \
              for example by `apt-get install valgrind`"

@@ -27,7 +27,6 @@ const STEP: usize = 16;
 struct VoidLine(#[expect(dead_code, reason = "its size and alignment are what matters")] [u8; 64]);
 
 /// The allocator that does nothing: a buffer and a cursor.
-#[derive(Debug)]
 pub(crate) struct Void {
     base: *mut u8,
     mask: usize,

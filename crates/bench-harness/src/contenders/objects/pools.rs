@@ -214,7 +214,7 @@ objects! {
     Info::new("textbook and a mutex", "none", Caps::GENERAL, "a lock; returns no memory")
 }
 objects! {
-    Boxed = EveryPool, EveryPool,
+    Boxed = Handles<EveryPool>, Handles(EveryPool),
     Info::new("PooledBox", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::GENERAL, "")
 }
 
@@ -228,22 +228,13 @@ pooled!(WordObject<8>);
 pooled!(WordObject<32>);
 pooled!(Counter);
 
-// SAFETY: a box owns its object, and any thread may use and drop the box.
-unsafe impl<T: Object> RawPool<T> for EveryPool {
-    type Handle = PooledBox<T>;
-
+impl EveryPool {
     #[inline(always)]
-    unsafe fn raw_put(&self, value: T) -> Option<PooledBox<T>> {
-        Some(PooledBox::new(value))
-    }
-
-    look_through! { T, PooledBox<T> }
-
-    #[inline(always)]
-    unsafe fn raw_take(&self, handle: PooledBox<T>) {
-        drop(handle);
+    fn put<T: Object>(&self, value: T) -> PooledBox<T> {
+        PooledBox::new(value)
     }
 }
+pool! { Object: EveryPool, put -> PooledBox<T> }
 
 // SAFETY: the free list upholds the contract on one thread, and the mutex extends it to all
 // threads.

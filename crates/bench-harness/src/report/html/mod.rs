@@ -83,13 +83,11 @@ fn table(of: &ReportTable) -> Value {
 
 /// Returns the scaling of one workload: a picture and a table.
 fn threads(of: &Scaling<'_>) -> Value {
-    let line = |row: &super::scaling::Paces<'_>| {
+    let lines = of.rows.iter().map(|row| {
         let share = row.share();
         let ratio = Estimate { mid: share, low95: share, high95: share, low99: share, high99: share };
-        (row.name.to_owned(), ratio)
-    };
-    let lines: Vec<(String, Estimate)> = of.rows.iter().map(line).collect();
-    let lines = lines.iter().map(|(name, ratio)| ForestLine { name, ratio: *ratio, verdict: None });
+        ForestLine { name: row.name, ratio, verdict: None }
+    });
     let title =
         format!("{}: time of one thread alone divided by its time among {}", of.together.spec.id, of.threads);
     let cells = of

@@ -46,7 +46,6 @@ struct FrameBlock {
 }
 
 /// The tables that determine the allocations of each frame.
-#[derive(Debug)]
 struct Tables {
     sizes: Box<[u16; TABLE]>,
     /// The number of frames for which a block outlives its own frame, mostly 0.
@@ -57,7 +56,6 @@ struct Tables {
 
 /// The state of the frames: the tables, the blocks that outlive their frame, and room for the other
 /// blocks of a step.
-#[derive(Debug)]
 pub(crate) struct Frames {
     tables: Tables,
     /// The blocks that outlive their frame, by the turn in which they are freed.

@@ -18,13 +18,11 @@ use crate::workloads::{Load, load, mix};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A request whose answer is not complete.
-#[derive(Debug)]
 struct Waiting {
     page: usize,
     due: Duration,
 }
 
-#[derive(Debug)]
 struct Connection {
     stream: TcpStream,
     waiting: VecDeque<Waiting>,
@@ -33,7 +31,6 @@ struct Connection {
 }
 
 /// The client: its connections, the pages that it expects, and its requests.
-#[derive(Debug)]
 pub(super) struct Client {
     connections: Vec<Connection>,
     pages: Arc<Vec<Vec<u8>>>,
