@@ -51,8 +51,8 @@ pub(super) fn child(job: &Job) -> io::Result<Result<Vec<AnswerLine>, String>> {
     Ok(lines.map_err(|error| format!("its answer could not be read: {error}")))
 }
 
-/// Calls `work` with each item, on `lanes` threads. `work` also gets the number of its lane. Returns
-/// the results in the order in which they were done.
+/// Calls `work` with each item, on `lanes` threads. `work` also gets the number of its lane.
+/// Returns the results in the order in which they were done.
 ///
 /// # Errors
 ///

@@ -77,8 +77,8 @@ impl SourceWords {
     }
 }
 
-/// Matches comments, strings, numbers and words. A comment or a string without an end reaches to the
-/// end of the source.
+/// Matches comments, strings, numbers and words. A comment or a string without an end reaches to
+/// the end of the source.
 static PARTS: LazyLock<Regex> = LazyLock::new(|| {
     let parts =
         r#"(?s)//[^\n]*|/\*.*?(?:\*/|\z)|"(?:\\.|[^"\\])*["\\]?|[0-9][0-9A-Za-z]*|[A-Za-z_][0-9A-Za-z_]*"#;
