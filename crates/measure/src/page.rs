@@ -63,14 +63,6 @@ pub fn render(template: &str, context: &impl Serialize) -> String {
     filled.expect("the template fits its context")
 }
 
-/// Adds an element for each text to `out`. `open` is the name of the element, with its attributes.
-pub fn elements<T: AsRef<str>>(out: &mut String, open: &str, texts: impl IntoIterator<Item = T>) {
-    let name = open.split(' ').next().unwrap_or(open);
-    for text in texts {
-        let _ = writeln!(out, "<{open}>{}</{name}>", escaped(text.as_ref()));
-    }
-}
-
 /// Returns a table in a box that scrolls if the table is wider than the page. The first row of
 /// `grid` is the head, and the first cell of each row is the row's name.
 pub fn table(label: &str, grid: &[Vec<String>]) -> String {
@@ -119,12 +111,5 @@ mod tests {
         let grid = [vec!["x<y".to_owned()]];
         let page = render(template, &serde_json::json!({"texts": ["a/b <i>"], "grid": grid}));
         assert_eq!(page, format!("<p>a/b &lt;i&gt;</p>a/b <i>\n{}", table("a", &grid)));
-    }
-
-    #[test]
-    fn each_text_becomes_an_escaped_element() {
-        let mut out = String::new();
-        elements(&mut out, "p class=\"a\"", ["1 < 2", "3"]);
-        assert_eq!(out, "<p class=\"a\">1 &lt; 2</p>\n<p class=\"a\">3</p>\n");
     }
 }
