@@ -89,6 +89,35 @@ fn a_block_that_grows_takes_a_kept_span_of_twice_the_length() {
 }
 
 #[test]
+fn few_blocks_have_room_that_they_do_not_use() {
+    take_turn();
+    let (own, cache) = with_cache();
+    let of = |size| Layout::from_size_align(size, 8).expect("a layout");
+    let grown = || {
+        free(own, written(own, of(200_000)), of(200_000));
+        let small = written(own, SPAN);
+        // SAFETY: the block is live with this layout, and the new layout is the larger one.
+        unsafe { own.grow(small, SPAN, of(100_000)) }.expect("memory").cast::<u8>()
+    };
+    let roomy = |blocks: &[NonNull<u8>]| {
+        blocks.iter().filter(|block| pages::span_len(**block) == Some(256 << 10)).count()
+    };
+    let blocks: Vec<_> = (0..20).map(|_| grown()).collect();
+    assert_eq!(roomy(&blocks), 4);
+    // A block that uses its room, and one that is freed with its room, allow two others to have
+    // room.
+    // SAFETY: the block is live with this layout, and the new layout is the larger one.
+    let used = unsafe { own.grow(blocks[0], of(100_000), of(200_000)) }.expect("memory").cast::<u8>();
+    assert_eq!(used, blocks[0]);
+    free(own, blocks[1], of(100_000));
+    let others: Vec<_> = (0..20).map(|_| grown()).collect();
+    assert_eq!(roomy(&others), 2);
+    free(own, used, of(200_000));
+    blocks[2..].iter().chain(&others).for_each(|block| free(own, *block, of(100_000)));
+    cache.clear();
+}
+
+#[test]
 fn a_thread_keeps_a_bounded_number_of_bytes() {
     take_turn();
     pages::purge();

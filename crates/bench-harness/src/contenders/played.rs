@@ -53,8 +53,7 @@ unsafe impl<C: Contender> GlobalAlloc for PlayedContender<C> {
 }
 
 /// Creates a player that runs a program over a contender, and returns a function that plays the
-/// program once. `whole` determines whether the player
-/// touches every page of a block.
+/// program once. If `whole` is set, the player touches every page of a block.
 ///
 /// # Panics
 ///

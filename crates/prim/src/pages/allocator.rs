@@ -53,6 +53,7 @@ unsafe impl Allocator for CachedPages {
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the caller passes a live block, which has memory if its size is not zero.
         if old.size() != 0 && unsafe { spans::has_room(block, new) } {
+            self.note_growth(old, new);
             return Ok(NonNull::slice_from_raw_parts(block, new.size()));
         }
         // SAFETY: the caller passes a live block of layout `old`; `new` is not smaller.
@@ -63,6 +64,7 @@ unsafe impl Allocator for CachedPages {
         let whole = |block| NonNull::slice_from_raw_parts(block, new.size());
         // SAFETY: the caller passes a live block, which has memory if its size is not zero.
         let (grown, known) = if old.size() != 0 && unsafe { spans::has_room(block, new) } {
+            self.note_growth(old, new);
             (whole(block), new.size())
         } else {
             // SAFETY: the caller passes a live block of layout `old`; `new` is not smaller.
@@ -128,18 +130,18 @@ impl CachedPages {
     /// Allocates a block from the thread's own cache. Returns `None` if the cache does not contain
     /// a span for the block.
     ///
-    /// If `grows`, the block replaces a smaller one, so it is likely to grow again. It then gets a
-    /// span of twice the necessary length if the cache contains one, so that the next growth does
-    /// not move it.
+    /// If `grows`, the block replaces a smaller one, so it is likely to grow again. If the cache
+    /// contains a span of twice the necessary length, the block may then get that span, so that the
+    /// next growth does not move it.
     #[inline]
     #[must_use]
     pub fn take(&self, layout: Layout, grows: bool) -> Option<NonNull<u8>> {
         let cache = self.cache.filter(|_| layout.size() != 0)?;
         let order = Order::of(layout)?;
         // SAFETY: the cache belongs to the calling thread (`CachedPages::new`).
-        let take = |order| unsafe { cache.take(order) };
-        let roomy = order.next().filter(|_| grows).and_then(take);
-        let (span, look) = roomy.or_else(|| take(order))?;
+        let roomy = if grows { unsafe { cache.take_room(order) } } else { None };
+        // SAFETY: the cache belongs to the calling thread (`CachedPages::new`).
+        let (span, look) = roomy.or_else(|| unsafe { cache.take(order) })?;
         if look {
             spans::shed_one();
         }
@@ -157,6 +159,10 @@ impl CachedPages {
     pub unsafe fn keep(&self, block: NonNull<u8>, layout: Layout) -> bool {
         let Some(cache) = self.cache.filter(|_| layout.size() != 0) else { return false };
         let Some(order) = Span::order_at(block) else { return false };
+        if Order::of(layout).is_some_and(|needed| needed.index() < order.index()) {
+            // SAFETY: the cache belongs to the calling thread (`CachedPages::new`).
+            unsafe { cache.end_room() };
+        }
         // SAFETY: the cache belongs to the calling thread (`CachedPages::new`). The block is the
         // start of its span, which the thread gives up.
         let Some(look) = (unsafe { cache.keep(order, block) }) else { return false };
@@ -175,6 +181,18 @@ impl CachedPages {
     pub unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
         // SAFETY: the block is live and came from pages, so its span or mapping is live.
         unsafe { spans::has_room(block, new) }
+    }
+
+    /// Notes that a block grew in its span, which had room for it.
+    #[inline]
+    pub fn note_growth(&self, old: Layout, new: Layout) {
+        let (Some(cache), Some(before), Some(now)) = (self.cache, Order::of(old), Order::of(new)) else {
+            return;
+        };
+        if before.index() < now.index() {
+            // SAFETY: the cache belongs to the calling thread (`CachedPages::new`).
+            unsafe { cache.end_room() };
+        }
     }
 
     /// Grows a block. Returns the block, and the offset from which on all bytes are zero if

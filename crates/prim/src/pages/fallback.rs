@@ -37,6 +37,10 @@ impl CachedPages {
         false
     }
 
+    /// Does nothing, because no block has room.
+    #[inline]
+    pub fn note_growth(&self, _: Layout, _: Layout) {}
+
     /// Returns `false`, because only the system's heap knows whether a block has room.
     ///
     /// # Safety

@@ -12,7 +12,9 @@
 //! ```
 //!
 //! A block that grows is likely to grow again, so it takes a span of twice the necessary length if
-//! the cache contains one. The next growth then does not move the block.
+//! the cache contains one. The next growth then does not move the block. A thread gives this *room*
+//! to another block only while fewer than [`ROOMS`] of its blocks have room that they do not use.
+//! Otherwise the blocks of a program could take almost four times their size.
 //!
 //! Other threads can take spans out of the cache, so a sleeping thread does not keep them resident.
 //! After every 64th allocation or free, the process looks at one cache. For each length that the
@@ -34,6 +36,9 @@ const FIRST: usize = 1;
 /// The number of places for each of the orders that a thread keeps.
 const PLACES: [usize; 3] = [4, 2, 1];
 const PLACES_MAX: usize = 4;
+
+/// The largest number of blocks of a thread that have room and do not use it.
+const ROOMS: usize = 4;
 
 /// The largest number of bytes that one thread keeps.
 const KEPT_MAX: usize = {
@@ -64,6 +69,8 @@ struct KeptSpans {
 #[derive(Debug)]
 pub struct SpanCache {
     orders: [KeptSpans; PLACES.len()],
+    /// The number of further blocks that may get room.
+    rooms: OwnerUsize,
     /// The cache that was listed before this one, or null.
     next: AtomicPtr<Self>,
     /// 1 if the cache is on the list, else 0.
@@ -110,6 +117,7 @@ impl SpanCache {
     pub const fn new() -> Self {
         Self {
             orders: [const { KeptSpans::new() }; PLACES.len()],
+            rooms: OwnerUsize::new(ROOMS),
             next: AtomicPtr::new(ptr::null_mut()),
             listed: OwnerUsize::new(0),
         }
@@ -126,6 +134,33 @@ impl SpanCache {
         let kept = self.orders.get(index)?;
         let span = kept.places[..PLACES[index]].iter().find_map(SpanPlace::take)?;
         Some((span, kept.count()))
+    }
+
+    /// Takes a span of the next order for a block of this order that grows. Returns `None` if the
+    /// cache contains no such span, if threads do not keep spans of this order, or if [`ROOMS`]
+    /// blocks have room already.
+    ///
+    /// # Safety
+    /// The cache belongs to the calling thread.
+    #[inline]
+    pub(super) unsafe fn take_room(&self, order: Order) -> Option<(NonNull<u8>, bool)> {
+        let rooms = self.rooms.get();
+        if order.index() < FIRST || rooms == 0 && !cfg!(ephemera_weaken = "rooms_have_no_bound") {
+            return None;
+        }
+        // SAFETY: the caller owns the cache.
+        let taken = unsafe { self.take(order.next()?) }?;
+        self.rooms.set(rooms.saturating_sub(1));
+        Some(taken)
+    }
+
+    /// Notes that a block grew into its room, or that the thread frees a block with room.
+    ///
+    /// # Safety
+    /// The cache belongs to the calling thread.
+    #[inline]
+    pub(super) unsafe fn end_room(&self) {
+        self.rooms.set((self.rooms.get() + 1).min(ROOMS));
     }
 
     /// Keeps a freed span of this order, and returns whether the caller must look for unused

@@ -54,9 +54,9 @@ unsafe fn grow_in_span(
     (old, new): (Layout, Layout),
 ) -> bool {
     // SAFETY: the caller passes the heaps that this thread's cell names.
-    let outside = unsafe { pages_outside_scopes(heaps) }.is_some();
+    let Some(pages) = (unsafe { pages_outside_scopes(heaps) }) else { return false };
     // SAFETY: the caller passes a live block of pages. Its size is not zero.
-    if !outside || unsafe { Charge::is_noted(block, old) } {
+    if unsafe { Charge::is_noted(block, old) } {
         return false;
     }
     // SAFETY: the caller passes a live block of pages. Its size is not zero.
@@ -67,6 +67,7 @@ unsafe fn grow_in_span(
     let is_within = family.account().reserve(more);
     if is_within {
         heaps.books().large(0, more, true);
+        pages.note_growth(old, new);
     }
     is_within
 }
