@@ -1,6 +1,6 @@
-//! The frame of every HTML page: head, style sheet, body. A page does not contain scripts or fonts,
-//! and does not load any file. Its content security policy forbids scripts, fonts and external
-//! resources.
+//! The frame of every HTML page (head, style sheet, body), and the environment of the templates. A
+//! page does not contain scripts or fonts, and does not load any file. Its content security policy
+//! forbids scripts, fonts and external resources.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write as _;

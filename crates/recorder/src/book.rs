@@ -74,7 +74,8 @@ pub enum BookStep {
 }
 
 impl BookStep {
-    /// Returns the earlier block at the same address, whose free is missing from the trace.
+    /// Returns the earlier block at the same address, whose free is missing from the trace, if
+    /// there is one.
     #[must_use]
     pub fn lost(&self) -> Option<Id> {
         match self {
@@ -82,7 +83,7 @@ impl BookStep {
             | Self::Resize { lost, .. }
             | Self::Refused { lost, .. }
             | Self::Found { lost, .. } => *lost,
-            _ => None,
+            Self::Free { .. } | Self::Unknown | Self::Twice | Self::Pending => None,
         }
     }
 }

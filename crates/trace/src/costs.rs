@@ -44,6 +44,7 @@ impl CostSource {
     }
 }
 
+/// Templates print the words.
 impl Serialize for CostSource {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.said())

@@ -60,7 +60,7 @@ fn main() -> ExitCode {
 /// the bar, because a summary does not report its progress.
 fn read<T>(
     path: &Path,
-    read: impl FnOnce(&Trace, &ProgressBar) -> Result<T, TraceError>,
+    pass: impl FnOnce(&Trace, &ProgressBar) -> Result<T, TraceError>,
 ) -> Result<(Trace, T), String> {
     let of_trace = |error| format!("{}: {error}", path.display());
     let trace = Trace::open(path).map_err(of_trace)?;
@@ -70,9 +70,9 @@ fn read<T>(
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(100));
-    let read = read(&trace, &bar);
+    let figures = pass(&trace, &bar);
     bar.finish_and_clear();
-    Ok((trace, read.map_err(of_trace)?))
+    Ok((trace, figures.map_err(of_trace)?))
 }
 
 fn summary(path: &Path) -> Result<(), Box<dyn Error>> {

@@ -15,6 +15,7 @@ use crate::units::{bytes, duration, grouped, percent};
 /// Panics if the template is malformed, or if it uses a value that is missing.
 pub(crate) fn render(name: &str, template: &str, values: Value) -> String {
     let mut environment = environment();
+    // These templates test only values that are always present, so a misspelt name is an error.
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.add_filter("bytes", bytes);
     environment.add_filter("duration", duration);

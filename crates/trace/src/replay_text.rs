@@ -8,8 +8,8 @@ use crate::render::render;
 use crate::replay::{ReplayRow, Replayed};
 use crate::units::bytes;
 
-/// Returns the rows of the table of allocators. `marks` stand before, between and after the ends of
-/// an interval, and `dash` stands for a figure that was not measured.
+/// Returns the rows of the table of allocators. `open`, `to` and `close` stand before, between and
+/// after the ends of an interval, and `dash` stands for a figure that was not measured.
 pub(crate) fn rows(replayed: &Replayed, [open, to, close]: [&str; 3], dash: &str) -> Vec<Vec<String>> {
     let times = |peak: u64| format!("{:.2}", peak as f64 / replayed.peak_live.max(1) as f64);
     let row = |ReplayRow { name, ratio, verdict, ns, peak, .. }: &ReplayRow| {

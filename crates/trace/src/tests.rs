@@ -183,6 +183,22 @@ fn odd_calls_are_counted_and_change_no_other_figure() {
     assert_eq!((all.freed, all.resizes), (2, 1));
     let program = script.program();
     assert_eq!((program.left().len(), program.peak_live), (2, 5012));
+    let (mut profile, advice) = (profile.clone(), Advice::of(&profile, None));
+    profile.caveats.push("a caveat".to_owned());
+    let report = text::report(&profile, &advice);
+    for line in ["note: a caveat", "3 calls about blocks that were allocated before", "1 blocks freed twice"]
+    {
+        assert!(report.contains(line), "{line}: {report}");
+    }
+    assert!(page::page(&profile, &advice, None).contains("a caveat"));
+}
+
+#[test]
+fn a_trace_without_calls_has_a_report_and_a_page() {
+    let profile = Script::new().profile();
+    let advice = Advice::of(&profile, None);
+    assert!(text::report(&profile, &advice).contains("Keep your allocator."));
+    assert!(page::page(&profile, &advice, None).ends_with("</html>\n"));
 }
 
 #[test]

@@ -97,7 +97,7 @@ pub fn report(profile: &TraceProfile, advice: &Advice) -> String {
         busiest => Serde(busiest),
         ..values(profile, advice)
     };
-    render("report.txt", include_str!("report.txt"), values) + &verdict(advice)
+    render("report.txt", include_str!("report.txt"), values) + "\n" + &verdict(advice)
 }
 
 /// Returns the verdict as one line.

@@ -1,4 +1,5 @@
-//! Starts one measuring process, reads its answer, and describes how it died.
+//! Starts one measuring process, reads its answer, and describes how it died. Also spreads work
+//! over threads.
 
 use core::time::Duration;
 use std::io::{self, Read};

@@ -282,16 +282,15 @@ pub struct WorkloadOutcome {
 impl WorkloadOutcome {
     /// Creates the outcome of a workload that has not run yet.
     pub fn new(spec: WorkloadSpec, states: BTreeMap<String, ContenderState>) -> Self {
-        let (samples, checks, memory, refusals, latencies, alone) = Default::default();
         Self {
             spec,
             states,
-            samples,
-            checks,
-            memory,
-            refusals,
-            latencies,
-            alone,
+            samples: Vec::new(),
+            checks: Vec::new(),
+            memory: Vec::new(),
+            refusals: Vec::new(),
+            latencies: Vec::new(),
+            alone: Vec::new(),
             units: None,
             ops_per_unit: 1,
         }

@@ -37,7 +37,8 @@ pub(super) struct LaneSegment {
 /// The operations of one lane.
 #[derive(Clone, Debug, Default)]
 pub struct Lane {
-    /// The file of the packed operations. All lanes write at its end.
+    /// The file of the packed operations. One thread builds all lanes and reads use offsets, so the
+    /// shared cursor stays at the end of the file.
     file: Option<Arc<File>>,
     pub(super) segments: Vec<LaneSegment>,
     /// One bit for each packed operation, which is 1 if the operation publishes. Missing words at

@@ -184,7 +184,8 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
     /// Plays a lane: its segments and its tail. Reading a segment is not timed.
     fn lane(&self, lane: &Lane, buffer: &Mutex<SegmentBuffer>) -> Played {
         let _on_panic = BreakOnPanic(&self.broken);
-        // The buffer of a lane that panicked has no contents that a later play reads.
+        // After a panic the lock is poisoned. A later play overwrites the buffer before it reads
+        // it.
         let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut waited, mut read, mut epoch) = (0, 0, None);
         let start = thread_time();

@@ -15,9 +15,9 @@
 //! Threads that ran one after another therefore do so in the replay too, and the same blocks are
 //! live together as in the recorded run, to within two epochs.
 //!
-//! The trace is read once, and most operations are moved to a file ([`Lane`]). The memory that a
-//! program takes grows with the live blocks and with the addresses that the trace used. With the
-//! length of the trace, it grows only by about one bit for each operation.
+//! The trace is read once. [`ReplayProgram::beside`] moves most operations to a file ([`Lane`]), so
+//! the memory that its program takes grows with the live blocks and with the addresses that the
+//! trace used. With the length of the trace, it grows only by about one bit for each operation.
 #![forbid(unsafe_code)]
 
 use core::error::Error;
@@ -88,7 +88,8 @@ struct ProgramMaker {
     program: ReplayProgram,
     file: Option<Arc<File>>,
     book: Book,
-    /// The live blocks by their numbers; `None` for a block that the replay leaves out.
+    /// The blocks by their numbers; `None` for a freed block and for one that the replay leaves
+    /// out.
     lives: Vec<Option<ReplayedBlock>>,
     /// The slots that each lane emptied.
     free: Vec<Vec<u32>>,
@@ -112,7 +113,8 @@ fn align(asked: u8, size: u32) -> u8 {
 }
 
 impl ReplayProgram {
-    /// Creates a program from a short trace. The operations stay in memory.
+    /// Creates a program from a short trace. All operations stay in memory, which takes some 20
+    /// bytes for each. [`beside`](Self::beside) suits a trace of any length.
     ///
     /// # Errors
     ///
@@ -136,7 +138,9 @@ impl ReplayProgram {
             )
             .into()
         };
-        let file = tempfile::tempfile_in(directory).map_err(failed)?;
+        let file = tempfile::tempfile_in(directory).map_err(|error| {
+            format!("no file can be created beside the trace: {error}. Copy the trace to a writable place with enough space")
+        })?;
         Self::made(trace, Some(Arc::new(file)), failed)
     }
 
@@ -197,7 +201,9 @@ impl ProgramMaker {
         self.program.digest.add(event);
         let zeroed = matches!(event.what, What::Alloc { zeroed: true, .. });
         let step = self.book.apply(event);
-        step.lost().map_or(Ok(()), |lost| self.empty(lost, event))?;
+        if let Some(lost) = step.lost() {
+            self.empty(lost, event)?;
+        }
         match step {
             BookStep::Alloc { id, .. } | BookStep::Found { id, .. } => {
                 self.fill(id, event, if zeroed { Action::Zeroed } else { Action::Alloc })
@@ -300,7 +306,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_created_is_an_error() {
         let error = beside(Path::new("/no/such/directory")).expect_err("there is no such directory");
-        assert!(error.to_string().contains("cannot be written beside the trace"), "{error}");
+        assert!(error.to_string().contains("no file can be created beside the trace"), "{error}");
     }
 
     #[test]

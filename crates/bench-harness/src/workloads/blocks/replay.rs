@@ -87,10 +87,10 @@ impl RecordedHeap {
     }
 }
 
-/// Returns the operations of a single-threaded program. The traces that are part of the harness are
-/// short, so all of their operations are in memory.
+/// Returns the operations of a single-threaded program, all of which [`ReplayProgram::of`] keeps in
+/// memory.
 fn ops(program: &ReplayProgram) -> &[ProgramOp] {
-    program.lanes().first().map_or(&[], |lane| lane.whole().expect("a short trace"))
+    program.lanes().first().map_or(&[], |lane| lane.whole().expect("no operation is in a file"))
 }
 
 /// Writes the first byte of each line in the first [`TOUCHED`] bytes of a block, from offset

@@ -41,7 +41,10 @@ fn pool<T: Object, M: Maker>(most: usize) -> AcrossThreads<impl RawPool<T>> {
 /// in the channel.
 pub(crate) fn cell<M: Maker>(n: usize, words: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
     let (most, cpu) = ((in_flight + 2) * n, context.second_cpu);
-    by_const!(words, [4, 5], WORDS => Box::new(hand_over::<WordObject<WORDS>, _>(pool::<WordObject<WORDS>, M>(most), n, in_flight, cpu)))
+    by_const!(words, [4, 5], WORDS => {
+        let pool = pool::<WordObject<WORDS>, M>(most);
+        Box::new(hand_over::<WordObject<WORDS>, _>(pool, n, in_flight, cpu))
+    })
 }
 
 /// Builds a cell of two pairs of threads that share one pool. The producers run on one processor,
