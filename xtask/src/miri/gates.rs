@@ -116,6 +116,7 @@ pub(super) const GATES: [MiriGate; 6] = [
             "threads::bundle_tests",
             "threads::guest_tests",
             "threads::rest_tests",
+            "threads::scope_tests",
         ],
         ..MiriGate::WHOLE
     },
