@@ -183,8 +183,7 @@ impl CachedPages {
         unsafe { spans::has_room(block, new) }
     }
 
-    /// Notes that a block grew in its span, which had room for it.
-    #[inline]
+    /// Notes that a block grew in its span, which may have been its room.
     pub fn note_growth(&self, old: Layout, new: Layout) {
         let (Some(cache), Some(before), Some(now)) = (self.cache, Order::of(old), Order::of(new)) else {
             return;

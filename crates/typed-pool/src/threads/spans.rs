@@ -54,9 +54,9 @@ unsafe fn grow_in_span(
     (old, new): (Layout, Layout),
 ) -> bool {
     // SAFETY: the caller passes the heaps that this thread's cell names.
-    let Some(pages) = (unsafe { pages_outside_scopes(heaps) }) else { return false };
+    let outside = unsafe { pages_outside_scopes(heaps) }.is_some();
     // SAFETY: the caller passes a live block of pages. Its size is not zero.
-    if unsafe { Charge::is_noted(block, old) } {
+    if !outside || unsafe { Charge::is_noted(block, old) } {
         return false;
     }
     // SAFETY: the caller passes a live block of pages. Its size is not zero.
@@ -67,9 +67,27 @@ unsafe fn grow_in_span(
     let is_within = family.account().reserve(more);
     if is_within {
         heaps.books().large(0, more, true);
-        pages.note_growth(old, new);
+        let (last, now) = (old.size() - 1, new.size() - 1);
+        // Only a growth beyond a power of two ends room. The highest set bits differ then.
+        if last ^ now > last & now {
+            // SAFETY: the caller passes the heaps that this thread's cell names.
+            unsafe { note_growth(heaps, (old, new)) };
+        }
     }
     is_within
+}
+
+/// Notes that a block grew beyond a power of two in its span.
+///
+/// # Safety
+/// `heaps` is the value of this thread's cell of the family.
+#[cold]
+#[inline(never)]
+unsafe fn note_growth(heaps: Heaps<'static>, (old, new): (Layout, Layout)) {
+    // SAFETY: the caller passes the heaps that this thread's cell names.
+    if let Some(pages) = unsafe { pages_outside_scopes(heaps) } {
+        pages.note_growth(old, new);
+    }
 }
 
 /// Allocates a block of a layout without units, like [`allocate_large`]. `grows` says whether the
