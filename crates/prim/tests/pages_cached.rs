@@ -71,7 +71,6 @@ fn a_freed_block_is_the_next_block_of_its_thread_and_counts_as_cached() {
 fn a_block_that_grows_takes_a_kept_span_of_twice_the_length() {
     take_turn();
     let (own, cache) = with_cache();
-    let of = |size| Layout::from_size_align(size, 8).expect("a layout");
     free(own, written(own, of(200_000)), of(200_000));
     let small = written(own, SPAN);
     let grow = |block, old, new| {
@@ -85,36 +84,73 @@ fn a_block_that_grows_takes_a_kept_span_of_twice_the_length() {
     let other = own.allocate(of(100_000)).expect("memory").cast::<u8>();
     assert_eq!(pages::span_len(other), Some(128 << 10), "a block that did not grow gets no room");
     free(own, other, of(100_000));
+    // A block of a length that threads do not keep gets no room, although the next length is kept.
+    free(own, written(own, SPAN), SPAN);
+    let short = grow(own.allocate(of(0)).expect("no memory is needed").cast(), of(0), of(4_096));
+    assert_eq!(pages::span_len(short), Some(32 << 10));
+    free(own, short, of(4_096));
     cache.clear();
+}
+
+/// Returns the layout of a block of this many bytes.
+fn of(size: usize) -> Layout {
+    Layout::from_size_align(size, 8).expect("a layout")
+}
+
+/// Keeps a span of 256 KiB, and then grows a block to 100,000 bytes, twenty times. Returns the grown
+/// blocks.
+fn grown_blocks(own: CachedPages) -> Vec<NonNull<u8>> {
+    let grown = |_| {
+        free(own, written(own, of(200_000)), of(200_000));
+        let small = written(own, SPAN);
+        // SAFETY: the block is live with this layout, and the new layout is the larger one.
+        unsafe { own.grow(small, SPAN, of(100_000)) }.expect("memory").cast::<u8>()
+    };
+    (0..20).map(grown).collect()
+}
+
+/// Returns the number of blocks in spans of 256 KiB.
+fn roomy(blocks: &[NonNull<u8>]) -> usize {
+    blocks.iter().filter(|block| pages::span_len(**block) == Some(256 << 10)).count()
 }
 
 #[test]
 fn few_blocks_have_room_that_they_do_not_use() {
     take_turn();
     let (own, cache) = with_cache();
-    let of = |size| Layout::from_size_align(size, 8).expect("a layout");
-    let grown = || {
-        free(own, written(own, of(200_000)), of(200_000));
-        let small = written(own, SPAN);
-        // SAFETY: the block is live with this layout, and the new layout is the larger one.
-        unsafe { own.grow(small, SPAN, of(100_000)) }.expect("memory").cast::<u8>()
-    };
-    let roomy = |blocks: &[NonNull<u8>]| {
-        blocks.iter().filter(|block| pages::span_len(**block) == Some(256 << 10)).count()
-    };
-    let blocks: Vec<_> = (0..20).map(|_| grown()).collect();
+    let blocks = grown_blocks(own);
     assert_eq!(roomy(&blocks), 4);
-    // A block that uses its room, and one that is freed with its room, allow two others to have
+    // Each block that uses its room, or that is freed with its room, allows another one to have
     // room.
     // SAFETY: the block is live with this layout, and the new layout is the larger one.
     let used = unsafe { own.grow(blocks[0], of(100_000), of(200_000)) }.expect("memory").cast::<u8>();
-    assert_eq!(used, blocks[0]);
-    free(own, blocks[1], of(100_000));
-    let others: Vec<_> = (0..20).map(|_| grown()).collect();
-    assert_eq!(roomy(&others), 2);
-    free(own, used, of(200_000));
-    blocks[2..].iter().chain(&others).for_each(|block| free(own, *block, of(100_000)));
+    // SAFETY: the block is live with this layout, and the new layout is the larger one.
+    let zeroed = unsafe { own.grow_zeroed(blocks[1], of(100_000), of(200_000)) }.expect("memory");
+    assert_eq!([used, zeroed.cast()], blocks[..2]);
+    // SAFETY: the grown block has this number of bytes, and all of them are initialised.
+    assert!(unsafe { &zeroed.as_ref()[100_000..] }.iter().all(|byte| *byte == 0));
+    free(own, blocks[2], of(100_000));
+    // A growth that leaves the room as it was does not.
+    // SAFETY: the block is live with this layout, and the new layout is the larger one.
+    let longer = unsafe { own.grow(blocks[3], of(100_000), of(110_000)) }.expect("memory");
+    let others = grown_blocks(own);
+    assert_eq!(roomy(&others), 3);
+    blocks[..2].iter().for_each(|block| free(own, *block, of(200_000)));
+    free(own, longer.cast(), of(110_000));
+    blocks[4..].iter().chain(&others).for_each(|block| free(own, *block, of(100_000)));
     cache.clear();
+}
+
+#[test]
+fn a_thread_that_frees_blocks_of_others_gives_room_to_no_more_blocks() {
+    take_turn();
+    let ((one, first), (other, second)) = (with_cache(), with_cache());
+    let blocks = grown_blocks(one);
+    blocks.iter().for_each(|block| free(other, *block, of(100_000)));
+    let blocks = grown_blocks(other);
+    assert_eq!(roomy(&blocks), 4);
+    blocks.iter().for_each(|block| free(other, *block, of(100_000)));
+    [first, second].iter().for_each(|cache| cache.clear());
 }
 
 #[test]

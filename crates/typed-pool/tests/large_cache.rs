@@ -74,9 +74,6 @@ fn a_block_that_outgrew_its_class_grows_in_place_if_its_thread_kept_a_longer_spa
     take_turn();
     free(allocate());
     let of = |size| Layout::from_size_align(size, 8).expect("a layout");
-    let small = Large.allocate(of(20_000)).expect("memory").cast::<u8>();
-    // SAFETY: the block has this number of bytes.
-    unsafe { small.write_bytes(7, 20_000) };
     let grow = |block: NonNull<u8>, old: Layout, new| {
         // SAFETY: the block is live with layout `old`, and `new` is not smaller.
         let grown = unsafe { Large.grow(block, old, new) }.expect("memory").cast::<u8>();
@@ -85,9 +82,15 @@ fn a_block_that_outgrew_its_class_grows_in_place_if_its_thread_kept_a_longer_spa
         assert!(kept.iter().all(|byte| *byte == 7));
         grown
     };
-    let grown = grow(small, of(20_000), of(40_000));
-    assert_eq!(grow(grown, of(40_000), LAYOUT), grown);
-    free(grown);
+    // Each block uses its room, so any number of them get room, one after another.
+    for _ in 0..20 {
+        let small = Large.allocate(of(20_000)).expect("memory").cast::<u8>();
+        // SAFETY: the block has this number of bytes.
+        unsafe { small.write_bytes(7, 20_000) };
+        let grown = grow(small, of(20_000), of(40_000));
+        assert_eq!(grow(grown, of(40_000), LAYOUT), grown);
+        free(grown);
+    }
 }
 
 #[test]

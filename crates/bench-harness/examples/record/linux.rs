@@ -86,7 +86,7 @@ fn begin(out: &Path) -> io::Result<PathBuf> {
 }
 
 /// Copies the calls of the trace `from` to the trace `out`, with `what` as its command line.
-/// Replaces the addresses by small numbers, and reuses freed numbers first. Makes the sequence
+/// Replaces the addresses with small numbers, and reuses freed numbers first. Makes the sequence
 /// numbers consecutive, and all times 0.
 fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
     let trace = Trace::open(from)?;
