@@ -97,7 +97,7 @@ fn of(size: usize) -> Layout {
     Layout::from_size_align(size, 8).expect("a layout")
 }
 
-/// Keeps a span of 256 KiB, and then grows a block to 100,000 bytes, twenty times. Returns the grown
+/// Twenty times, keeps a span of 256 KiB and then grows a block to 100,000 bytes. Returns the grown
 /// blocks.
 fn grown_blocks(own: CachedPages) -> Vec<NonNull<u8>> {
     let grown = |_| {
