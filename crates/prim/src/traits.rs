@@ -103,7 +103,7 @@ pub type BlockResult = Result<core::ptr::NonNull<[u8]>, AllocError>;
 ///     }
 /// }
 ///
-/// // SAFETY: every method forwards to the inner allocator, which moves with `Through`.
+/// // SAFETY: every method forwards to the inner allocator, which is cloned and moved along.
 /// ephemera_prim::impl_allocator!(unsafe impl[A: Allocator] for Through<A>);
 ///
 /// # pub fn main() {

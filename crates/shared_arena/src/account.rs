@@ -90,8 +90,8 @@ impl StoreAccount {
             // SAFETY: the item lies in the fresh memory.
             unsafe { item.write(make()) };
         }
-        // ORDERING: `publish`, which pairs with the caller's loads of `head`, or `see` if another
-        // thread was first, which pairs with `publish` of that thread. Publishes: the items.
+        // ORDERING: `publish`. Pairs with `PageCounts::make` and `Segments::shard`. Publishes: the
+        // items. If another thread was first: `see`, which pairs with `publish` of that thread.
         match head.compare_exchange(ptr::null_mut(), array.as_ptr(), publish, see) {
             Ok(_) => Ok(array.as_ptr()),
             Err(other) => {

@@ -209,7 +209,8 @@ pub unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
         let page = os::page_size();
         let first = start.addr().get().next_multiple_of(page);
         // A block in a span owns the whole span, including the rest of the block's last page.
-        // SAFETY: the caller owns the block that contains `start`, and so its span.
+        // SAFETY: the block that contains `start` stays live, so its span is not freed during the
+        // call, and the base of the superblock does not change (G2).
         let end = match unsafe { span::Span::at(start) } {
             Some(span) => span.start().addr().get() + span.len(),
             None => (start.addr().get() + len) & !(page - 1),

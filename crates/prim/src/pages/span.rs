@@ -17,7 +17,7 @@ impl Span {
     /// Returns the span that contains an address, if there is one.
     ///
     /// # Safety
-    /// If the address is in a span, the caller owns that span.
+    /// If the address is in a span, that span has an owner and is not freed during the call.
     pub(super) unsafe fn at(block: NonNull<u8>) -> Option<Self> {
         let (home, order) = map::find(block.addr().get())?;
         // SAFETY: entries name the words of superblocks, which are never freed (G4).

@@ -12,9 +12,10 @@
 //! ```
 //!
 //! A block that grows is likely to grow again, so it takes a span of twice the necessary length if
-//! the cache contains one. The next growth then does not move the block. A thread gives this *room*
-//! to another block only while fewer than [`ROOMS`] of its blocks have room that they do not use.
-//! Otherwise the blocks of a program could take almost four times their size.
+//! the cache contains one. The next growth then does not move the block. A thread may give this
+//! *room* to [`ROOMS`] blocks. When it grows a block into its room, or frees a block with room, it
+//! may give room to one more. Without a bound, the blocks of a program could take almost four times
+//! their size.
 //!
 //! Other threads can take spans out of the cache, so a sleeping thread does not keep them resident.
 //! After every 64th allocation or free, the process looks at one cache. For each length that the
@@ -37,7 +38,7 @@ const FIRST: usize = 1;
 const PLACES: [usize; 3] = [4, 2, 1];
 const PLACES_MAX: usize = 4;
 
-/// The largest number of blocks of a thread that have room and do not use it.
+/// The largest number of blocks to which a thread may give room, and the initial number.
 const ROOMS: usize = 4;
 
 /// The largest number of bytes that one thread keeps.
@@ -137,8 +138,8 @@ impl SpanCache {
     }
 
     /// Takes a span of the next order for a block of this order that grows. Returns `None` if the
-    /// cache contains no such span, if threads do not keep spans of this order, or if [`ROOMS`]
-    /// blocks have room already.
+    /// cache contains no such span, if threads do not keep spans of this order, or if the thread
+    /// may not give room to another block.
     ///
     /// # Safety
     /// The cache belongs to the calling thread.

@@ -184,7 +184,7 @@ impl OneRingAlloc {
     /// its empty chunks and those of exited threads. Every other thread frees its own empty chunks
     /// when it next fills a chunk, so a later attempt may succeed. Lowering the limit does not free
     /// memory. A thread that handed over blocks without a limit may hold 2 MiB of empty chunks
-    /// until it next fills a chunk.
+    /// until one of its chunks runs empty, or until it has filled up to 64 more chunks.
     ///
     /// A [`shrink`](OneRingAlloc::shrink) is never refused because of the limit: if it must move
     /// its block, it may take a chunk that exceeds the limit.

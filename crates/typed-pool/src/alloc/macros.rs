@@ -263,8 +263,8 @@ macro_rules! __family_methods {
                 $family.trim_all();
             }
 
-            /// Sets the limit on the bytes that all threads together hold, in units and, for an
-            /// allocator, in larger blocks. `usize::MAX`, the initial value, means no limit.
+            /// Sets the limit on the bytes that all threads together hold, in units and in blocks
+            /// that are too large for a unit. `usize::MAX`, the initial value, means no limit.
             ///
             /// Before the limit refuses a request, the requesting thread trims itself and the
             /// records of ended threads. A new limit does not free memory that is already held.

@@ -36,8 +36,9 @@ crate::__allocator_of_family! {
     ///
     /// A block of more than 32 KiB, or aligned to more than 4,096 bytes, is a mapping of the
     /// operating system or a part of one. The size of a block of up to 1 MiB is rounded up to a
-    /// power of two. Up to four blocks of a thread that grew may take twice that. Pages cost memory
-    /// once the program has written to them, even if that was in an earlier block.
+    /// power of two. A block that grew may take twice that: up to four blocks for each thread.
+    /// Pages cost memory once the program has written to them, even if that was in an earlier
+    /// block.
     ///
     /// [`pooled_allocator!`](crate::pooled_allocator) declares further allocators of this kind,
     /// each with its own pools.

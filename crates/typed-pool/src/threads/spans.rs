@@ -164,10 +164,11 @@ pub(crate) unsafe fn grow_block(
     layouts: (Layout, Layout),
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the caller passes a live block of the first layout; the second one is not smaller.
+    // SAFETY: the contract of `grow_large` holds, so neither size is zero. The caller passes the
+    // heaps that this thread's cell names.
     if !zeroed && unsafe { grow_in_span(heaps, family, block, layouts) } {
         return Ok(block);
     }
-    // SAFETY: the caller passes a live block of the first layout; the second one is not smaller.
+    // SAFETY: this function has the same contract.
     unsafe { grow_large(family, block, layouts, zeroed) }
 }
